@@ -1,0 +1,36 @@
+// swift-tools-version: 6.1
+import PackageDescription
+
+// The root package has no dependencies, on purpose: whatever is compared with other people's packages
+// lives in Benchmarks/, which has a manifest of its own.
+let package = Package(
+    name: "im-transports",
+    platforms: [.macOS(.v15), .iOS(.v18)],
+    products: [
+        .library(name: "TransportAPI", targets: ["TransportAPI"]),
+        .library(name: "Codecs", targets: ["Codecs"]),
+        .library(name: "Transports", targets: ["Transports"]),
+        .library(name: "EmbeddedServers", targets: ["EmbeddedServers"]),
+        .executable(name: "imbench", targets: ["imbench"]),
+    ],
+    targets: [
+        .target(name: "TransportAPI"),
+        .target(name: "Codecs"),
+        .target(name: "CSystem"),
+        .target(name: "SocketIO", dependencies: ["CSystem"]),
+        .target(name: "Transports", dependencies: ["TransportAPI", "Codecs", "SocketIO"]),
+        .target(name: "EmbeddedServers", dependencies: ["Transports"]),
+        .executableTarget(
+            name: "imbench",
+            dependencies: ["EmbeddedServers", "Transports", "TransportAPI", "Codecs", "SocketIO", "CSystem"],
+            resources: [.embedInCode("Corpus/messages.tsv")]
+        ),
+        .testTarget(name: "TransportAPITests", dependencies: ["TransportAPI"]),
+        .testTarget(name: "CodecsTests", dependencies: ["Codecs"]),
+        .testTarget(name: "SocketIOTests", dependencies: ["SocketIO", "CSystem"]),
+        .testTarget(name: "TransportsTests", dependencies: ["Transports", "EmbeddedServers", "SocketIO"]),
+        .testTarget(name: "EmbeddedServersTests", dependencies: ["EmbeddedServers", "Transports"]),
+        .testTarget(name: "imbenchTests", dependencies: ["imbench"]),
+    ],
+    swiftLanguageModes: [.v6]
+)

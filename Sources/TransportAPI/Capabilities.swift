@@ -1,0 +1,36 @@
+/// What a transport can do. The supervisor, the contract tests and imbench ask here and never for a transport's name.
+public struct Capabilities: Sendable, Hashable {
+    /// Whether messages arrive as long as the link lives.
+    public var isReliable: Bool
+    /// Whether messages arrive in the order in which they were sent.
+    public var isOrdered: Bool
+    /// Whether the protocol has a ping of its own (``Link/ping()``).
+    public var hasNativePing: Bool
+    /// Whether the far side acknowledges each message, so that sending ends in ``SendOutcome/acknowledged``.
+    public var acknowledgesMessages: Bool
+    /// Whether messages carry a topic by which the far side routes them.
+    public var routesByTopic: Bool
+    /// Whether text and binary are told apart on the wire.
+    public var distinguishesText: Bool
+    /// The largest message that can be sent, in bytes of payload.
+    public var maximumMessageSize: Int
+
+    /// Capabilities spelled out one by one. The defaults are those of a framed byte stream.
+    public init(
+        isReliable: Bool = true,
+        isOrdered: Bool = true,
+        hasNativePing: Bool = true,
+        acknowledgesMessages: Bool = false,
+        routesByTopic: Bool = false,
+        distinguishesText: Bool = false,
+        maximumMessageSize: Int
+    ) {
+        self.isReliable = isReliable
+        self.isOrdered = isOrdered
+        self.hasNativePing = hasNativePing
+        self.acknowledgesMessages = acknowledgesMessages
+        self.routesByTopic = routesByTopic
+        self.distinguishesText = distinguishesText
+        self.maximumMessageSize = maximumMessageSize
+    }
+}

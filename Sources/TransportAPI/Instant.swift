@@ -1,0 +1,44 @@
+/// A point on the monotonic clock, in nanoseconds since an arbitrary origin.
+///
+/// Protocol cores and the supervisor take the time as an argument and never ask for it, so that a test can run them
+/// for a million simulated hours. Drivers fill it from `CLOCK_MONOTONIC`.
+public struct Instant: InstantProtocol, Sendable, Hashable {
+    /// Nanoseconds since the clock's origin.
+    public var nanoseconds: Int64
+
+    /// An instant that lies `nanoseconds` after the clock's origin.
+    public init(nanoseconds: Int64) {
+        self.nanoseconds = nanoseconds
+    }
+
+    /// The origin of the clock, where simulations usually start.
+    public static let zero = Instant(nanoseconds: 0)
+
+    /// This instant moved by `duration`. Saturates at the ends of the clock instead of overflowing.
+    public func advanced(by duration: Duration) -> Instant {
+        let (sum, overflow) = nanoseconds.addingReportingOverflow(duration.wholeNanoseconds)
+        guard overflow else { return Instant(nanoseconds: sum) }
+        return Instant(nanoseconds: duration < .zero ? .min : .max)
+    }
+
+    /// The time from this instant to `other`; negative if `other` is earlier.
+    public func duration(to other: Instant) -> Duration {
+        .nanoseconds(other.nanoseconds.subtractingReportingOverflow(nanoseconds).partialValue)
+    }
+
+    /// Orders instants by time.
+    public static func < (left: Instant, right: Instant) -> Bool {
+        left.nanoseconds < right.nanoseconds
+    }
+}
+
+extension Duration {
+    /// The duration in nanoseconds, rounded toward zero; saturated at about ±292 years.
+    public var wholeNanoseconds: Int64 {
+        let (seconds, attoseconds) = components
+        let (scaled, overflow) = seconds.multipliedReportingOverflow(by: 1_000_000_000)
+        let (sum, carry) = scaled.addingReportingOverflow(attoseconds / 1_000_000_000)
+        guard overflow || carry else { return sum }
+        return seconds < 0 ? .min : .max
+    }
+}

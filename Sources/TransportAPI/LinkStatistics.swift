@@ -1,0 +1,33 @@
+/// What one link has sent and received, counted where it was written and read.
+public struct LinkStatistics: Sendable, Hashable {
+    /// Bytes handed to the socket, framing and handshake included, below which only TCP or UDP and IP headers come.
+    public var bytesSent: UInt64 = 0
+    /// Bytes read from the socket.
+    public var bytesReceived: UInt64 = 0
+    /// Messages of the user sent.
+    public var messagesSent: UInt64 = 0
+    /// Messages of the user received.
+    public var messagesReceived: UInt64 = 0
+    /// Pings, pongs, acknowledgements and other frames without a user's message, sent and received.
+    public var controlFrames: UInt64 = 0
+    /// Messages that arrived again and were dropped.
+    public var duplicates: UInt64 = 0
+    /// Messages that arrived after a later one.
+    public var reordered: UInt64 = 0
+    /// Messages that arrived but were dropped because nobody consumed them (unreliable transports only; a reliable one
+    /// stops reading instead).
+    public var overflowed: UInt64 = 0
+    /// Bytes sent and received until the link was open.
+    public var handshakeBytes: UInt64 = 0
+    /// The time from the start of the attempt to the open link, name resolution included.
+    public var handshakeDuration: Duration = .zero
+    /// IP packets sent, retransmissions included; `nil` where the kernel does not tell.
+    public var segmentsSent: UInt64?
+    /// IP packets received; `nil` where the kernel does not tell.
+    public var segmentsReceived: UInt64?
+    /// Bytes of TCP and IP headers that went with the segments sent and received; `nil` where the kernel does not tell.
+    public var headerBytes: UInt64?
+
+    /// All counts at zero.
+    public init() {}
+}

@@ -1,0 +1,29 @@
+/// One message as a transport carries it: bytes, and the little that transports tell apart about them.
+public struct Payload: Sendable, Hashable {
+    /// Whether the bytes are UTF-8 text. WebSocket gives the two their own opcodes (RFC 6455, section 5.6); every other
+    /// transport here carries text as bytes and delivers `.binary`.
+    public enum Kind: Sendable, Hashable {
+        case text, binary
+    }
+
+    /// The message's bytes.
+    public var bytes: [UInt8]
+    /// Text or binary; `.binary` by default.
+    public var kind: Kind
+    /// The topic of the message, for transports that route by topic (MQTT 3.1.1, section 3.3.2.1). On sending, `nil` means
+    /// the topic that the configuration names; transports without topics leave it `nil` on receiving and refuse to send a
+    /// payload that has one, so that a topic is never dropped silently.
+    public var topic: String?
+
+    /// A payload of these bytes.
+    public init(_ bytes: [UInt8], kind: Kind = .binary, topic: String? = nil) {
+        self.bytes = bytes
+        self.kind = kind
+        self.topic = topic
+    }
+
+    /// A text payload, as UTF-8.
+    public init(text: String, topic: String? = nil) {
+        self.init(Array(text.utf8), kind: .text, topic: topic)
+    }
+}

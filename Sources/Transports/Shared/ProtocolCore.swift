@@ -1,0 +1,120 @@
+import TransportAPI
+
+/// A protocol as a value that does no I/O: bytes in, bytes out, events out, next deadline out. The time and random numbers
+/// come in with the ``CoreContext``. One core serves client and server, by role; a shared driver runs any core over a byte
+/// stream or over datagrams.
+///
+/// The contract with the driver:
+/// - The driver calls ``start(_:)`` once, then ``next(_:_:)`` until it returns `nil` whenever bytes have arrived, a
+///   deadline was reached, or a message was sent; it may stop calling in between, when nobody consumes messages.
+/// - Over a byte stream the input holds what has arrived and is not consumed yet; the core consumes whole units and leaves
+///   the rest. Over datagrams the input holds exactly one datagram, of which the core leaves nothing.
+/// - An error that a method other than `send` throws is final: the driver flushes the output (where the core may have put a
+///   goodbye that tells the reason) and ends the link. After ``CoreEvent/closed(_:)`` it does the same without an error.
+public protocol ProtocolCore: Sendable {
+    /// What a core may report beyond the common events, to servers that know the protocol.
+    associatedtype Signal: Sendable = Never
+
+    /// What this core's links can do.
+    var capabilities: Capabilities { get }
+
+    /// Opens the link: a client writes its handshake, a server sets its deadline for one.
+    mutating func start(_ context: inout CoreContext)
+
+    /// Reads on until there is something to report; `nil` when more bytes are needed.
+    mutating func next(_ input: inout ByteBuffer, _ context: inout CoreContext) throws(TransportError) -> CoreEvent<
+        Signal
+    >?
+
+    /// The far side has closed its half of the byte stream and all input was read.
+    mutating func inputEnded(_ context: inout CoreContext) throws(TransportError) -> CoreEvent<Signal>
+
+    /// Writes one message. Throws, having written nothing, if it cannot be sent; the link lives on.
+    ///
+    /// - Parameter id: names the message in ``CoreEvent/acknowledged(_:)``.
+    mutating func send(_ payload: Payload, id: UInt64, _ context: inout CoreContext) throws(TransportError)
+        -> SendStatus
+
+    /// Writes a ping; ``CoreEvent/pong`` answers it. Throws `.unsupported` where the protocol has none.
+    mutating func ping(_ context: inout CoreContext) throws(TransportError)
+
+    /// Begins to say goodbye. ``CoreEvent/closed(_:)`` comes at once where the protocol has no answer to wait for.
+    mutating func close(_ reason: CloseReason, _ context: inout CoreContext)
+
+    /// When ``deadlineReached(_:)`` wants to be called next.
+    var deadline: Instant? { get }
+
+    /// The time is at or past ``deadline``. The driver calls ``next(_:_:)`` after it.
+    mutating func deadlineReached(_ context: inout CoreContext) throws(TransportError)
+}
+
+/// What became of a message that a core was given.
+public enum SendStatus: Sendable, Hashable {
+    /// It is in the output; the protocol has no acknowledgement.
+    case written
+    /// It is in the output; ``CoreEvent/acknowledged(_:)`` or ``CoreEvent/refused(_:_:)`` will follow.
+    case awaitingAcknowledgement
+    /// The protocol's window is full: nothing was written, try again after the next acknowledgement.
+    case blocked
+}
+
+/// What a core tells its driver.
+public enum CoreEvent<Signal: Sendable>: Sendable {
+    /// The handshake is complete; messages may flow. Exactly once, and first.
+    case opened
+    /// A message has arrived.
+    case message(Payload)
+    /// The answer to the oldest ping that was not answered yet.
+    case pong
+    /// The far side has confirmed the message of this id.
+    case acknowledged(UInt64)
+    /// The far side has refused the message of this id.
+    case refused(UInt64, TransportError)
+    /// Something that only this protocol has.
+    case signal(Signal)
+    /// The link has ended cleanly; the last event.
+    case closed(CloseReason)
+}
+
+/// Client or server: which side of the protocol a core plays.
+public enum CoreRole: Sendable, Hashable {
+    case client, server
+}
+
+/// What a core gets with each call, and where it writes.
+public struct CoreContext: ~Copyable, Sendable {
+    /// The present time.
+    public var now: Instant
+    /// Random numbers.
+    public var random: RandomSource
+    /// What goes to the far side.
+    public var output = ByteBuffer()
+    /// Where each datagram in ``output`` ends, counted from the first byte that waits; empty over byte streams.
+    public var datagramEnds: [Int] = []
+    /// What the core counts for the link's statistics.
+    public var counters = CoreCounters()
+
+    /// A context whose output is empty.
+    public init(now: Instant = .zero, random: RandomSource) {
+        self.now = now
+        self.random = random
+    }
+
+    /// Ends the datagram whose bytes were just written to ``output``.
+    public mutating func endDatagram() {
+        datagramEnds.append(output.count)
+    }
+}
+
+/// What a core counts.
+public struct CoreCounters: Sendable, Hashable {
+    /// Frames without a user's message, sent and received.
+    public var controlFrames: UInt64 = 0
+    /// Messages that arrived again and were dropped.
+    public var duplicates: UInt64 = 0
+    /// Messages that arrived after a later one.
+    public var reordered: UInt64 = 0
+
+    /// All at zero.
+    public init() {}
+}

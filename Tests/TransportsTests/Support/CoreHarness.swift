@@ -1,0 +1,133 @@
+import TransportAPI
+
+@testable import Transports
+
+/// One core with its buffers, driven by hand: the stand-in for a driver in tests of cores.
+struct CoreHarness<Core: ProtocolCore>: ~Copyable {
+    var core: Core
+    var input = ByteBuffer()
+    var context: CoreContext
+    var events: [CoreEvent<Core.Signal>] = []
+    var failure: TransportError?
+
+    init(_ core: Core, seed: UInt64 = 1, now: Instant = .zero) {
+        self.core = core
+        context = CoreContext(now: now, random: .seeded(seed))
+    }
+
+    mutating func start() {
+        core.start(&context)
+    }
+
+    /// Feeds bytes of a stream, `slice` at a time, and collects what the core reports.
+    mutating func feed(_ bytes: [UInt8], slice: Int = .max) {
+        var rest = bytes[...]
+        repeat {
+            input.append(contentsOf: Array(rest.prefix(slice)))
+            rest = rest.dropFirst(slice)
+            drain()
+        } while !rest.isEmpty && failure == nil
+    }
+
+    /// Feeds one datagram.
+    mutating func feed(datagram: [UInt8]) {
+        input.append(contentsOf: datagram)
+        drain()
+    }
+
+    /// Calls `next` until it has nothing more to report.
+    mutating func drain() {
+        guard failure == nil else { return }
+        do throws(TransportError) {
+            while let event = try core.next(&input, &context) { events.append(event) }
+        } catch {
+            failure = error
+        }
+    }
+
+    mutating func send(_ payload: Payload, id: UInt64 = 0) throws(TransportError) -> SendStatus {
+        try core.send(payload, id: id, &context)
+    }
+
+    /// Moves the clock on, and calls every deadline on the way.
+    mutating func advance(by duration: Duration) {
+        let end = context.now.advanced(by: duration)
+        while failure == nil, let deadline = core.deadline, deadline <= end {
+            context.now = max(context.now, deadline)
+            do throws(TransportError) {
+                try core.deadlineReached(&context)
+            } catch {
+                failure = error
+            }
+            drain()
+        }
+        context.now = end
+    }
+
+    /// The far side has closed its half.
+    mutating func endInput() {
+        guard failure == nil else { return }
+        do throws(TransportError) {
+            events.append(try core.inputEnded(&context))
+        } catch {
+            failure = error
+        }
+    }
+
+    /// Takes the bytes that the core has written.
+    mutating func takeOutput() -> [UInt8] {
+        defer {
+            context.output.removeAll()
+            context.datagramEnds.removeAll()
+        }
+        return context.output.bytes(at: 0, count: context.output.count) ?? []
+    }
+
+    /// Takes the datagrams that the core has written.
+    mutating func takeDatagrams() -> [[UInt8]] {
+        let ends = context.datagramEnds
+        let all = takeOutput()
+        return zip([0] + ends, ends).map { Array(all[$0..<$1]) }
+    }
+
+    var messages: [Payload] {
+        events.compactMap { if case .message(let payload) = $0 { payload } else { nil } }
+    }
+
+    var isOpen: Bool {
+        events.contains { if case .opened = $0 { true } else { false } }
+    }
+
+    var closeReason: CloseReason? {
+        events.lazy.compactMap { if case .closed(let reason) = $0 { reason } else { nil } }.first
+    }
+}
+
+/// Carries bytes between two cores over a byte stream, `slice` at a time, until both are silent.
+func exchange<A: ProtocolCore, B: ProtocolCore>(
+    _ left: inout CoreHarness<A>,
+    _ right: inout CoreHarness<B>,
+    slice: Int = .max
+) {
+    while true {
+        let toRight = left.takeOutput()
+        let toLeft = right.takeOutput()
+        if toRight.isEmpty && toLeft.isEmpty { return }
+        if !toRight.isEmpty { right.feed(toRight, slice: slice) }
+        if !toLeft.isEmpty { left.feed(toLeft, slice: slice) }
+    }
+}
+
+/// Carries datagrams between two cores until both are silent.
+func exchangeDatagrams<A: ProtocolCore, B: ProtocolCore>(
+    _ left: inout CoreHarness<A>,
+    _ right: inout CoreHarness<B>
+) {
+    while true {
+        let toRight = left.takeDatagrams()
+        let toLeft = right.takeDatagrams()
+        if toRight.isEmpty && toLeft.isEmpty { return }
+        for datagram in toRight { right.feed(datagram: datagram) }
+        for datagram in toLeft { left.feed(datagram: datagram) }
+    }
+}
