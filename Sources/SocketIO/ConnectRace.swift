@@ -5,7 +5,10 @@ extension StreamSocket {
     /// - Parameter deadline: when to give up, in nanoseconds of ``MonotonicClock``.
     @concurrent
     public static func connect(
-        to host: String, port: UInt16, on loop: EventLoop, deadline: Int64
+        to host: String,
+        port: UInt16,
+        on loop: EventLoop,
+        deadline: Int64
     ) async throws(ConnectError) -> LoopConfined<StreamSocket> {
         let addresses = try await Resolver.resolve(host, port: port, on: loop, deadline: deadline)
         let race = LoopConfined(ConnectRace(HappyEyeballs.order(addresses), on: loop, deadline: deadline), to: loop)

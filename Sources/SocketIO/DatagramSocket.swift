@@ -61,7 +61,9 @@ public final class DatagramSocket {
     public func send(_ bytes: UnsafeRawBufferPointer) -> IOResult {
         let raw = descriptor?.raw ?? -1
         let result = IOResult(
-            retryingInterrupts { systemSend(raw, bytes.baseAddress, bytes.count, Platform.sendFlags) }, "send")
+            retryingInterrupts { systemSend(raw, bytes.baseAddress, bytes.count, Platform.sendFlags) },
+            "send"
+        )
         if result == .wouldBlock { rearm(.write) }
         return result
     }

@@ -12,7 +12,10 @@ public enum Resolver {
     /// - Parameter deadline: when to give up, in nanoseconds of ``MonotonicClock``; `loop` keeps the time.
     @concurrent
     public static func resolve(
-        _ host: String, port: UInt16, on loop: EventLoop, deadline: Int64
+        _ host: String,
+        port: UInt16,
+        on loop: EventLoop,
+        deadline: Int64
     ) async throws(ConnectError) -> [SocketAddress] {
         if let numeric = SocketAddress(numeric: host, port: port) { return [numeric] }
         guard running.wrappingAdd(1, ordering: .relaxed).newValue <= limit else {

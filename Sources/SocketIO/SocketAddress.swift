@@ -11,7 +11,9 @@ public struct SocketAddress: Sendable {
     /// Copies an address that a system call has filled in; `nil` if it is of another family.
     init?(_ address: UnsafePointer<sockaddr>, length: socklen_t) {
         let family = Int32(address.pointee.sa_family)
-        guard family == AF_INET || family == AF_INET6, Int(length) <= MemoryLayout<sockaddr_storage>.size else { return nil }
+        guard family == AF_INET || family == AF_INET6, Int(length) <= MemoryLayout<sockaddr_storage>.size else {
+            return nil
+        }
         storage = sockaddr_storage()
         self.length = length
         withUnsafeMutableBytes(of: &storage) {
@@ -27,7 +29,8 @@ public struct SocketAddress: Sendable {
         var list: UnsafeMutablePointer<addrinfo>?
         guard getaddrinfo(host, String(port), &hints, &list) == 0, let list else { return nil }
         defer { freeaddrinfo(list) }
-        guard let address = list.pointee.ai_addr, let found = SocketAddress(address, length: list.pointee.ai_addrlen) else {
+        guard let address = list.pointee.ai_addr, let found = SocketAddress(address, length: list.pointee.ai_addrlen)
+        else {
             return nil
         }
         self = found

@@ -58,7 +58,9 @@ public final class StreamSocket: ByteStream {
     public func write(_ bytes: UnsafeRawBufferPointer) -> IOResult {
         let raw = descriptor?.raw ?? -1
         let result = IOResult(
-            retryingInterrupts { send(raw, bytes.baseAddress, bytes.count, Platform.sendFlags) }, "send")
+            retryingInterrupts { send(raw, bytes.baseAddress, bytes.count, Platform.sendFlags) },
+            "send"
+        )
         if result == .wouldBlock { rearm(.write) }
         return result
     }

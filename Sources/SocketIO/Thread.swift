@@ -19,21 +19,31 @@ func startThread(_ name: String, _ body: @escaping @Sendable () -> Void) throws(
     defer { pthread_attr_destroy(&attributes) }
     #if canImport(Darwin)
     var thread: pthread_t?
-    let result = pthread_create(&thread, &attributes, { argument in
-        Unmanaged<Box>.fromOpaque(argument).takeRetainedValue().body()
-        return nil
-    }, box.toOpaque())
+    let result = pthread_create(
+        &thread,
+        &attributes,
+        { argument in
+            Unmanaged<Box>.fromOpaque(argument).takeRetainedValue().body()
+            return nil
+        },
+        box.toOpaque()
+    )
     #else
     var thread = pthread_t()
-    let result = pthread_create(&thread, &attributes, { argument in
-        guard let argument else { return nil }
-        let box = Unmanaged<Box>.fromOpaque(argument).takeRetainedValue()
-        #if os(Linux)
-        csystem_name_thread(box.name)
-        #endif
-        box.body()
-        return nil
-    }, box.toOpaque())
+    let result = pthread_create(
+        &thread,
+        &attributes,
+        { argument in
+            guard let argument else { return nil }
+            let box = Unmanaged<Box>.fromOpaque(argument).takeRetainedValue()
+            #if os(Linux)
+            csystem_name_thread(box.name)
+            #endif
+            box.body()
+            return nil
+        },
+        box.toOpaque()
+    )
     #endif
     guard result == 0 else {
         box.release()

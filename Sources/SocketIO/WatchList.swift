@@ -31,7 +31,9 @@ struct WatchList {
 
     func handler(_ token: UInt64) -> (any PollHandler)? {
         let index = Int(UInt32(truncatingIfNeeded: token))
-        guard index < places.count, places[index].generation == UInt32(truncatingIfNeeded: token >> 32) else { return nil }
+        guard index < places.count, places[index].generation == UInt32(truncatingIfNeeded: token >> 32) else {
+            return nil
+        }
         return places[index].handler
     }
 }

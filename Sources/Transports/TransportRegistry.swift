@@ -55,7 +55,8 @@ public struct TransportRegistry: Sendable {
     ///
     /// - Parameter loop: where its links live; the shared loop by default.
     public func transport(
-        for endpoint: Endpoint, on loop: EventLoop = .shared
+        for endpoint: Endpoint,
+        on loop: EventLoop = .shared
     ) throws(TransportError) -> any Transport {
         try transport(named: endpoint.scheme).make(endpoint, loop)
     }
@@ -66,21 +67,26 @@ public struct TransportRegistry: Sendable {
     ///   - loop: where the link lives; the shared loop by default.
     ///   - timeout: how long the whole attempt may take; 10 s by default.
     public nonisolated(nonsending) func connect(
-        _ url: String, on loop: EventLoop = .shared, timeout: Duration = .seconds(10)
+        _ url: String,
+        on loop: EventLoop = .shared,
+        timeout: Duration = .seconds(10)
     ) async throws(TransportError) -> any Link {
         try await transport(for: Endpoint(url), on: loop).connect(timeout: timeout)
     }
 
     /// Listens at a URL; port 0, or none, lets the system choose one, which the listener's endpoint tells.
     public nonisolated(nonsending) func listen(
-        _ url: String, on loop: EventLoop = .shared
+        _ url: String,
+        on loop: EventLoop = .shared
     ) async throws(TransportError) -> any Listener {
         try await listen(at: Endpoint(url), on: loop, mode: .accept)
     }
 
     /// Listens at an endpoint, in any mode.
     package nonisolated(nonsending) func listen(
-        at endpoint: Endpoint, on loop: EventLoop, mode: ServerMode
+        at endpoint: Endpoint,
+        on loop: EventLoop,
+        mode: ServerMode
     ) async throws(TransportError) -> any Listener {
         try await transport(named: endpoint.scheme).listen(endpoint, loop, mode)
     }

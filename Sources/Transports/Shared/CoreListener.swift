@@ -21,7 +21,9 @@ final class CoreListener: Listener {
     ///
     /// - Parameter start: opens the socket; called on the loop.
     nonisolated(nonsending) static func listen(
-        at endpoint: Endpoint, on loop: EventLoop, mode: ServerMode,
+        at endpoint: Endpoint,
+        on loop: EventLoop,
+        mode: ServerMode,
         start: @escaping @Sendable (SocketAddress, AcceptQueue) throws(SystemError) -> any Acceptor
     ) async throws(TransportError) -> CoreListener {
         let deadline = MonotonicClock.now() + 10_000_000_000
@@ -29,7 +31,11 @@ final class CoreListener: Listener {
             let addresses: [SocketAddress]
             do throws(ConnectError) {
                 addresses = try await Resolver.resolve(
-                    endpoint.host, port: endpoint.port ?? 0, on: loop, deadline: deadline)
+                    endpoint.host,
+                    port: endpoint.port ?? 0,
+                    on: loop,
+                    deadline: deadline
+                )
             } catch {
                 throw TransportError(error)
             }
@@ -46,7 +52,11 @@ final class CoreListener: Listener {
     }
 
     private init(
-        _ endpoint: Endpoint, _ acceptor: any Acceptor, _ queue: AcceptQueue, _ mode: ServerMode, _ loop: EventLoop
+        _ endpoint: Endpoint,
+        _ acceptor: any Acceptor,
+        _ queue: AcceptQueue,
+        _ mode: ServerMode,
+        _ loop: EventLoop
     ) {
         var endpoint = endpoint
         endpoint.port = acceptor.local?.port

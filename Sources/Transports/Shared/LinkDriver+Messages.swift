@@ -65,7 +65,8 @@ extension LinkDriver {
             return .success(payload)
         }
         if let reason { return reason.receiveResult }
-        return waiting.receiver == nil ? nil : .failure(TransportError(.busy, .open, "another task is receiving already"))
+        return waiting.receiver == nil
+            ? nil : .failure(TransportError(.busy, .open, "another task is receiving already"))
     }
 
     /// Goes on reading if a full inbox had stopped it.
@@ -210,5 +211,9 @@ package protocol MessagePeer: AnyObject {
 
 extension TransportError {
     static let notOpen = TransportError(.busy, .handshake, "the link is not open yet")
-    static let bufferFull = TransportError(.bufferFull, .open, "the write buffer is full: the far side reads too slowly")
+    static let bufferFull = TransportError(
+        .bufferFull,
+        .open,
+        "the write buffer is full: the far side reads too slowly"
+    )
 }

@@ -42,7 +42,10 @@ package final class LinkDriver<Core: ProtocolCore>: PollHandler, TurnHandler {
     var ownDeadline: Int64?
 
     init(
-        _ core: Core, over channel: any LinkChannel, on loop: EventLoop, limits: LinkLimits = LinkLimits(),
+        _ core: Core,
+        over channel: any LinkChannel,
+        on loop: EventLoop,
+        limits: LinkLimits = LinkLimits(),
         started: Int64 = MonotonicClock.now()
     ) {
         self.loop = loop

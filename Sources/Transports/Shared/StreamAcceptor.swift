@@ -17,8 +17,12 @@ final class StreamAcceptor<Core: ProtocolCore>: PollHandler, Acceptor {
     private var retry: UInt64?
 
     init(
-        _ address: SocketAddress, _ queue: AcceptQueue, on loop: EventLoop, limits: LinkLimits,
-        handler: any LinkHandler<Core>, makeCore: @escaping () -> Core
+        _ address: SocketAddress,
+        _ queue: AcceptQueue,
+        on loop: EventLoop,
+        limits: LinkLimits,
+        handler: any LinkHandler<Core>,
+        makeCore: @escaping () -> Core
     ) throws(SystemError) {
         socket = try ListeningSocket(boundTo: address, on: loop)
         self.loop = loop

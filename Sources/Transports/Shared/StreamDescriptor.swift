@@ -8,17 +8,25 @@ extension TransportDescriptor {
     ///   - client: reads an endpoint and gives what makes a client's core for each attempt.
     ///   - server: the same for the core of each accepted connection.
     static func stream<Core: ProtocolCore>(
-        _ name: String, defaultPort: UInt16, options: [TransportOption],
+        _ name: String,
+        defaultPort: UInt16,
+        options: [TransportOption],
         client: @escaping @Sendable (Endpoint, OptionReader) throws(TransportError) -> @Sendable () -> Core,
         server: @escaping @Sendable (Endpoint, OptionReader) throws(TransportError) -> @Sendable () -> Core
     ) -> TransportDescriptor {
         TransportDescriptor(
-            name: name, defaultPort: defaultPort, options: options,
+            name: name,
+            defaultPort: defaultPort,
+            options: options,
             make: { (endpoint, loop) throws(TransportError) in
                 let reader = try OptionReader(endpoint, allowed: options)
                 return StreamTransport(
-                    endpoint, defaultPort: defaultPort, on: loop, limits: try reader.limits(),
-                    makeCore: try client(endpoint, reader))
+                    endpoint,
+                    defaultPort: defaultPort,
+                    on: loop,
+                    limits: try reader.limits(),
+                    makeCore: try client(endpoint, reader)
+                )
             },
             listen: { (endpoint, loop, mode) async throws(TransportError) in
                 let reader = try OptionReader(endpoint, allowed: options)
@@ -32,8 +40,15 @@ extension TransportDescriptor {
                         case .behave(let make): BehaviourHandler(make())
                         }
                     return try StreamAcceptor(
-                        address, queue, on: loop, limits: limits, handler: handler, makeCore: makeCore)
+                        address,
+                        queue,
+                        on: loop,
+                        limits: limits,
+                        handler: handler,
+                        makeCore: makeCore
+                    )
                 }
-            })
+            }
+        )
     }
 }

@@ -12,7 +12,10 @@ struct StreamTransport<Core: ProtocolCore>: Transport {
     let makeCore: @Sendable () -> Core
 
     init(
-        _ endpoint: Endpoint, defaultPort: UInt16, on loop: EventLoop, limits: LinkLimits = LinkLimits(),
+        _ endpoint: Endpoint,
+        defaultPort: UInt16,
+        on loop: EventLoop,
+        limits: LinkLimits = LinkLimits(),
         makeCore: @escaping @Sendable () -> Core
     ) {
         self.endpoint = endpoint

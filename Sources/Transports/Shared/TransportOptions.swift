@@ -56,7 +56,10 @@ package struct OptionReader {
     package func integer(_ name: String, in range: ClosedRange<Int>) throws(TransportError) -> Int? {
         guard let text = try string(name) else { return nil }
         guard let number = Int(text), range.contains(number) else {
-            throw .configuration(name, "is '\(text)'; allowed are numbers from \(range.lowerBound) to \(range.upperBound)")
+            throw .configuration(
+                name,
+                "is '\(text)'; allowed are numbers from \(range.lowerBound) to \(range.upperBound)"
+            )
         }
         return number
     }

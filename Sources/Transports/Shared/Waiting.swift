@@ -65,7 +65,12 @@ extension CloseReason {
         switch initiator {
         case .user: return TransportError(.closedByUser, .open, "this side has closed the link")
         case .peer:
-            return TransportError(.closedByPeer, .open, "the far side has closed\(sentence)", detail: code.map(Int.init))
+            return TransportError(
+                .closedByPeer,
+                .open,
+                "the far side has closed\(sentence)",
+                detail: code.map(Int.init)
+            )
         case .network: return TransportError(.connectionLost, .open, "the connection is lost\(sentence)")
         case .keepalive: return TransportError(.keepaliveTimeout, .open, "the far side fell silent\(sentence)")
         case .protocolError: return TransportError(.protocolViolation, .open, "the protocol was broken\(sentence)")
