@@ -14,6 +14,13 @@ static const unsigned int CSYSTEM_EPOLLRDHUP = EPOLLRDHUP;
 static const unsigned int CSYSTEM_EPOLLERR = EPOLLERR;
 static const unsigned int CSYSTEM_EPOLLHUP = EPOLLHUP;
 static const unsigned int CSYSTEM_EPOLLET = EPOLLET;
+
+// sched.h declares these only with _GNU_SOURCE. The mask has one bit a core, in words of unsigned long; the thread is the
+// calling one.
+#include <stddef.h>
+int csystem_get_affinity(unsigned long *mask, size_t bytes);
+int csystem_set_affinity(const unsigned long *mask, size_t bytes);
+int csystem_set_idle_priority(void);
 #endif
 
 #endif
