@@ -4,6 +4,7 @@
 
 #if defined(__linux__)
 #include <errno.h>
+#include <stddef.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/prctl.h>
@@ -46,6 +47,12 @@ static inline int csystem_epoll_pwait2(int epfd, struct epoll_event *events, int
     return -1;
 #endif
 }
+
+// sched.h declares these only with _GNU_SOURCE. The mask has one bit a core, in words of unsigned long; the thread is the
+// calling one.
+int csystem_get_affinity(unsigned long *mask, size_t bytes);
+int csystem_set_affinity(const unsigned long *mask, size_t bytes);
+int csystem_set_idle_priority(void);
 #endif
 
 #endif

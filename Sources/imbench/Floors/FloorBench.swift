@@ -1,0 +1,82 @@
+/// Floors that are set up once and then measured in slices, between whatever else is measured. Slices of one repeat are
+/// kept together, so that each repeat of a transport can be held against the floor of the same repeat.
+final class FloorBench {
+    /// One floor at one size.
+    struct Key: Sendable, Hashable {
+        var kind: FloorKind
+        var size: Int
+    }
+
+    private struct Entry {
+        var floor: (any Floor)?
+        var reason: String?
+        var total = Histogram()
+        /// Median of each repeat in microseconds; `nil` where too few round trips were made.
+        var medians: [Double?] = []
+    }
+
+    /// In the order of the report.
+    let keys: [Key]
+    private var entries: [Key: Entry] = [:]
+    private var scratch = Histogram()
+
+    /// The longest time that passes before an interruption is noticed, in nanoseconds.
+    private static let patience: Int64 = 200_000_000
+    /// Round trips that each slice makes before it records, so that caches and branch predictors know the code again.
+    private static let unrecorded = 20
+
+    /// Sets up the floors of `kinds` for each of `sizes`, and the wake-up floor. One that cannot be set up says why in its
+    /// result.
+    init(kinds: [FloorKind], sizes: [Int]) {
+        let sized = sizes.flatMap { size in kinds.filter { $0 != .wakeUp }.map { Key(kind: $0, size: size) } }
+        keys = kinds.contains(.wakeUp) ? [Key(kind: .wakeUp, size: FloorKind.wakeUp.maximumSize)] + sized : sized
+        for key in keys {
+            do throws(SystemFailure) {
+                entries[key] = Entry(floor: try key.kind.open(bytes: key.size))
+            } catch {
+                entries[key] = Entry(reason: error.message)
+            }
+        }
+    }
+
+    /// Measures one repeat of one floor: for `duration`, or `rounds` round trips, whichever ends first. Ends early when
+    /// interrupted.
+    func measure(_ key: Key, duration: Duration, rounds: Int = .max) {
+        guard var entry = entries[key], let floor = entry.floor else { return }
+        scratch.reset()
+        do throws(SystemFailure) {
+            var warmup = Histogram()
+            try floor.run(FloorSlice(rounds: Self.unrecorded), into: &warmup)
+            let end = Clocks.now().advanced(by: duration).nanoseconds
+            var now = Clocks.monotonic()
+            while now < end, scratch.count < rounds, !Interruption.isRequested {
+                let deadline = min(end, now + Self.patience)
+                try floor.run(FloorSlice(rounds: rounds - scratch.count, deadline: deadline), into: &scratch)
+                now = Clocks.monotonic()
+            }
+        } catch {
+            entry.floor = nil
+            entry.reason = error.message
+        }
+        entry.total.merge(scratch)
+        entry.medians.append(scratch.median.map { Double($0) / 1000 })
+        entries[key] = entry
+    }
+
+    /// The medians of one floor, repeat by repeat, in microseconds.
+    func medians(_ key: Key) -> [Double?] { entries[key]?.medians ?? [] }
+
+    /// Everything measured so far.
+    var results: [FloorResult] {
+        keys.compactMap { key in
+            guard let entry = entries[key] else { return nil }
+            return FloorResult(
+                kind: key.kind,
+                size: key.size,
+                rtt: Latency(entry.total),
+                p50Spread: RepeatStatistics(entry.medians.compactMap { $0 }),
+                reason: entry.reason
+            )
+        }
+    }
+}

@@ -1,0 +1,86 @@
+/// A high-dynamic-range histogram of times from 1 ns to 1 h with three significant digits, after the idea of Gil Tene's
+/// HdrHistogram: each power of two is cut into 1024 equal steps, so that a value is off by less than 0.1 %.
+///
+/// Memory is fixed (about 270 kB) and recording allocates nothing. Values outside the range are counted at its ends.
+struct Histogram: Sendable, Equatable {
+    /// The largest time that is told apart: one hour, in nanoseconds.
+    static let limit: Int64 = 3_600_000_000_000
+
+    // The first 2048 values have a slot each; every later power of two has 1024 slots.
+    private static let stepBits = 10
+    private static let slots = slot(of: UInt64(limit)) + 1
+
+    private var counts = [UInt64](repeating: 0, count: slots)
+    private var total: UInt64 = 0
+    private var sum = 0.0
+    private var smallest = Int64.max
+    private var largest: Int64 = 0
+
+    /// How many times were recorded.
+    var count: Int { Int(total) }
+    /// The shortest time, exactly; `nil` if nothing was recorded.
+    var minimum: Int64? { total == 0 ? nil : smallest }
+    /// The longest time, exactly.
+    var maximum: Int64? { total == 0 ? nil : largest }
+    /// The arithmetic mean, from the exact values.
+    var mean: Double? { total == 0 ? nil : sum / Double(total) }
+
+    /// Counts one time, in nanoseconds.
+    mutating func record(_ nanoseconds: Int64) {
+        let value = min(max(nanoseconds, 1), Self.limit)
+        counts[Self.slot(of: UInt64(value))] &+= 1
+        total &+= 1
+        sum += Double(value)
+        if value < smallest { smallest = value }
+        if value > largest { largest = value }
+    }
+
+    /// Adds everything that `other` has recorded.
+    mutating func merge(_ other: Histogram) {
+        guard other.total > 0 else { return }
+        for index in counts.indices { counts[index] &+= other.counts[index] }
+        total &+= other.total
+        sum += other.sum
+        smallest = min(smallest, other.smallest)
+        largest = max(largest, other.largest)
+    }
+
+    /// Forgets everything, keeping the memory.
+    mutating func reset() {
+        for index in counts.indices { counts[index] = 0 }
+        total = 0
+        sum = 0
+        smallest = .max
+        largest = 0
+    }
+
+    /// The time that `permille` thousandths of the values do not exceed: 500 for the median, 999 for the 99.9th percentile.
+    /// `nil` if fewer than ten values lie beyond it, for then it says more about chance than about what was measured.
+    func percentile(_ permille: Int) -> Int64? {
+        let share = UInt64(min(max(permille, 0), 1000))
+        // The nearest-rank method: the smallest value with at least that share of the values at or below it.
+        let rank = max(1, (total * share + 999) / 1000)
+        guard total >= rank, total - rank >= 10 else { return nil }
+        var seen: UInt64 = 0
+        for index in counts.indices {
+            seen += counts[index]
+            if seen >= rank { return min(max(Self.highest(inSlot: index), smallest), largest) }
+        }
+        return nil
+    }
+
+    /// The median, under the same rule as every percentile.
+    var median: Int64? { percentile(500) }
+
+    private static func slot(of value: UInt64) -> Int {
+        let shift = max(0, 63 - value.leadingZeroBitCount - stepBits)
+        return (shift << stepBits) + Int(value >> UInt64(shift))
+    }
+
+    /// The largest value that is counted in a slot.
+    private static func highest(inSlot slot: Int) -> Int64 {
+        let shift = max(0, (slot >> stepBits) - 1)
+        let step = Int64(slot - (shift << stepBits))
+        return ((step + 1) << Int64(shift)) - 1
+    }
+}

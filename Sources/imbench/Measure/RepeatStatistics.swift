@@ -1,0 +1,58 @@
+/// What the repeats of one measurement say together: the median, and an interval that holds the true median.
+///
+/// The interval comes from order statistics (the sign test turned around): between the k-th smallest and the k-th largest
+/// of n repeats lies the true median with probability 1 − 2·P(Binomial(n, ½) < k). Nothing is assumed about how the values
+/// are distributed, which matters because times are skewed. The narrowest interval that reaches 95 % is taken; with fewer
+/// than six repeats none does, and the whole spread is given with the probability that it has (93.75 % for five).
+struct RepeatStatistics: Sendable, Hashable {
+    var median: Double
+    /// The ends of the interval; equal to the median if there is one repeat only.
+    var low: Double
+    var high: Double
+    /// The probability that the true median lies in the interval, from 0 (one repeat) to 1.
+    var coverage: Double
+    var repeats: Int
+
+    /// The probability that is aimed at.
+    static let target = 0.95
+
+    /// `nil` if there are no values. Values that are no numbers are left out.
+    init?(_ values: [Double]) {
+        let sorted = values.filter { !$0.isNaN }.sorted()
+        let count = sorted.count
+        guard let first = sorted.first, let last = sorted.last else { return nil }
+        let middle = count / 2
+        median = count % 2 == 1 ? sorted[middle] : (sorted[middle - 1] + sorted[middle]) / 2
+        repeats = count
+        (low, high) = (first, last)
+        coverage = 0
+
+        // P(Binomial(n, ½) < k), built up term by term from 2^−n.
+        var term = 1.0
+        for _ in 0..<count { term /= 2 }
+        var tail = 0.0
+        for k in 1...max(1, (count + 1) / 2) where count > 1 {
+            tail += term
+            term *= Double(count - k + 1) / Double(k)
+            let probability = 1 - 2 * tail
+            guard k == 1 || probability >= Self.target else { break }
+            (low, high, coverage) = (sorted[k - 1], sorted[count - k], probability)
+        }
+    }
+
+    /// Half the width of the interval as a share of the median; `nil` if the median is 0 or there is one repeat only.
+    var relativeSpread: Double? {
+        median > 0 && repeats > 1 ? (high - low) / 2 / median : nil
+    }
+
+    /// The ratios of values that were measured side by side, repeat by repeat, so that what slowed both cancels out.
+    /// Repeats in which either is missing or the divisor is 0 are left out.
+    static func ratios(_ values: [Double?], to divisors: [Double?]) -> RepeatStatistics? {
+        RepeatStatistics(
+            zip(values, divisors).compactMap { value, divisor in
+                guard let value, let divisor, divisor > 0 else { return nil }
+                return value / divisor
+            }
+        )
+    }
+}

@@ -1,0 +1,40 @@
+/// What imbench can be asked to do. Which of these a build offers is said by its ``Vocabulary``.
+enum Command: String, Sendable, Hashable, CaseIterable {
+    case run, overhead, serve, trace
+
+    /// One line for the help text.
+    var summary: String {
+        switch self {
+        case .run: "compare every transport, codec and size; what happens when no command is given"
+        case .overhead: "bytes per message, per handshake and per day of keepalive, layer by layer"
+        case .serve: "run the embedded servers until interrupted"
+        case .trace: "show the bytes of one chat message on every wire, one line a field"
+        }
+    }
+
+    /// The name of the words that follow the command, if it takes any.
+    var argument: String? {
+        switch self {
+        case .trace: "TEXT"
+        case .run, .overhead, .serve: nil
+        }
+    }
+}
+
+/// How results are written.
+enum Format: String, Sendable, Hashable, CaseIterable {
+    case table, json, csv, markdown
+}
+
+/// The words that this build understands. The names of transports come from their registry, so that a new transport is
+/// known here without a change.
+struct Vocabulary: Sendable {
+    /// The commands that are offered; the first one is the default.
+    var commands: [Command]
+    /// All transports that can be asked for.
+    var transports: [String]
+    /// Those that are compared when none is asked for.
+    var defaultTransports: [String]
+    /// All codecs.
+    var codecs: [String]
+}

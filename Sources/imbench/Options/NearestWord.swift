@@ -1,0 +1,31 @@
+/// The word of `words` that `typed` was most probably meant to be: one that begins with it, or else the one at the smallest
+/// edit distance, as long as no more than a third of the letters differ. `nil` if none is near.
+func nearestWord(to typed: String, in words: [String]) -> String? {
+    // A command line may hold anything; beyond this length nothing is a misspelling of a word of ours.
+    guard typed.utf8.count <= 40 else { return nil }
+    let typed = typed.lowercased()
+    if typed.count >= 2, let longer = words.first(where: { $0.lowercased().hasPrefix(typed) }) { return longer }
+    let ranked = words.map { (word: $0, distance: editDistance(typed, $0.lowercased())) }
+    guard let best = ranked.min(by: { $0.distance < $1.distance }) else { return nil }
+    let allowance = max(1, max(typed.count, best.word.count) / 3)
+    return best.distance <= allowance && best.distance < best.word.count ? best.word : nil
+}
+
+/// How many insertions, deletions, substitutions and swaps of neighbours lead from one word to the other (the optimal
+/// string alignment distance).
+func editDistance(_ left: String, _ right: String) -> Int {
+    let a = Array(left)
+    let b = Array(right)
+    var beforeLast: [Int] = []
+    var last = Array(0...b.count)
+    for i in a.indices {
+        var row = [i + 1]
+        for j in b.indices {
+            var cost = min(last[j + 1] + 1, row[j] + 1, last[j] + (a[i] == b[j] ? 0 : 1))
+            if i > 0, j > 0, a[i] == b[j - 1], a[i - 1] == b[j] { cost = min(cost, beforeLast[j - 1] + 1) }
+            row.append(cost)
+        }
+        (beforeLast, last) = (last, row)
+    }
+    return last[b.count]
+}

@@ -1,0 +1,124 @@
+/// Reads a command line into ``Options``. Pure: words in, options or one sentence out.
+///
+/// Values are written `--name=value` or `--name value`; `--` ends the options; the first other word is the command.
+struct OptionParser: Sendable {
+    var vocabulary: Vocabulary
+
+    /// Reads the words after the program's name.
+    func parse(_ words: [String]) throws(UsageError) -> Options {
+        var options = Options(vocabulary)
+        let command = try Self.command(in: words, vocabulary.commands)
+        options.command = command.value ?? options.command
+        options.helpTopic = command.value
+
+        var given: Set<String> = []
+        var optionsEnded = false
+        var index = 0
+        while index < words.count {
+            let word = words[index]
+            index += 1
+            if index - 1 == command.index { continue }
+            if word == "--", !optionsEnded {
+                optionsEnded = true
+            } else if word == "-h", !optionsEnded {
+                options.wantsHelp = true
+            } else if word.hasPrefix("-"), word != "-", !optionsEnded {
+                try option(word, words, &index, &given, &options)
+            } else if options.command.argument != nil {
+                options.arguments.append(word)
+            } else {
+                throw UsageError("'\(options.command.rawValue)' takes no argument, but got '\(word)'")
+            }
+            // Whoever asks for help gets it, whatever else the line says.
+            if options.wantsHelp || options.wantsVersion { return options }
+        }
+        try finish(&options, given)
+        return options
+    }
+
+    /// The first word that is no option and no option's value.
+    private static func command(
+        in words: [String],
+        _ offered: [Command]
+    ) throws(UsageError) -> (index: Int?, value: Command?) {
+        var index = 0
+        while index < words.count, words[index] != "--" {
+            let word = words[index]
+            guard word.hasPrefix("-") else {
+                guard let command = Command(rawValue: word), offered.contains(command) else {
+                    throw .unknown("command", word, allowed: offered.map(\.rawValue))
+                }
+                return (index, command)
+            }
+            let takesValue = OptionTable.rows.contains { "--" + $0.name == word && $0.placeholder != nil }
+            index += takesValue ? 2 : 1
+        }
+        return (nil, nil)
+    }
+
+    private func option(
+        _ word: String,
+        _ words: [String],
+        _ index: inout Int,
+        _ given: inout Set<String>,
+        _ options: inout Options
+    ) throws(UsageError) {
+        let body = word.drop { $0 == "-" }
+        let parts = body.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
+        let name = parts.first.map(String.init) ?? ""
+        let inline = parts.count == 2 ? String(parts[1]) : nil
+        guard word.hasPrefix("--"), let row = OptionTable.rows.first(where: { $0.name == name && isOffered($0) }) else {
+            let names = OptionTable.rows.filter { $0.commands.contains(options.command) }.map { "--" + $0.name }
+            throw Self.unknownOption("--" + name, names)
+        }
+        guard row.commands.contains(options.command) else {
+            let owners = row.commands.filter(vocabulary.commands.contains).map { "'\($0.rawValue)'" }
+            throw UsageError(
+                "--\(name) belongs to \(owners.joined(separator: " and ")), not to '\(options.command.rawValue)'"
+            )
+        }
+        var value = ""
+        if let placeholder = row.placeholder {
+            if let inline {
+                value = inline
+            } else if index < words.count, !words[index].hasPrefix("--") {
+                value = words[index]
+                index += 1
+            } else {
+                throw UsageError("--\(name) needs a value: --\(name) \(placeholder)")
+            }
+        } else if inline != nil {
+            throw UsageError("--\(name) takes no value")
+        }
+        if let other = row.excludes, given.contains(other) {
+            throw UsageError("--\(name) and --\(other) exclude each other")
+        }
+        given.insert(name)
+        try row.apply(&options, value, vocabulary)
+    }
+
+    private func isOffered(_ row: OptionRow) -> Bool {
+        row.commands.contains(where: vocabulary.commands.contains)
+    }
+
+    private static func unknownOption(_ word: String, _ names: [String]) -> UsageError {
+        guard let near = nearestWord(to: word, in: names) else {
+            return UsageError("unknown option '\(word)'; 'imbench --help' lists them")
+        }
+        return UsageError("unknown option '\(word)'; did you mean '\(near)'?")
+    }
+
+    /// Checks what several options say together.
+    private func finish(_ options: inout Options, _ given: Set<String>) throws(UsageError) {
+        if !options.urls.isEmpty {
+            if !given.contains("transport") { options.transports = options.urls.map(\.scheme) }
+            if let stray = options.urls.first(where: { !options.transports.contains($0.scheme) }) {
+                throw UsageError("--url \(stray) is for \(stray.scheme), which --transport leaves out")
+            }
+        }
+        if let argument = options.command.argument, options.arguments.isEmpty {
+            let name = options.command.rawValue
+            throw UsageError("'\(name)' needs a text: imbench \(name) \"\(argument)\"")
+        }
+    }
+}

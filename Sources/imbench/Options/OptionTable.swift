@@ -1,0 +1,283 @@
+import TransportAPI
+
+/// One option: the row from which it is parsed, explained, suggested and recorded in reports.
+struct OptionRow: Sendable {
+    /// Under which heading the help text shows it.
+    enum Group: String, Sendable, CaseIterable {
+        case what = "What is compared"
+        case load = "How it is loaded"
+        case report = "What comes out"
+        case general = "General"
+    }
+
+    /// Reads the value into the options.
+    typealias Apply = @Sendable (inout Options, String, Vocabulary) throws(UsageError) -> Void
+
+    /// The name without its dashes.
+    var name: String
+    /// What stands for the value in the help text; `nil` for a switch.
+    var placeholder: String?
+    var group: Group
+    /// The commands to which it belongs.
+    var commands: [Command]
+    /// What the help text says; the words allowed and the default are added to it.
+    var summary: String
+    /// The words allowed, where there are only a few.
+    var allowed: @Sendable (Vocabulary) -> [String] = { _ in [] }
+    /// An option that must not be given together with this one.
+    var excludes: String?
+    /// The value that the options hold, as it could be typed; `nil` if there is none. Gives the default and the record.
+    var shown: @Sendable (Options) -> String? = { _ in nil }
+    var apply: Apply
+}
+
+/// All options, in the order of the help text.
+enum OptionTable {
+    static let rows: [OptionRow] = comparison + load + report + general
+
+    static let comparison: [OptionRow] = [
+        OptionRow(
+            name: "transport",
+            placeholder: "LIST",
+            group: .what,
+            commands: [.run, .overhead, .trace],
+            summary: "transports",
+            allowed: { $0.transports },
+            shown: { $0.transports.joined(separator: ",") },
+            apply: { (options, text, words) throws(UsageError) in
+                options.transports = try OptionValue.words(text, "transport", of: words.transports)
+            }
+        ),
+        OptionRow(
+            name: "codec",
+            placeholder: "LIST",
+            group: .what,
+            commands: [.run, .overhead, .trace],
+            summary: "codecs",
+            allowed: { $0.codecs },
+            shown: { $0.codecs.joined(separator: ",") },
+            apply: { (options, text, words) throws(UsageError) in
+                options.codecs = try OptionValue.words(text, "codec", of: words.codecs)
+            }
+        ),
+        OptionRow(
+            name: "size",
+            placeholder: "LIST",
+            group: .what,
+            commands: [.run, .overhead],
+            summary: "bytes of text in a message",
+            shown: { $0.sizes.map(String.init).joined(separator: ",") },
+            apply: { (options, text, _) throws(UsageError) in
+                options.sizes = try OptionValue.integers(text, "size", in: 1...(1 << 24))
+            }
+        ),
+        OptionRow(
+            name: "url",
+            placeholder: "URL",
+            group: .what,
+            commands: [.run],
+            summary: "an outside server in place of the embedded one, as in mqtt://host:1883; may be repeated",
+            shown: { $0.urls.isEmpty ? nil : $0.urls.map(\.description).joined(separator: " ") },
+            apply: { (options, text, words) throws(UsageError) in
+                let endpoint = try OptionValue.endpoint(text, "url", schemes: words.transports)
+                guard !options.urls.contains(where: { $0.scheme == endpoint.scheme }) else {
+                    throw UsageError("--url: there are two servers for \(endpoint.scheme)")
+                }
+                options.urls.append(endpoint)
+            }
+        ),
+        OptionRow(
+            name: "listen",
+            placeholder: "URL",
+            group: .what,
+            commands: [.serve],
+            summary: "which server listens where, as in ws://[::1]:8080; may be repeated",
+            shown: { $0.listen.isEmpty ? nil : $0.listen.map(\.description).joined(separator: " ") },
+            apply: { (options, text, words) throws(UsageError) in
+                guard options.listen.count < 64 else { throw UsageError("--listen may be given at most 64 times") }
+                options.listen.append(try OptionValue.endpoint(text, "listen", schemes: words.transports))
+            }
+        ),
+    ]
+
+    static let load: [OptionRow] = [
+        OptionRow(
+            name: "duration",
+            placeholder: "TIME",
+            group: .load,
+            commands: [.run],
+            summary: "how long each row is measured, over all repeats: 250ms, 5s, 2m",
+            excludes: "messages",
+            shown: { if case .duration(let duration) = $0.extent { DurationText.format(duration) } else { nil } },
+            apply: { (options, text, _) throws(UsageError) in
+                let range = Duration.milliseconds(1)...Duration.seconds(86400)
+                options.extent = .duration(try DurationText.parse(text, "duration", in: range))
+            }
+        ),
+        OptionRow(
+            name: "messages",
+            placeholder: "N",
+            group: .load,
+            commands: [.run],
+            summary: "how many messages each row measures, in place of a duration",
+            excludes: "duration",
+            shown: { if case .messages(let count) = $0.extent { String(count) } else { nil } },
+            apply: { (options, text, _) throws(UsageError) in
+                options.extent = .messages(try OptionValue.integer(text, "messages", in: 1...1_000_000_000))
+            }
+        ),
+        OptionRow(
+            name: "warmup",
+            placeholder: "TIME",
+            group: .load,
+            commands: [.run],
+            summary: "how long each row runs before it is measured",
+            shown: { DurationText.format($0.warmup) },
+            apply: { (options, text, _) throws(UsageError) in
+                options.warmup = try DurationText.parse(text, "warmup", in: .zero ... .seconds(3600))
+            }
+        ),
+        OptionRow(
+            name: "repeat",
+            placeholder: "N",
+            group: .load,
+            commands: [.run],
+            summary: "into how many repeats, in random order, a row is cut",
+            shown: { String($0.repeats) },
+            apply: { (options, text, _) throws(UsageError) in
+                options.repeats = try OptionValue.integer(text, "repeat", in: 1...1000)
+            }
+        ),
+        OptionRow(
+            name: "connections",
+            placeholder: "N",
+            group: .load,
+            commands: [.run],
+            summary: "connections at once",
+            shown: { String($0.connections) },
+            apply: { (options, text, _) throws(UsageError) in
+                options.connections = try OptionValue.integer(text, "connections", in: 1...10_000)
+            }
+        ),
+        OptionRow(
+            name: "in-flight",
+            placeholder: "N",
+            group: .load,
+            commands: [.run],
+            summary: "closed loop: messages under way on each connection",
+            excludes: "rate",
+            shown: { $0.rate == nil ? String($0.inFlight) : nil },
+            apply: { (options, text, _) throws(UsageError) in
+                options.inFlight = try OptionValue.integer(text, "in-flight", in: 1...1024)
+            }
+        ),
+        OptionRow(
+            name: "rate",
+            placeholder: "R",
+            group: .load,
+            commands: [.run],
+            summary: "open loop: messages per second on each connection, whether answers come or not",
+            excludes: "in-flight",
+            shown: { $0.rate.map { fixed($0, 3, trimmed: true) } },
+            apply: { (options, text, _) throws(UsageError) in
+                options.rate = try OptionValue.positive(text, "rate", upTo: 10_000_000)
+            }
+        ),
+        OptionRow(
+            name: "awake",
+            group: .load,
+            commands: [.run],
+            summary: "keep the cores from sleeping with idle-priority threads: compares code, not power management",
+            shown: { $0.awake ? "yes" : "no" },
+            apply: { (options, _, _) throws(UsageError) in options.awake = true }
+        ),
+        OptionRow(
+            name: "seed",
+            placeholder: "S",
+            group: .load,
+            commands: [.run],
+            summary: "the order of the repeats and the texts; chosen and printed if not given",
+            shown: { $0.seed.map(String.init) },
+            apply: { (options, text, _) throws(UsageError) in
+                // The largest whole number that every reader of JSON keeps exactly (RFC 8259, section 6).
+                options.seed = UInt64(try OptionValue.integer(text, "seed", in: 0...9_007_199_254_740_991))
+            }
+        ),
+    ]
+
+    static let report: [OptionRow] = [
+        OptionRow(
+            name: "format",
+            placeholder: "FORMAT",
+            group: .report,
+            commands: [.run, .overhead, .trace],
+            summary: "how the report is written",
+            allowed: { _ in Format.allCases.map(\.rawValue) },
+            shown: { $0.format.rawValue },
+            apply: { (options, text, _) throws(UsageError) in
+                guard let format = Format(rawValue: text.lowercased()) else {
+                    throw .unknown("format", text, allowed: Format.allCases.map(\.rawValue))
+                }
+                options.format = format
+            }
+        ),
+        OptionRow(
+            name: "output",
+            placeholder: "FILE",
+            group: .report,
+            commands: [.run, .overhead, .trace],
+            summary: "write the report there in place of standard output",
+            shown: { $0.output },
+            apply: { (options, text, _) throws(UsageError) in
+                guard !text.isEmpty else { throw UsageError("--output needs the name of a file") }
+                options.output = text
+            }
+        ),
+        OptionRow(
+            name: "assert",
+            placeholder: "EXPR",
+            group: .report,
+            commands: [.run],
+            summary: "end with status 99 unless this holds, as in 'ws.rtt.p99_us < 2000'; may be repeated",
+            shown: { $0.assertions.isEmpty ? nil : $0.assertions.map(\.text).joined(separator: "; ") },
+            apply: { (options, text, words) throws(UsageError) in
+                guard options.assertions.count < 1000 else {
+                    throw UsageError("--assert may be given at most 1000 times")
+                }
+                options.assertions.append(try Assertion(text, words))
+            }
+        ),
+    ]
+
+    static let general: [OptionRow] = [
+        OptionRow(
+            name: "quiet",
+            group: .general,
+            commands: Command.allCases,
+            summary: "no progress and no remarks",
+            apply: { (options, _, _) throws(UsageError) in options.quiet = true }
+        ),
+        OptionRow(
+            name: "help",
+            group: .general,
+            commands: Command.allCases,
+            summary: "this text",
+            apply: { (options, _, _) throws(UsageError) in options.wantsHelp = true }
+        ),
+        OptionRow(
+            name: "version",
+            group: .general,
+            commands: Command.allCases,
+            summary: "the version",
+            apply: { (options, _, _) throws(UsageError) in options.wantsVersion = true }
+        ),
+    ]
+}
+
+extension OptionTable {
+    /// The options as they could be typed again, for the report.
+    static func record(of options: Options) -> [(name: String, value: String)] {
+        rows.filter { $0.commands.contains(options.command) }
+            .compactMap { row in row.shown(options).map { (row.name, $0) } }
+    }
+}

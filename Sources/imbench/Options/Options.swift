@@ -1,0 +1,52 @@
+import TransportAPI
+
+/// Everything that the command line says, checked. Built by ``OptionParser``.
+struct Options: Sendable, Equatable {
+    /// How much is measured for each row of the report, over all its repeats together.
+    enum Extent: Sendable, Hashable {
+        case duration(Duration)
+        case messages(Int)
+    }
+
+    var command: Command
+    /// The command of which help is wanted; `nil` if the line names none.
+    var helpTopic: Command?
+    /// Names of transports, in the order in which they were asked for.
+    var transports: [String]
+    var codecs: [String]
+    /// Bytes of text in a message.
+    var sizes: [Int] = [32, 256, 4096]
+    var connections = 1
+    var extent = Extent.duration(.seconds(2))
+    /// How long each row runs before it is measured.
+    var warmup = Duration.milliseconds(100)
+    var repeats = 5
+    /// `nil` lets the run choose a seed, which the report then names.
+    var seed: UInt64?
+    /// Messages per second on each connection; `nil` is the closed loop.
+    var rate: Double?
+    /// How many messages of the closed loop are under way on each connection.
+    var inFlight = 1
+    /// Whether spinning threads keep the cores from sleeping.
+    var awake = false
+    /// Outside servers in place of the embedded ones, at most one for each transport.
+    var urls: [Endpoint] = []
+    /// Where `serve` listens; empty for every transport on a port that the system chooses.
+    var listen: [Endpoint] = []
+    var format = Format.table
+    /// The file that gets the report in place of standard output.
+    var output: String?
+    var assertions: [Assertion] = []
+    var quiet = false
+    var wantsHelp = false
+    var wantsVersion = false
+    /// The words after the command, for commands that take some.
+    var arguments: [String] = []
+
+    /// What an empty command line means.
+    init(_ vocabulary: Vocabulary) {
+        command = vocabulary.commands.first ?? .run
+        transports = vocabulary.defaultTransports
+        codecs = vocabulary.codecs
+    }
+}

@@ -1,0 +1,116 @@
+/// The `imbench/1` JSON: units are in the names, what was not measured is null. A new field does not change the number in
+/// the schema's name; a changed meaning does.
+enum JSONReport {
+    static func text(_ results: RunResults) -> String { value(results).readableText + "\n" }
+
+    static func value(_ results: RunResults) -> JSONValue {
+        .object([
+            ("schema", .string("imbench/1")),
+            ("environment", environment(results)),
+            ("options", .object(results.options.map { ($0.name, .string($0.value)) })),
+            ("cut_short", .bool(results.wasCutShort)),
+            ("remarks", .array(results.remarks.map(JSONValue.string))),
+            ("results", .array(results.rows.map(row))),
+            ("floors", .array(results.floors.map(floor))),
+        ])
+    }
+
+    private static func environment(_ results: RunResults) -> JSONValue {
+        let environment = results.environment
+        return .object([
+            ("imbench", .string(version)),
+            ("system", .string(environment.system)),
+            ("processor", .string(environment.processor)),
+            ("cores", .integer(environment.cores)),
+            ("swift", .string(environment.swift)),
+            ("build", .string(environment.isDebugBuild ? "debug" : "release")),
+            ("commit", JSONValue(environment.commit)),
+            ("date", .string(environment.date)),
+            ("seed", .integer(Int(clamping: results.seed))),
+            ("wake_ups", JSONValue(WakeUpRegime(results.floors)?.name)),
+        ])
+    }
+
+    static func row(_ row: ResultRow) -> JSONValue {
+        var members: [(String, JSONValue)] = [
+            ("transport", .string(row.transport)), ("codec", .string(row.codec)), ("size", .integer(row.size)),
+            ("loop", .string(row.loop.rawValue)), ("outcome", .string(name(row.outcome))),
+        ]
+        if let reason = row.reason { members.append(("reason", .string(reason))) }
+        members += [
+            ("rtt_us", latency(row.rtt)),
+            ("rtt_p50_interval_us", interval(row.rttP50Spread)),
+        ]
+        if row.loop == .open {
+            members += [("service_us", latency(row.service)), ("target_msgs_per_s", JSONValue(row.targetRate))]
+        }
+        members += [
+            ("floor", JSONValue(row.floor)),
+            ("floor_rtt_us", row.floorP50.map { .object([("p50", .number($0))]) } ?? .null),
+            ("ratio_to_floor_p50", JSONValue(row.ratioToFloor?.median)),
+            ("ratio_to_floor_p50_interval", interval(row.ratioToFloor)),
+            ("throughput_msgs_per_s", JSONValue(row.throughput)),
+            ("cpu_us_per_msg", JSONValue(row.cpuPerMessage)),
+            ("bytes_per_msg", bytes(row.bytesPerMessage)),
+            ("handshake", handshake(row.handshake)),
+            ("keepalive_bytes_per_day", JSONValue(row.keepaliveBytesPerDay)),
+        ]
+        let accounts = row.accounts
+        members += [
+            ("sent", .integer(accounts.sent)), ("acked", .integer(accounts.acked)), ("lost", .integer(accounts.lost)),
+            ("in_flight", .integer(accounts.inFlight)), ("duplicated", .integer(accounts.duplicated)),
+            ("reordered", .integer(accounts.reordered)), ("unexpected", .integer(accounts.unexpected)),
+            ("accounts_close", .bool(accounts.closes)), ("errors", .integer(row.errors)),
+        ]
+        return .object(members)
+    }
+
+    private static func name(_ outcome: ResultRow.Outcome) -> String {
+        switch outcome {
+        case .measured: "measured"
+        case .skipped: "skipped"
+        case .failed: "failed"
+        }
+    }
+
+    private static func floor(_ floor: FloorResult) -> JSONValue {
+        var members: [(String, JSONValue)] = [("floor", .string(floor.kind.rawValue)), ("size", .integer(floor.size))]
+        if let reason = floor.reason { members.append(("reason", .string(reason))) }
+        members += [("rtt_us", latency(floor.rtt)), ("rtt_p50_interval_us", interval(floor.p50Spread))]
+        return .object(members)
+    }
+
+    static func latency(_ latency: Latency?) -> JSONValue {
+        guard let latency else { return .null }
+        return .object([
+            ("min", JSONValue(latency.minimum)), ("p50", JSONValue(latency.p50)), ("p90", JSONValue(latency.p90)),
+            ("p99", JSONValue(latency.p99)), ("p999", JSONValue(latency.p999)), ("max", JSONValue(latency.maximum)),
+            ("mean", JSONValue(latency.mean)), ("n", .integer(latency.count)),
+        ])
+    }
+
+    private static func interval(_ statistics: RepeatStatistics?) -> JSONValue {
+        guard let statistics, statistics.repeats > 1 else { return .null }
+        return .object([
+            ("low", .number(statistics.low)), ("high", .number(statistics.high)),
+            ("coverage", .number(statistics.coverage)), ("repeats", .integer(statistics.repeats)),
+        ])
+    }
+
+    private static func bytes(_ bytes: BytesPerMessage?) -> JSONValue {
+        guard let bytes else { return .null }
+        return .object([
+            ("payload", .number(bytes.payload)), ("codec", .number(bytes.codec)), ("framing", .number(bytes.framing)),
+            ("transport_ip", JSONValue(bytes.transportIP)), ("wire", .number(bytes.wire)),
+            ("transport_ip_estimated", .bool(bytes.isEstimated)),
+        ])
+    }
+
+    private static func handshake(_ handshake: Handshake?) -> JSONValue {
+        guard let handshake else { return .null }
+        return .object([
+            ("ms", .number(handshake.milliseconds)), ("bytes", .number(handshake.bytes)),
+            ("round_trips", .integer(handshake.roundTrips)),
+        ])
+    }
+}

@@ -1,0 +1,106 @@
+/// A JSON text in the making (RFC 8259). Members keep their order; names are not checked for repetition.
+enum JSONValue: Sendable, Equatable {
+    case null
+    case bool(Bool)
+    case integer(Int)
+    /// Infinity and NaN have no form in JSON and are written as null.
+    case number(Double)
+    case string(String)
+    case array([JSONValue])
+    case object([(String, JSONValue)])
+
+    static func == (left: JSONValue, right: JSONValue) -> Bool { left.text == right.text }
+
+    /// The value, or null.
+    init(_ value: Double?) { self = value.map(JSONValue.number) ?? .null }
+    init(_ value: Int?) { self = value.map(JSONValue.integer) ?? .null }
+    init(_ value: String?) { self = value.map(JSONValue.string) ?? .null }
+    init(_ value: Bool?) { self = value.map(JSONValue.bool) ?? .null }
+
+    /// On one line.
+    var text: String {
+        var out = ""
+        write(to: &out, indent: nil)
+        return out
+    }
+
+    /// One member or element a line, as people like to read and compare it; containers of plain values stay on one line.
+    var readableText: String {
+        var out = ""
+        write(to: &out, indent: 0)
+        return out
+    }
+
+    private var isPlain: Bool {
+        switch self {
+        case .array(let elements): elements.isEmpty
+        case .object(let members): members.isEmpty
+        default: true
+        }
+    }
+
+    private func write(to out: inout String, indent: Int?) {
+        switch self {
+        case .null: out += "null"
+        case .bool(let value): out += value ? "true" : "false"
+        case .integer(let value): out += String(value)
+        case .number(let value): out += Self.numberText(value)
+        case .string(let value): Self.write(value, to: &out)
+        case .array(let elements):
+            let inner = elements.allSatisfy(\.isPlain) ? nil : indent.map { $0 + 2 }
+            Self.write("[", "]", count: elements.count, to: &out, indent: inner) {
+                elements[$0].write(to: &$1, indent: inner)
+            }
+        case .object(let members):
+            let inner = members.allSatisfy(\.1.isPlain) ? nil : indent.map { $0 + 2 }
+            Self.write("{", "}", count: members.count, to: &out, indent: inner) { index, out in
+                Self.write(members[index].0, to: &out)
+                out += ": "
+                members[index].1.write(to: &out, indent: inner)
+            }
+        }
+    }
+
+    private static func write(
+        _ open: String,
+        _ close: String,
+        count: Int,
+        to out: inout String,
+        indent: Int?,
+        element: (Int, inout String) -> Void
+    ) {
+        out += open
+        for index in 0..<count {
+            if index > 0 { out += indent == nil ? ", " : "," }
+            if let indent { out += "\n" + String(repeating: " ", count: indent) }
+            element(index, &out)
+        }
+        if let indent { out += "\n" + String(repeating: " ", count: indent - 2) }
+        out += close
+    }
+
+    private static func numberText(_ value: Double) -> String {
+        guard value.isFinite else { return "null" }
+        if value == value.rounded(), value.magnitude < 1e15 { return String(Int64(value)) }
+        return value.description
+    }
+
+    /// Escapes what must be escaped (RFC 8259, section 7) and leaves the rest as UTF-8.
+    private static func write(_ string: String, to out: inout String) {
+        out += "\""
+        for scalar in string.unicodeScalars {
+            switch scalar {
+            case "\"": out += "\\\""
+            case "\\": out += "\\\\"
+            case "\n": out += "\\n"
+            case "\r": out += "\\r"
+            case "\t": out += "\\t"
+            case "\u{0}"..."\u{1f}", "\u{7f}":
+                let hexadecimal = String(scalar.value, radix: 16)
+                out += "\\u" + String(repeating: "0", count: 4 - hexadecimal.count) + hexadecimal
+            default: out.unicodeScalars.append(scalar)
+            }
+        }
+        out += "\""
+    }
+}

@@ -1,0 +1,89 @@
+import Synchronization
+
+#if os(Linux)
+import CSystem
+#endif
+
+#if canImport(Glibc)
+import Glibc
+#elseif canImport(Musl)
+import Musl
+#else
+import Darwin
+#endif
+
+/// Keeps the cores from sleeping while code is compared: one thread on each core that this process may use, spinning at
+/// idle priority (SCHED_IDLE, sched(7)), so that it gives way at once to any thread with work to do.
+final class AwakeSpinners: Sendable {
+    private final class Shared: Sendable {
+        let mustStop = Atomic<Bool>(false)
+        let ready = Atomic<Int>(0)
+        /// The first error number, or 0.
+        let failure = Atomic<Int32>(0)
+    }
+
+    private let shared = Shared()
+    private let threads: [WorkerThread]
+
+    /// How many cores are kept awake.
+    var cores: Int { threads.count }
+
+    /// Starts the threads, and returns when all of them spin.
+    ///
+    /// - Throws: a sentence that says what the system refused; no thread is left running.
+    init() throws(SystemFailure) {
+        #if os(Linux)
+        let cores = Self.allowedCores()
+        guard !cores.isEmpty else { throw SystemFailure("cannot keep the cores awake: the system does not list them") }
+        var started: [WorkerThread] = []
+        do throws(SystemFailure) {
+            for core in cores { started.append(try WorkerThread { [shared] in Self.spin(on: core, shared) }) }
+        } catch {
+            shared.mustStop.store(true, ordering: .relaxed)
+            for thread in started { thread.join() }
+            throw error
+        }
+        threads = started
+        while shared.ready.load(ordering: .acquiring) < cores.count { sched_yield() }
+        let failure = shared.failure.load(ordering: .relaxed)
+        guard failure == 0 else {
+            stop()
+            throw SystemFailure("cannot keep the cores awake", errno: failure)
+        }
+        #else
+        threads = []
+        throw SystemFailure("cannot keep the cores awake: this system has no idle priority for threads")
+        #endif
+    }
+
+    deinit { stop() }
+
+    /// Ends the threads and waits for them. Does nothing the second time.
+    func stop() {
+        guard !shared.mustStop.exchange(true, ordering: .relaxed) else { return }
+        for thread in threads { thread.join() }
+    }
+
+    #if os(Linux)
+    // Room for 4096 cores, more than Linux is built for on common distributions.
+    private static let words = 64
+
+    private static func allowedCores() -> [Int] {
+        var mask = [UInt](repeating: 0, count: words)
+        guard csystem_get_affinity(&mask, words * MemoryLayout<UInt>.size) == 0 else { return [] }
+        return (0..<words * UInt.bitWidth).filter { mask[$0 / UInt.bitWidth] >> ($0 % UInt.bitWidth) & 1 == 1 }
+    }
+
+    private static func spin(on core: Int, _ shared: Shared) {
+        var mask = [UInt](repeating: 0, count: words)
+        mask[core / UInt.bitWidth] = 1 << (core % UInt.bitWidth)
+        let isSet =
+            csystem_set_affinity(mask, words * MemoryLayout<UInt>.size) == 0 && csystem_set_idle_priority() == 0
+        if !isSet { shared.failure.store(errno, ordering: .relaxed) }
+        shared.ready.add(1, ordering: .releasing)
+        // A thread of normal priority must never spin: it would slow down what is measured.
+        guard isSet else { return }
+        while !shared.mustStop.load(ordering: .relaxed) {}
+    }
+    #endif
+}
