@@ -4,6 +4,9 @@ extension Endpoint {
 
     /// Reads a URL.
     ///
+    /// No error quotes what it could not read: a password that was written without escapes may be found in any part. And
+    /// delimiters are looked for among bytes, since a combining mark behind one would hide it among characters.
+    ///
     /// - Throws: `.invalidConfiguration` with a sentence that names the part that is wrong and what it may be.
     public init(_ url: String) throws(TransportError) {
         guard url.utf8.count <= Self.maximumLength else {
@@ -13,33 +16,33 @@ extension Endpoint {
             throw .configuration("url", "contains a space or a control character; write it percent-encoded")
         }
         var rest = Substring(url)
-        if let hash = rest.firstIndex(of: "#") { rest = rest[..<hash] }
-        guard let colon = rest.firstRange(of: "://"), colon.lowerBound != rest.startIndex else {
-            throw .configuration("url", "'\(url)' has no scheme; write it as scheme://host:port")
+        if let hash = rest.utf8.firstIndex(of: UInt8(ascii: "#")) { rest = rest[..<hash] }
+        guard let colon = rest.utf8.firstRange(of: "://".utf8), colon.lowerBound != rest.startIndex else {
+            throw .configuration("url", "has no scheme; write it as scheme://host:port")
         }
         scheme = rest[..<colon.lowerBound].lowercased()
         guard scheme.utf8.first.map({ $0 >= 0x61 && $0 <= 0x7a }) == true,
             scheme.utf8.allSatisfy({
                 ($0 >= 0x61 && $0 <= 0x7a) || ($0 >= 0x30 && $0 <= 0x39) || "+-.".utf8.contains($0)
             })
-        else { throw .configuration("scheme", "'\(scheme)' may hold only letters, digits and + - .") }
+        else { throw .configuration("scheme", "may hold only letters, digits and + - . and begins with a letter") }
         rest = rest[colon.upperBound...]
 
-        if let question = rest.firstIndex(of: "?") {
-            options = try Self.options(rest[rest.index(after: question)...])
+        if let question = rest.utf8.firstIndex(of: UInt8(ascii: "?")) {
+            options = try Self.options(rest[rest.utf8.index(after: question)...])
             rest = rest[..<question]
         } else {
             options = []
         }
-        let slash = rest.firstIndex(of: "/") ?? rest.endIndex
+        let slash = rest.utf8.firstIndex(of: UInt8(ascii: "/")) ?? rest.endIndex
         path = String(rest[slash...])
         var authority = rest[..<slash]
 
-        if let at = authority.lastIndex(of: "@") {
-            let parts = authority[..<at].split(separator: ":", maxSplits: 1, omittingEmptySubsequences: false)
-            user = try PercentEncoding.decode(parts[0], key: "user")
-            password = parts.count == 2 ? try PercentEncoding.decode(parts[1], key: "password") : nil
-            authority = authority[authority.index(after: at)...]
+        if let at = authority.utf8.lastIndex(of: UInt8(ascii: "@")) {
+            let (name, secret) = Self.split(authority[..<at], at: ":")
+            user = try PercentEncoding.decode(name, key: "user")
+            password = if let secret { try PercentEncoding.decode(secret, key: "password") } else { nil }
+            authority = authority[authority.utf8.index(after: at)...]
         } else {
             user = nil
             password = nil
@@ -49,50 +52,59 @@ extension Endpoint {
 
     private static func hostAndPort(_ authority: Substring) throws(TransportError) -> (String, UInt16?) {
         let host: String
-        var tail: Substring
-        if authority.first == "[" {
-            guard let bracket = authority.firstIndex(of: "]") else {
-                throw .configuration("host", "'\(authority)' lacks the closing bracket of its IPv6 address")
+        let digits: Substring?
+        if authority.utf8.first == UInt8(ascii: "[") {
+            guard let bracket = authority.utf8.firstIndex(of: UInt8(ascii: "]")) else {
+                throw .configuration("host", "lacks the closing bracket of its IPv6 address")
             }
             host = try PercentEncoding.decode(
-                authority[authority.index(after: authority.startIndex)..<bracket],
+                authority[authority.utf8.index(after: authority.startIndex)..<bracket],
                 key: "host"
             )
             guard host.utf8.contains(UInt8(ascii: ":")) else {
-                throw .configuration("host", "'[\(host)]' is not an IPv6 address; only those stand in brackets")
+                throw .configuration("host", "stands in brackets, but is not an IPv6 address")
             }
-            tail = authority[authority.index(after: bracket)...]
+            let (between, port) = split(authority[authority.utf8.index(after: bracket)...], at: ":")
+            guard between.isEmpty else {
+                throw .configuration("port", "must be parted from the bracket of the host by a colon and nothing else")
+            }
+            digits = port
         } else {
-            let colon = authority.firstIndex(of: ":") ?? authority.endIndex
-            host = try PercentEncoding.decode(authority[..<colon], key: "host")
-            tail = authority[colon...]
-            guard !tail.dropFirst().contains(":") else {
-                throw .configuration("host", "'\(authority)': an IPv6 address stands in brackets, as in [::1]:8080")
+            let (name, port) = split(authority, at: ":")
+            host = try PercentEncoding.decode(name, key: "host")
+            guard port?.utf8.contains(UInt8(ascii: ":")) != true, !host.utf8.contains(UInt8(ascii: ":")) else {
+                throw .configuration("host", "holds a colon; an IPv6 address stands in brackets, as in [::1]:8080")
             }
+            digits = port
         }
         guard !host.isEmpty else { throw .configuration("host", "is missing") }
-        guard !host.utf8.contains(where: { $0 <= 0x20 || $0 == 0x7f }) else {
-            throw .configuration("host", "contains a space or a control character")
-        }
-        guard !tail.isEmpty else { return (host, nil) }
-        guard tail.first == ":" else { throw .configuration("port", "'\(tail)' must begin with a colon") }
-        tail = tail.dropFirst()
-        guard !tail.isEmpty else { return (host, nil) }
-        guard tail.utf8.allSatisfy({ $0 >= 0x30 && $0 <= 0x39 }), let port = UInt16(tail) else {
-            throw .configuration("port", "'\(tail)' is not a number from 0 to 65535")
+        guard !host.utf8.contains(0x20) else { throw .configuration("host", "contains a space") }
+        guard let digits, !digits.isEmpty else { return (host, nil) }
+        guard digits.utf8.allSatisfy({ $0 >= 0x30 && $0 <= 0x39 }), let port = UInt16(digits) else {
+            throw .configuration("port", "is not a number from 0 to 65535")
         }
         return (host, port)
     }
 
     private static func options(_ query: Substring) throws(TransportError) -> [Option] {
         var options: [Option] = []
-        for pair in query.split(separator: "&") {
-            let parts = pair.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
-            let name = try PercentEncoding.decode(parts[0], key: "query")
-            let value = parts.count == 2 ? try PercentEncoding.decode(parts[1], key: name) : ""
+        var rest: Substring? = query
+        while let pairs = rest {
+            let pair: Substring
+            (pair, rest) = split(pairs, at: "&")
+            guard !pair.isEmpty else { continue }
+            let (key, text) = split(pair, at: "=")
+            let name = try PercentEncoding.decode(key, key: "query")
+            let value = if let text { try PercentEncoding.decode(text, key: name) } else { "" }
             options.append(Option(name: name, value: value))
         }
         return options
+    }
+
+    /// What stands before and behind the first `delimiter`; `nil` behind if there is none.
+    private static func split(_ text: Substring, at delimiter: Unicode.Scalar) -> (Substring, Substring?) {
+        guard let index = text.unicodeScalars.firstIndex(of: delimiter) else { return (text, nil) }
+        return (text[..<index], text[text.unicodeScalars.index(after: index)...])
     }
 }
 

@@ -56,12 +56,21 @@ public struct Endpoint: Sendable, Hashable {
 extension Endpoint: CustomStringConvertible {
     /// The URL without user name and password.
     public var description: String {
-        let literal = host.utf8.contains(UInt8(ascii: ":")) ? "[\(PercentEncoding.encode(host, keeping: ":"))]" : host
+        let literal =
+            host.utf8.contains(UInt8(ascii: ":"))
+            ? "[\(PercentEncoding.encode(host, keeping: ":"))]" : PercentEncoding.encode(host)
         let suffix = port.map { ":\($0)" } ?? ""
         let query = options.map { option in
             let name = PercentEncoding.encode(option.name, keeping: "/:")
             return option.value.isEmpty ? name : "\(name)=\(PercentEncoding.encode(option.value, keeping: "/:,+"))"
         }
         return "\(scheme)://\(literal)\(suffix)\(path)" + (query.isEmpty ? "" : "?" + query.joined(separator: "&"))
+    }
+}
+
+extension Endpoint: CustomReflectable {
+    /// What debuggers and failed tests show: the URL without user name and password.
+    public var customMirror: Mirror {
+        Mirror(self, children: ["url": description])
     }
 }

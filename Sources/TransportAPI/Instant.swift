@@ -23,7 +23,9 @@ public struct Instant: InstantProtocol, Sendable, Hashable {
 
     /// The time from this instant to `other`; negative if `other` is earlier.
     public func duration(to other: Instant) -> Duration {
-        .nanoseconds(other.nanoseconds.subtractingReportingOverflow(nanoseconds).partialValue)
+        let (difference, overflow) = other.nanoseconds.subtractingReportingOverflow(nanoseconds)
+        guard overflow else { return .nanoseconds(difference) }
+        return .nanoseconds(other.nanoseconds) - .nanoseconds(nanoseconds)
     }
 
     /// Orders instants by time.

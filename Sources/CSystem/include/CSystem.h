@@ -1,11 +1,16 @@
-// Headers that Swift's Glibc module leaves out. Nothing here has behaviour of its own.
+// Headers that Swift's Glibc module leaves out, and the two calls that a C library may lack. As thin as possible.
 #ifndef CSYSTEM_H
 #define CSYSTEM_H
 
 #if defined(__linux__)
-#include <linux/tcp.h>
+#include <errno.h>
+#include <stddef.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
 
 // Clang does not import a macro that is not a plain literal, and EPOLLET is 1u << 31.
 static const unsigned int CSYSTEM_EPOLLIN = EPOLLIN;
@@ -15,9 +20,36 @@ static const unsigned int CSYSTEM_EPOLLERR = EPOLLERR;
 static const unsigned int CSYSTEM_EPOLLHUP = EPOLLHUP;
 static const unsigned int CSYSTEM_EPOLLET = EPOLLET;
 
+// Names the calling thread, for debuggers and top.
+static inline void csystem_name_thread(const char *name) {
+    prctl(PR_SET_NAME, name);
+}
+
+// What the kernel counted for a TCP connection (struct tcp_info of linux/tcp.h, which clashes with netinet/tcp.h).
+struct csystem_tcp_counts {
+    unsigned int segments_out, segments_in;
+    unsigned long long bytes_retransmitted;
+    unsigned char has_timestamps;
+};
+// 0, or -1 where the kernel does not tell.
+int csystem_read_tcp_counts(int descriptor, struct csystem_tcp_counts *counts);
+
+// accept4, non-blocking and close-on-exec.
+int csystem_accept(int descriptor);
+
+// epoll_wait with a timeout in nanoseconds (Linux 5.11); fails with ENOSYS on older kernels.
+static inline int csystem_epoll_pwait2(int epfd, struct epoll_event *events, int count, long long nanoseconds) {
+#if defined(SYS_epoll_pwait2)
+    struct timespec timeout = { nanoseconds / 1000000000, nanoseconds % 1000000000 };
+    return (int)syscall(SYS_epoll_pwait2, epfd, events, count, &timeout, (void *)0, (size_t)0);
+#else
+    errno = ENOSYS;
+    return -1;
+#endif
+}
+
 // sched.h declares these only with _GNU_SOURCE. The mask has one bit a core, in words of unsigned long; the thread is the
 // calling one.
-#include <stddef.h>
 int csystem_get_affinity(unsigned long *mask, size_t bytes);
 int csystem_set_affinity(const unsigned long *mask, size_t bytes);
 int csystem_set_idle_priority(void);

@@ -21,6 +21,20 @@ public struct ByteBuffer: ~Copyable {
         self.capacity = max(capacity, 0)
     }
 
+    /// An empty buffer that owns `memory`, which was allocated with an alignment of 16.
+    init(adopting memory: UnsafeMutableRawPointer, capacity: Int) {
+        base = memory
+        self.capacity = capacity
+    }
+
+    /// Gives up the memory of an empty buffer, if it has any and it is of `size` bytes.
+    mutating func surrender(size: Int) -> UnsafeMutableRawPointer? {
+        guard isEmpty, capacity == size, let memory = base else { return nil }
+        base = nil
+        capacity = 0
+        return memory
+    }
+
     deinit {
         base?.deallocate()
     }

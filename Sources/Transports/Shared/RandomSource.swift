@@ -1,28 +1,51 @@
 /// Random numbers for cores, drawn from a pool that is refilled in bulk: from the system's cryptographic source in
 /// production, from a seed in tests.
 public struct RandomSource: RandomNumberGenerator, Sendable {
-    /// Fills the pool anew.
+    /// Fills the pool anew, each word of it; must not leave it empty.
     public typealias Refill = @Sendable (inout [UInt64]) -> Void
+
+    private enum Source: Sendable {
+        case refill(Refill)
+        /// The state of SplitMix64: a counter, which each word moves on by one step.
+        case counter(UInt64)
+    }
 
     private var pool: [UInt64]
     private var used: Int
-    private let refill: Refill
+    private var source: Source
 
     /// A source that calls `refill` for every `poolSize` words.
     public init(poolSize: Int = 32, refill: @escaping Refill) {
+        self.init(poolSize: poolSize, .refill(refill))
+    }
+
+    private init(poolSize: Int, _ source: Source) {
         pool = Array(repeating: 0, count: max(1, poolSize))
         used = pool.count
-        self.refill = refill
+        self.source = source
     }
 
     /// The next random word.
     public mutating func next() -> UInt64 {
-        if used == pool.count {
-            refill(&pool)
+        if used >= pool.count {
+            refillPool()
             used = 0
         }
         used += 1
         return pool[used - 1]
+    }
+
+    private mutating func refillPool() {
+        switch source {
+        case .refill(let refill):
+            refill(&pool)
+        case .counter(var counter):
+            for index in pool.indices {
+                counter &+= 0x9e37_79b9_7f4a_7c15
+                pool[index] = Self.mix(counter)
+            }
+            source = .counter(counter)
+        }
     }
 
     /// The system's cryptographic source (RFC 6455, section 10.3 asks for one).
@@ -33,13 +56,10 @@ public struct RandomSource: RandomNumberGenerator, Sendable {
         }
     }
 
-    /// The same numbers for the same seed, for tests and simulations. Not for anything secret.
+    /// The same numbers for the same seed, for tests and simulations: SplitMix64 (Steele, Lea and Flood, "Fast splittable
+    /// pseudorandom number generators", 2014). Not for anything secret.
     public static func seeded(_ seed: UInt64) -> RandomSource {
-        // Numbers come from a counter alone (SplitMix64), so that the closure needs no state outside the pool.
-        RandomSource(poolSize: 1) { [seed] pool in
-            let counter = pool[0] == 0 ? seed : pool[0]
-            pool[0] = mix(counter &+ 0x9e37_79b9_7f4a_7c15)
-        }
+        RandomSource(poolSize: 32, .counter(seed))
     }
 
     private static func mix(_ value: UInt64) -> UInt64 {

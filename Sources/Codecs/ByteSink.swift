@@ -1,0 +1,145 @@
+/// Where a writer puts its bytes: memory borrowed from the caller while it suffices, then memory of its own.
+///
+/// It is a plain value without reference counts, so that a whole message is written without any. The price: whoever makes
+/// one calls ``release()`` at the end; only ``Swift/Array/appendMessage(limit:_:)`` does.
+@usableFromInline
+struct ByteSink {
+    @usableFromInline var base: UnsafeMutablePointer<UInt8>
+    @usableFromInline var count = 0
+    @usableFromInline var capacity: Int
+    @usableFromInline var ownsMemory = false
+
+    /// A sink over borrowed memory.
+    @inlinable @inline(__always)
+    init(base: UnsafeMutablePointer<UInt8>, capacity: Int) {
+        self.base = base
+        self.capacity = capacity
+    }
+
+    /// Makes room for `additional` bytes behind the last.
+    @inlinable @inline(__always)
+    mutating func reserve(_ additional: Int) {
+        if capacity - count < additional { grow(additional) }
+    }
+
+    @inline(never)
+    @usableFromInline
+    mutating func grow(_ additional: Int) {
+        let grown = max(count + additional + 64, capacity * 2)
+        let fresh = UnsafeMutablePointer<UInt8>.allocate(capacity: grown)
+        fresh.update(from: base, count: count)
+        release()
+        base = fresh
+        capacity = grown
+        ownsMemory = true
+    }
+
+    /// Gives memory of its own back.
+    @inlinable
+    func release() {
+        if ownsMemory { base.deallocate() }
+    }
+
+    // What follows writes into room that the caller has reserved.
+
+    @inlinable @inline(__always)
+    mutating func put(_ byte: UInt8) {
+        base[count] = byte
+        count &+= 1
+    }
+
+    @inlinable @inline(__always)
+    mutating func put(_ bytes: UnsafeBufferPointer<UInt8>) {
+        guard let source = bytes.baseAddress else { return }
+        (base + count).update(from: source, count: bytes.count)
+        count &+= bytes.count
+    }
+
+    @inlinable @inline(__always)
+    mutating func put(_ text: StaticString) {
+        put(UnsafeBufferPointer(start: text.utf8Start, count: text.utf8CodeUnitCount))
+    }
+
+    @inlinable @inline(__always)
+    mutating func put<I: FixedWidthInteger>(littleEndian value: I) {
+        UnsafeMutableRawPointer(base + count).storeBytes(of: value.littleEndian, as: I.self)
+        count &+= MemoryLayout<I>.size
+    }
+
+    /// A base-128 varint of up to ten bytes.
+    @inlinable @inline(__always)
+    mutating func put(varint value: UInt64) {
+        var rest = value
+        while rest >= 0x80 {
+            put(UInt8(truncatingIfNeeded: rest) | 0x80)
+            rest &>>= 7
+        }
+        put(UInt8(truncatingIfNeeded: rest))
+    }
+}
+
+extension [UInt8] {
+    /// Appends what `body` writes, or nothing if it throws.
+    ///
+    /// Room that the array already has is written in place; else the message is put together on the stack, so that a short
+    /// message costs one allocation of its own size, or none.
+    @inlinable
+    mutating func appendMessage(
+        limit: Int, _ body: (inout ByteSink) throws(CodecError) -> Void
+    ) throws(CodecError) {
+        let room = capacity - count
+        guard room >= 128 else {
+            try withUnsafeTemporaryAllocation(of: UInt8.self, capacity: 1024) { scratch throws(CodecError) in
+                guard let base = scratch.baseAddress else { return }
+                var sink = ByteSink(base: base, capacity: 1024)
+                defer { sink.release() }
+                try body(&sink)
+                guard sink.count <= limit else { throw CodecError(.tooLong, at: sink.count) }
+                append(contentsOf: UnsafeBufferPointer(start: sink.base, count: sink.count))
+            }
+            return
+        }
+        var outgrown: ByteSink?
+        try append(addingCapacity: room) { span throws(CodecError) in
+            try span.withUnsafeMutableBufferPointer { tail, written throws(CodecError) in
+                guard let base = tail.baseAddress else { return }
+                var sink = ByteSink(base: base, capacity: tail.count)
+                do throws(CodecError) {
+                    try body(&sink)
+                    guard sink.count <= limit else { throw CodecError(.tooLong, at: sink.count) }
+                } catch {
+                    sink.release()
+                    throw error
+                }
+                if sink.ownsMemory { outgrown = sink } else { written = sink.count }
+            }
+        }
+        if let outgrown {
+            append(contentsOf: UnsafeBufferPointer(start: outgrown.base, count: outgrown.count))
+            outgrown.release()
+        }
+    }
+}
+
+/// Calls `body` for each entry in the order of the keys; small maps without allocating.
+@inlinable
+func forEachInKeyOrder<K: WireMapKey, T: WireValue>(
+    _ values: [K: T], _ body: (K, T) throws(CodecError) -> Void
+) throws(CodecError) {
+    guard values.count > 4 else {
+        var last: K?
+        for _ in 0..<values.count {
+            var next: (key: K, value: T)?
+            for entry in values {
+                if let last, entry.key <= last { continue }
+                if let best = next, best.key < entry.key { continue }
+                next = entry
+            }
+            guard let next else { return }
+            try body(next.key, next.value)
+            last = next.key
+        }
+        return
+    }
+    for entry in values.sorted(by: { $0.key < $1.key }) { try body(entry.key, entry.value) }
+}

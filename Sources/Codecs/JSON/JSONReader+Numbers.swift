@@ -1,0 +1,117 @@
+// Numbers (RFC 8259, section 6).
+
+extension JSONReader {
+    /// A number as it stands in the input.
+    struct Number {
+        var start: Int
+        var isNegative = false
+        /// All digits as one integer, unless there are too many.
+        var mantissa: UInt64 = 0
+        /// The power of ten that `mantissa` is to be multiplied with.
+        var exponent = 0
+        var isExact = true
+        var isInteger = true
+
+        @inline(__always)
+        mutating func append(_ digit: UInt8) {
+            let (product, overflows) = mantissa.multipliedReportingOverflow(by: 10)
+            let (sum, overflowsToo) = product.addingReportingOverflow(UInt64(digit &- UInt8(ascii: "0")))
+            if overflows || overflowsToo { isExact = false } else { mantissa = sum }
+        }
+    }
+
+    @inline(__always)
+    private var isDigit: Bool { position < end && base[position] &- UInt8(ascii: "0") < 10 }
+
+    /// Passes over a number and checks its grammar.
+    mutating func readNumber() throws(CodecError) -> Number {
+        var number = Number(start: position)
+        if position < end, base[position] == UInt8(ascii: "-") {
+            number.isNegative = true
+            position += 1
+        }
+        guard isDigit else { throw position < end ? failure(.invalidNumber) : failure(.truncated) }
+        if base[position] == UInt8(ascii: "0") {
+            position += 1
+            guard !isDigit else { throw failure(.invalidNumber) }
+        } else {
+            while isDigit {
+                number.append(base[position])
+                position += 1
+            }
+        }
+        if position < end, base[position] == UInt8(ascii: ".") || base[position] | 0x20 == UInt8(ascii: "e") {
+            try readFraction(&number)
+        }
+        return number
+    }
+
+    private mutating func readFraction(_ number: inout Number) throws(CodecError) {
+        number.isInteger = false
+        if base[position] == UInt8(ascii: ".") {
+            position += 1
+            guard isDigit else { throw position < end ? failure(.invalidNumber) : failure(.truncated) }
+            while isDigit {
+                number.append(base[position])
+                number.exponent -= 1
+                position += 1
+            }
+        }
+        guard position < end, base[position] | 0x20 == UInt8(ascii: "e") else { return }
+        position += 1
+        var isNegative = false
+        if position < end, base[position] == UInt8(ascii: "+") || base[position] == UInt8(ascii: "-") {
+            isNegative = base[position] == UInt8(ascii: "-")
+            position += 1
+        }
+        guard isDigit else { throw position < end ? failure(.invalidNumber) : failure(.truncated) }
+        var exponent = 0
+        while isDigit {
+            // Far beyond any double; the digits as text decide then.
+            if exponent < 100_000 { exponent = exponent * 10 + Int(base[position] - UInt8(ascii: "0")) }
+            position += 1
+        }
+        number.exponent += isNegative ? -exponent : exponent
+    }
+
+    /// An integer of at most 64 bits: sign and magnitude.
+    @usableFromInline
+    mutating func readWhole() throws(CodecError) -> (isNegative: Bool, magnitude: UInt64) {
+        let number = try readNumber()
+        if number.isInteger, number.isExact { return (number.isNegative, number.mantissa) }
+        guard !number.isInteger else { throw failure(.numberOutOfRange) }
+        // 1.0 and 1e3 are integers; beyond 2^53 a double cannot tell, and digits have to be written out.
+        let value = try double(number)
+        guard value.magnitude <= 0x1p53, let magnitude = UInt64(exactly: value.magnitude) else {
+            throw failure(.numberOutOfRange)
+        }
+        return (number.isNegative, magnitude)
+    }
+
+    /// The double nearest to `number`.
+    func double(_ number: Number) throws(CodecError) -> Double {
+        // Both factors exact, so that the one rounding is right (Clinger, "How to Read Floating Point Numbers Accurately").
+        if number.isExact, number.mantissa <= 1 << 53, number.exponent.magnitude <= 22 {
+            var power = 1.0
+            for _ in 0..<number.exponent.magnitude { power *= 10 }
+            let value = Double(number.mantissa)
+            let scaled = number.exponent < 0 ? value / power : value * power
+            return number.isNegative ? -scaled : scaled
+        }
+        guard let value = Double(text(number)), value.isFinite else { throw failure(.numberOutOfRange) }
+        return value
+    }
+
+    /// The float nearest to `number`; not by way of a double, which would round twice.
+    func float(_ number: Number) throws(CodecError) -> Float {
+        if number.isExact, number.mantissa <= 1 << 24, number.exponent == 0 {
+            return number.isNegative ? -Float(number.mantissa) : Float(number.mantissa)
+        }
+        guard let value = Float(text(number)), value.isFinite else { throw failure(.numberOutOfRange) }
+        return value
+    }
+
+    private func text(_ number: Number) -> String {
+        String(decoding: UnsafeBufferPointer(start: base + number.start, count: position - number.start), as: UTF8.self)
+    }
+}

@@ -1,0 +1,188 @@
+/// Reads a message from JSON (RFC 8259) by the proto3 JSON mapping, strictly.
+///
+/// Each visit goes once over the declared fields, and each of them takes the member that stands next if it is its own:
+/// members in the order of their declaration are read in one visit, and each step back costs one more. A visit that takes
+/// nothing shows that the member is unknown; it is passed over, and checked as strictly as what is read.
+///
+/// - A name that comes twice: the last value counts, as a whole.
+/// - `null` is the default; as an element of an array or the value of a map it is an error.
+/// - `snake_case` names are taken for the lowerCamelCase ones, as the mapping asks of readers.
+/// - Numbers may be strings and strings of digits may be numbers, in the type's range; `1.0` and `1e3` are integers too.
+/// - Enums come as names or numbers. A name that is not known counts as absent, so that a newer peer is understood.
+/// - Bytes come in standard or URL-safe base64, padded or not.
+public struct JSONReader: FieldVisitor {
+    @usableFromInline let base: UnsafePointer<UInt8>
+    @usableFromInline var position = 0
+    @usableFromInline let end: Int
+    /// The name of the member that waits for a taker, without escapes.
+    @usableFromInline var name: UnsafePointer<UInt8>
+    /// Its length; negative at the end of the object.
+    @usableFromInline var nameCount = -1
+    /// Where its token begins.
+    @usableFromInline var nameStart = -1
+    /// Whether the enum's name that was read last is not known.
+    @usableFromInline var isUnknownEnum = false
+    @usableFromInline var depth = 0
+    @usableFromInline let maximumDepth: Int
+    @usableFromInline let maximumCount: Int
+    /// Where names are put that do not stand in the input as they are.
+    var scratch: UnsafeMutablePointer<UInt8>?
+    var scratchCapacity = 0
+
+    /// A reader of `count` bytes at `base`, which must outlive it. Whoever makes one calls ``release()`` at the end.
+    @usableFromInline
+    init(base: UnsafePointer<UInt8>, count: Int, limits: CodecLimits) {
+        self.base = base
+        end = count
+        name = base
+        maximumDepth = limits.maximumDepth
+        maximumCount = limits.maximumCount
+    }
+
+    @usableFromInline
+    func release() { scratch?.deallocate() }
+
+    @inline(never)
+    @usableFromInline
+    func failure(_ code: CodecError.Code) -> CodecError {
+        CodecError(position >= end && code == .unexpectedCharacter ? .truncated : code, at: position)
+    }
+}
+
+extension WireMessage {
+    /// Reads a JSON object.
+    @inlinable
+    public mutating func readFields(from reader: inout JSONReader) throws(CodecError) {
+        try reader.open(UInt8(ascii: "{"))
+        try reader.firstName()
+        while reader.nameCount >= 0 {
+            let start = reader.nameStart
+            try visitFields(&reader)
+            guard reader.nameStart == start, reader.nameCount >= 0 else { continue }
+            if reader.turnNameToCamelCase() {
+                try visitFields(&reader)
+                guard reader.nameStart == start, reader.nameCount >= 0 else { continue }
+            }
+            try reader.skipValue()
+            try reader.nextName()
+        }
+        reader.depth -= 1
+    }
+}
+
+extension JSONReader {
+    /// Whether `name` is that of the member that waits.
+    @inlinable @inline(__always)
+    func isNext(_ name: StaticString) -> Bool {
+        guard nameCount == name.utf8CodeUnitCount else { return false }
+        for index in 0..<name.utf8CodeUnitCount where self.name[index] != name.utf8Start[index] { return false }
+        return true
+    }
+
+    /// Takes the member if it is next.
+    @inlinable @inline(__always)
+    public mutating func field<T: WireValue>(
+        _ number: UInt32, _ name: StaticString, _ value: inout T, as encoding: IntegerEncoding
+    ) throws(CodecError) {
+        guard isNext(name) else { return }
+        do throws(CodecError) {
+            var fresh = T()
+            if try !readNull() {
+                try fresh.read(from: &self, as: encoding)
+                isUnknownEnum = false
+            }
+            value = fresh
+        } catch {
+            throw error.inside(name)
+        }
+        try nextName()
+    }
+
+    /// Takes the member if it is next.
+    @inlinable @inline(__always)
+    public mutating func field<T: WireValue>(
+        _ number: UInt32, _ name: StaticString, _ value: inout T?, as encoding: IntegerEncoding
+    ) throws(CodecError) {
+        guard isNext(name) else { return }
+        do throws(CodecError) {
+            value = nil
+            if try !readNull() {
+                var fresh = T()
+                try fresh.read(from: &self, as: encoding)
+                if !isUnknownEnum { value = fresh }
+                isUnknownEnum = false
+            }
+        } catch {
+            throw error.inside(name)
+        }
+        try nextName()
+    }
+
+    /// Takes the member if it is next.
+    @inlinable @inline(__always)
+    public mutating func field<T: WireValue>(
+        _ number: UInt32, _ name: StaticString, _ values: inout [T], as encoding: IntegerEncoding
+    ) throws(CodecError) {
+        guard isNext(name) else { return }
+        do throws(CodecError) {
+            values = []
+            if try !readNull() { try readElements(&values, as: encoding) }
+        } catch {
+            throw error.inside(name)
+        }
+        try nextName()
+    }
+
+    /// Takes the member if it is next.
+    @inlinable @inline(__always)
+    public mutating func field<K: WireMapKey, T: WireValue>(
+        _ number: UInt32, _ name: StaticString, _ values: inout [K: T], as encoding: IntegerEncoding
+    ) throws(CodecError) {
+        guard isNext(name) else { return }
+        do throws(CodecError) {
+            values = [:]
+            if try !readNull() { try readEntries(&values, as: encoding) }
+        } catch {
+            throw error.inside(name)
+        }
+        try nextName()
+    }
+
+    /// Does nothing: unknown members are passed over.
+    @inlinable @inline(__always)
+    public mutating func unknownFields(_ storage: inout UnknownFields) {}
+
+    @inlinable
+    mutating func readElements<T: WireValue>(_ values: inout [T], as encoding: IntegerEncoding) throws(CodecError) {
+        try open(UInt8(ascii: "["))
+        var hasMore = try !closes(UInt8(ascii: "]"))
+        while hasMore {
+            guard values.count < maximumCount else { throw failure(.tooManyElements) }
+            var value = T()
+            try value.read(from: &self, as: encoding)
+            if !isUnknownEnum { values.append(value) }
+            isUnknownEnum = false
+            hasMore = try continues(before: UInt8(ascii: "]"))
+        }
+        depth -= 1
+    }
+
+    @inlinable
+    mutating func readEntries<K: WireMapKey, T: WireValue>(
+        _ values: inout [K: T], as encoding: IntegerEncoding
+    ) throws(CodecError) {
+        try open(UInt8(ascii: "{"))
+        var hasMore = try !closes(UInt8(ascii: "}"))
+        while hasMore {
+            guard values.count < maximumCount else { throw failure(.tooManyElements) }
+            let key = try K(name: &self)
+            try expectColon()
+            var value = T()
+            try value.read(from: &self, as: encoding)
+            if !isUnknownEnum { values[key] = value }
+            isUnknownEnum = false
+            hasMore = try continues(before: UInt8(ascii: "}"))
+        }
+        depth -= 1
+    }
+}

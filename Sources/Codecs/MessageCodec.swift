@@ -1,0 +1,113 @@
+/// Turns messages into bytes and back. A codec is a value without state: use one from anywhere, as often as you like.
+public protocol MessageCodec: Sendable {
+    /// The format that the codec reads and writes.
+    var format: WireFormat { get }
+    /// What the codec accepts.
+    var limits: CodecLimits { get }
+
+    /// Appends the encoded message to `output`. On an error `output` stays as it was.
+    ///
+    /// Room that `output` has is used in place: an array that is kept, with `removeAll(keepingCapacity: true)` between
+    /// messages, makes encoding free of allocations.
+    func encode<M: WireMessage>(_ message: M, into output: inout [UInt8]) throws(CodecError)
+
+    /// Reads the one message that `bytes` hold.
+    func decode<M: WireMessage>(_ type: M.Type, from bytes: UnsafeRawBufferPointer) throws(CodecError) -> M
+}
+
+extension MessageCodec {
+    /// The encoded message.
+    @inlinable
+    public func encode<M: WireMessage>(_ message: M) throws(CodecError) -> [UInt8] {
+        var output: [UInt8] = []
+        try encode(message, into: &output)
+        return output
+    }
+
+    /// Reads the one message that `bytes` hold.
+    @inlinable
+    public func decode<M: WireMessage>(_ type: M.Type, from bytes: [UInt8]) throws(CodecError) -> M {
+        try bytes.withUnsafeBufferPointer { bytes throws(CodecError) in
+            try decode(type, from: UnsafeRawBufferPointer(bytes))
+        }
+    }
+
+    /// The bytes to read: at least an address, and no more than the limit.
+    @inlinable @inline(__always)
+    func checked(_ bytes: UnsafeRawBufferPointer) throws(CodecError) -> UnsafePointer<UInt8>? {
+        guard bytes.count <= limits.maximumLength else { throw CodecError(.tooLong, at: limits.maximumLength) }
+        return bytes.baseAddress?.assumingMemoryBound(to: UInt8.self)
+    }
+}
+
+/// The protobuf wire format, proto3: ``ProtobufWriter`` and ``ProtobufReader`` say how.
+public struct ProtobufCodec: MessageCodec {
+    /// What the codec accepts.
+    public var limits: CodecLimits
+
+    /// A codec with these limits.
+    @inlinable
+    public init(limits: CodecLimits = CodecLimits()) { self.limits = limits }
+
+    /// Protobuf.
+    @inlinable
+    public var format: WireFormat { .protobuf }
+
+    /// Appends the encoded message to `output`. On an error `output` stays as it was.
+    @inlinable
+    public func encode<M: WireMessage>(_ message: M, into output: inout [UInt8]) throws(CodecError) {
+        try output.appendMessage(limit: limits.maximumLength) { sink throws(CodecError) in
+            var writer = ProtobufWriter(sink, limits: limits)
+            defer { sink = writer.sink }
+            try message.writeFields(to: &writer)
+        }
+    }
+
+    /// Reads the message that fills `bytes`; no bytes at all are a message of defaults.
+    @inlinable
+    public func decode<M: WireMessage>(_ type: M.Type, from bytes: UnsafeRawBufferPointer) throws(CodecError) -> M {
+        var message = M()
+        guard let base = try checked(bytes) else { return message }
+        var reader = ProtobufReader(base: base, count: bytes.count, limits: limits)
+        try message.readFields(from: &reader)
+        return message
+    }
+}
+
+/// JSON by the proto3 mapping: ``JSONWriter`` and ``JSONReader`` say how.
+public struct JSONCodec: MessageCodec {
+    /// What the codec accepts.
+    public var limits: CodecLimits
+
+    /// A codec with these limits.
+    @inlinable
+    public init(limits: CodecLimits = CodecLimits()) { self.limits = limits }
+
+    /// JSON.
+    @inlinable
+    public var format: WireFormat { .json }
+
+    /// Appends the encoded message to `output`. On an error `output` stays as it was.
+    @inlinable
+    public func encode<M: WireMessage>(_ message: M, into output: inout [UInt8]) throws(CodecError) {
+        try output.appendMessage(limit: limits.maximumLength) { sink throws(CodecError) in
+            var writer = JSONWriter(sink, limits: limits)
+            defer { sink = writer.sink }
+            try writer.write(message: message)
+        }
+    }
+
+    /// Reads the message that `bytes` hold, with white space around it at most.
+    @inlinable
+    public func decode<M: WireMessage>(_ type: M.Type, from bytes: UnsafeRawBufferPointer) throws(CodecError) -> M {
+        var message = M()
+        guard let base = try checked(bytes) else { throw CodecError(.truncated, at: 0) }
+        var reader = JSONReader(base: base, count: bytes.count, limits: limits)
+        defer { reader.release() }
+        reader.skipWhiteSpace()
+        try message.readFields(from: &reader)
+        reader.skipWhiteSpace()
+        guard reader.position == reader.end else { throw reader.failure(.trailingBytes) }
+        return message
+    }
+}

@@ -1,0 +1,179 @@
+/// Reads a message in the protobuf wire format (Protocol Buffers, "Encoding").
+///
+/// Each visit goes once over the declared fields, and each of them takes what stands next if it is its own. Fields that
+/// come in the order of their numbers, as every common writer sends them, are read in one visit; any other order costs one
+/// more visit, a row of comparisons, for each step back. A visit that takes nothing shows that the next field is unknown.
+///
+/// A field whose wire type does not fit its declaration counts as unknown. Of a field without repetition the last value
+/// counts; nested messages merge. Of a map's keys the last counts.
+public struct ProtobufReader: FieldVisitor {
+    @usableFromInline let base: UnsafePointer<UInt8>
+    @usableFromInline var position = 0
+    /// Where the message that is being read ends.
+    @usableFromInline var end: Int
+    /// The tag that has been read and waits for a taker; zero at the end of the message.
+    @usableFromInline var tag: UInt32 = 0
+    @usableFromInline var tagStart = 0
+    /// `tagStart` at the beginning of the visit. A nested message leaves a smaller value behind, which says "progress"
+    /// and is right: the nested message was read.
+    @usableFromInline var visitStart = -1
+    @usableFromInline var depth = 0
+    @usableFromInline let maximumDepth: Int
+    @usableFromInline let maximumCount: Int
+
+    /// A reader of `count` bytes at `base`, which must outlive it.
+    @inlinable
+    init(base: UnsafePointer<UInt8>, count: Int, limits: CodecLimits) {
+        self.base = base
+        end = count
+        maximumDepth = limits.maximumDepth
+        maximumCount = limits.maximumCount
+    }
+
+    @inline(never)
+    @usableFromInline
+    func failure(_ code: CodecError.Code) -> CodecError { CodecError(code, at: position) }
+}
+
+extension WireMessage {
+    /// Reads protobuf fields up to the end of the reader's range.
+    @inlinable
+    public mutating func readFields(from reader: inout ProtobufReader) throws(CodecError) {
+        try reader.nextTag()
+        while reader.tag != 0 {
+            let start = reader.tagStart
+            reader.visitStart = start
+            try visitFields(&reader)
+            if reader.tagStart == start, reader.tag != 0 {
+                try reader.skipField()
+                try reader.nextTag()
+            }
+        }
+    }
+}
+
+extension ProtobufReader {
+    /// Takes the field if it is next.
+    @inlinable @inline(__always)
+    public mutating func field<T: WireValue>(
+        _ number: UInt32, _ name: StaticString, _ value: inout T, as encoding: IntegerEncoding
+    ) throws(CodecError) {
+        guard tag == number << 3 | T.wireType(as: encoding).rawValue else { return }
+        do throws(CodecError) { try value.read(from: &self, as: encoding) } catch { throw error.inside(name) }
+        try nextTag()
+    }
+
+    /// Takes the field if it is next.
+    @inlinable @inline(__always)
+    public mutating func field<T: WireValue>(
+        _ number: UInt32, _ name: StaticString, _ value: inout T?, as encoding: IntegerEncoding
+    ) throws(CodecError) {
+        guard tag == number << 3 | T.wireType(as: encoding).rawValue else { return }
+        var present = value.take() ?? T()
+        do throws(CodecError) { try present.read(from: &self, as: encoding) } catch { throw error.inside(name) }
+        value = present
+        try nextTag()
+    }
+
+    /// Takes elements of the field for as long as they are next, packed or not.
+    @inlinable @inline(__always)
+    public mutating func field<T: WireValue>(
+        _ number: UInt32, _ name: StaticString, _ values: inout [T], as encoding: IntegerEncoding
+    ) throws(CodecError) {
+        let type = T.wireType(as: encoding)
+        if tag == number << 3 | type.rawValue {
+            try readElements(name, &values, as: encoding)
+        } else if type != .lengthDelimited, tag == number << 3 | WireType.lengthDelimited.rawValue {
+            do throws(CodecError) { try readPacked(&values, as: encoding) } catch { throw error.inside(name) }
+            try nextTag()
+        }
+    }
+
+    /// Takes entries of the map for as long as they are next.
+    @inlinable @inline(__always)
+    public mutating func field<K: WireMapKey, T: WireValue>(
+        _ number: UInt32, _ name: StaticString, _ values: inout [K: T], as encoding: IntegerEncoding
+    ) throws(CodecError) {
+        guard tag == number << 3 | WireType.lengthDelimited.rawValue else { return }
+        let expected = tag
+        repeat {
+            do throws(CodecError) { try readEntry(&values, as: encoding) } catch { throw error.inside(name) }
+            try nextTag()
+        } while tag == expected
+    }
+
+    /// Keeps the next field if no declared field has taken it.
+    @inlinable
+    public mutating func unknownFields(_ storage: inout UnknownFields) throws(CodecError) {
+        guard tag != 0, tagStart == visitStart else { return }
+        let start = tagStart
+        try skipField()
+        storage.append(UnsafeBufferPointer(start: base + start, count: position - start))
+        try nextTag()
+    }
+
+    @inlinable
+    mutating func readElements<T: WireValue>(
+        _ name: StaticString, _ values: inout [T], as encoding: IntegerEncoding
+    ) throws(CodecError) {
+        let expected = tag
+        repeat {
+            do throws(CodecError) {
+                guard values.count < maximumCount else { throw failure(.tooManyElements) }
+                var value = T()
+                try value.read(from: &self, as: encoding)
+                values.append(value)
+            } catch {
+                throw error.inside(name)
+            }
+            try nextTag()
+        } while tag == expected
+    }
+
+    @inlinable
+    mutating func readPacked<T: WireValue>(_ values: inout [T], as encoding: IntegerEncoding) throws(CodecError) {
+        let length = try readLength()
+        let outerEnd = end
+        end = position + length
+        let count: Int
+        switch T.wireType(as: encoding) {
+        case .fixed32: count = length / 4
+        case .fixed64: count = length / 8
+        default: count = countVarints()
+        }
+        guard count <= maximumCount - values.count else { throw failure(.tooManyElements) }
+        // Only for the first run of elements: to reserve exactly for each of many short runs would copy at every run.
+        if values.isEmpty { values.reserveCapacity(count) }
+        for _ in 0..<count {
+            var value = T()
+            try value.read(from: &self, as: encoding)
+            values.append(value)
+        }
+        guard position == end else { throw failure(.lengthOutOfBounds) }
+        end = outerEnd
+    }
+
+    @inlinable
+    mutating func readEntry<K: WireMapKey, T: WireValue>(
+        _ values: inout [K: T], as encoding: IntegerEncoding
+    ) throws(CodecError) {
+        guard values.count < maximumCount else { throw failure(.tooManyElements) }
+        let outerEnd = end
+        end = try readLength() + position
+        var key = K()
+        var value = T()
+        try nextTag()
+        while tag != 0 {
+            if tag == 1 << 3 | K.wireType(as: .varint).rawValue {
+                try key.read(from: &self, as: .varint)
+            } else if tag == 2 << 3 | T.wireType(as: encoding).rawValue {
+                try value.read(from: &self, as: encoding)
+            } else {
+                try skipField()
+            }
+            try nextTag()
+        }
+        values[key] = value
+        end = outerEnd
+    }
+}

@@ -1,0 +1,136 @@
+/// A message that declares its fields once, and so can be carried in every wire format.
+///
+///     struct Greeting: WireMessage {
+///         var text = ""
+///         var times: Int32 = 0
+///         init() {}
+///         mutating func visitFields<V: FieldVisitor>(_ visitor: inout V) throws(CodecError) {
+///             try visitor.field(1, "text", &text)
+///             try visitor.field(2, "times", &times)
+///         }
+///     }
+///
+/// The declaration is a straight line of calls: the same fields, in ascending number, on every visit. A writer only reads
+/// the values; a reader assigns those that the input holds. Names are the lowerCamelCase names of the proto3 JSON mapping.
+///
+/// A message that is not optional is always written; one that may be absent is declared optional.
+public protocol WireMessage: WireValue {
+    /// A message with every field at its default.
+    init()
+
+    /// Shows every field to `visitor`, in ascending number; ``UnknownFields``, if the message keeps them, last.
+    mutating func visitFields<V: FieldVisitor>(_ visitor: inout V) throws(CodecError)
+
+    // The four below have one implementation each and are not meant to have another. They are requirements so that the
+    // module that declares a message also holds the code specialised for it: a codec called from code that is generic
+    // over messages then costs one witness call a message, not one a field.
+
+    /// Writes the fields as the inside of a JSON object. Implemented by the package.
+    func writeFields(to writer: inout JSONWriter) throws(CodecError)
+    /// Writes the fields as protobuf. Implemented by the package.
+    func writeFields(to writer: inout ProtobufWriter) throws(CodecError)
+    /// Reads a JSON object. Implemented by the package.
+    mutating func readFields(from reader: inout JSONReader) throws(CodecError)
+    /// Reads protobuf fields up to the end of the reader's range. Implemented by the package.
+    mutating func readFields(from reader: inout ProtobufReader) throws(CodecError)
+}
+
+/// What a message shows its fields to: a reader or a writer of one wire format.
+///
+/// `number` is the protobuf field number, 1 to 536,870,911; `name` the JSON name.
+public protocol FieldVisitor {
+    /// A field without presence: absent on the wire when it has its default.
+    mutating func field<T: WireValue>(
+        _ number: UInt32, _ name: StaticString, _ value: inout T, as encoding: IntegerEncoding
+    ) throws(CodecError)
+
+    /// A field with presence: absent on the wire when it is `nil`, and only then.
+    mutating func field<T: WireValue>(
+        _ number: UInt32, _ name: StaticString, _ value: inout T?, as encoding: IntegerEncoding
+    ) throws(CodecError)
+
+    /// A repeated field. In protobuf, numbers are written packed and read packed or not.
+    mutating func field<T: WireValue>(
+        _ number: UInt32, _ name: StaticString, _ values: inout [T], as encoding: IntegerEncoding
+    ) throws(CodecError)
+
+    /// A map, written in the order of its keys, so that equal messages give equal bytes. `encoding` is that of the values.
+    mutating func field<K: WireMapKey, T: WireValue>(
+        _ number: UInt32, _ name: StaticString, _ values: inout [K: T], as encoding: IntegerEncoding
+    ) throws(CodecError)
+
+    /// Fields that the message does not declare. Formats that cannot keep them leave the storage alone.
+    mutating func unknownFields(_ storage: inout UnknownFields) throws(CodecError)
+}
+
+extension FieldVisitor {
+    /// A field without presence; integers as varints.
+    @inlinable @inline(__always)
+    public mutating func field<T: WireValue>(
+        _ number: UInt32, _ name: StaticString, _ value: inout T
+    ) throws(CodecError) {
+        try field(number, name, &value, as: .varint)
+    }
+
+    /// A field with presence; integers as varints.
+    @inlinable @inline(__always)
+    public mutating func field<T: WireValue>(
+        _ number: UInt32, _ name: StaticString, _ value: inout T?
+    ) throws(CodecError) {
+        try field(number, name, &value, as: .varint)
+    }
+
+    /// A repeated field; integers as varints.
+    @inlinable @inline(__always)
+    public mutating func field<T: WireValue>(
+        _ number: UInt32, _ name: StaticString, _ values: inout [T]
+    ) throws(CodecError) {
+        try field(number, name, &values, as: .varint)
+    }
+
+    /// A map; integers as varints.
+    @inlinable @inline(__always)
+    public mutating func field<K: WireMapKey, T: WireValue>(
+        _ number: UInt32, _ name: StaticString, _ values: inout [K: T]
+    ) throws(CodecError) {
+        try field(number, name, &values, as: .varint)
+    }
+}
+
+extension WireMessage {
+    /// A message has no default of its own to be left out for.
+    @inlinable
+    public var isDefault: Bool { false }
+
+    /// Length-delimited.
+    @inlinable
+    public static func wireType(as encoding: IntegerEncoding) -> WireType { .lengthDelimited }
+
+    /// Writes the message as a nested one.
+    @inlinable
+    public func write<W: ValueWriter>(to writer: inout W, as encoding: IntegerEncoding) throws(CodecError) {
+        try writer.write(message: self)
+    }
+
+    /// Reads a nested message.
+    @inlinable
+    public mutating func read<R: ValueReader>(from reader: inout R, as encoding: IntegerEncoding) throws(CodecError) {
+        try reader.read(message: &self)
+    }
+
+    // A visit needs something mutable. The copy shares every buffer with the original and is never written to.
+
+    /// Writes the fields as the inside of a JSON object.
+    @inlinable
+    public func writeFields(to writer: inout JSONWriter) throws(CodecError) {
+        var message = self
+        try message.visitFields(&writer)
+    }
+
+    /// Writes the fields as protobuf.
+    @inlinable
+    public func writeFields(to writer: inout ProtobufWriter) throws(CodecError) {
+        var message = self
+        try message.visitFields(&writer)
+    }
+}

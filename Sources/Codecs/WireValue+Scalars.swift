@@ -1,0 +1,144 @@
+// The scalar types of proto3. Each only names its primitive.
+
+extension Bool: WireValue {
+    /// Whether it is false.
+    @inlinable
+    public var isDefault: Bool { !self }
+    /// Varint.
+    @inlinable
+    public static func wireType(as encoding: IntegerEncoding) -> WireType { .varint }
+    /// Writes the value.
+    @inlinable
+    public func write<W: ValueWriter>(to writer: inout W, as encoding: IntegerEncoding) throws(CodecError) {
+        writer.write(self)
+    }
+    /// Reads a value.
+    @inlinable
+    public mutating func read<R: ValueReader>(from reader: inout R, as encoding: IntegerEncoding) throws(CodecError) {
+        self = try reader.readBool()
+    }
+}
+
+extension WireInteger {
+    /// Whether it is zero.
+    @inlinable
+    public var isDefault: Bool { self == 0 }
+    /// Varint or fixed.
+    @inlinable
+    public static func wireType(as encoding: IntegerEncoding) -> WireType {
+        guard encoding == .fixed else { return .varint }
+        return bitWidth == 32 ? .fixed32 : .fixed64
+    }
+    /// Writes the value.
+    @inlinable
+    public func write<W: ValueWriter>(to writer: inout W, as encoding: IntegerEncoding) throws(CodecError) {
+        writer.write(self, as: encoding)
+    }
+    /// Reads a value.
+    @inlinable
+    public mutating func read<R: ValueReader>(from reader: inout R, as encoding: IntegerEncoding) throws(CodecError) {
+        self = try reader.readInteger(as: encoding)
+    }
+    /// Writes the value as the name of a JSON member.
+    @inlinable
+    public func writeName(to writer: inout JSONWriter) {
+        writer.write(quoted: self)
+    }
+    /// Reads the value from the name of a JSON member.
+    @inlinable
+    public init(name reader: inout JSONReader) throws(CodecError) {
+        self = try reader.readQuotedInteger()
+    }
+}
+
+extension Int32: WireInteger {}
+extension Int64: WireInteger {}
+extension UInt32: WireInteger {}
+extension UInt64: WireInteger {}
+
+extension Float: WireValue {
+    /// Whether it is plus zero.
+    @inlinable
+    public var isDefault: Bool { bitPattern == 0 }
+    /// Four bytes.
+    @inlinable
+    public static func wireType(as encoding: IntegerEncoding) -> WireType { .fixed32 }
+    /// Writes the value.
+    @inlinable
+    public func write<W: ValueWriter>(to writer: inout W, as encoding: IntegerEncoding) throws(CodecError) {
+        writer.write(self)
+    }
+    /// Reads a value.
+    @inlinable
+    public mutating func read<R: ValueReader>(from reader: inout R, as encoding: IntegerEncoding) throws(CodecError) {
+        self = try reader.readFloat()
+    }
+}
+
+extension Double: WireValue {
+    /// Whether it is plus zero.
+    @inlinable
+    public var isDefault: Bool { bitPattern == 0 }
+    /// Eight bytes.
+    @inlinable
+    public static func wireType(as encoding: IntegerEncoding) -> WireType { .fixed64 }
+    /// Writes the value.
+    @inlinable
+    public func write<W: ValueWriter>(to writer: inout W, as encoding: IntegerEncoding) throws(CodecError) {
+        writer.write(self)
+    }
+    /// Reads a value.
+    @inlinable
+    public mutating func read<R: ValueReader>(from reader: inout R, as encoding: IntegerEncoding) throws(CodecError) {
+        self = try reader.readDouble()
+    }
+}
+
+extension String: WireMapKey {
+    /// Whether it is empty.
+    @inlinable
+    public var isDefault: Bool { isEmpty }
+    /// Length-delimited.
+    @inlinable
+    public static func wireType(as encoding: IntegerEncoding) -> WireType { .lengthDelimited }
+    /// Writes the value.
+    @inlinable
+    public func write<W: ValueWriter>(to writer: inout W, as encoding: IntegerEncoding) throws(CodecError) {
+        writer.write(self)
+    }
+    /// Reads a value.
+    @inlinable
+    public mutating func read<R: ValueReader>(from reader: inout R, as encoding: IntegerEncoding) throws(CodecError) {
+        self = try reader.readString()
+    }
+    /// Writes the value as the name of a JSON member.
+    @inlinable
+    public func writeName(to writer: inout JSONWriter) {
+        writer.write(self)
+    }
+    /// Reads the value from the name of a JSON member.
+    @inlinable
+    public init(name reader: inout JSONReader) throws(CodecError) {
+        self = try reader.readString()
+    }
+}
+
+/// Bytes: `bytes` in protobuf, base64 in JSON.
+extension Array: WireValue where Element == UInt8 {
+    /// Whether it is empty.
+    @inlinable
+    public var isDefault: Bool { isEmpty }
+    /// Length-delimited.
+    @inlinable
+    public static func wireType(as encoding: IntegerEncoding) -> WireType { .lengthDelimited }
+    /// Writes the value.
+    @inlinable
+    public func write<W: ValueWriter>(to writer: inout W, as encoding: IntegerEncoding) throws(CodecError) {
+        writer.write(self)
+    }
+    /// Reads a value.
+    @inlinable
+    public mutating func read<R: ValueReader>(from reader: inout R, as encoding: IntegerEncoding) throws(CodecError) {
+        self = try reader.readBytes()
+    }
+}

@@ -1,0 +1,98 @@
+/// A UDP socket on an event loop: connected to one peer, or bound and open to all. Lives on its loop's thread.
+public final class DatagramSocket {
+    private let loop: EventLoop
+    private var descriptor: Descriptor?
+    private var token: UInt64?
+    /// This side's address.
+    public private(set) var local: SocketAddress?
+
+    /// A socket that exchanges datagrams with `peer` alone; the kernel drops everybody else's.
+    public init(connectedTo peer: SocketAddress, on loop: EventLoop) throws(SystemError) {
+        let socket = try Platform.socket(family: peer.family, type: Platform.datagramSocket)
+        let raw = socket.raw
+        guard peer.withPointer({ connect(raw, $0, $1) }) == 0 else { throw SystemError("connect") }
+        local = SocketAddress.filled { getsockname(raw, $0, $1) }
+        self.loop = loop
+        descriptor = consume socket
+    }
+
+    /// A socket bound to `address`, whose port may be 0 to let the system choose.
+    public init(boundTo address: SocketAddress, on loop: EventLoop) throws(SystemError) {
+        let socket = try Platform.socket(family: address.family, type: Platform.datagramSocket)
+        let raw = socket.raw
+        // A server's bursts come from all its clients at once.
+        Platform.setOption(raw, SOL_SOCKET, SO_RCVBUF, 1 << 20)
+        guard address.withPointer({ bind(raw, $0, $1) }) == 0 else { throw SystemError("bind") }
+        local = SocketAddress.filled { getsockname(raw, $0, $1) }
+        self.loop = loop
+        descriptor = consume socket
+    }
+
+    /// Starts reporting readiness to `handler`, which the loop keeps alive until ``close()``.
+    public func attach(_ handler: any PollHandler) throws(SystemError) {
+        guard let raw = descriptor?.raw else { throw SystemError("attach", EBADF) }
+        token = try loop.watch(raw, handler)
+    }
+
+    /// Takes one datagram from the connected peer. One longer than `buffer` is cut; one of no bytes is `.end`.
+    public func receive(into buffer: UnsafeMutableRawBufferPointer) -> IOResult {
+        let raw = descriptor?.raw ?? -1
+        let result = IOResult(retryingInterrupts { recv(raw, buffer.baseAddress, buffer.count, 0) }, "recv")
+        if result == .wouldBlock { rearm(.read) }
+        return result
+    }
+
+    /// Takes one datagram from anybody, with its sender.
+    public func receive(into buffer: UnsafeMutableRawBufferPointer, from sender: inout SocketAddress) -> IOResult {
+        let raw = descriptor?.raw ?? -1
+        var length = socklen_t(MemoryLayout<sockaddr_storage>.size)
+        let count = withUnsafeMutablePointer(to: &sender.storage) { storage in
+            storage.withMemoryRebound(to: sockaddr.self, capacity: 1) { address in
+                retryingInterrupts { recvfrom(raw, buffer.baseAddress, buffer.count, 0, address, &length) }
+            }
+        }
+        sender.length = length
+        let result = IOResult(count, "recvfrom")
+        if result == .wouldBlock { rearm(.read) }
+        return result
+    }
+
+    /// Sends one datagram to the connected peer.
+    public func send(_ bytes: UnsafeRawBufferPointer) -> IOResult {
+        let raw = descriptor?.raw ?? -1
+        let result = IOResult(
+            retryingInterrupts { systemSend(raw, bytes.baseAddress, bytes.count, Platform.sendFlags) },
+            "send"
+        )
+        if result == .wouldBlock { rearm(.write) }
+        return result
+    }
+
+    /// Sends one datagram to `address`.
+    public func send(_ bytes: UnsafeRawBufferPointer, to address: SocketAddress) -> IOResult {
+        let raw = descriptor?.raw ?? -1
+        let count = address.withPointer { pointer, length in
+            retryingInterrupts { sendto(raw, bytes.baseAddress, bytes.count, Platform.sendFlags, pointer, length) }
+        }
+        let result = IOResult(count, "sendto")
+        if result == .wouldBlock { rearm(.write) }
+        return result
+    }
+
+    /// Closes the socket.
+    public func close() {
+        guard let raw = descriptor?.raw else { return }
+        if let token { loop.unwatch(raw, token) }
+        token = nil
+        descriptor = nil
+    }
+
+    private func rearm(_ readiness: Readiness) {
+        guard let raw = descriptor?.raw else { return }
+        loop.rearm(raw, readiness)
+    }
+}
+
+private func systemSend(_ raw: Int32, _ bytes: UnsafeRawPointer?, _ count: Int, _ flags: Int32) -> Int {
+    send(raw, bytes, count, flags)
+}

@@ -1,0 +1,83 @@
+#if os(Linux)
+import CSystem
+
+/// epoll(7), edge-triggered: one registration for the whole life of a descriptor, and no system call to re-arm it.
+final class EpollPoller: Poller {
+    private static let wakeToken = UInt64.max
+    private static let batch = 256
+
+    private let epoll: Descriptor
+    private let wakeUp: Descriptor
+    private let buffer = UnsafeMutableBufferPointer<epoll_event>.allocate(capacity: EpollPoller.batch)
+    /// Cleared when the kernel turns out to lack epoll_pwait2.
+    private var hasNanoseconds = true
+
+    init() throws(SystemError) {
+        let epoll = epoll_create1(Int32(EPOLL_CLOEXEC))
+        guard epoll >= 0 else { throw SystemError("epoll_create1") }
+        self.epoll = Descriptor(epoll)
+        let wakeUp = eventfd(0, Int32(EFD_NONBLOCK) | Int32(EFD_CLOEXEC))
+        guard wakeUp >= 0 else { throw SystemError("eventfd") }
+        self.wakeUp = Descriptor(wakeUp)
+        try add(wakeUp, token: Self.wakeToken)
+    }
+
+    deinit {
+        buffer.deallocate()
+    }
+
+    func add(_ descriptor: Int32, token: UInt64) throws(SystemError) {
+        var event = epoll_event()
+        event.events = CSYSTEM_EPOLLIN | CSYSTEM_EPOLLOUT | CSYSTEM_EPOLLRDHUP | CSYSTEM_EPOLLET
+        event.data.u64 = token
+        guard epoll_ctl(epoll.raw, EPOLL_CTL_ADD, descriptor, &event) == 0 else { throw SystemError("epoll_ctl") }
+    }
+
+    func remove(_ descriptor: Int32) {
+        var ignored = epoll_event()
+        _ = epoll_ctl(epoll.raw, EPOLL_CTL_DEL, descriptor, &ignored)
+    }
+
+    func rearm(_: Int32, _: Readiness) {}
+
+    func wait(nanoseconds: Int64?, into events: inout [PollEvent]) {
+        let count = Int(waitForEvents(nanoseconds))
+        guard count > 0 else { return }
+        for event in buffer.prefix(count) {
+            if event.data.u64 == Self.wakeToken {
+                var ignored: UInt64 = 0
+                _ = read(wakeUp.raw, &ignored, 8)
+            } else {
+                events.append(PollEvent(token: event.data.u64, readiness: Self.readiness(event.events)))
+            }
+        }
+    }
+
+    func wake() {
+        var one: UInt64 = 1
+        _ = write(wakeUp.raw, &one, 8)
+    }
+
+    private func waitForEvents(_ nanoseconds: Int64?) -> Int32 {
+        let size = Int32(Self.batch)
+        guard let nanoseconds else { return epoll_wait(epoll.raw, buffer.baseAddress, size, -1) }
+        guard nanoseconds > 0 else { return epoll_wait(epoll.raw, buffer.baseAddress, size, 0) }
+        if hasNanoseconds {
+            let count = csystem_epoll_pwait2(epoll.raw, buffer.baseAddress, size, nanoseconds)
+            if count >= 0 || errno != ENOSYS { return count }
+            hasNanoseconds = false
+        }
+        return epoll_wait(epoll.raw, buffer.baseAddress, size, PortablePoller.milliseconds(nanoseconds))
+    }
+
+    private static func readiness(_ bits: UInt32) -> Readiness {
+        var readiness: Readiness = []
+        if bits & CSYSTEM_EPOLLIN != 0 { readiness.insert(.read) }
+        if bits & CSYSTEM_EPOLLOUT != 0 { readiness.insert(.write) }
+        if bits & (CSYSTEM_EPOLLRDHUP | CSYSTEM_EPOLLHUP | CSYSTEM_EPOLLERR) != 0 {
+            readiness.formUnion([.read, .write, .hangUp])
+        }
+        return readiness
+    }
+}
+#endif

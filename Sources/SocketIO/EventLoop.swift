@@ -1,0 +1,206 @@
+import Synchronization
+
+/// Told by an ``EventLoop`` that its descriptor is ready. Called on the loop's thread only.
+public protocol PollHandler: AnyObject {
+    /// The descriptor is ready for `readiness`; an edge, see ``Readiness``.
+    func ready(_ readiness: Readiness)
+}
+
+/// Told once at the end of the turn in which it asked for it: the place to hand the kernel in one call all that was
+/// written during the turn.
+public protocol TurnHandler: AnyObject {
+    /// The turn is over; nothing else is ready to run.
+    func turnEnded()
+}
+
+/// One thread that waits for descriptors and timers and runs Swift tasks in between.
+///
+/// It is a task executor that callers may prefer (`Task(executorPreference: loop)`), and its ``serialExecutor`` may be the
+/// executor of actors; both run on the same thread, so that awaiting a message costs no change of threads. A loop lives as
+/// long as the process: make a few, not one for each connection.
+public final class EventLoop: TaskExecutor, @unchecked Sendable {
+    // Unchecked, because the compiler can't see threads: all mutable state is touched by the loop's thread alone, but for
+    // `mailbox` (a mutex), `isAsleep` and `hasMail` (atomics), and `thread`, which is written before `init` returns.
+
+    private let poller: any Poller
+    private var thread: pthread_t?
+    private let mailbox = Mutex<[LoopJob]>([])
+    private let hasMail = Atomic<Bool>(false)
+    private let isStarted = Atomic<Bool>(false)
+    private let isAsleep = Atomic<Bool>(false)
+
+    private var jobs = JobQueue()
+    private var watched = WatchList()
+    private var timers = TimerQueue<() -> Void>()
+    private var turnHandlers: [any TurnHandler] = []
+    private var events: [PollEvent] = []
+    /// Memory for reading, shared by all that live on the loop.
+    public var scratch = ScratchPool()
+    /// The time at which the present turn began, in nanoseconds of ``MonotonicClock``.
+    public private(set) var now: Int64 = MonotonicClock.now()
+
+    /// The face of this loop that actors take as their executor.
+    public private(set) lazy var serialExecutor = LoopSerialExecutor(self)
+
+    /// Starts a loop.
+    ///
+    /// - Throws: if the system has no descriptors or threads left.
+    public init(poller kind: PollerKind = .automatic, name: String = "im-loop") throws(SystemError) {
+        poller = try kind.make()
+        _ = serialExecutor
+        thread = try startThread(name) { [self] in
+            // `thread` must have been written before anything here reads it.
+            while !isStarted.load(ordering: .acquiring) { sched_yield() }
+            while true { turn() }
+        }
+        isStarted.store(true, ordering: .releasing)
+    }
+
+    /// Whether the caller runs on this loop's thread.
+    public var isCurrent: Bool {
+        guard let thread else { return false }
+        return pthread_equal(thread, pthread_self()) != 0
+    }
+
+    // MARK: Work from any thread
+
+    /// Runs `work` on the loop: in this turn if the caller is on the loop, otherwise as soon as it wakes up.
+    public func execute(_ work: @escaping @Sendable () -> Void) {
+        enqueue(.work(work))
+    }
+
+    /// Runs a task's job whose preferred executor is this loop.
+    public func enqueue(_ job: consuming ExecutorJob) {
+        enqueue(.task(UnownedJob(job)))
+    }
+
+    func enqueue(_ job: LoopJob) {
+        if isCurrent {
+            jobs.append(job)
+            return
+        }
+        mailbox.withLock { $0.append(job) }
+        hasMail.store(true, ordering: .sequentiallyConsistent)
+        if isAsleep.exchange(false, ordering: .sequentiallyConsistent) { poller.wake() }
+    }
+
+    // MARK: Work on the loop's thread
+
+    /// Watches `descriptor` until ``unwatch(_:_:)``; keeps `handler` alive for as long.
+    public func watch(_ descriptor: Int32, _ handler: any PollHandler) throws(SystemError) -> UInt64 {
+        assertCurrent()
+        let token = watched.add(handler)
+        do {
+            try poller.add(descriptor, token: token)
+        } catch {
+            watched.remove(token)
+            throw error
+        }
+        return token
+    }
+
+    /// Forgets a descriptor; to be called before it is closed. Reports that are under way are dropped.
+    public func unwatch(_ descriptor: Int32, _ token: UInt64) {
+        assertCurrent()
+        poller.remove(descriptor)
+        watched.remove(token)
+    }
+
+    /// Asks for the next edge after a system call said "would block".
+    public func rearm(_ descriptor: Int32, _ readiness: Readiness) {
+        poller.rearm(descriptor, readiness)
+    }
+
+    /// Calls `action` on the loop at `deadline`, in nanoseconds of ``MonotonicClock``.
+    public func schedule(at deadline: Int64, _ action: @escaping () -> Void) -> UInt64 {
+        assertCurrent()
+        return timers.add(deadline, action)
+    }
+
+    /// Cancels a timer; one that has fired is left alone.
+    public func cancel(timer: UInt64) {
+        assertCurrent()
+        timers.cancel(timer)
+    }
+
+    /// Calls `handler` at the end of this turn.
+    public func atEndOfTurn(_ handler: any TurnHandler) {
+        turnHandlers.append(handler)
+    }
+
+    /// Stops the program if the caller is not on the loop's thread: a mistake in this program that would race.
+    public func assertCurrent() {
+        precondition(isCurrent, "called from outside the event loop's thread")
+    }
+
+    // MARK: The turn
+
+    private func turn() {
+        runJobs()
+        endTurn()
+        wait()
+        if hasMail.load(ordering: .relaxed) { collectMail() }
+        for index in events.indices {
+            let event = events[index]
+            watched.handler(event.token)?.ready(event.readiness)
+        }
+        events.removeAll(keepingCapacity: true)
+        fireTimers()
+    }
+
+    /// Runs what waits, and what that adds, up to a bound: descriptors must get their turn.
+    private func runJobs() {
+        var budget = 4096
+        while budget > 0, let job = jobs.popFirst() {
+            job.run(on: self)
+            budget -= 1
+        }
+    }
+
+    private func endTurn() {
+        // Handlers may add jobs but no further handlers of this turn: those they add wait for the next.
+        guard !turnHandlers.isEmpty else { return }
+        for index in 0..<turnHandlers.count { turnHandlers[index].turnEnded() }
+        turnHandlers.removeAll(keepingCapacity: true)
+    }
+
+    private func wait() {
+        var timeout: Int64? = 0
+        if jobs.isEmpty {
+            timeout = timers.next.map { max(0, $0 - MonotonicClock.now()) }
+            isAsleep.store(true, ordering: .sequentiallyConsistent)
+            // Whoever posts after this line sees the flag and wakes the poller; whoever posted before is seen here.
+            if hasMail.load(ordering: .sequentiallyConsistent) { timeout = 0 }
+        }
+        poller.wait(nanoseconds: timeout, into: &events)
+        isAsleep.store(false, ordering: .sequentiallyConsistent)
+        now = MonotonicClock.now()
+    }
+
+    private func collectMail() {
+        hasMail.store(false, ordering: .sequentiallyConsistent)
+        let mail = mailbox.withLock { mail in
+            let taken = mail
+            mail.removeAll(keepingCapacity: false)
+            return taken
+        }
+        for job in mail { jobs.append(job) }
+    }
+
+    private func fireTimers() {
+        guard let next = timers.next, next <= now else { return }
+        while let action = timers.popDue(now) { action() }
+    }
+}
+
+extension EventLoop {
+    /// The loop that transports use when none is named.
+    public static let shared: EventLoop = {
+        do {
+            return try EventLoop(name: "im-shared")
+        } catch {
+            // Without one descriptor and one thread at the first use, no transport can do anything.
+            fatalError("the shared event loop can't start: \(error)")
+        }
+    }()
+}

@@ -1,0 +1,19 @@
+/// The order in which the addresses of a host are tried (RFC 8305, section 4): families alternate, the resolver's first
+/// choice leads, and within a family its order is kept.
+public enum HappyEyeballs {
+    /// How long one attempt has a head start over the next, in nanoseconds (section 5: Connection Attempt Delay).
+    public static let stagger: Int64 = 250_000_000
+
+    /// Alternates the families of `addresses`.
+    public static func order(_ addresses: [SocketAddress]) -> [SocketAddress] {
+        guard let first = addresses.first else { return [] }
+        let leading = addresses.filter { $0.family == first.family }
+        let trailing = addresses.filter { $0.family != first.family }
+        var ordered: [SocketAddress] = []
+        for index in 0..<max(leading.count, trailing.count) {
+            if index < leading.count { ordered.append(leading[index]) }
+            if index < trailing.count { ordered.append(trailing[index]) }
+        }
+        return ordered
+    }
+}

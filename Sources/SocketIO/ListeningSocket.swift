@@ -1,0 +1,74 @@
+#if os(Linux)
+import CSystem
+#endif
+
+/// A TCP socket that accepts connections. Lives on its loop's thread.
+public final class ListeningSocket {
+    private let loop: EventLoop
+    private var descriptor: Descriptor?
+    private var token: UInt64?
+    /// Where it listens, with the port that the system chose if 0 was asked for.
+    public private(set) var local: SocketAddress?
+
+    /// Listens at `address`.
+    ///
+    /// - Parameter backlog: how many connections the kernel completes before they are accepted.
+    public init(boundTo address: SocketAddress, backlog: Int32 = 1024, on loop: EventLoop) throws(SystemError) {
+        let socket = try Platform.socket(family: address.family, type: Platform.streamSocket)
+        let raw = socket.raw
+        Platform.setOption(raw, SOL_SOCKET, SO_REUSEADDR, 1)
+        guard address.withPointer({ bind(raw, $0, $1) }) == 0 else { throw SystemError("bind") }
+        guard listen(raw, backlog) == 0 else { throw SystemError("listen") }
+        local = SocketAddress.filled { getsockname(raw, $0, $1) }
+        self.loop = loop
+        descriptor = consume socket
+    }
+
+    /// Starts reporting waiting connections to `handler`, which the loop keeps alive until ``close()``.
+    public func attach(_ handler: any PollHandler) throws(SystemError) {
+        guard let raw = descriptor?.raw else { throw SystemError("attach", EBADF) }
+        token = try loop.watch(raw, handler)
+    }
+
+    /// Takes the next connection; `nil` when none waits.
+    ///
+    /// - Throws: when one waits but can't be taken (no descriptors left); it goes on waiting.
+    public func accept() throws(SystemError) -> StreamSocket? {
+        let raw = descriptor?.raw ?? -1
+        while true {
+            #if os(Linux)
+            let accepted = csystem_accept(raw)
+            #else
+            let accepted = systemAccept(raw)
+            #endif
+            if accepted >= 0 {
+                let connection = Descriptor(accepted)
+                #if !os(Linux)
+                try Platform.makeNonBlocking(accepted)
+                #endif
+                return StreamSocket(connection, on: loop)
+            }
+            switch errno {
+            case EINTR, ECONNABORTED: continue
+            case EAGAIN, EWOULDBLOCK:
+                loop.rearm(raw, .read)
+                return nil
+            case let number: throw SystemError("accept", number)
+            }
+        }
+    }
+
+    /// Stops listening; connections that wait are refused.
+    public func close() {
+        guard let raw = descriptor?.raw else { return }
+        if let token { loop.unwatch(raw, token) }
+        token = nil
+        descriptor = nil
+    }
+}
+
+#if !os(Linux)
+private func systemAccept(_ raw: Int32) -> Int32 {
+    accept(raw, nil, nil)
+}
+#endif

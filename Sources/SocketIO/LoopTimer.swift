@@ -1,0 +1,28 @@
+/// A timer of an event loop that any thread may set and cancel.
+public final class LoopTimer: Sendable {
+    private final class State {
+        var id: UInt64?
+        var isCancelled = false
+    }
+
+    private let state: LoopConfined<State>
+
+    /// Calls `action` on `loop` at `deadline`, in nanoseconds of ``MonotonicClock``, unless it is cancelled before.
+    public init(on loop: EventLoop, at deadline: Int64, _ action: @escaping @Sendable () -> Void) {
+        state = LoopConfined(State(), to: loop)
+        loop.execute { [state] in
+            let held = state.value
+            guard !held.isCancelled else { return }
+            held.id = loop.schedule(at: deadline, action)
+        }
+    }
+
+    /// Cancels the timer, if it has not fired.
+    public func cancel() {
+        state.loop.execute { [state] in
+            let held = state.value
+            held.isCancelled = true
+            if let id = held.id { state.loop.cancel(timer: id) }
+        }
+    }
+}

@@ -1,0 +1,77 @@
+// The differences between the C libraries, in one place.
+
+#if canImport(Glibc)
+@_exported import Glibc
+#elseif canImport(Musl)
+@_exported import Musl
+#elseif canImport(Darwin)
+@_exported import Darwin
+#endif
+
+enum Platform {
+    #if canImport(Glibc)
+    static let streamSocket = Int32(SOCK_STREAM.rawValue)
+    static let datagramSocket = Int32(SOCK_DGRAM.rawValue)
+    #else
+    static let streamSocket = SOCK_STREAM
+    static let datagramSocket = SOCK_DGRAM
+    #endif
+
+    #if os(Linux)
+    /// Writing to a connection that the far side has closed gives EPIPE, not SIGPIPE.
+    static let sendFlags = Int32(MSG_NOSIGNAL)
+    #else
+    static let sendFlags: Int32 = 0
+    #endif
+
+    /// EAI_NODATA, which glibc shows to GNU programs only: the name exists, but has no address.
+    #if os(Linux)
+    static let noAddressCode: Int32 = -5
+    #else
+    static let noAddressCode = EAI_NODATA
+    #endif
+
+    /// A new non-blocking, close-on-exec socket that can't raise SIGPIPE.
+    static func socket(family: Int32, type: Int32) throws(SystemError) -> Descriptor {
+        #if os(Linux)
+        let flags = Int32(SOCK_NONBLOCK.rawValue) | Int32(SOCK_CLOEXEC.rawValue)
+        let raw = systemSocket(family, type | flags, 0)
+        guard raw >= 0 else { throw SystemError("socket") }
+        return Descriptor(raw)
+        #else
+        let raw = systemSocket(family, type, 0)
+        guard raw >= 0 else { throw SystemError("socket") }
+        let descriptor = Descriptor(raw)
+        try makeNonBlocking(descriptor.raw)
+        return descriptor
+        #endif
+    }
+
+    /// Makes a descriptor that the system handed out non-blocking, close-on-exec, and free of SIGPIPE.
+    static func makeNonBlocking(_ raw: Int32) throws(SystemError) {
+        guard fcntl(raw, F_SETFL, fcntl(raw, F_GETFL) | O_NONBLOCK) >= 0, fcntl(raw, F_SETFD, FD_CLOEXEC) >= 0 else {
+            throw SystemError("fcntl")
+        }
+        #if canImport(Darwin)
+        setOption(raw, SOL_SOCKET, SO_NOSIGPIPE, 1)
+        #endif
+    }
+
+    /// Sets an integer option; what a system does not know is left alone.
+    @discardableResult
+    static func setOption(_ raw: Int32, _ level: Int32, _ name: Int32, _ value: Int32) -> Bool {
+        var value = value
+        return setsockopt(raw, level, name, &value, socklen_t(MemoryLayout<Int32>.size)) == 0
+    }
+
+    /// The error that a socket holds (SO_ERROR), 0 for none.
+    static func pendingError(_ raw: Int32) -> Int32 {
+        var value: Int32 = 0
+        var size = socklen_t(MemoryLayout<Int32>.size)
+        return getsockopt(raw, SOL_SOCKET, SO_ERROR, &value, &size) == 0 ? value : errno
+    }
+}
+
+private func systemSocket(_ family: Int32, _ type: Int32, _ proto: Int32) -> Int32 {
+    socket(family, type, proto)
+}

@@ -1,0 +1,56 @@
+/// What a descriptor is ready for.
+public struct Readiness: OptionSet, Sendable {
+    /// The bits.
+    public let rawValue: UInt8
+
+    /// A set from its bits.
+    public init(rawValue: UInt8) {
+        self.rawValue = rawValue
+    }
+
+    /// Reading will give bytes, a connection, an error, or the end.
+    public static let read = Readiness(rawValue: 1)
+    /// Writing will take bytes or give an error.
+    public static let write = Readiness(rawValue: 2)
+    /// The far side has closed its half, or the connection broke: read on until the end even after a short read.
+    public static let hangUp = Readiness(rawValue: 4)
+}
+
+/// One report of a poller.
+struct PollEvent {
+    var token: UInt64
+    var readiness: Readiness
+}
+
+/// Waits for many descriptors at once. A descriptor is added once, for reading and writing, and stays until it is removed.
+///
+/// Readiness is reported on its edge: having been told that a descriptor is ready, the owner works until the system says
+/// "would block", and then calls ``rearm(_:_:)``; until it does, the poller owes it no further report. (epoll works so by
+/// itself and ignores `rearm`; poll(2) gets its interest from it.)
+protocol Poller: AnyObject {
+    /// Watches `descriptor`; its events carry `token`.
+    func add(_ descriptor: Int32, token: UInt64) throws(SystemError)
+    /// Forgets `descriptor`. To be called before it is closed.
+    func remove(_ descriptor: Int32)
+    /// The owner has met "would block" and wants to hear of the next edge.
+    func rearm(_ descriptor: Int32, _ readiness: Readiness)
+    /// Waits at most `nanoseconds` (`nil`: without limit) and appends what happened.
+    func wait(nanoseconds: Int64?, into events: inout [PollEvent])
+    /// Ends a ``wait(nanoseconds:into:)`` early. May be called from any thread; the only member that may.
+    func wake()
+}
+
+/// Which poller an ``EventLoop`` uses.
+public enum PollerKind: String, Sendable, CaseIterable {
+    /// The best that the system has.
+    case automatic
+    /// poll(2), which every system has.
+    case portable
+
+    func make() throws(SystemError) -> any Poller {
+        #if os(Linux)
+        if self == .automatic { return try EpollPoller() }
+        #endif
+        return try PortablePoller()
+    }
+}

@@ -1,0 +1,89 @@
+/// poll(2), for systems without epoll. Level-triggered by nature, so an edge is made of it: what was reported is not
+/// watched again until the owner re-arms it.
+final class PortablePoller: Poller {
+    private var entries: [pollfd] = []
+    private var tokens: [UInt64] = []
+    private var indexes: [Int32: Int] = [:]
+    private let wakeReader: Descriptor
+    private let wakeWriter: Descriptor
+
+    init() throws(SystemError) {
+        var ends: [Int32] = [-1, -1]
+        guard pipe(&ends) == 0 else { throw SystemError("pipe") }
+        wakeReader = Descriptor(ends[0])
+        wakeWriter = Descriptor(ends[1])
+        for end in ends { try Platform.makeNonBlocking(end) }
+        entries.append(pollfd(fd: wakeReader.raw, events: Int16(POLLIN), revents: 0))
+        tokens.append(.max)
+    }
+
+    func add(_ descriptor: Int32, token: UInt64) throws(SystemError) {
+        guard indexes[descriptor] == nil else { throw SystemError("poll", EEXIST) }
+        indexes[descriptor] = entries.count
+        entries.append(pollfd(fd: descriptor, events: Int16(POLLIN) | Int16(POLLOUT), revents: 0))
+        tokens.append(token)
+    }
+
+    func remove(_ descriptor: Int32) {
+        guard let index = indexes.removeValue(forKey: descriptor) else { return }
+        let last = entries.count - 1
+        if index != last {
+            entries[index] = entries[last]
+            tokens[index] = tokens[last]
+            indexes[Self.descriptor(entries[index])] = index
+        }
+        entries.removeLast()
+        tokens.removeLast()
+    }
+
+    func rearm(_ descriptor: Int32, _ readiness: Readiness) {
+        guard let index = indexes[descriptor] else { return }
+        if readiness.contains(.read) { entries[index].events |= Int16(POLLIN) }
+        if readiness.contains(.write) { entries[index].events |= Int16(POLLOUT) }
+        entries[index].fd = descriptor
+    }
+
+    func wait(nanoseconds: Int64?, into events: inout [PollEvent]) {
+        let timeout = nanoseconds.map(Self.milliseconds) ?? -1
+        guard poll(&entries, nfds_t(entries.count), timeout) > 0 else { return }
+        if entries[0].revents != 0 { drainWakeUps() }
+        for index in entries.indices.dropFirst() where entries[index].revents != 0 {
+            events.append(PollEvent(token: tokens[index], readiness: disarm(index)))
+        }
+    }
+
+    func wake() {
+        var byte: UInt8 = 1
+        _ = write(wakeWriter.raw, &byte, 1)
+    }
+
+    /// What the entry reports; stops watching for it. A broken connection is reported by poll whatever is asked for, so
+    /// an entry that asks for nothing more is hidden behind a negative descriptor, which poll skips.
+    private func disarm(_ index: Int) -> Readiness {
+        let bits = entries[index].revents
+        var readiness: Readiness = []
+        if bits & Int16(POLLIN) != 0 { readiness.insert(.read) }
+        if bits & Int16(POLLOUT) != 0 { readiness.insert(.write) }
+        if bits & (Int16(POLLHUP) | Int16(POLLERR) | Int16(POLLNVAL)) != 0 {
+            readiness.formUnion([.read, .write, .hangUp])
+        }
+        if readiness.contains(.read) { entries[index].events &= ~Int16(POLLIN) }
+        if readiness.contains(.write) { entries[index].events &= ~Int16(POLLOUT) }
+        if entries[index].events == 0 { entries[index].fd = ~entries[index].fd }
+        return readiness
+    }
+
+    private func drainWakeUps() {
+        var bytes = [UInt8](repeating: 0, count: 64)
+        while read(wakeReader.raw, &bytes, bytes.count) == bytes.count {}
+    }
+
+    private static func descriptor(_ entry: pollfd) -> Int32 {
+        entry.fd < 0 ? ~entry.fd : entry.fd
+    }
+
+    /// Rounds up, so that a timer is never early and the loop does not spin through its last millisecond.
+    static func milliseconds(_ nanoseconds: Int64) -> Int32 {
+        Int32(clamping: nanoseconds / 1_000_000 + (nanoseconds % 1_000_000 > 0 ? 1 : 0))
+    }
+}

@@ -1,0 +1,109 @@
+import Synchronization
+
+/// Looks names up with the system's resolver, off the loop: `getaddrinfo` blocks, so it gets a thread.
+public enum Resolver {
+    /// How many look-ups may run at once; a resolver that hangs must not cost a thread for each attempt.
+    public static let limit = 64
+    private static let running = Atomic<Int>(0)
+
+    /// The addresses of `host`, in the resolver's order of preference (RFC 6724). Numeric addresses need no look-up.
+    /// Cancelling the task ends the wait at once.
+    ///
+    /// - Parameter deadline: when to give up, in nanoseconds of ``MonotonicClock``; `loop` keeps the time.
+    @concurrent
+    public static func resolve(
+        _ host: String,
+        port: UInt16,
+        on loop: EventLoop,
+        deadline: Int64
+    ) async throws(ConnectError) -> [SocketAddress] {
+        if let numeric = SocketAddress(numeric: host, port: port) { return [numeric] }
+        guard running.wrappingAdd(1, ordering: .relaxed).newValue <= limit else {
+            running.wrappingSubtract(1, ordering: .relaxed)
+            throw .resolverFailed("\(limit) look-ups are waiting for the resolver already")
+        }
+        let answer = Answer()
+        let timer = LoopTimer(on: loop, at: deadline) { answer.give(.failure(.timedOut(resolving: true))) }
+        defer { timer.cancel() }
+        let result: Result<[SocketAddress], ConnectError> = await withTaskCancellationHandler {
+            await withCheckedContinuation { continuation in
+                answer.expect(continuation)
+                do throws(SystemError) {
+                    _ = try startThread("im-resolver") {
+                        answer.give(lookUp(host, port))
+                        running.wrappingSubtract(1, ordering: .relaxed)
+                    }
+                } catch {
+                    running.wrappingSubtract(1, ordering: .relaxed)
+                    answer.give(.failure(.system(error)))
+                }
+            }
+        } onCancel: {
+            answer.give(.failure(.cancelled))
+        }
+        return try result.get()
+    }
+
+    private static func lookUp(_ host: String, _ port: UInt16) -> Result<[SocketAddress], ConnectError> {
+        var hints = addrinfo()
+        hints.ai_socktype = Platform.streamSocket
+        hints.ai_flags = AI_ADDRCONFIG
+        var list: UnsafeMutablePointer<addrinfo>?
+        let code = getaddrinfo(host, String(port), &hints, &list)
+        guard code == 0 else {
+            let sentence = "\(host): \(String(cString: gai_strerror(code)))"
+            let exists = code != EAI_NONAME && code != Platform.noAddressCode
+            return .failure(exists ? .resolverFailed(sentence) : .nameNotFound(sentence))
+        }
+        defer { freeaddrinfo(list) }
+        var addresses: [SocketAddress] = []
+        var next = list
+        while let entry = next {
+            if let address = entry.pointee.ai_addr.flatMap({ SocketAddress($0, length: entry.pointee.ai_addrlen) }) {
+                addresses.append(address)
+            }
+            next = entry.pointee.ai_next
+        }
+        return addresses.isEmpty ? .failure(.nameNotFound("\(host) has no address")) : .success(addresses)
+    }
+
+    /// The first of look-up and cancellation answers; the other comes to nothing.
+    private final class Answer: Sendable {
+        typealias Outcome = Result<[SocketAddress], ConnectError>
+
+        private enum State {
+            case idle, given(Outcome), done
+            case waiting(CheckedContinuation<Outcome, Never>)
+        }
+
+        private let state = Mutex<State>(.idle)
+
+        func expect(_ continuation: CheckedContinuation<Outcome, Never>) {
+            let early: Outcome? = state.withLock { state in
+                if case .given(let outcome) = state {
+                    state = .done
+                    return outcome
+                }
+                state = .waiting(continuation)
+                return nil
+            }
+            if let early { continuation.resume(returning: early) }
+        }
+
+        func give(_ outcome: Outcome) {
+            let continuation: CheckedContinuation<Outcome, Never>? = state.withLock { state in
+                switch state {
+                case .idle:
+                    state = .given(outcome)
+                    return nil
+                case .waiting(let continuation):
+                    state = .done
+                    return continuation
+                case .given, .done:
+                    return nil
+                }
+            }
+            continuation?.resume(returning: outcome)
+        }
+    }
+}

@@ -1,0 +1,99 @@
+/// An IPv4 or IPv6 address with its port.
+public struct SocketAddress: Sendable {
+    var storage: sockaddr_storage
+    var length: socklen_t
+
+    init(storage: sockaddr_storage, length: socklen_t) {
+        self.storage = storage
+        self.length = length
+    }
+
+    /// Copies an address that a system call has filled in; `nil` if it is of another family.
+    init?(_ address: UnsafePointer<sockaddr>, length: socklen_t) {
+        let family = Int32(address.pointee.sa_family)
+        guard family == AF_INET || family == AF_INET6, Int(length) <= MemoryLayout<sockaddr_storage>.size else {
+            return nil
+        }
+        storage = sockaddr_storage()
+        self.length = length
+        withUnsafeMutableBytes(of: &storage) {
+            $0.copyMemory(from: UnsafeRawBufferPointer(start: address, count: Int(length)))
+        }
+    }
+
+    /// Reads a numeric address ("127.0.0.1", "::1", "fe80::1%eth0"); `nil` if it is none. Never asks the network.
+    public init?(numeric host: String, port: UInt16) {
+        var hints = addrinfo()
+        hints.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV
+        hints.ai_socktype = Platform.streamSocket
+        var list: UnsafeMutablePointer<addrinfo>?
+        guard getaddrinfo(host, String(port), &hints, &list) == 0, let list else { return nil }
+        defer { freeaddrinfo(list) }
+        guard let address = list.pointee.ai_addr, let found = SocketAddress(address, length: list.pointee.ai_addrlen)
+        else {
+            return nil
+        }
+        self = found
+    }
+
+    /// `AF_INET` or `AF_INET6`.
+    public var family: Int32 { Int32(storage.ss_family) }
+    /// Whether this is an IPv6 address.
+    public var isIPv6: Bool { family == AF_INET6 }
+
+    /// The port.
+    public var port: UInt16 {
+        withUnsafeBytes(of: storage) { UInt16(bigEndian: $0.loadUnaligned(fromByteOffset: 2, as: UInt16.self)) }
+    }
+
+    /// The address in numbers, without brackets.
+    public var host: String {
+        var text = [CChar](repeating: 0, count: Int(NI_MAXHOST))
+        let result = withPointer { getnameinfo($0, $1, &text, socklen_t(text.count), nil, 0, NI_NUMERICHOST) }
+        guard result == 0 else { return "?" }
+        return String(decoding: text.prefix { $0 != 0 }.map { UInt8(bitPattern: $0) }, as: UTF8.self)
+    }
+
+    /// The bytes that identify the address: family, port, address. For keys and for cookies bound to an address.
+    public var identity: [UInt8] {
+        withUnsafeBytes(of: storage) { all in
+            let header = [UInt8(truncatingIfNeeded: family), all[2], all[3]]
+            return header + (isIPv6 ? all[8..<24] : all[4..<8])
+        }
+    }
+
+    func withPointer<R>(_ body: (UnsafePointer<sockaddr>, socklen_t) -> R) -> R {
+        withUnsafePointer(to: storage) { storage in
+            storage.withMemoryRebound(to: sockaddr.self, capacity: 1) { body($0, length) }
+        }
+    }
+
+    /// Lets `body`, a system call, fill in an address.
+    static func filled(
+        by body: (UnsafeMutablePointer<sockaddr>, UnsafeMutablePointer<socklen_t>) -> Int32
+    ) -> SocketAddress? {
+        var storage = sockaddr_storage()
+        var length = socklen_t(MemoryLayout<sockaddr_storage>.size)
+        let result = withUnsafeMutablePointer(to: &storage) { pointer in
+            pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) { body($0, &length) }
+        }
+        return result < 0 ? nil : SocketAddress(storage: storage, length: length)
+    }
+}
+
+extension SocketAddress: Hashable, CustomStringConvertible {
+    /// Whether family, port and address are the same.
+    public static func == (left: SocketAddress, right: SocketAddress) -> Bool {
+        left.identity == right.identity
+    }
+
+    /// Hashes what ``==(_:_:)`` compares.
+    public func hash(into hasher: inout Hasher) {
+        hasher.combine(identity)
+    }
+
+    /// `127.0.0.1:80` or `[::1]:80`.
+    public var description: String {
+        isIPv6 ? "[\(host)]:\(port)" : "\(host):\(port)"
+    }
+}

@@ -1,0 +1,106 @@
+#if os(Linux)
+import CSystem
+#endif
+
+/// A connected TCP socket.
+public final class StreamSocket: ByteStream {
+    private let loop: EventLoop
+    private var descriptor: Descriptor?
+    private var token: UInt64?
+    private var hangUpSeen = false
+    private let isIPv6: Bool
+    /// The far side's address.
+    public let peer: SocketAddress?
+    /// This side's address.
+    public let local: SocketAddress?
+    private var lastCounts: SegmentCounts?
+
+    /// Takes over a connected, non-blocking socket. Messages leave at once: Nagle's algorithm is off, since the link
+    /// gathers what belongs together itself.
+    public init(_ descriptor: consuming Descriptor, on loop: EventLoop) {
+        Platform.setOption(descriptor.raw, Int32(IPPROTO_TCP), TCP_NODELAY, 1)
+        let raw = descriptor.raw
+        peer = SocketAddress.filled { getpeername(raw, $0, $1) }
+        local = SocketAddress.filled { getsockname(raw, $0, $1) }
+        isIPv6 = local?.isIPv6 ?? false
+        self.loop = loop
+        self.descriptor = consume descriptor
+    }
+
+    /// Starts reporting readiness to `handler`.
+    public func attach(_ handler: any PollHandler) throws(SystemError) {
+        guard let raw = descriptor?.raw else { throw SystemError("attach", EBADF) }
+        token = try loop.watch(raw, handler)
+    }
+
+    /// Remembers that the far side has hung up: from then on a short read does not mean that the stream is empty.
+    public func note(_ readiness: Readiness) {
+        if readiness.contains(.hangUp) { hangUpSeen = true }
+    }
+
+    /// Reads what has arrived.
+    public func read(into buffer: UnsafeMutableRawBufferPointer) -> IOResult {
+        let raw = descriptor?.raw ?? -1
+        let result = IOResult(retryingInterrupts { recv(raw, buffer.baseAddress, buffer.count, 0) }, "recv")
+        if result == .wouldBlock { rearm(.read) }
+        return result
+    }
+
+    /// After a short read the kernel reports the next bytes as a new edge (epoll(7), question 9), unless the end came with
+    /// the bytes.
+    public func isDrained(afterReading count: Int, of capacity: Int) -> Bool {
+        guard count < capacity, !hangUpSeen else { return false }
+        rearm(.read)
+        return true
+    }
+
+    /// Gives the kernel as much of `bytes` as it takes.
+    public func write(_ bytes: UnsafeRawBufferPointer) -> IOResult {
+        let raw = descriptor?.raw ?? -1
+        let result = IOResult(
+            retryingInterrupts { send(raw, bytes.baseAddress, bytes.count, Platform.sendFlags) },
+            "send"
+        )
+        if result == .wouldBlock { rearm(.write) }
+        return result
+    }
+
+    /// Sends FIN behind what the kernel holds.
+    public func shutdownWriting() {
+        guard let raw = descriptor?.raw else { return }
+        _ = shutdown(raw, Int32(SHUT_WR))
+    }
+
+    /// Closes the socket; with `abort`, by RST.
+    public func close(abort: Bool) {
+        guard let raw = descriptor?.raw else { return }
+        lastCounts = segmentCounts()
+        if abort {
+            var linger = linger(l_onoff: 1, l_linger: 0)
+            setsockopt(raw, SOL_SOCKET, SO_LINGER, &linger, socklen_t(MemoryLayout.size(ofValue: linger)))
+        }
+        if let token { loop.unwatch(raw, token) }
+        token = nil
+        descriptor = nil
+    }
+
+    /// What the kernel has counted (TCP_INFO); after the close, what it had counted then.
+    public func segmentCounts() -> SegmentCounts? {
+        guard let raw = descriptor?.raw else { return lastCounts }
+        #if os(Linux)
+        var counts = csystem_tcp_counts()
+        guard csystem_read_tcp_counts(raw, &counts) == 0 else { return nil }
+        let sent = UInt64(counts.segments_out)
+        let received = UInt64(counts.segments_in)
+        let perSegment: UInt64 = (isIPv6 ? 40 : 20) + 20 + (counts.has_timestamps != 0 ? 12 : 0)
+        return SegmentCounts(sent: sent, received: received, headerBytes: (sent + received) * perSegment)
+        #else
+        return nil
+        #endif
+    }
+
+    private func rearm(_ readiness: Readiness) {
+        guard let raw = descriptor?.raw else { return }
+        loop.rearm(raw, readiness)
+    }
+}

@@ -1,0 +1,69 @@
+import TransportAPI
+
+/// What was sent with a packet identifier and is not acknowledged yet: at most a window full.
+///
+/// Identifiers are given out in a circle from 1 to 65,535 and never twice at a time (MQTT-2.3.1-2). An entry lies in the
+/// slot that the low bits of its identifier name, and an identifier whose slot is taken is passed over; so giving out and
+/// taking back cost the same however large the window is.
+struct InFlight: Sendable {
+    enum Kind: UInt8, Sendable {
+        case free, publish, subscribe, unsubscribe
+    }
+
+    private struct Entry: Sendable {
+        var id: UInt64 = 0
+        var since = Instant.zero
+        var packetID: UInt16 = 0
+        var kind = Kind.free
+    }
+
+    /// How many entries there may be.
+    let window: Int
+    /// How many there are.
+    private(set) var count = 0
+    private var slots: [Entry] = []
+    private var last: UInt16 = 0
+
+    /// An empty table for 1 to 65,535 entries. It owns no memory until it is used.
+    init(window: Int) {
+        self.window = min(max(window, 1), 65_535)
+    }
+
+    /// Gives out a packet identifier; `nil` if the window is full.
+    mutating func begin(_ kind: Kind, id: UInt64, now: Instant) -> UInt16? {
+        guard count < window else { return nil }
+        if count == slots.count { grow() }
+        let mask = slots.count - 1
+        // There is a free slot: fewer entries than slots, and identifier 0 is only passed over where 65,536 slots are
+        // more than the largest window.
+        repeat {
+            last &+= 1
+            if last == 0 { last = 1 }
+        } while slots[Int(last) & mask].kind != .free
+        slots[Int(last) & mask] = Entry(id: id, since: now, packetID: last, kind: kind)
+        count += 1
+        return last
+    }
+
+    /// Takes an identifier back and tells the id behind it; `nil` if nothing of this kind is in flight under it.
+    mutating func end(_ kind: Kind, _ packetID: UInt16) -> UInt64? {
+        guard count > 0 else { return nil }
+        let slot = Int(packetID) & (slots.count - 1)
+        guard slots[slot].kind == kind, slots[slot].packetID == packetID else { return nil }
+        slots[slot].kind = .free
+        count -= 1
+        return slots[slot].id
+    }
+
+    /// Since when the oldest entry waits. Looks at every slot.
+    var oldest: Instant? {
+        slots.lazy.filter { $0.kind != .free }.map(\.since).min()
+    }
+
+    /// Twice the slots. Entries of different low bits stay apart when one more bit tells them apart.
+    private mutating func grow() {
+        let old = slots
+        slots = Array(repeating: Entry(), count: max(8, old.count * 2))
+        for entry in old { slots[Int(entry.packetID) & (slots.count - 1)] = entry }
+    }
+}

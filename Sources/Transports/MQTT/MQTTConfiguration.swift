@@ -1,0 +1,163 @@
+import TransportAPI
+
+/// How a client speaks MQTT 3.1.1: who it is, what it subscribes to, where it publishes, and its limits.
+public struct MQTTConfiguration: Sendable, Hashable {
+    /// The client identifier; `nil` for a random one of 23 letters and digits, which every broker has to accept
+    /// (MQTT 3.1.1, section 3.1.3.1).
+    public var clientID: String?
+    /// Whether the broker forgets this client's subscriptions and messages when the link ends. `false` needs a
+    /// ``clientID`` (section 3.1.2.4).
+    public var cleanSession = true
+    /// Seconds after which the broker may give up a silent client, 0 to 65,535; 60 by default, 0 for never. A link that
+    /// is idle for three quarters of it sends PINGREQ (section 3.1.2.10).
+    public var keepAlive = 60
+    /// The user name, if the broker asks for one.
+    public var user: String?
+    /// The password; needs a ``user`` (MQTT-3.1.2-22). At most 65,535 bytes.
+    public var password: [UInt8]?
+    /// What the broker publishes if the link ends without a goodbye.
+    public var will: MQTTWill?
+    /// Where payloads without a topic of their own are published.
+    public var publishTopic: String?
+    /// What is subscribed to before the link counts as open; at most 4,096 filters, at QoS 0 or 1.
+    public var subscriptions: [MQTTSubscription] = []
+    /// The QoS of published messages, 0 or 1; 0 by default. At 1, sending ends in ``SendOutcome/acknowledged``.
+    public var qos = MQTTQoS.atMostOnce
+    /// How many packets may wait for their acknowledgement, 1 to 65,535; 64 by default.
+    public var maximumInFlight = 64
+    /// The largest payload sent or received, in bytes; 1 to 268,369,896, 16 MiB by default. A packet may be larger by
+    /// its topic and header.
+    public var maximumMessageSize = 16 << 20
+    /// How long CONNACK and SUBACK may take together; 10 s by default.
+    public var handshakeTimeout = Duration.seconds(10)
+    /// How long the broker may be silent after a keep-alive PINGREQ; 10 s by default, and never longer than three
+    /// quarters of ``keepAlive``.
+    public var pingTimeout = Duration.seconds(10)
+    /// How long PUBACK, SUBACK or UNSUBACK may take on an open link before the link is given up; 30 s by default.
+    public var acknowledgementTimeout = Duration.seconds(30)
+
+    /// The defaults: an anonymous client with a clean session that subscribes to nothing.
+    public init() {}
+
+    /// Throws `.invalidConfiguration` for the first value that is not allowed, naming the key and what it may be.
+    public func validate() throws(TransportError) {
+        try checkIdentity()
+        guard 0...65_535 ~= keepAlive else {
+            throw .configuration("keepAlive", "is \(keepAlive), allowed are 0 to 65535 s")
+        }
+        if let will { try Self.check(will) }
+        if let publishTopic, !MQTTTopic.isName(publishTopic) {
+            throw .configuration("publish", "'\(publishTopic)' must be 1 to 65535 bytes without + and #")
+        }
+        try MQTTCheck.subscriptions(subscriptions)
+        try MQTTCheck.qos(qos, "qos")
+        try MQTTCheck.limits(maximumInFlight: maximumInFlight, maximumMessageSize: maximumMessageSize)
+        try MQTTCheck.duration(handshakeTimeout, "handshakeTimeout")
+        try MQTTCheck.duration(pingTimeout, "pingTimeout")
+        try MQTTCheck.duration(acknowledgementTimeout, "acknowledgementTimeout")
+    }
+
+    private func checkIdentity() throws(TransportError) {
+        if let clientID {
+            try MQTTCheck.text(clientID, "clientID")
+            guard !clientID.isEmpty || cleanSession else {
+                throw .configuration("clientID", "must not be empty where cleanSession is false (MQTT-3.1.3-7)")
+            }
+        } else if !cleanSession {
+            throw .configuration("clientID", "must be set where cleanSession is false (MQTT-3.1.3-7)")
+        }
+        if let user { try MQTTCheck.text(user, "user") }
+        guard let password else { return }
+        guard user != nil else { throw .configuration("password", "needs a user (MQTT-3.1.2-22)") }
+        guard password.count <= 65_535 else { throw .configuration("password", "is longer than 65535 bytes") }
+    }
+
+    private static func check(_ will: MQTTWill) throws(TransportError) {
+        guard MQTTTopic.isName(will.topic) else {
+            throw .configuration("will", "has topic '\(will.topic)', which must be 1 to 65535 bytes without + and #")
+        }
+        guard will.payload.count <= 65_535 else { throw .configuration("will", "is longer than 65535 bytes") }
+    }
+
+}
+
+/// How a server speaks MQTT 3.1.1 with one client.
+package struct MQTTServerConfiguration: Sendable {
+    /// Judges a client by its CONNECT. Must neither block nor wait.
+    package typealias Authentication = @Sendable (MQTTConnect) -> MQTTConnackCode
+
+    /// Whether packets surface as ``MQTTSignal`` for a broker, instead of payloads as messages point to point.
+    package var routesSignals = false
+    /// Who is let in; everybody if `nil`.
+    package var authentication: Authentication?
+    /// The QoS of messages sent point to point, 0 or 1, unless the client subscribed with a lower one.
+    package var qos = MQTTQoS.atMostOnce
+    /// The most topic filters that are kept for one client, point to point; further ones are refused in SUBACK.
+    package var maximumSubscriptions = 100
+    /// How many messages may wait for PUBACK, 1 to 65,535; 64 by default.
+    package var maximumInFlight = 64
+    /// The largest payload sent or received, in bytes; 1 to 268,369,896, 16 MiB by default.
+    package var maximumMessageSize = 16 << 20
+    /// How long a client may take to send CONNECT; 10 s by default.
+    package var handshakeTimeout = Duration.seconds(10)
+    /// How long PUBACK may take before the link is given up; 30 s by default.
+    package var acknowledgementTimeout = Duration.seconds(30)
+
+    /// The defaults: everybody is let in, point to point at QoS 0.
+    package init() {}
+
+    /// Throws `.invalidConfiguration` for the first value that is not allowed, naming the key and what it may be.
+    package func validate() throws(TransportError) {
+        try MQTTCheck.qos(qos, "qos")
+        try MQTTCheck.limits(maximumInFlight: maximumInFlight, maximumMessageSize: maximumMessageSize)
+        try MQTTCheck.duration(handshakeTimeout, "handshakeTimeout")
+        try MQTTCheck.duration(acknowledgementTimeout, "acknowledgementTimeout")
+    }
+}
+
+/// Checks that both configurations share.
+enum MQTTCheck {
+    /// The largest payload: what four bytes of remaining length can tell, less the longest topic and a packet identifier.
+    static let maximumMessageSize = MQTTPacketWriter.maximumRemainingLength - MQTTTopic.maximumLength - 4
+
+    static func qos(_ qos: MQTTQoS, _ key: String) throws(TransportError) {
+        guard qos <= .atLeastOnce else { throw .configuration(key, "asks for QoS 2, allowed are 0 and 1") }
+    }
+
+    /// Checks filters that go into one packet.
+    static func subscriptions(_ subscriptions: [MQTTSubscription]) throws(TransportError) {
+        guard subscriptions.count <= MQTTPacketReader.maximumFilters,
+            MQTTPacketWriter.subscribeSize(subscriptions) <= MQTTPacketWriter.maximumRemainingLength
+        else {
+            let count = subscriptions.count
+            throw .configuration("subscribe", "has \(count) topic filters, allowed are 4096 of 256 MiB together")
+        }
+        for subscription in subscriptions {
+            guard MQTTTopic.isFilter(subscription.filter) else {
+                let rule = "must be 1 to 65535 bytes, with + as a whole level and # as the last"
+                throw .configuration("subscribe", "'\(subscription.filter)' \(rule)")
+            }
+            try qos(subscription.qos, "subscribe")
+        }
+    }
+
+    static func limits(maximumInFlight: Int, maximumMessageSize: Int) throws(TransportError) {
+        guard 1...65_535 ~= maximumInFlight else {
+            throw .configuration("maximumInFlight", "is \(maximumInFlight), allowed are 1 to 65535")
+        }
+        guard 1...self.maximumMessageSize ~= maximumMessageSize else {
+            let allowed = "allowed are 1 to \(self.maximumMessageSize) bytes"
+            throw .configuration("maximumMessageSize", "is \(maximumMessageSize), \(allowed)")
+        }
+    }
+
+    static func duration(_ duration: Duration, _ key: String) throws(TransportError) {
+        guard duration > .zero else { throw .configuration(key, "is \(duration), it must be longer than zero") }
+    }
+
+    static func text(_ text: String, _ key: String) throws(TransportError) {
+        guard text.utf8.count <= 65_535, !text.utf8.contains(0) else {
+            throw .configuration(key, "must be at most 65535 bytes without U+0000")
+        }
+    }
+}

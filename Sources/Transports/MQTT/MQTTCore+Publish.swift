@@ -1,0 +1,172 @@
+import TransportAPI
+
+// Messages, in both directions and both roles.
+extension MQTTCore {
+    @inline(__always)
+    mutating func receive(
+        _ publish: MQTTPublish,
+        _ context: inout CoreContext
+    ) throws(TransportError) -> CoreEvent<MQTTSignal>? {
+        switch publish.qos {
+        case .atMostOnce: break
+        case .atLeastOnce: write(.puback, publish.packetID, &context)
+        case .exactlyOnce: throw exactlyOnceRefused()
+        }
+        guard !routesSignals else { return .signal(.published(publish)) }
+        let payload = Payload(publish.payload, topic: publish.topic)
+        guard state == .open else {
+            try receiveEarly(payload)
+            return nil
+        }
+        return .message(payload)
+    }
+
+    private func exactlyOnceRefused() -> TransportError {
+        isClient
+            ? violation("PUBLISH has QoS 2 where at most 1 was asked for (MQTT-3.8.4-6)")
+            : TransportError(.unsupported, .open, "the client publishes at QoS 2, which is not served")
+    }
+
+    /// Publishes on the payload's topic; without one, a client on the topic that its configuration names, a server on the
+    /// first topic that its client subscribed to by its full name, or else on the one the client last published to.
+    package mutating func send(
+        _ payload: Payload,
+        id: UInt64,
+        _ context: inout CoreContext
+    ) throws(TransportError) -> SendStatus {
+        let topic: String
+        if let own = payload.topic {
+            try Self.check(topic: own)
+            topic = own
+        } else if let configured = defaultTopic {
+            topic = configured
+        } else {
+            guard !isClient, !routesSignals, !reader.lastTopic.isEmpty else { throw noTopic() }
+            topic = reader.lastTopic
+        }
+        return try publish(
+            checked: topic,
+            payload.bytes,
+            qos: isClient ? publishQoS : qosForClient(topic),
+            retain: false,
+            id: id,
+            &context
+        )
+    }
+
+    /// Publishes for a broker, which knows the QoS. ``CoreEvent/acknowledged(_:)`` follows at QoS 1.
+    ///
+    /// - Throws: `.invalidConfiguration` for a malformed topic, `.messageTooLarge`, `.unsupported` for QoS 2.
+    package mutating func publish(
+        topic: String,
+        payload: [UInt8],
+        qos: MQTTQoS,
+        retain: Bool = false,
+        id: UInt64,
+        _ context: inout CoreContext
+    ) throws(TransportError) -> SendStatus {
+        try Self.check(topic: topic)
+        guard qos != .exactlyOnce else { throw TransportError(.unsupported, .open, "QoS 2 is not served") }
+        return try publish(checked: topic, payload, qos: qos, retain: retain, id: id, &context)
+    }
+
+    /// Writes a PUBLISH at QoS 0 that ``encode(topic:payload:retain:into:)`` has made, so that a message for many is
+    /// encoded once.
+    package mutating func publishEncoded(
+        _ packet: UnsafeRawBufferPointer,
+        _ context: inout CoreContext
+    ) throws(TransportError) -> SendStatus {
+        try checkOpen()
+        context.output.append(contentsOf: packet)
+        keepAlive.lastSent = context.now
+        return .written
+    }
+
+    /// Writes a PUBLISH at QoS 0 that ``encode(topic:payload:retain:into:)`` has made.
+    package mutating func publishEncoded(
+        _ packet: [UInt8],
+        _ context: inout CoreContext
+    ) throws(TransportError) -> SendStatus {
+        try checkOpen()
+        context.output.append(contentsOf: packet)
+        keepAlive.lastSent = context.now
+        return .written
+    }
+
+    /// Appends a PUBLISH at QoS 0 to `output`, for ``publishEncoded(_:_:)``.
+    ///
+    /// - Throws: `.invalidConfiguration` for a malformed topic, `.messageTooLarge` for a payload beyond what MQTT can carry.
+    package static func encode(
+        topic: String,
+        payload: [UInt8],
+        retain: Bool = false,
+        into output: inout ByteBuffer
+    ) throws(TransportError) {
+        try check(topic: topic)
+        guard payload.count <= MQTTCheck.maximumMessageSize else {
+            throw TransportError(.messageTooLarge, .open, "the message has \(payload.count) bytes")
+        }
+        topic.withContiguousUTF8 {
+            MQTTPacketWriter.publish(topic: $0, payload: payload, qos: .atMostOnce, retain: retain, into: &output)
+        }
+    }
+
+    @inline(__always)
+    private mutating func publish(
+        checked topic: String,
+        _ payload: [UInt8],
+        qos: MQTTQoS,
+        retain: Bool,
+        id: UInt64,
+        _ context: inout CoreContext
+    ) throws(TransportError) -> SendStatus {
+        try checkOpen()
+        guard payload.count <= maximumMessageSize else { throw tooLarge(payload.count) }
+        var packetID: UInt16 = 0
+        if qos != .atMostOnce {
+            guard let free = begin(.publish, id: id, context.now) else { return .blocked }
+            packetID = free
+        }
+        topic.withContiguousUTF8 {
+            MQTTPacketWriter.publish(
+                topic: $0,
+                payload: payload,
+                qos: qos,
+                retain: retain,
+                packetID: packetID,
+                into: &context.output
+            )
+        }
+        keepAlive.lastSent = context.now
+        return qos == .atMostOnce ? .written : .awaitingAcknowledgement
+    }
+
+    @inline(__always)
+    func checkOpen() throws(TransportError) {
+        guard state == .open else { throw notOpen() }
+    }
+
+    @inline(__always)
+    private static func check(topic: String) throws(TransportError) {
+        guard MQTTTopic.isName(topic) else {
+            throw .configuration("topic", "'\(topic)' must be 1 to 65535 bytes without + and #")
+        }
+    }
+
+    @inline(never)
+    private func notOpen() -> TransportError {
+        state == .closing || state == .closed
+            ? TransportError(.closedByUser, .closing, "the link is closed")
+            : TransportError(.wouldBlock, .handshake, "the handshake is not complete")
+    }
+
+    @inline(never)
+    private func noTopic() -> TransportError {
+        .configuration("publish", "names no topic, and the payload has none")
+    }
+
+    @inline(never)
+    private func tooLarge(_ count: Int) -> TransportError {
+        TransportError(.messageTooLarge, .open, "the message has \(count) bytes, \(maximumMessageSize) are allowed")
+    }
+}

@@ -1,0 +1,113 @@
+import TransportAPI
+
+// The server's side: CONNECT, SUBSCRIBE, UNSUBSCRIBE, PINGREQ, DISCONNECT.
+extension MQTTCore {
+    private static let open = MQTTPacketTypes(.publish, .puback, .subscribe, .unsubscribe, .pingreq, .disconnect)
+
+    mutating func receiveAsServer(
+        _ packet: MQTTPacket,
+        _ context: inout CoreContext
+    ) throws(TransportError) -> CoreEvent<MQTTSignal>? {
+        switch packet {
+        case .connect(let connect): return try receiveConnect(connect, &context)
+        case .connectOtherLevel: throw refuse(.unacceptableProtocolVersion, &context)
+        case .subscribe(let packetID, let asked): return receiveSubscribe(packetID, asked, &context)
+        case .unsubscribe(let packetID, let filters): return receiveUnsubscribe(packetID, filters, &context)
+        case .pingreq:
+            write(.pingresp, &context)
+            return nil
+        case .disconnect:
+            state = .closed
+            return .closed(CloseReason(.peer, text: "the client disconnected"))
+        default: throw violation("a client does not send this packet (section 2.2.1)")
+        }
+    }
+
+    private mutating func receiveConnect(
+        _ connect: MQTTConnect,
+        _ context: inout CoreContext
+    ) throws(TransportError) -> CoreEvent<MQTTSignal>? {
+        guard case .server(let configuration) = side else { throw violation("CONNECT came to a client") }
+        // An empty identifier asks for one of the server's making, which only a clean session can have.
+        guard !connect.clientID.isEmpty || connect.cleanSession else { throw refuse(.identifierRejected, &context) }
+        let code = configuration.authentication?(connect) ?? .accepted
+        guard code == .accepted else { throw refuse(code, &context) }
+        MQTTPacketWriter.connack(code: 0, into: &context.output)
+        countWritten(&context)
+        keepAlive.interval = Duration.seconds(Int(connect.keepAlive)).wholeNanoseconds / 2 * 3
+        state = .open
+        reader.accepted = Self.open
+        reader.phase = .open
+        if routesSignals {
+            self.connect = connect
+            hasDeferred = true
+        }
+        return .opened
+    }
+
+    /// Answers CONNECT with a refusal; the error ends the link (MQTT-3.2.2-5).
+    private mutating func refuse(_ code: MQTTConnackCode, _ context: inout CoreContext) -> TransportError {
+        MQTTPacketWriter.connack(code: code.rawValue, into: &context.output)
+        countWritten(&context)
+        return .connack(code.rawValue)
+    }
+
+    private mutating func receiveSubscribe(
+        _ packetID: UInt16,
+        _ asked: [MQTTSubscription],
+        _ context: inout CoreContext
+    ) -> CoreEvent<MQTTSignal>? {
+        guard case .server(let configuration) = side else { return nil }
+        let granted = asked.map { MQTTSubscription($0.filter, qos: min($0.qos, .atLeastOnce)) }
+        defer { countWritten(&context) }
+        if routesSignals {
+            MQTTPacketWriter.suback(packetID, granted.map(\.qos), into: &context.output)
+            return .signal(.subscribed(granted))
+        }
+        let codes = granted.map { keep($0, limit: configuration.maximumSubscriptions) ? $0.qos : nil }
+        MQTTPacketWriter.suback(packetID, codes, into: &context.output)
+        defaultTopic = topicForClient
+        return nil
+    }
+
+    private mutating func receiveUnsubscribe(
+        _ packetID: UInt16,
+        _ filters: [String],
+        _ context: inout CoreContext
+    ) -> CoreEvent<MQTTSignal>? {
+        write(.unsuback, packetID, &context)
+        guard !routesSignals else { return .signal(.unsubscribed(filters)) }
+        subscriptions.removeAll { subscription in
+            filters.contains { subscription.filter.utf8.elementsEqual($0.utf8) }
+        }
+        defaultTopic = topicForClient
+        return nil
+    }
+
+    /// Keeps a subscription, in the place of a former one to the same filter (MQTT-3.8.4-3).
+    private mutating func keep(_ subscription: MQTTSubscription, limit: Int) -> Bool {
+        let same = subscriptions.firstIndex { $0.filter.utf8.elementsEqual(subscription.filter.utf8) }
+        if let same {
+            subscriptions[same] = subscription
+            return true
+        }
+        guard subscriptions.count < limit else { return false }
+        subscriptions.append(subscription)
+        return true
+    }
+
+    /// The first topic that the client listens to by its full name.
+    private var topicForClient: String? {
+        subscriptions.first { MQTTTopic.isName($0.filter) }?.filter
+    }
+
+    /// The QoS at which the client gets a message of this topic: at most what it was granted, where it subscribed.
+    func qosForClient(_ topic: String) -> MQTTQoS {
+        guard publishQoS != .atMostOnce else { return .atMostOnce }
+        var granted: MQTTQoS?
+        for subscription in subscriptions where MQTTTopic.matches(filter: subscription.filter, topic: topic) {
+            granted = max(granted ?? .atMostOnce, subscription.qos)
+        }
+        return min(publishQoS, granted ?? publishQoS)
+    }
+}

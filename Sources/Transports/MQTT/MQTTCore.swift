@@ -1,0 +1,224 @@
+import TransportAPI
+
+/// MQTT 3.1.1 (OASIS standard, 29 October 2014), client and server.
+///
+/// The client opens with CONNECT, subscribes to what the configuration lists, and is open when every filter was granted.
+/// The server is open when a CONNECT was let in; it serves either point to point, where payloads are messages, or a broker,
+/// which gets every packet as an ``MQTTSignal``.
+///
+/// Both sides publish at QoS 0 and 1. Nothing is sent twice over one link, as the specification asks; a message that is not
+/// acknowledged in time ends the link, and the supervisor above sends it again over the next.
+package struct MQTTCore: ProtocolCore {
+    package typealias Signal = MQTTSignal
+
+    enum Side: Sendable {
+        case client(MQTTConfiguration)
+        case server(MQTTServerConfiguration)
+    }
+
+    enum State: UInt8, Sendable {
+        /// Not started.
+        case idle
+        /// A client waits for CONNACK, a server for CONNECT.
+        case connecting
+        /// A client waits for the SUBACK of its configured filters.
+        case subscribing
+        case open
+        /// Said goodbye; `closed` is still to be reported.
+        case closing
+        case closed
+    }
+
+    let side: Side
+    let isClient: Bool
+    /// Server: whether a broker behind it gets signals.
+    let routesSignals: Bool
+    let maximumMessageSize: Int
+    let acknowledgementTimeout: Int64
+
+    var state = State.idle
+    var reader: MQTTPacketReader
+    var inFlight: InFlight
+    /// Whether ``takeDeferred()`` has something.
+    var hasDeferred = false
+    var closeReason = CloseReason.user
+    /// How much of the input was left unread by the last ``next(_:_:)``: the beginning of a packet.
+    var unread = 0
+
+    var handshakeDeadline = Instant.zero
+    var acknowledgementDeadline: Instant?
+    var keepAlive = MQTTKeepAlive()
+
+    /// Where a payload without a topic goes, checked already.
+    var defaultTopic: String?
+    /// The QoS of messages that ``send(_:id:_:)`` publishes.
+    var publishQoS: MQTTQoS
+
+    // Client only.
+    var handshakeSubscription: UInt16 = 0
+    /// The QoS asked for by each SUBSCRIBE in flight.
+    var requested: [UInt16: [MQTTQoS]] = [:]
+    /// Messages that came before the SUBACK (section 3.8.4 allows it), to be reported after `opened`; newest first once
+    /// they are.
+    var early: [Payload] = []
+    var earlyBytes = 0
+
+    // Server only.
+    /// What the client said, until it is reported.
+    var connect: MQTTConnect?
+    /// The client's filters, with the QoS granted; point to point only.
+    var subscriptions: [MQTTSubscription] = []
+
+    /// A client.
+    ///
+    /// - Throws: what ``MQTTConfiguration/validate()`` throws.
+    package init(client configuration: MQTTConfiguration) throws(TransportError) {
+        try configuration.validate()
+        side = .client(configuration)
+        isClient = true
+        routesSignals = false
+        maximumMessageSize = configuration.maximumMessageSize
+        acknowledgementTimeout = configuration.acknowledgementTimeout.wholeNanoseconds
+        inFlight = InFlight(window: configuration.maximumInFlight)
+        reader = MQTTPacketReader(maximumMessageSize: maximumMessageSize, accepted: MQTTPacketTypes())
+        defaultTopic = configuration.publishTopic
+        publishQoS = configuration.qos
+    }
+
+    /// The server's side of one link.
+    ///
+    /// - Throws: what ``MQTTServerConfiguration/validate()`` throws.
+    package init(server configuration: MQTTServerConfiguration) throws(TransportError) {
+        try configuration.validate()
+        side = .server(configuration)
+        isClient = false
+        routesSignals = configuration.routesSignals
+        maximumMessageSize = configuration.maximumMessageSize
+        acknowledgementTimeout = configuration.acknowledgementTimeout.wholeNanoseconds
+        inFlight = InFlight(window: configuration.maximumInFlight)
+        reader = MQTTPacketReader(maximumMessageSize: maximumMessageSize, accepted: MQTTPacketTypes())
+        publishQoS = configuration.qos
+    }
+
+    package var capabilities: Capabilities {
+        Capabilities(
+            hasNativePing: isClient,
+            acknowledgesMessages: publishQoS != .atMostOnce,
+            routesByTopic: true,
+            maximumMessageSize: maximumMessageSize
+        )
+    }
+
+    package mutating func start(_ context: inout CoreContext) {
+        guard state == .idle else { return }
+        state = .connecting
+        switch side {
+        case .client(let configuration):
+            handshakeDeadline = context.now.advanced(by: configuration.handshakeTimeout)
+            startClient(configuration, &context)
+        case .server(let configuration):
+            handshakeDeadline = context.now.advanced(by: configuration.handshakeTimeout)
+            reader.accepted = MQTTPacketTypes(.connect)
+        }
+    }
+
+    package mutating func next(
+        _ input: inout ByteBuffer,
+        _ context: inout CoreContext
+    ) throws(TransportError) -> CoreEvent<MQTTSignal>? {
+        if hasDeferred, let event = takeDeferred() { return event }
+        guard state != .idle, state != .closed else { return nil }
+        while let packet = try reader.next(&input) {
+            keepAlive.lastReceived = context.now
+            if let event = try receive(packet, &context) {
+                unread = input.count
+                return event
+            }
+        }
+        // A client takes any byte for a sign of life, so that a long message is not mistaken for silence; a server has
+        // to see whole packets (MQTT-3.1.2-24).
+        if isClient && input.count > unread { keepAlive.lastReceived = context.now }
+        unread = input.count
+        return nil
+    }
+
+    @inline(__always)
+    private mutating func receive(
+        _ packet: MQTTPacket,
+        _ context: inout CoreContext
+    ) throws(TransportError) -> CoreEvent<MQTTSignal>? {
+        if case .publish(let publish) = packet { return try receive(publish, &context) }
+        context.counters.controlFrames += 1
+        if case .puback(let packetID) = packet { return .acknowledged(try finish(.publish, packetID, "PUBACK")) }
+        return isClient ? try receiveAsClient(packet, &context) : try receiveAsServer(packet, &context)
+    }
+
+    package mutating func inputEnded(_ context: inout CoreContext) throws(TransportError) -> CoreEvent<MQTTSignal> {
+        switch state {
+        case .closing, .closed:
+            state = .closed
+            hasDeferred = false
+            return .closed(closeReason)
+        case .idle, .connecting, .subscribing:
+            throw TransportError(.closedByPeer, .handshake, "the far side closed the connection during the handshake")
+        case .open:
+            // A broker has no DISCONNECT to send: closing the connection is its only goodbye.
+            guard isClient, unread == 0 else {
+                let missing = unread > 0 ? "in the middle of a packet" : "without DISCONNECT"
+                throw TransportError(.connectionLost, .open, "the far side closed the connection \(missing)")
+            }
+            state = .closed
+            return .closed(CloseReason(.peer, text: "the broker closed the connection"))
+        }
+    }
+
+    package mutating func close(_ reason: CloseReason, _ context: inout CoreContext) {
+        guard state != .closing, state != .closed else { return }
+        if isClient && state != .idle { write(.disconnect, &context) }
+        closeReason = reason
+        state = .closing
+        hasDeferred = true
+        reader.accepted = MQTTPacketTypes()
+    }
+
+    /// What was found out when something else had to be reported first.
+    private mutating func takeDeferred() -> CoreEvent<MQTTSignal>? {
+        if state == .closing {
+            state = .closed
+            hasDeferred = false
+            return .closed(closeReason)
+        }
+        if let connect {
+            self.connect = nil
+            hasDeferred = false
+            return .signal(.connected(connect))
+        }
+        guard let payload = early.popLast() else {
+            hasDeferred = false
+            early = []
+            return nil
+        }
+        return .message(payload)
+    }
+
+    // MARK: Packets without content
+
+    mutating func write(_ type: MQTTPacketType, _ context: inout CoreContext) {
+        MQTTPacketWriter.bare(type, into: &context.output)
+        countWritten(&context)
+    }
+
+    mutating func write(_ type: MQTTPacketType, _ packetID: UInt16, _ context: inout CoreContext) {
+        MQTTPacketWriter.identified(type, packetID, into: &context.output)
+        countWritten(&context)
+    }
+
+    mutating func countWritten(_ context: inout CoreContext) {
+        context.counters.controlFrames += 1
+        keepAlive.lastSent = context.now
+    }
+
+    func violation(_ sentence: String) -> TransportError {
+        TransportError(.protocolViolation, state == .open ? .open : .handshake, sentence)
+    }
+}

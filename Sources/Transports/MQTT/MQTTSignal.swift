@@ -1,0 +1,19 @@
+/// What an ``MQTTCore`` reports beyond messages: to a broker, all that its client asks for; to a client, the answers to
+/// what it subscribed to on the open link.
+///
+/// A client's DISCONNECT is ``CoreEvent/closed(_:)``; any other end of a server's link is an error. So a broker that keeps
+/// wills publishes them after an error and forgets them after `closed`.
+package enum MQTTSignal: Sendable, Hashable {
+    /// Server: the client was let in. Comes right after ``CoreEvent/opened``.
+    indirect case connected(MQTTConnect)
+    /// Server: the client publishes. At QoS 1, PUBACK is written already: the broker has taken responsibility.
+    case published(MQTTPublish)
+    /// Server: the client subscribes, with the QoS that SUBACK, written already, has granted.
+    case subscribed([MQTTSubscription])
+    /// Server: the client unsubscribes; UNSUBACK is written already.
+    case unsubscribed([String])
+    /// Client: the broker's answer to the `subscribe` of this id, filter by filter; `nil` where it refused.
+    case subscribeAnswered(UInt64, [MQTTQoS?])
+    /// Client: the broker has confirmed the `unsubscribe` of this id.
+    case unsubscribeAnswered(UInt64)
+}

@@ -1,0 +1,163 @@
+/// The topic filters of all subscribers, as a tree of levels: finding whom a message concerns costs the levels of its topic
+/// (and the wildcards beside them), not the number of filters.
+///
+/// Nodes live in one array and are named by their index; an edge is found by hashing parent and level name, without making
+/// a key. Levels are compared as bytes, since the specification forbids normalising (MQTT 3.1.1, section 4.7.3). Each
+/// subscriber is at most once on a node; who it is, only the owner of the trie knows.
+struct TopicTrie: Sendable {
+    /// A subscriber on a node.
+    struct Subscriber: Sendable {
+        var session: Int32
+        var qos: MQTTQoS
+    }
+
+    /// One level of a filter, and whom the filter that ends here concerns.
+    struct Node: Sendable {
+        var parent: Int32
+        var name: [UInt8]
+        var hash = 0
+        var kind: Kind
+        /// The children `+` and `#`.
+        var single: Int32 = -1
+        var multi: Int32 = -1
+        var childCount = 0
+        var subscribers: [Subscriber] = []
+    }
+
+    enum Kind: Sendable {
+        case literal, single, multi
+    }
+
+    private struct Step {
+        var node: Int32
+        /// Where in the topic the next level begins; behind its end, when there is none.
+        var offset: Int
+    }
+
+    var nodes = [Node(parent: -1, name: [], kind: .literal)]
+    var freeNodes: [Int32] = []
+    /// The edges to literal children: open addressing, -1 for an empty place. See TopicTrie+Edges.
+    var edges: [Int32] = Array(repeating: -1, count: 16)
+    var edgeCount = 0
+
+    /// The nodes that the last ``match(_:)`` has found, each with at least one subscriber.
+    private(set) var matched: [Int32] = []
+    private var steps: [Step] = []
+
+    /// How many nodes are in use, the root included.
+    var nodeCount: Int { nodes.count - freeNodes.count }
+
+    /// Finds the nodes whose filters match `topic`. Allocates nothing once the trie has seen a topic that found as many.
+    mutating func match(_ topic: UnsafeRawBufferPointer) {
+        matched.removeAll(keepingCapacity: true)
+        steps.removeAll(keepingCapacity: true)
+        // The server's own topics are only for filters that begin with their literal name (MQTT-4.7.2-1).
+        let isSystem = topic.first == MQTTTopic.system
+        steps.append(Step(node: 0, offset: 0))
+        while let step = steps.popLast() {
+            let index = Int(step.node)
+            let takesWildcards = !(isSystem && index == 0)
+            // `#` stands for its parent level too: sport/# matches sport (section 4.7.1.2).
+            if takesWildcards { found(nodes[index].multi) }
+            guard step.offset <= topic.count else {
+                found(step.node)
+                continue
+            }
+            let end = MQTTTopic.levelEnd(topic, from: step.offset)
+            if takesWildcards, nodes[index].single >= 0 {
+                steps.append(Step(node: nodes[index].single, offset: end + 1))
+            }
+            let name = UnsafeRawBufferPointer(rebasing: topic[step.offset..<end])
+            if let child = child(of: step.node, name) { steps.append(Step(node: child, offset: end + 1)) }
+        }
+    }
+
+    @inline(__always)
+    private mutating func found(_ node: Int32) {
+        if node >= 0, !nodes[Int(node)].subscribers.isEmpty { matched.append(node) }
+    }
+
+    /// The node of a well-formed filter; `nil` if there is none.
+    func find(_ filter: UnsafeRawBufferPointer) -> Int32? {
+        var node: Int32 = 0
+        var offset = 0
+        while offset <= filter.count {
+            let end = MQTTTopic.levelEnd(filter, from: offset)
+            guard let next = next(node, UnsafeRawBufferPointer(rebasing: filter[offset..<end])) else { return nil }
+            node = next
+            offset = end + 1
+        }
+        return node
+    }
+
+    /// The node of a well-formed filter, made if there is none. One without subscribers has to be given to
+    /// ``prune(_:)`` or to get one.
+    mutating func insert(_ filter: UnsafeRawBufferPointer) -> Int32 {
+        var node: Int32 = 0
+        var offset = 0
+        while offset <= filter.count {
+            let end = MQTTTopic.levelEnd(filter, from: offset)
+            let name = UnsafeRawBufferPointer(rebasing: filter[offset..<end])
+            node = next(node, name) ?? add(to: node, name)
+            offset = end + 1
+        }
+        return node
+    }
+
+    /// Forgets a node and those above it that hold nothing any more.
+    mutating func prune(_ node: Int32) {
+        var node = node
+        while node > 0, nodes[Int(node)].childCount == 0, nodes[Int(node)].subscribers.isEmpty {
+            let parent = nodes[Int(node)].parent
+            switch nodes[Int(node)].kind {
+            case .single: nodes[Int(parent)].single = -1
+            case .multi: nodes[Int(parent)].multi = -1
+            case .literal: removeEdge(to: node)
+            }
+            nodes[Int(parent)].childCount -= 1
+            nodes[Int(node)] = Node(parent: -1, name: [], kind: .literal)
+            freeNodes.append(node)
+            node = parent
+        }
+    }
+
+    private func next(_ node: Int32, _ name: UnsafeRawBufferPointer) -> Int32? {
+        let next: Int32
+        switch Self.kind(name) {
+        case .literal: return child(of: node, name)
+        case .single: next = nodes[Int(node)].single
+        case .multi: next = nodes[Int(node)].multi
+        }
+        return next >= 0 ? next : nil
+    }
+
+    private mutating func add(to parent: Int32, _ name: UnsafeRawBufferPointer) -> Int32 {
+        let kind = Self.kind(name)
+        var fresh = Node(parent: parent, name: kind == .literal ? [UInt8](name) : [], kind: kind)
+        if kind == .literal { fresh.hash = Self.hash(parent, name) }
+        let node: Int32
+        if let free = freeNodes.popLast() {
+            node = free
+            nodes[Int(node)] = fresh
+        } else {
+            node = Int32(nodes.count)
+            nodes.append(fresh)
+        }
+        switch kind {
+        case .literal: addEdge(to: node)
+        case .single: nodes[Int(parent)].single = node
+        case .multi: nodes[Int(parent)].multi = node
+        }
+        nodes[Int(parent)].childCount += 1
+        return node
+    }
+
+    private static func kind(_ name: UnsafeRawBufferPointer) -> Kind {
+        guard name.count == 1 else { return .literal }
+        switch name[0] {
+        case MQTTTopic.singleLevel: return .single
+        case MQTTTopic.multiLevel: return .multi
+        default: return .literal
+        }
+    }
+}

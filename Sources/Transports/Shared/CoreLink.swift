@@ -1,0 +1,118 @@
+import SocketIO
+import TransportAPI
+
+/// The public face of a driver: the ``Link`` of every transport that is a protocol core.
+///
+/// Called on the loop, an operation that need not wait is a plain call; one that must, suspends and is resumed by the loop
+/// itself. Called from elsewhere, it moves to the loop and back.
+package final class CoreLink<Core: ProtocolCore>: Link {
+    package let capabilities: Capabilities
+    package let driver: LoopConfined<LinkDriver<Core>>
+    private let loop: EventLoop
+
+    /// The face of `driver`, which must be open.
+    init(_ driver: LinkDriver<Core>, capabilities: Capabilities) {
+        self.driver = LoopConfined(living: driver, on: driver.loop)
+        loop = driver.loop
+        self.capabilities = capabilities
+    }
+
+    deinit {
+        // Nobody can use the link any more. A driver that is open says goodbye; one that has ended does nothing.
+        loop.execute { [driver] in driver.value.beginClose(.user) }
+    }
+
+    package nonisolated(nonsending) func send(_ payload: Payload) async -> SendOutcome {
+        guard loop.isCurrent else { return await withTaskExecutorPreference(loop) { await self.send(payload) } }
+        switch driver.value.beginSend(payload) {
+        case .finished(let outcome): return outcome
+        case .waiting(let id):
+            return await withTaskCancellationHandler {
+                await withUnsafeContinuation { driver.value.park(send: id, $0) }
+            } onCancel: {
+                loop.execute { [driver] in driver.value.cancelSend(id) }
+            }
+        }
+    }
+
+    package nonisolated(nonsending) func receive() async throws(TransportError) -> Payload? {
+        guard loop.isCurrent else {
+            return try await running(on: loop) { () async throws(TransportError) in try await self.receive() }
+        }
+        if let message = driver.value.takeMessage() { return try message.get() }
+        let id = driver.value.waiting.newID()
+        return try await withTaskCancellationHandler {
+            await withUnsafeContinuation { driver.value.waiting.receiver = (id, $0) }
+        } onCancel: {
+            loop.execute { [driver] in driver.value.cancelReceive(id) }
+        }.get()
+    }
+
+    package nonisolated(nonsending) func ping() async throws(TransportError) -> Duration {
+        guard loop.isCurrent else {
+            return try await running(on: loop) { () async throws(TransportError) in try await self.ping() }
+        }
+        switch driver.value.beginPing() {
+        case .finished(let result): return try result.get()
+        case .waiting(let id):
+            return try await withTaskCancellationHandler {
+                await withUnsafeContinuation { driver.value.park(ping: id, $0) }
+            } onCancel: {
+                loop.execute { [driver] in driver.value.cancelPing(id) }
+            }.get()
+        }
+    }
+
+    package nonisolated(nonsending) func close(_ reason: CloseReason) async {
+        guard loop.isCurrent else { return await withTaskExecutorPreference(loop) { await self.close(reason) } }
+        driver.value.beginClose(reason)
+        _ = await end()
+    }
+
+    package nonisolated(nonsending) func closed() async -> CloseReason {
+        guard loop.isCurrent else { return await withTaskExecutorPreference(loop) { await self.closed() } }
+        return await end() ?? CloseReason(.cancelled(.open))
+    }
+
+    package nonisolated(nonsending) func statistics() async -> LinkStatistics {
+        guard loop.isCurrent else { return await withTaskExecutorPreference(loop) { await self.statistics() } }
+        return driver.value.currentStatistics
+    }
+
+    /// Waits for the end; `nil` if the task was cancelled before.
+    private nonisolated(nonsending) func end() async -> CloseReason? {
+        if let reason = driver.value.reason { return reason }
+        let id = driver.value.waiting.newID()
+        return await withTaskCancellationHandler {
+            await withUnsafeContinuation { driver.value.waiting.closers.append((id, $0)) }
+        } onCancel: {
+            loop.execute { [driver] in driver.value.cancelClosed(id) }
+        }
+    }
+}
+
+extension LinkDriver {
+    func park(ping id: UInt64, _ continuation: UnsafeContinuation<Result<Duration, TransportError>, Never>) {
+        guard let index = waiting.pings.firstIndex(where: { $0.id == id }) else {
+            return continuation.resume(returning: .failure(reason?.endError ?? .notOpen))
+        }
+        waiting.pings[index].continuation = continuation
+    }
+
+    func cancelClosed(_ id: UInt64) {
+        guard let index = waiting.closers.firstIndex(where: { $0.id == id }) else { return }
+        waiting.closers.remove(at: index).continuation.resume(returning: nil)
+    }
+
+    /// The statistics as of now.
+    var currentStatistics: LinkStatistics {
+        var current = statistics
+        current.bytesSent = channel.bytesSent
+        current.bytesReceived = channel.bytesReceived
+        current.controlFrames = context.counters.controlFrames
+        current.duplicates = context.counters.duplicates
+        current.reordered = context.counters.reordered
+        if phase != .closed { current.add(channel.segmentCounts) }
+        return current
+    }
+}

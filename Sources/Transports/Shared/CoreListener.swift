@@ -1,0 +1,95 @@
+import SocketIO
+import TransportAPI
+
+/// What accepts below a ``CoreListener``: a listening socket, or the shared socket of a datagram server. Lives on its loop.
+protocol Acceptor: AnyObject {
+    /// Where clients reach it.
+    var local: SocketAddress? { get }
+    /// Stops accepting; with `endLinks`, says goodbye to the clients it has.
+    func close(endLinks: Bool)
+}
+
+/// The public face of an acceptor.
+final class CoreListener: Listener {
+    let endpoint: Endpoint
+    private let loop: EventLoop
+    private let acceptor: LoopConfined<any Acceptor>
+    private let queue: LoopConfined<AcceptQueue>
+    private let ownsLinks: Bool
+
+    /// Starts listening at `endpoint`, whose port may be 0 or missing to let the system choose.
+    ///
+    /// - Parameter start: opens the socket; called on the loop.
+    nonisolated(nonsending) static func listen(
+        at endpoint: Endpoint,
+        on loop: EventLoop,
+        mode: ServerMode,
+        start: @escaping @Sendable (SocketAddress, AcceptQueue) throws(SystemError) -> any Acceptor
+    ) async throws(TransportError) -> CoreListener {
+        let deadline = MonotonicClock.now() + 10_000_000_000
+        return try await running(on: loop) { () async throws(TransportError) in
+            let addresses: [SocketAddress]
+            do throws(ConnectError) {
+                addresses = try await Resolver.resolve(
+                    endpoint.host,
+                    port: endpoint.port ?? 0,
+                    on: loop,
+                    deadline: deadline
+                )
+            } catch {
+                throw TransportError(error)
+            }
+            guard let address = addresses.first else {
+                throw TransportError(.nameNotFound, .resolve, "\(endpoint.host) has no address")
+            }
+            do throws(SystemError) {
+                let queue = AcceptQueue()
+                return CoreListener(endpoint, try start(address, queue), queue, mode, loop)
+            } catch {
+                throw TransportError(error, .connect)
+            }
+        }
+    }
+
+    private init(
+        _ endpoint: Endpoint,
+        _ acceptor: any Acceptor,
+        _ queue: AcceptQueue,
+        _ mode: ServerMode,
+        _ loop: EventLoop
+    ) {
+        var endpoint = endpoint
+        endpoint.port = acceptor.local?.port
+        self.endpoint = endpoint
+        self.loop = loop
+        self.acceptor = LoopConfined(living: acceptor, on: loop)
+        self.queue = LoopConfined(living: queue, on: loop)
+        if case .behave = mode { ownsLinks = true } else { ownsLinks = false }
+    }
+
+    deinit {
+        loop.execute { [acceptor, queue, ownsLinks] in
+            acceptor.value.close(endLinks: ownsLinks)
+            queue.value.close()
+        }
+    }
+
+    nonisolated(nonsending) func accept() async throws(TransportError) -> (any Link)? {
+        guard loop.isCurrent else {
+            return try await running(on: loop) { () async throws(TransportError) in try await self.accept() }
+        }
+        if let next = queue.value.next() { return try next.get() }
+        let id = queue.value.newID()
+        return try await withTaskCancellationHandler {
+            await withUnsafeContinuation { queue.value.wait(id, $0) }
+        } onCancel: {
+            loop.execute { [queue] in queue.value.cancel(id) }
+        }.get()
+    }
+
+    nonisolated(nonsending) func close() async {
+        guard loop.isCurrent else { return await withTaskExecutorPreference(loop) { await self.close() } }
+        acceptor.value.close(endLinks: ownsLinks)
+        queue.value.close()
+    }
+}

@@ -1,0 +1,177 @@
+import SocketIO
+import TransportAPI
+
+/// What lies below a link: a byte stream, a datagram socket of its own, or a session of a shared one. Lives on its loop.
+protocol LinkChannel: AnyObject {
+    /// Whether each read gives one datagram, of which nothing is left over.
+    var isDatagram: Bool { get }
+    /// Bytes handed to the kernel.
+    var bytesSent: UInt64 { get }
+    /// Bytes taken from the kernel.
+    var bytesReceived: UInt64 { get }
+    /// What the kernel has counted, where it tells.
+    var segmentCounts: SegmentCounts? { get }
+
+    /// Starts reporting readiness to `handler`.
+    func attach(_ handler: any PollHandler) throws(SystemError)
+    /// Remembers what the handler was told.
+    func note(_ readiness: Readiness)
+    /// Reads once, behind what `input` holds.
+    func read(into input: inout ByteBuffer) -> IOResult
+    /// Whether, after a read of `count` bytes into room for `capacity`, nothing more can be there now.
+    func isDrained(afterReading count: Int, of capacity: Int) -> Bool
+    /// Hands the output to the kernel: `.bytes` when all of it went, `.wouldBlock` when some is left.
+    func flush(_ context: inout CoreContext) -> IOResult
+    /// Tells the far side that nothing more will come; `false` where the protocol below has no such thing.
+    func shutdownWriting() -> Bool
+    /// Closes; with `abort`, without delivering what the kernel still holds.
+    func close(abort: Bool)
+}
+
+/// A link over a byte stream.
+final class StreamChannel: LinkChannel {
+    private let stream: any ByteStream
+    private(set) var bytesSent: UInt64 = 0
+    private(set) var bytesReceived: UInt64 = 0
+
+    init(_ stream: any ByteStream) {
+        self.stream = stream
+    }
+
+    var isDatagram: Bool { false }
+    var segmentCounts: SegmentCounts? { stream.segmentCounts() }
+
+    func attach(_ handler: any PollHandler) throws(SystemError) {
+        try stream.attach(handler)
+    }
+
+    func note(_ readiness: Readiness) {
+        stream.note(readiness)
+    }
+
+    func read(into input: inout ByteBuffer) -> IOResult {
+        var result = IOResult.wouldBlock
+        _ = input.write(minimum: 1) { target in
+            result = stream.read(into: target)
+            guard case .bytes(let count) = result else { return 0 }
+            bytesReceived += UInt64(count)
+            return count
+        }
+        return result
+    }
+
+    func isDrained(afterReading count: Int, of capacity: Int) -> Bool {
+        stream.isDrained(afterReading: count, of: capacity)
+    }
+
+    func flush(_ context: inout CoreContext) -> IOResult {
+        while !context.output.isEmpty {
+            let result = context.output.withUnsafeReadableBytes { stream.write($0) }
+            guard case .bytes(let count) = result else { return result }
+            bytesSent += UInt64(count)
+            context.output.consume(count)
+        }
+        return .bytes(0)
+    }
+
+    func shutdownWriting() -> Bool {
+        stream.shutdownWriting()
+        return true
+    }
+
+    func close(abort: Bool) {
+        stream.close(abort: abort)
+    }
+}
+
+/// A link over a datagram socket of its own, connected to its peer.
+final class DatagramChannel: LinkChannel {
+    private let socket: DatagramSocket
+    private(set) var bytesSent: UInt64 = 0
+    private(set) var bytesReceived: UInt64 = 0
+    private var datagrams: UInt64 = 0
+    private var received: UInt64 = 0
+    private let headerBytes: UInt64
+
+    init(_ socket: DatagramSocket) {
+        self.socket = socket
+        headerBytes = socket.local?.isIPv6 == true ? 48 : 28
+    }
+
+    var isDatagram: Bool { true }
+
+    var segmentCounts: SegmentCounts? {
+        SegmentCounts(sent: datagrams, received: received, headerBytes: (datagrams + received) * headerBytes)
+    }
+
+    func attach(_ handler: any PollHandler) throws(SystemError) {
+        try socket.attach(handler)
+    }
+
+    func note(_: Readiness) {}
+
+    func read(into input: inout ByteBuffer) -> IOResult {
+        var result = IOResult.wouldBlock
+        _ = input.write(minimum: DatagramOutput.largest) { target in
+            result = socket.receive(into: target)
+            guard case .bytes(let count) = result else { return 0 }
+            bytesReceived += UInt64(count)
+            received += 1
+            return count
+        }
+        return result
+    }
+
+    func isDrained(afterReading _: Int, of _: Int) -> Bool { false }
+
+    func flush(_ context: inout CoreContext) -> IOResult {
+        DatagramOutput.flush(&context) { datagram in
+            let result = socket.send(datagram)
+            if case .bytes(let count) = result {
+                bytesSent += UInt64(count)
+                datagrams += 1
+            }
+            return result
+        }
+    }
+
+    func shutdownWriting() -> Bool { false }
+
+    func close(abort _: Bool) {
+        socket.close()
+    }
+}
+
+/// Sending what a datagram core has written.
+enum DatagramOutput {
+    /// The largest UDP payload over IPv4 (RFC 768).
+    static let largest = 65_507
+
+    /// Gives each datagram of the output to `send`. What the kernel has no room for stays; a datagram that it refuses for
+    /// another reason is dropped, as the network might have done.
+    static func flush(_ context: inout CoreContext, _ send: (UnsafeRawBufferPointer) -> IOResult) -> IOResult {
+        var start = 0
+        var sent = 0
+        var result = IOResult.bytes(0)
+        for end in context.datagramEnds {
+            let outcome = context.output.withUnsafeReadableBytes { all in
+                end <= all.count && start < end ? send(UnsafeRawBufferPointer(rebasing: all[start..<end])) : .bytes(0)
+            }
+            if outcome == .wouldBlock {
+                result = .wouldBlock
+                break
+            }
+            if case .failed(let error) = outcome, error.number == ECONNREFUSED { result = outcome }
+            start = end
+            sent += 1
+        }
+        context.output.consume(start)
+        if sent == context.datagramEnds.count {
+            context.datagramEnds.removeAll(keepingCapacity: true)
+        } else {
+            context.datagramEnds.removeFirst(sent)
+            for index in context.datagramEnds.indices { context.datagramEnds[index] -= start }
+        }
+        return result
+    }
+}

@@ -1,0 +1,219 @@
+import SocketIO
+import TransportAPI
+
+/// Where an operation stands after it was begun.
+enum Begun<Value> {
+    case finished(Value)
+    /// It waits under this id.
+    case waiting(UInt64)
+}
+
+// MARK: Events
+
+extension LinkDriver {
+    func deliver(_ event: CoreEvent<Core.Signal>) {
+        switch event {
+        case .opened: opened()
+        case .message(let payload):
+            statistics.messagesReceived += 1
+            guard handler == nil else { break }
+            return received(payload)
+        case .pong: answered()
+        case .acknowledged(let id): waiting.unacknowledged.removeValue(forKey: id)??.resume(returning: .acknowledged)
+        case .refused(let id, let error):
+            waiting.unacknowledged.removeValue(forKey: id)??.resume(returning: .rejected(error))
+        case .signal: break
+        case .closed(let reason): return end(reason)
+        }
+        handler?.handle(event, on: self)
+        if case .acknowledged = event, !waiting.blocked.isEmpty { requestFlush() }
+    }
+
+    private func opened() {
+        phase = .open
+        ownDeadline = nil
+        statistics.handshakeBytes = channel.bytesSent + UInt64(context.output.count) + channel.bytesReceived
+        statistics.handshakeDuration = .nanoseconds(MonotonicClock.now() - started)
+        waiting.opener.take()?.resume(returning: nil)
+    }
+
+    private func received(_ payload: Payload) {
+        if let receiver = waiting.receiver.take() {
+            receiver.continuation.resume(returning: .success(payload))
+        } else if inbox.hasRoom {
+            inbox.append(payload)
+        } else {
+            // Only over datagrams: byte streams are not read when there is no room.
+            statistics.overflowed += 1
+        }
+    }
+
+    private func answered() {
+        guard !waiting.pings.isEmpty else { return }
+        let ping = waiting.pings.removeFirst()
+        ping.continuation?.resume(returning: .success(.nanoseconds(MonotonicClock.now() - ping.sentAt)))
+    }
+}
+
+// MARK: Receiving
+
+extension LinkDriver {
+    /// The next message, if there is one, or the end, if it has come.
+    func takeMessage() -> Waiting.Received? {
+        if let payload = inbox.popFirst() {
+            resumeReading()
+            return .success(payload)
+        }
+        if let reason { return reason.receiveResult }
+        return waiting.receiver == nil
+            ? nil : .failure(TransportError(.busy, .open, "another task is receiving already"))
+    }
+
+    /// Goes on reading if a full inbox had stopped it.
+    private func resumeReading() {
+        guard isStalled, inbox.isHalfEmpty else { return }
+        isStalled = false
+        pump()
+        readWhilePossible()
+    }
+
+    func cancelReceive(_ id: UInt64) {
+        guard let receiver = waiting.receiver, receiver.id == id else { return }
+        waiting.receiver = nil
+        receiver.continuation.resume(returning: .failure(.cancelled(.open)))
+    }
+}
+
+// MARK: Sending
+
+extension LinkDriver: MessagePeer {
+    /// Sends at once or not at all, for servers: a message that finds the write buffer full is refused.
+    package func sendNow(_ payload: Payload) -> SendOutcome {
+        guard context.output.count < limits.writeBuffer else { return .rejected(.bufferFull) }
+        switch beginSend(payload, mayWait: false) {
+        case .finished(let outcome): return outcome
+        case .waiting(let id):
+            // Nobody waits for the acknowledgement.
+            waiting.unacknowledged[id] = .some(nil)
+            return .written
+        }
+    }
+
+    package func endNow(_ reason: CloseReason) {
+        beginClose(reason)
+    }
+
+    /// Hands a message to the core, or puts it in line.
+    func beginSend(_ payload: Payload, mayWait: Bool = true) -> Begun<SendOutcome> {
+        if phase != .open { return .finished(.rejected(reason?.endError ?? .notOpen)) }
+        let id = waiting.newID()
+        if mayWait, context.output.count >= limits.writeBuffer || !waiting.blocked.isEmpty {
+            waiting.blocked.append(.init(id: id, payload: payload))
+            return .waiting(id)
+        }
+        switch handToCore(payload, id) {
+        case .success(.written): return .finished(.written)
+        case .success(.awaitingAcknowledgement):
+            waiting.unacknowledged[id] = .some(nil)
+            return .waiting(id)
+        case .success(.blocked) where mayWait:
+            waiting.blocked.append(.init(id: id, payload: payload))
+            return .waiting(id)
+        case .success(.blocked): return .finished(.rejected(.bufferFull))
+        case .failure(let error): return .finished(.rejected(error))
+        }
+    }
+
+    private func handToCore(_ payload: Payload, _ id: UInt64) -> Result<SendStatus, TransportError> {
+        enterCore()
+        defer { leaveCore() }
+        do throws(TransportError) {
+            let status = try core.send(payload, id: id, &context)
+            if status != .blocked { statistics.messagesSent += 1 }
+            return .success(status)
+        } catch {
+            return .failure(error)
+        }
+    }
+
+    /// Room has been made: sends what stands in line, in its order.
+    func sendBlocked() {
+        var sent = 0
+        while phase == .open, sent < waiting.blocked.count, context.output.count < limits.writeBuffer {
+            let send = waiting.blocked[sent]
+            switch handToCore(send.payload, send.id) {
+            case .success(.written): send.continuation?.resume(returning: .written)
+            case .success(.awaitingAcknowledgement): waiting.unacknowledged[send.id] = .some(send.continuation)
+            case .success(.blocked):
+                waiting.blocked.removeFirst(sent)
+                return
+            case .failure(let error): send.continuation?.resume(returning: .rejected(error))
+            }
+            sent += 1
+        }
+        if sent > 0, phase == .open { waiting.blocked.removeFirst(sent) }
+    }
+
+    func park(send id: UInt64, _ continuation: UnsafeContinuation<SendOutcome, Never>) {
+        if let index = waiting.blocked.firstIndex(where: { $0.id == id }) {
+            waiting.blocked[index].continuation = continuation
+        } else if waiting.unacknowledged[id] != nil {
+            waiting.unacknowledged[id] = .some(continuation)
+        } else {
+            // It can't have ended between being begun and being parked, which is one stretch on the loop's thread.
+            continuation.resume(returning: .unknown(reason?.endError ?? .notOpen))
+        }
+    }
+
+    func cancelSend(_ id: UInt64) {
+        if let index = waiting.blocked.firstIndex(where: { $0.id == id }) {
+            waiting.blocked.remove(at: index).continuation?.resume(returning: .rejected(.cancelled(.open)))
+        } else if let continuation = waiting.unacknowledged[id], let continuation {
+            waiting.unacknowledged[id] = .some(nil)
+            continuation.resume(returning: .unknown(.cancelled(.open)))
+        }
+    }
+}
+
+// MARK: Pings
+
+extension LinkDriver {
+    func beginPing() -> Begun<Result<Duration, TransportError>> {
+        if phase != .open { return .finished(.failure(reason?.endError ?? .notOpen)) }
+        guard waiting.pings.count < 16 else {
+            return .finished(.failure(TransportError(.busy, .open, "16 pings wait for their answers already")))
+        }
+        enterCore()
+        defer { leaveCore() }
+        do throws(TransportError) {
+            try core.ping(&context)
+        } catch {
+            return .finished(.failure(error))
+        }
+        let id = waiting.newID()
+        waiting.pings.append(.init(id: id, sentAt: MonotonicClock.now()))
+        return .waiting(id)
+    }
+
+    func cancelPing(_ id: UInt64) {
+        guard let index = waiting.pings.firstIndex(where: { $0.id == id }) else { return }
+        waiting.pings[index].continuation.take()?.resume(returning: .failure(.cancelled(.open)))
+    }
+}
+
+/// The far side of a link as a server's behaviour sees it, whatever the protocol. Lives on its loop.
+package protocol MessagePeer: AnyObject {
+    /// Sends at once or not at all.
+    func sendNow(_ payload: Payload) -> SendOutcome
+    /// Says goodbye.
+    func endNow(_ reason: CloseReason)
+}
+
+extension TransportError {
+    static let notOpen = TransportError(.busy, .handshake, "the link is not open yet")
+    static let bufferFull = TransportError(
+        .bufferFull,
+        .open,
+        "the write buffer is full: the far side reads too slowly"
+    )
+}

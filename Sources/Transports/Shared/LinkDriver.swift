@@ -1,0 +1,264 @@
+import SocketIO
+import TransportAPI
+
+/// Runs one protocol core over one channel: moves bytes between them, keeps the core's deadline, delivers its events, and
+/// lets every waiting operation end exactly once. Lives on its loop's thread; ``CoreLink`` is its face for everybody else.
+package final class LinkDriver<Core: ProtocolCore>: PollHandler, TurnHandler {
+    /// The life of a link. It only ever moves down this list.
+    enum Phase {
+        /// The handshake is under way.
+        case opening
+        case open
+        /// The link has ended for its users; its last bytes are being handed over.
+        case draining
+        case closed
+    }
+
+    package let loop: EventLoop
+    package var core: Core
+    package var context: CoreContext
+    var input = ByteBuffer()
+    let channel: any LinkChannel
+    let limits: LinkLimits
+    var phase = Phase.opening
+    /// Why the link ended, once it has.
+    package var reason: CloseReason?
+    /// Receives events in place of the inbox, for servers.
+    var handler: (any LinkHandler<Core>)?
+    /// Called once, when the channel is closed.
+    var onClosed: ((LinkDriver<Core>) -> Void)?
+
+    var inbox: Inbox
+    var waiting = Waiting()
+    var statistics = LinkStatistics()
+    let started: Int64
+
+    private var isReadable = false
+    /// A full inbox has stopped the reading.
+    var isStalled = false
+    private var isPumping = false
+    private var flushRequested = false
+    private var timer: (id: UInt64, deadline: Int64)?
+    var ownDeadline: Int64?
+
+    init(
+        _ core: Core,
+        over channel: any LinkChannel,
+        on loop: EventLoop,
+        limits: LinkLimits = LinkLimits(),
+        started: Int64 = MonotonicClock.now()
+    ) {
+        self.loop = loop
+        self.core = core
+        self.channel = channel
+        self.limits = limits
+        self.started = started
+        inbox = Inbox(limits)
+        context = CoreContext(now: Instant(nanoseconds: loop.now), random: .system())
+    }
+
+    // MARK: From the loop
+
+    /// Registers with the loop and lets the core begin.
+    func start() {
+        do {
+            try channel.attach(self)
+        } catch {
+            return end(TransportError(error, .connect), abort: true)
+        }
+        enterCore()
+        core.start(&context)
+        pump()
+    }
+
+    package func ready(_ readiness: Readiness) {
+        channel.note(readiness)
+        if readiness.contains(.read) {
+            isReadable = true
+            readWhilePossible()
+        }
+        if readiness.contains(.write), !context.output.isEmpty { requestFlush() }
+    }
+
+    package func turnEnded() {
+        flushRequested = false
+        flush()
+    }
+
+    // MARK: Reading
+
+    /// Reads and delivers until the channel is empty or nobody consumes.
+    func readWhilePossible() {
+        guard !isPumping else { return }
+        while isReadable, phase != .closed, inbox.hasRoom || phase == .draining || channel.isDatagram {
+            if phase == .draining { input.removeAll() }
+            borrowMemory(&input)
+            let capacity = input.writableCount
+            switch channel.read(into: &input) {
+            case .bytes(let count):
+                if channel.isDrained(afterReading: count, of: capacity) { isReadable = false }
+                if phase != .draining { pump() }
+            case .wouldBlock:
+                isReadable = false
+            case .end where channel.isDatagram:
+                continue
+            case .end:
+                isReadable = false
+                inputEnded()
+            case .failed(let error):
+                isReadable = false
+                readFailed(error)
+            }
+        }
+        returnMemory(&input)
+    }
+
+    /// Takes events from the core until it has no more, or the inbox is full.
+    func pump() {
+        guard !isPumping, phase == .opening || phase == .open else { return }
+        isPumping = true
+        enterCore()
+        do throws(TransportError) {
+            while phase == .opening || phase == .open, inbox.hasRoom || channel.isDatagram,
+                let event = try core.next(&input, &context)
+            {
+                deliver(event)
+            }
+        } catch {
+            end(error)
+        }
+        isPumping = false
+        if !inbox.hasRoom { isStalled = true }
+        if channel.isDatagram { input.removeAll() }
+        leaveCore()
+    }
+
+    private func inputEnded() {
+        guard phase != .draining else { return close(abort: false) }
+        guard phase != .closed else { return }
+        enterCore()
+        do throws(TransportError) {
+            deliver(try core.inputEnded(&context))
+        } catch {
+            end(error)
+        }
+        leaveCore()
+    }
+
+    private func readFailed(_ error: SystemError) {
+        let isTransient = channel.isDatagram && error.number != ECONNREFUSED
+        if !isTransient { end(TransportError(error, phase == .opening ? .handshake : .open), abort: true) }
+    }
+
+    // MARK: Writing
+
+    /// Asks for the output to be handed to the kernel when this turn ends, with all else that is written until then.
+    func requestFlush() {
+        guard !flushRequested, phase != .closed else { return }
+        flushRequested = true
+        loop.atEndOfTurn(self)
+    }
+
+    private func flush() {
+        guard phase != .closed else { return }
+        switch channel.flush(&context) {
+        case .bytes, .end: returnMemory(&context.output)
+        case .wouldBlock: break
+        case .failed(let error): return end(TransportError(error, phase == .opening ? .handshake : .open), abort: true)
+        }
+        if phase == .draining {
+            if context.output.isEmpty { finishDraining() }
+        } else if context.output.count < limits.writeBuffer {
+            sendBlocked()
+        }
+    }
+
+    // MARK: The core's surroundings
+
+    /// To be called before the core: gives it the time and memory to write to.
+    func enterCore() {
+        context.now = Instant(nanoseconds: loop.now)
+        borrowMemory(&context.output)
+    }
+
+    /// To be called after the core: hands on what it wrote, and keeps its deadline.
+    func leaveCore() {
+        if context.output.isEmpty {
+            returnMemory(&context.output)
+        } else {
+            requestFlush()
+        }
+        armTimer()
+    }
+
+    private func borrowMemory(_ buffer: inout ByteBuffer) {
+        if buffer.capacity == 0 {
+            buffer = ByteBuffer(adopting: loop.scratch.take(), capacity: ScratchPool.blockSize)
+        } else if buffer.writableCount < 4096 {
+            buffer.reserve(max(4096, buffer.count))
+        }
+    }
+
+    /// Gives the block back if nothing is in it; a few bytes that wait for the rest of their frame get memory of their own.
+    private func returnMemory(_ buffer: inout ByteBuffer) {
+        if buffer.isEmpty {
+            if let block = buffer.surrender(size: ScratchPool.blockSize) {
+                loop.scratch.give(block)
+            } else {
+                buffer = ByteBuffer()
+            }
+        } else if buffer.capacity == ScratchPool.blockSize, buffer.count < ScratchPool.blockSize / 4 {
+            var small = ByteBuffer(capacity: buffer.count * 2)
+            buffer.withUnsafeReadableBytes { small.append(contentsOf: $0) }
+            buffer.removeAll()
+            if let block = buffer.surrender(size: ScratchPool.blockSize) { loop.scratch.give(block) }
+            buffer = small
+        }
+    }
+
+    // MARK: Deadlines
+
+    private var deadline: Int64? {
+        guard phase == .opening || phase == .open, let core = core.deadline?.nanoseconds else { return ownDeadline }
+        return ownDeadline.map { min($0, core) } ?? core
+    }
+
+    /// Keeps one timer, at or before the earliest deadline: one that moved away is noticed when the timer fires.
+    func armTimer() {
+        guard phase != .closed, let deadline else { return }
+        if let timer {
+            guard deadline < timer.deadline else { return }
+            loop.cancel(timer: timer.id)
+        }
+        timer = (loop.schedule(at: deadline) { [weak self] in self?.timerFired() }, deadline)
+    }
+
+    func cancelTimer() {
+        if let timer { loop.cancel(timer: timer.id) }
+        timer = nil
+    }
+
+    private func timerFired() {
+        timer = nil
+        guard phase != .closed else { return }
+        if let ownDeadline, ownDeadline <= loop.now { return ownDeadlineReached() }
+        if phase != .draining, let due = core.deadline, due.nanoseconds <= loop.now {
+            enterCore()
+            do throws(TransportError) {
+                try core.deadlineReached(&context)
+            } catch {
+                end(error)
+            }
+            pump()
+        }
+        armTimer()
+    }
+
+    private func ownDeadlineReached() {
+        switch phase {
+        case .opening: end(TransportError(.timedOut, .handshake, "the handshake was not complete in time"), abort: true)
+        case .draining: close(abort: true)
+        case .open, .closed: ownDeadline = nil
+        }
+    }
+}

@@ -1,0 +1,13 @@
+import SocketIO
+import TransportAPI
+
+/// Runs `operation` on `loop` and comes back to the caller with what it gives.
+nonisolated(nonsending) func running<Value: Sendable>(
+    on loop: EventLoop,
+    _ operation: @Sendable @concurrent () async throws(TransportError) -> Value
+) async throws(TransportError) -> Value {
+    let result: Result<Value, TransportError> = await withTaskExecutorPreference(loop) {
+        do throws(TransportError) { return .success(try await operation()) } catch { return .failure(error) }
+    }
+    return try result.get()
+}

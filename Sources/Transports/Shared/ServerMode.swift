@@ -1,0 +1,112 @@
+import TransportAPI
+
+/// What a listener does with its clients.
+package enum ServerMode: Sendable {
+    /// They are handed out by ``Listener/accept()``.
+    case accept
+    /// A behaviour answers them, on the loop. The closure makes it, on the loop too.
+    case behave(@Sendable () -> any ServerBehaviour)
+}
+
+/// How a server answers, whatever the protocol. Lives on its loop.
+package protocol ServerBehaviour: AnyObject {
+    /// A client's handshake is complete.
+    func opened(_ peer: any MessagePeer)
+    /// A client has sent a message.
+    func received(_ payload: Payload, from peer: any MessagePeer)
+    /// A client is gone.
+    func ended(_ peer: any MessagePeer)
+}
+
+/// Lets a behaviour handle the links of one protocol.
+final class BehaviourHandler<Core: ProtocolCore>: LinkHandler {
+    private let behaviour: any ServerBehaviour
+
+    init(_ behaviour: any ServerBehaviour) {
+        self.behaviour = behaviour
+    }
+
+    func handle(_ event: CoreEvent<Core.Signal>, on driver: LinkDriver<Core>) {
+        switch event {
+        case .opened: behaviour.opened(driver)
+        case .message(let payload): behaviour.received(payload, from: driver)
+        case .pong, .acknowledged, .refused, .signal, .closed: break
+        }
+    }
+
+    func ended(_ driver: LinkDriver<Core>, _: CloseReason) {
+        behaviour.ended(driver)
+    }
+}
+
+/// Hands links out to ``Listener/accept()`` once they are open.
+final class AcceptHandler<Core: ProtocolCore>: LinkHandler {
+    private let queue: AcceptQueue
+
+    init(_ queue: AcceptQueue) {
+        self.queue = queue
+    }
+
+    func handle(_ event: CoreEvent<Core.Signal>, on driver: LinkDriver<Core>) {
+        guard case .opened = event else { return }
+        driver.handler = nil
+        queue.append(CoreLink(driver, capabilities: driver.core.capabilities))
+    }
+
+    func ended(_: LinkDriver<Core>, _: CloseReason) {}
+}
+
+/// Open links that nobody has asked for yet. Lives on its loop.
+final class AcceptQueue {
+    /// How many links may wait; beyond it the listener stops accepting.
+    static let limit = 1024
+
+    private var links: [any Link] = []
+    private var waiter: (id: UInt64, continuation: UnsafeContinuation<Result<(any Link)?, TransportError>, Never>)?
+    private var lastID: UInt64 = 0
+    private var isClosed = false
+    /// Called when there is room again.
+    var onRoom: (() -> Void)?
+
+    var hasRoom: Bool { links.count < Self.limit }
+
+    func append(_ link: any Link) {
+        if let waiter = waiter.take() {
+            waiter.continuation.resume(returning: .success(link))
+        } else if !isClosed {
+            links.append(link)
+        }
+    }
+
+    /// The next link, or the answer that there is none; `nil` if the caller must wait.
+    func next() -> Result<(any Link)?, TransportError>? {
+        if !links.isEmpty {
+            let link = links.removeFirst()
+            if links.count == Self.limit - 1 { onRoom?() }
+            return .success(link)
+        }
+        if isClosed { return .success(nil) }
+        return waiter == nil ? nil : .failure(TransportError(.busy, .open, "another task is accepting already"))
+    }
+
+    func newID() -> UInt64 {
+        lastID += 1
+        return lastID
+    }
+
+    func wait(_ id: UInt64, _ continuation: UnsafeContinuation<Result<(any Link)?, TransportError>, Never>) {
+        waiter = (id, continuation)
+    }
+
+    func cancel(_ id: UInt64) {
+        guard let waiter, waiter.id == id else { return }
+        self.waiter = nil
+        waiter.continuation.resume(returning: .failure(.cancelled(.open)))
+    }
+
+    func close() {
+        isClosed = true
+        links = []
+        waiter.take()?.continuation.resume(returning: .success(nil))
+    }
+}

@@ -1,0 +1,54 @@
+import SocketIO
+import TransportAPI
+
+extension TransportDescriptor {
+    /// The descriptor of a transport that is a protocol core over TCP.
+    ///
+    /// - Parameters:
+    ///   - client: reads an endpoint and gives what makes a client's core for each attempt.
+    ///   - server: the same for the core of each accepted connection.
+    static func stream<Core: ProtocolCore>(
+        _ name: String,
+        defaultPort: UInt16,
+        options: [TransportOption],
+        client: @escaping @Sendable (Endpoint, OptionReader) throws(TransportError) -> @Sendable () -> Core,
+        server: @escaping @Sendable (Endpoint, OptionReader) throws(TransportError) -> @Sendable () -> Core
+    ) -> TransportDescriptor {
+        TransportDescriptor(
+            name: name,
+            defaultPort: defaultPort,
+            options: options,
+            make: { (endpoint, loop) throws(TransportError) in
+                let reader = try OptionReader(endpoint, allowed: options)
+                return StreamTransport(
+                    endpoint,
+                    defaultPort: defaultPort,
+                    on: loop,
+                    limits: try reader.limits(),
+                    makeCore: try client(endpoint, reader)
+                )
+            },
+            listen: { (endpoint, loop, mode) async throws(TransportError) in
+                let reader = try OptionReader(endpoint, allowed: options)
+                let limits = try reader.limits()
+                let makeCore = try server(endpoint, reader)
+                return try await CoreListener.listen(at: endpoint, on: loop, mode: mode) {
+                    (address, queue) throws(SystemError) in
+                    let handler: any LinkHandler<Core> =
+                        switch mode {
+                        case .accept: AcceptHandler(queue)
+                        case .behave(let make): BehaviourHandler(make())
+                        }
+                    return try StreamAcceptor(
+                        address,
+                        queue,
+                        on: loop,
+                        limits: limits,
+                        handler: handler,
+                        makeCore: makeCore
+                    )
+                }
+            }
+        )
+    }
+}

@@ -1,0 +1,88 @@
+import TransportAPI
+
+/// Everybody who waits for something of one link. Each waits under an id of its own, so that a cancellation finds its
+/// operation and no other, and each is answered exactly once.
+///
+/// The continuations are unsafe ones, because checking would cost an allocation for each message; that each is resumed
+/// once follows from its being taken out of here before.
+struct Waiting {
+    typealias Received = Result<Payload?, TransportError>
+
+    /// A message that waits for room in the write buffer or in the protocol's window.
+    struct BlockedSend {
+        var id: UInt64
+        var payload: Payload
+        var continuation: UnsafeContinuation<SendOutcome, Never>?
+    }
+
+    /// A ping that waits for its answer.
+    struct Ping {
+        var id: UInt64
+        var sentAt: Int64
+        /// `nil` once its task was cancelled: the answer will come all the same, and must not be taken for the next one's.
+        var continuation: UnsafeContinuation<Result<Duration, TransportError>, Never>?
+    }
+
+    private var lastID: UInt64 = 0
+    var opener: UnsafeContinuation<TransportError?, Never>?
+    var receiver: (id: UInt64, continuation: UnsafeContinuation<Received, Never>)?
+    var blocked: [BlockedSend] = []
+    /// Messages that were sent and wait for their acknowledgement; `nil` until their task waits, or if nobody does.
+    var unacknowledged: [UInt64: UnsafeContinuation<SendOutcome, Never>?] = [:]
+    var pings: [Ping] = []
+    var closers: [(id: UInt64, continuation: UnsafeContinuation<CloseReason?, Never>)] = []
+
+    mutating func newID() -> UInt64 {
+        lastID += 1
+        return lastID
+    }
+
+    /// Answers everybody: the link has ended.
+    mutating func finish(_ reason: CloseReason) {
+        let all = self
+        opener = nil
+        receiver = nil
+        blocked = []
+        unacknowledged = [:]
+        pings = []
+        closers = []
+
+        let error = reason.endError
+        all.opener?.resume(returning: error)
+        all.receiver?.continuation.resume(returning: reason.receiveResult)
+        for send in all.blocked { send.continuation?.resume(returning: .rejected(error)) }
+        for send in all.unacknowledged.values { send?.resume(returning: .unknown(error)) }
+        for ping in all.pings { ping.continuation?.resume(returning: .failure(error)) }
+        for closer in all.closers { closer.continuation.resume(returning: reason) }
+    }
+}
+
+extension CloseReason {
+    /// What operations fail with after a link has ended for this reason.
+    var endError: TransportError {
+        if let error { return error }
+        let sentence = text.isEmpty ? "" : ": \(text)"
+        switch initiator {
+        case .user: return TransportError(.closedByUser, .open, "this side has closed the link")
+        case .peer:
+            return TransportError(
+                .closedByPeer,
+                .open,
+                "the far side has closed\(sentence)",
+                detail: code.map(Int.init)
+            )
+        case .network: return TransportError(.connectionLost, .open, "the connection is lost\(sentence)")
+        case .keepalive: return TransportError(.keepaliveTimeout, .open, "the far side fell silent\(sentence)")
+        case .protocolError: return TransportError(.protocolViolation, .open, "the protocol was broken\(sentence)")
+        case .authentication: return TransportError(.authenticationFailed, .open, "the far side refused us\(sentence)")
+        }
+    }
+
+    /// What `receive` gives after the last message: the end, if it was a clean one.
+    var receiveResult: Result<Payload?, TransportError> {
+        switch initiator {
+        case .user, .peer: error == nil || error?.code == .closedByPeer ? .success(nil) : .failure(endError)
+        default: .failure(endError)
+        }
+    }
+}

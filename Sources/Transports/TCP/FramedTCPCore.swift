@@ -1,0 +1,230 @@
+import TransportAPI
+
+/// Messages over a TCP byte stream, each behind its length: our format with ping and goodbye, or a plain one for servers
+/// that are not ours (``TCPConfiguration/Framing-swift.enum``; every byte is in Docs/wire-formats.md).
+///
+/// Client and server speak alike and there is no handshake, so ``CoreEvent/opened`` comes from the first `next`.
+///
+/// A message that lies whole in the input becomes one array. Of a message that does not, each part is moved into the
+/// array under assembly as it arrives, which grows with what has arrived and not with what was announced.
+public struct FramedTCPCore: ProtocolCore {
+    enum Phase {
+        /// `.opened` is still to be reported.
+        case opening
+        case open
+        /// Our goodbye has left; its answer is awaited.
+        case closing
+        /// `.closed` is still to be reported.
+        case ended
+        case done
+    }
+
+    /// Announced lengths up to this many bytes are allocated before the bytes have arrived.
+    static let trustedReservation = 16 << 10
+    private static let controlBit: UInt32 = 0x8000_0000
+
+    let configuration: TCPConfiguration
+    private let limit: Int
+    var phase = Phase.opening
+    var reason = CloseReason.user
+    private var assembly: [UInt8] = []
+    private var missing = 0
+    var pingsSent: UInt64 = 0
+    var pongsReceived: UInt64 = 0
+    /// When an unanswered goodbye is given up.
+    public private(set) var deadline: Instant?
+
+    /// A core for one connection; both roles speak alike.
+    ///
+    /// - Throws: `.invalidConfiguration`.
+    public init(_ configuration: TCPConfiguration = TCPConfiguration()) throws(TransportError) {
+        try configuration.validate()
+        self.configuration = configuration
+        limit = configuration.effectiveLimit
+    }
+
+    var isFramed: Bool { configuration.framing == .framed }
+
+    /// Reliable and ordered; a native ping in our format only.
+    public var capabilities: Capabilities {
+        Capabilities(hasNativePing: isFramed, maximumMessageSize: limit)
+    }
+
+    /// Does nothing: there is no handshake.
+    public mutating func start(_ context: inout CoreContext) {}
+
+    /// Reports the next message, answer to a ping, or end. Throws `.protocolViolation` and `.messageTooLarge`, after a goodbye
+    /// that says so where the format has one.
+    public mutating func next(
+        _ input: inout ByteBuffer,
+        _ context: inout CoreContext
+    ) throws(TransportError) -> CoreEvent<Never>? {
+        switch phase {
+        case .open, .closing: break
+        case .opening:
+            phase = .open
+            return .opened
+        case .ended:
+            end(.done)
+            return .closed(reason)
+        case .done:
+            input.removeAll()
+            return nil
+        }
+        if missing > 0 { return assemble(&input) }
+        if case .plain(let plain) = configuration.framing { return try nextPlain(plain, &input) }
+        while let word = input.integer(at: 0, as: UInt32.self) {
+            guard word & Self.controlBit != 0 else {
+                let size = Int(word)
+                guard size <= limit else { throw tooLarge(size, &context) }
+                return message(size, behind: 4, &input)
+            }
+            let size = Int(word & ~Self.controlBit)
+            guard size <= ControlFrame.maximumSize else {
+                throw violation("a control frame of \(size) bytes", &context)
+            }
+            guard input.count >= 4 + size else { return nil }
+            let frame = input.withUnsafeReadableBytes { ControlFrame(.init(rebasing: $0[4..<4 + size])) }
+            input.consume(4 + size)
+            guard let frame else { throw violation("a control frame that makes no sense", &context) }
+            if let event = try handle(frame, &context) { return event }
+        }
+        return nil
+    }
+
+    /// A clean end in plain framing and after a goodbye of ours; `.connectionLost` otherwise.
+    public mutating func inputEnded(_ context: inout CoreContext) throws(TransportError) -> CoreEvent<Never> {
+        defer { end(.done) }
+        switch phase {
+        case .closing, .ended, .done: return .closed(reason)
+        case .opening, .open: break
+        }
+        guard missing == 0 else {
+            throw TransportError(.connectionLost, .open, "the connection ended in the middle of a message")
+        }
+        guard !isFramed else { throw TransportError(.connectionLost, .open, "the connection ended without a goodbye") }
+        return .closed(CloseReason(.peer))
+    }
+
+    /// Writes one message. Throws `.messageTooLarge`, `.unsupported` for a topic, and what ended the link.
+    public mutating func send(
+        _ payload: Payload,
+        id: UInt64,
+        _ context: inout CoreContext
+    ) throws(TransportError) -> SendStatus {
+        guard phase == .open else { throw notOpen }
+        guard payload.topic == nil else {
+            throw TransportError(.unsupported, .open, "TCP has no topics; send the message without one")
+        }
+        let size = payload.bytes.count
+        guard size <= limit else {
+            throw TransportError(.messageTooLarge, .open, "\(size) bytes are more than the limit of \(limit)")
+        }
+        context.output.reserve(size &+ 5)
+        if case .plain(let plain) = configuration.framing {
+            plain.write(size, to: &context.output)
+        } else {
+            context.output.append(integer: UInt32(truncatingIfNeeded: size))
+        }
+        context.output.append(contentsOf: payload.bytes)
+        return .written
+    }
+
+    /// Writes a ping; `.unsupported` in plain framing.
+    public mutating func ping(_ context: inout CoreContext) throws(TransportError) {
+        guard isFramed else { throw TransportError(.unsupported, .open, "plain framing has no ping") }
+        guard phase == .open else { throw notOpen }
+        pingsSent &+= 1
+        write(.ping(pingsSent), &context)
+    }
+
+    /// Writes a goodbye and waits for the answer; ends at once in plain framing.
+    public mutating func close(_ reason: CloseReason, _ context: inout CoreContext) {
+        guard phase == .open || phase == .opening else { return }
+        self.reason = reason
+        guard isFramed, phase == .open else { return end(.ended) }
+        write(.close(reason), &context)
+        phase = .closing
+        deadline = context.now.advanced(by: configuration.closeTimeout)
+    }
+
+    /// The far side has not answered the goodbye: the link ends with what was asked for, and the error `.timedOut`.
+    public mutating func deadlineReached(_ context: inout CoreContext) throws(TransportError) {
+        guard phase == .closing, let deadline, deadline <= context.now else { return }
+        reason.error = TransportError(.timedOut, .closing, "the far side did not answer the goodbye")
+        end(.ended)
+    }
+
+    mutating func end(_ phase: Phase) {
+        self.phase = phase
+        deadline = nil
+    }
+
+    private var notOpen: TransportError {
+        switch phase {
+        case .opening: TransportError(.wouldBlock, .open, "the link is not open yet")
+        case .open, .closing, .ended, .done:
+            reason.initiator == .peer
+                ? TransportError(.closedByPeer, .closing, "the far side has closed the link")
+                : TransportError(.closedByUser, .closing, "the link is closed")
+        }
+    }
+}
+
+// Messages.
+extension FramedTCPCore {
+    private mutating func nextPlain(
+        _ plain: TCPConfiguration.PlainFraming,
+        _ input: inout ByteBuffer
+    ) throws(TransportError) -> CoreEvent<Never>? {
+        let length: PlainLength?
+        do throws(TransportError) {
+            length = try plain.read(input)
+        } catch {
+            end(.done)
+            throw error
+        }
+        guard let length else { return nil }
+        guard length.bodySize <= limit else {
+            end(.done)
+            throw tooLarge(length.bodySize)
+        }
+        return message(length.bodySize, behind: length.headerSize, &input)
+    }
+
+    @inline(__always)
+    private mutating func message(_ size: Int, behind headerSize: Int, _ input: inout ByteBuffer) -> CoreEvent<Never>? {
+        if let bytes = input.bytes(at: headerSize, count: size) {
+            input.consume(headerSize + size)
+            return .message(Payload(bytes))
+        }
+        input.consume(headerSize)
+        missing = size
+        assembly.reserveCapacity(min(size, Self.trustedReservation))
+        return assemble(&input)
+    }
+
+    private mutating func assemble(_ input: inout ByteBuffer) -> CoreEvent<Never>? {
+        let arrived = min(missing, input.count)
+        let grown = assembly.count + arrived
+        if grown > assembly.capacity {
+            assembly.reserveCapacity(min(assembly.count + missing, max(grown, 2 * assembly.capacity)))
+        }
+        input.withUnsafeReadableBytes { assembly.append(contentsOf: UnsafeRawBufferPointer(rebasing: $0[..<arrived])) }
+        input.consume(arrived)
+        missing -= arrived
+        guard missing == 0 else { return nil }
+        defer { assembly = [] }
+        return .message(Payload(assembly))
+    }
+
+    private mutating func tooLarge(_ size: Int, _ context: inout CoreContext) -> TransportError {
+        let error = tooLarge(size)
+        fail(Goodbye.messageTooLarge, error, &context)
+        return error
+    }
+
+    private func tooLarge(_ size: Int) -> TransportError {
+        TransportError(.messageTooLarge, .open, "the far side sent \(size) bytes; the limit is \(limit)")
+    }
+}

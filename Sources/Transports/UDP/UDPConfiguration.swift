@@ -1,0 +1,51 @@
+import TransportAPI
+
+/// How messages travel in UDP datagrams, and within which limits.
+public struct UDPConfiguration: Sendable, Hashable {
+    /// The largest payload of one UDP datagram over IPv4, in bytes (RFC 768 and RFC 791: 65,535 less 28 of headers).
+    public static let maximumDatagramSize = 65_507
+
+    /// Whether datagrams carry the message and nothing else: no handshake, no session, no ping, no goodbye, no count of
+    /// duplicates, and any peer that can forge an address can speak in its name. For peers that are not ours; `false` by
+    /// default.
+    public var isPlain: Bool
+    /// The largest message sent or accepted, in bytes; by default 1200, which passes every usual path whole (RFC 9000,
+    /// section 14.1 gives the same reason). Both sides should set the same: what is larger than the receiver allows is
+    /// dropped without a word. 1 to 65,491, in plain mode to 65,507.
+    public var maximumPayloadSize: Int
+    /// How long a client repeats its hello until it gives up; 10 s by default, more than zero.
+    public var handshakeTimeout: Duration
+    /// How long a server keeps a session from which nothing arrives; more than zero. By default 5 minutes, longer than the
+    /// 3 minutes between the beats of a client that keeps its link alive with the default settings.
+    public var idleTimeout: Duration
+    /// How many sessions a server holds at a time; 65,536 by default, at least 1. Further clients are told that it is full.
+    public var maximumSessions: Int
+
+    /// The defaults, where nothing else is said.
+    public init(
+        isPlain: Bool = false,
+        maximumPayloadSize: Int = 1200,
+        handshakeTimeout: Duration = .seconds(10),
+        idleTimeout: Duration = .seconds(300),
+        maximumSessions: Int = 65_536
+    ) {
+        self.isPlain = isPlain
+        self.maximumPayloadSize = maximumPayloadSize
+        self.handshakeTimeout = handshakeTimeout
+        self.idleTimeout = idleTimeout
+        self.maximumSessions = maximumSessions
+    }
+
+    /// Checks each value.
+    ///
+    /// - Throws: `.invalidConfiguration` with a sentence that names the key and what it may be.
+    public func validate() throws(TransportError) {
+        let largest = Self.maximumDatagramSize - (isPlain ? 0 : Datagram.dataHeaderSize)
+        guard maximumPayloadSize >= 1, maximumPayloadSize <= largest else {
+            throw .configuration("maximumPayloadSize", "must be from 1 to \(largest)")
+        }
+        guard handshakeTimeout > .zero else { throw .configuration("handshakeTimeout", "must be more than zero") }
+        guard idleTimeout > .zero else { throw .configuration("idleTimeout", "must be more than zero") }
+        guard maximumSessions >= 1 else { throw .configuration("maximumSessions", "must be at least 1") }
+    }
+}

@@ -1,0 +1,272 @@
+import TransportAPI
+
+/// One session over UDP: messages in datagrams that may be lost, doubled or reordered on the way.
+///
+/// A client gets its session by a handshake in two round trips (Docs/wire-formats.md): hello → retry with a cookie → confirm
+/// with the cookie → accept with the connection id. A server's core is made by ``UDPListenerCore`` at the confirm, and is
+/// then handed that datagram and all others of its session.
+///
+/// What cannot be a datagram of this session is dropped and never ends it, since anybody can send a datagram; only a
+/// goodbye that carries the connection id, which only the two sides know, does. The core drops duplicates among the last
+/// 1024 sequence numbers and delivers late messages when they come.
+public struct UDPCore: ProtocolCore {
+    enum Phase {
+        case idle
+        /// Client: the hello has left. Server: the confirm has not been read yet.
+        case greeting
+        /// Client: the confirm has left.
+        case confirming
+        /// Plain: `.opened` is still to be reported.
+        case opening
+        case open
+        /// `.closed` is still to be reported.
+        case ended
+        case done
+    }
+
+    /// Client or server.
+    public let role: CoreRole
+    let configuration: UDPConfiguration
+    var phase = Phase.idle
+    var reason = CloseReason.user
+    var nonce: UInt64
+    var cookie: UInt64 = 0
+    /// Names the session on the wire, whatever address it comes from; random, and zero before the session is open.
+    public internal(set) var connectionID: UInt64
+    var timers = UDPTimers()
+    var nextSequence: UInt32 = 0
+    private var window = SequenceWindow()
+    private var pingsSent: UInt64 = 0
+    private var pongsReceived: UInt64 = 0
+    private var pongsToReport: UInt64 = 0
+
+    /// A client's core.
+    ///
+    /// - Throws: `.invalidConfiguration`.
+    public init(client configuration: UDPConfiguration = UDPConfiguration()) throws(TransportError) {
+        try configuration.validate()
+        self.init(.client, configuration, connectionID: 0, nonce: 0)
+    }
+
+    init(_ role: CoreRole, _ configuration: UDPConfiguration, connectionID: UInt64, nonce: UInt64) {
+        self.role = role
+        self.configuration = configuration
+        self.connectionID = connectionID
+        self.nonce = nonce
+    }
+
+    /// Neither reliable nor ordered; a native ping unless plain.
+    public var capabilities: Capabilities {
+        Capabilities(
+            isReliable: false,
+            isOrdered: false,
+            hasNativePing: !configuration.isPlain,
+            maximumMessageSize: configuration.maximumPayloadSize
+        )
+    }
+
+    /// Reads the datagram in `input` and reports what it holds. Throws `.serverUnavailable` from a server that is full, and
+    /// `.connectionReset` from one that has forgotten the session.
+    public mutating func next(
+        _ input: inout ByteBuffer,
+        _ context: inout CoreContext
+    ) throws(TransportError) -> CoreEvent<Never>? {
+        if phase != .open {
+            guard phase != .opening else {
+                phase = .open
+                return .opened
+            }
+            guard phase != .ended else {
+                phase = .done
+                return .closed(reason)
+            }
+        }
+        if pongsToReport > 0 {
+            pongsToReport -= 1
+            return .pong
+        }
+        guard !input.isEmpty else { return nil }
+        defer { input.removeAll() }
+        switch phase {
+        case .open: return configuration.isPlain ? plainMessage(input, context.now) : try readOpen(input, &context)
+        case .greeting, .confirming: return try readHandshake(input, &context)
+        case .idle, .opening, .ended, .done: return nil
+        }
+    }
+
+    /// Never called over datagrams.
+    public mutating func inputEnded(_ context: inout CoreContext) throws(TransportError) -> CoreEvent<Never> {
+        phase = .done
+        return .closed(reason)
+    }
+
+    /// Writes one message as a datagram. Throws `.messageTooLarge`, `.unsupported` for a topic, and what ended the session.
+    public mutating func send(
+        _ payload: Payload,
+        id: UInt64,
+        _ context: inout CoreContext
+    ) throws(TransportError) -> SendStatus {
+        guard phase == .open else { throw notOpen }
+        guard payload.topic == nil else {
+            throw TransportError(.unsupported, .open, "UDP has no topics; send the message without one")
+        }
+        let size = payload.bytes.count
+        guard size <= configuration.maximumPayloadSize else {
+            let limit = configuration.maximumPayloadSize
+            throw TransportError(.messageTooLarge, .open, "\(size) bytes are more than the limit of \(limit)")
+        }
+        if configuration.isPlain {
+            guard size > 0 else { throw TransportError(.unsupported, .open, "a plain datagram cannot be empty") }
+        } else {
+            appendDataHeader(roomFor: size, to: &context.output)
+        }
+        context.output.append(contentsOf: payload.bytes)
+        context.endDatagram()
+        return .written
+    }
+
+    /// Writes a ping; `.unsupported` in plain mode.
+    public mutating func ping(_ context: inout CoreContext) throws(TransportError) {
+        guard !configuration.isPlain else {
+            throw TransportError(.unsupported, .open, "plain datagrams have no ping")
+        }
+        guard phase == .open else { throw notOpen }
+        pingsSent &+= 1
+        write(.ping, connectionID, pingsSent, &context)
+    }
+
+    /// Says goodbye once and ends at once. If the goodbye is lost, a client learns it from the server's answer to its next
+    /// datagram, and a server from the client's silence.
+    public mutating func close(_ reason: CloseReason, _ context: inout CoreContext) {
+        guard phase != .ended, phase != .done else { return }
+        if phase == .open { writeBye(reason, &context) }
+        self.reason = reason
+        phase = .ended
+    }
+
+    private var notOpen: TransportError {
+        switch phase {
+        case .idle, .greeting, .confirming, .opening:
+            TransportError(.wouldBlock, .handshake, "the session is not open yet")
+        case .open, .ended, .done:
+            reason.initiator == .peer
+                ? TransportError(.closedByPeer, .closing, "the far side has closed the session")
+                : TransportError(.closedByUser, .closing, "the session is closed")
+        }
+    }
+}
+
+// Datagrams of an open session.
+extension UDPCore {
+    private mutating func plainMessage(_ input: borrowing ByteBuffer, _ now: Instant) -> CoreEvent<Never>? {
+        guard input.count <= configuration.maximumPayloadSize else { return nil }
+        timers.lastHeard = now
+        return input.bytes(at: 0, count: input.count).map { .message(Payload($0)) }
+    }
+
+    private mutating func readOpen(
+        _ input: borrowing ByteBuffer,
+        _ context: inout CoreContext
+    ) throws(TransportError) -> CoreEvent<Never>? {
+        guard let kind = Datagram.kind(of: input), let identifier = Datagram.identifier(of: input) else { return nil }
+        guard identifier == connectionID else {
+            // Our accept was lost, and the client asks for it again.
+            if kind == .confirm, role == .server, identifier == nonce { write(.accept, nonce, connectionID, &context) }
+            return nil
+        }
+        if kind == .data { return message(input, &context) }
+        return try control(kind, input, &context)
+    }
+
+    private mutating func message(_ input: borrowing ByteBuffer, _ context: inout CoreContext) -> CoreEvent<Never>? {
+        let size = input.count - Datagram.dataHeaderSize
+        guard size <= configuration.maximumPayloadSize,
+            let sequence = input.integer(at: Datagram.identifiedSize, as: UInt32.self)
+        else { return nil }
+        timers.lastHeard = context.now
+        switch window.insert(sequence) {
+        case .new: break
+        case .late: context.counters.reordered &+= 1
+        case .duplicate:
+            context.counters.duplicates &+= 1
+            return nil
+        }
+        return input.bytes(at: Datagram.dataHeaderSize, count: size).map { .message(Payload($0)) }
+    }
+
+    private mutating func control(
+        _ kind: Datagram.Kind,
+        _ input: borrowing ByteBuffer,
+        _ context: inout CoreContext
+    ) throws(TransportError) -> CoreEvent<Never>? {
+        switch kind {
+        case .ping:
+            guard let token = Datagram.number(of: input) else { return nil }
+            heard(&context)
+            write(.pong, connectionID, token, &context)
+            return nil
+        case .pong:
+            guard let token = Datagram.number(of: input) else { return nil }
+            heard(&context)
+            return pong(token)
+        case .bye:
+            let said = input.withUnsafeReadableBytes {
+                Goodbye.reason(UnsafeRawBufferPointer(rebasing: $0.dropFirst(Datagram.identifiedSize)))
+            }
+            guard let said else { return nil }
+            heard(&context)
+            reason = said
+            phase = .done
+            return .closed(said)
+        case .gone:
+            guard role == .client else { return nil }
+            heard(&context)
+            phase = .done
+            throw TransportError(.connectionReset, .open, "the server does not know this session any more")
+        case .hello, .retry, .confirm, .accept, .data, .busy:
+            return nil
+        }
+    }
+
+    /// Pings may be lost: the answer to one also stands for the unanswered ones before it, so that each gets its `.pong`.
+    private mutating func pong(_ token: UInt64) -> CoreEvent<Never>? {
+        guard token > pongsReceived, token <= pingsSent else { return nil }
+        pongsToReport = token - pongsReceived - 1
+        pongsReceived = token
+        return .pong
+    }
+
+    private mutating func heard(_ context: inout CoreContext) {
+        timers.lastHeard = context.now
+        context.counters.controlFrames &+= 1
+    }
+}
+
+// Writing.
+extension UDPCore {
+    private mutating func appendDataHeader(roomFor size: Int, to output: inout ByteBuffer) {
+        let (identifier, sequence) = (connectionID.bigEndian, nextSequence.bigEndian)
+        nextSequence &+= 1
+        _ = output.write(minimum: Datagram.dataHeaderSize &+ size) { target in
+            target.storeBytes(of: Datagram.Kind.data.rawValue.bigEndian, as: UInt32.self)
+            target.storeBytes(of: identifier, toByteOffset: Datagram.wordSize, as: UInt64.self)
+            target.storeBytes(of: sequence, toByteOffset: Datagram.identifiedSize, as: UInt32.self)
+            return Datagram.dataHeaderSize
+        }
+    }
+
+    func write(_ kind: Datagram.Kind, _ identifier: UInt64, _ number: UInt64?, _ context: inout CoreContext) {
+        Datagram.append(kind, identifier, number, to: &context.output)
+        context.endDatagram()
+        context.counters.controlFrames &+= 1
+    }
+
+    func writeBye(_ reason: CloseReason, _ context: inout CoreContext) {
+        guard !configuration.isPlain else { return }
+        Datagram.append(.bye, connectionID, to: &context.output)
+        context.output.append(integer: reason.code ?? Goodbye.normal)
+        context.output.append(utf8: Goodbye.shortened(reason.text))
+        context.endDatagram()
+        context.counters.controlFrames &+= 1
+    }
+}

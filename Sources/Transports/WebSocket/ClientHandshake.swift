@@ -1,0 +1,87 @@
+import TransportAPI
+
+/// The client's side of the opening handshake (RFC 6455, section 4.1).
+enum ClientHandshake {
+    /// Writes the request.
+    static func writeRequest(_ configuration: WebSocketConfiguration, key: String, to output: inout ByteBuffer) {
+        output.append(utf8: "GET \(configuration.path) HTTP/1.1\r\nHost: \(configuration.hostHeader)\r\n")
+        output.append(utf8: "Upgrade: websocket\r\nConnection: Upgrade\r\n")
+        output.append(utf8: "Sec-WebSocket-Key: \(key)\r\nSec-WebSocket-Version: 13\r\n")
+        if let origin = configuration.origin { output.append(utf8: "Origin: \(origin)\r\n") }
+        if !configuration.subprotocols.isEmpty {
+            output.append(utf8: "Sec-WebSocket-Protocol: \(configuration.subprotocols.joined(separator: ", "))\r\n")
+        }
+        for header in configuration.headers { output.append(utf8: "\(header.name): \(header.value)\r\n") }
+        output.append(utf8: "\r\n")
+    }
+
+    /// What a response says.
+    enum Answer: Sendable, Hashable {
+        /// An interim response (RFC 9110, section 15.2): the real one follows.
+        case interim
+        /// The link is open, with this subprotocol.
+        case accepted(subprotocol: String?)
+    }
+
+    /// Reads the response's head; throws what the server refused with, or how it broke the rules.
+    static func verify(
+        _ head: HTTPHead,
+        key: String,
+        offered: [String]
+    ) throws(TransportError) -> Answer {
+        let status = try status(head.startLine)
+        guard status == 101 else {
+            if status < 200 { return .interim }
+            let seconds = head.headers.values("Retry-After").first.flatMap(HTTPSyntax.seconds)
+            throw .httpStatus(status, retryAfter: seconds)
+        }
+        guard let upgrade = try single("Upgrade", head), HTTPSyntax.equalIgnoringCase(upgrade, "websocket") else {
+            throw failed("the server did not upgrade to WebSocket")
+        }
+        guard head.headers.list("Connection", contains: "upgrade") else {
+            throw failed("the server's Connection header does not say Upgrade")
+        }
+        guard let accept = try single("Sec-WebSocket-Accept", head),
+            HandshakeKey.areEqual(accept, HandshakeKey.accept(for: key))
+        else { throw failed("the server's Sec-WebSocket-Accept does not answer our key") }
+        // None was offered; with permessage-deflate (RFC 7692), its answer would be read here.
+        guard head.headers.list("Sec-WebSocket-Extensions").isEmpty else {
+            throw failed("the server chose an extension that was not offered")
+        }
+        guard let subprotocol = try single("Sec-WebSocket-Protocol", head) else { return .accepted(subprotocol: nil) }
+        guard offered.contains(subprotocol) else {
+            throw failed("the server chose a subprotocol that was not offered")
+        }
+        return .accepted(subprotocol: subprotocol)
+    }
+
+    /// The status of a status line (RFC 9112, section 4).
+    private static func status(_ line: String) throws(TransportError) -> Int {
+        let parts = line.split(separator: " ", maxSplits: 2, omittingEmptySubsequences: false)
+        guard parts.count >= 2, parts[0] == "HTTP/1.1", parts[1].utf8.count == 3,
+            parts[1].utf8.allSatisfy({ $0 >= 0x30 && $0 <= 0x39 }), let status = Int(parts[1]), status >= 100
+        else { throw failed("the server does not answer with HTTP/1.1") }
+        return status
+    }
+
+    private static func single(_ name: String, _ head: HTTPHead) throws(TransportError) -> String? {
+        let values = head.headers.values(name)
+        guard values.count <= 1 else { throw failed("the server sent more than one \(name) header") }
+        return values.first
+    }
+
+    static func failed(_ reason: String) -> TransportError {
+        TransportError(.handshakeFailed, .handshake, reason)
+    }
+}
+
+extension TransportError {
+    /// What a client reports when the head of a response cannot be read.
+    init(response error: HTTPHeadError) {
+        self =
+            switch error {
+            case .tooLarge: ClientHandshake.failed("the head of the server's response is too large")
+            case .malformed(let problem): ClientHandshake.failed("the server's response is malformed: \(problem)")
+            }
+    }
+}

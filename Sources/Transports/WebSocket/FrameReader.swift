@@ -1,0 +1,197 @@
+import TransportAPI
+
+/// Reads frames and puts messages together (RFC 6455, sections 5 and 6.2).
+///
+/// A message whose only frame lies whole in the input becomes one payload array at once. Anything else moves from the input
+/// into the message under assembly as it arrives, so that no byte is looked at twice, text is refused at its first wrong
+/// byte, and a declared length reserves no more than ``reserveAhead`` beyond what has come. Limits are checked against the
+/// declared length, before any of it is taken.
+struct FrameReader: Sendable {
+    /// What was read.
+    enum Incoming: Sendable, Hashable {
+        case message(Payload)
+        case control(Opcode, [UInt8])
+    }
+
+    /// How many bytes are reserved on the strength of a declared length alone.
+    static let reserveAhead = 64 << 10
+
+    /// Whether the far side is a client, whose frames are masked.
+    private let mustBeMasked: Bool
+    private let maximumMessageSize: Int
+    /// The reserved bits that a negotiated extension would give a meaning; the one place where they are let in.
+    private let permittedReservedBits: UInt8 = 0
+
+    /// The message under assembly: its kind, while there is one, and what has arrived of it.
+    private var kind: Payload.Kind?
+    private var bytes: [UInt8] = []
+    private var text = UTF8Validator()
+    /// The length of the message's frames so far, declared or arrived.
+    private var messageLength = 0
+
+    /// The data frame of which a part is still to come.
+    private var isWithinFrame = false
+    private var isFinalFrame = false
+    private var remaining = 0
+    private var maskKey: UInt32 = 0
+
+    /// Set once messages are of no interest any more: they are passed over, control frames are still read.
+    private(set) var isDiscarding = false
+
+    /// A reader for one side's frames; at most `maximumMessageSize` bytes of payload make a message.
+    init(mustBeMasked: Bool, maximumMessageSize: Int) {
+        self.mustBeMasked = mustBeMasked
+        self.maximumMessageSize = maximumMessageSize
+    }
+
+    /// From now on passes over messages.
+    mutating func discardMessages() {
+        isDiscarding = true
+        bytes = []
+    }
+
+    /// Reads on to the end of the next message or control frame; `nil` when more bytes are needed.
+    mutating func next(_ input: inout ByteBuffer) throws(TransportError) -> Incoming? {
+        while true {
+            if isWithinFrame {
+                guard try absorb(&input) else { return nil }
+                guard isFinalFrame else { continue }
+                guard let message = try finish() else { continue }
+                return .message(message)
+            }
+            guard let header = try readHeader(input) else { return nil }
+            if header.opcode.isControl {
+                guard input.count - header.size >= header.length else { return nil }
+                return .control(header.opcode, takeWhole(header, from: &input))
+            }
+            try admit(header)
+            if header.isFinal, header.opcode != .continuation, !isDiscarding,
+                input.count - header.size >= header.length
+            {
+                return .message(try takeMessage(header, from: &input))
+            }
+            begin(header)
+            input.consume(header.size)
+        }
+    }
+
+    @inline(__always)
+    private func readHeader(_ input: borrowing ByteBuffer) throws(TransportError) -> FrameHeader? {
+        try input.withUnsafeReadableBytes { bytes throws(TransportError) in
+            try FrameHeader.read(
+                bytes,
+                mustBeMasked: mustBeMasked,
+                permittedReservedBits: permittedReservedBits
+            )
+        }
+    }
+
+    /// Checks that a data frame fits the message under assembly (section 5.4) and the limit.
+    @inline(__always)
+    private func admit(_ header: FrameHeader) throws(TransportError) {
+        if header.opcode == .continuation {
+            guard kind != nil else { throw .webSocketViolation("a frame continues a message that was not begun") }
+        } else {
+            guard kind == nil else { throw .webSocketViolation("a message begins within another") }
+        }
+        guard header.length <= maximumMessageSize - messageLength else {
+            throw TransportError(
+                .messageTooLarge,
+                .open,
+                "a message is larger than the limit of \(maximumMessageSize) bytes",
+                detail: Int(CloseCode.messageTooLarge)
+            )
+        }
+    }
+
+    /// The usual case: the message is one frame, and all of it is here.
+    @inline(__always)
+    private mutating func takeMessage(
+        _ header: FrameHeader,
+        from input: inout ByteBuffer
+    ) throws(TransportError) -> Payload {
+        let bytes = takeWhole(header, from: &input)
+        guard header.opcode == .text else { return Payload(bytes) }
+        guard bytes.withUnsafeBytes({ UTF8Validator.isValid($0) }) else {
+            throw .webSocketInvalidText("a text message is not UTF-8")
+        }
+        return Payload(bytes, kind: .text)
+    }
+
+    /// Takes a frame off the input and returns its payload, unmasked.
+    @inline(__always)
+    private func takeWhole(_ header: FrameHeader, from input: inout ByteBuffer) -> [UInt8] {
+        let bytes = input.withUnsafeReadableBytes { all in
+            let payload = UnsafeRawBufferPointer(rebasing: all[header.size..<header.size + header.length])
+            return [UInt8](unsafeUninitializedCapacity: header.length) { target, written in
+                if let base = target.baseAddress { Masking.copy(payload, to: base, key: header.maskKey ?? 0) }
+                written = header.length
+            }
+        }
+        input.consume(header.size + header.length)
+        return bytes
+    }
+
+    private mutating func begin(_ header: FrameHeader) {
+        if header.opcode != .continuation { kind = header.opcode == .text ? .text : .binary }
+        messageLength += header.length  // admitted: at most the limit
+        isWithinFrame = true
+        isFinalFrame = header.isFinal
+        remaining = header.length
+        maskKey = header.maskKey ?? 0
+    }
+
+    /// Takes what has arrived of the frame; true once that is all of it.
+    private mutating func absorb(_ input: inout ByteBuffer) throws(TransportError) -> Bool {
+        let available = min(remaining, input.count)
+        if available > 0 {
+            if !isDiscarding { try append(available, of: input) }
+            input.consume(available)
+            maskKey = Masking.advance(maskKey, by: available)
+            remaining -= available
+        }
+        if remaining == 0 { isWithinFrame = false }
+        return remaining == 0
+    }
+
+    private mutating func append(_ count: Int, of input: borrowing ByteBuffer) throws(TransportError) {
+        reserve(count)
+        let start = bytes.count
+        input.withUnsafeReadableBytes { all in
+            bytes.append(contentsOf: UnsafeRawBufferPointer(rebasing: all[..<count]))
+        }
+        let isText = kind == .text
+        let key = maskKey
+        var text = text
+        let isValid = bytes.withUnsafeMutableBytes { all in
+            let added = UnsafeMutableRawBufferPointer(rebasing: all[start...])
+            if key != 0 { Masking.apply(to: added, key: key) }
+            return !isText || text.accept(UnsafeRawBufferPointer(added))
+        }
+        guard isValid else { throw .webSocketInvalidText("a text message is not UTF-8") }
+        self.text = text
+    }
+
+    /// Makes room for `count` bytes, and ahead for what the frame has declared; grows by doubling, but in a message's last
+    /// frame not beyond its length.
+    private mutating func reserve(_ count: Int) {
+        guard bytes.capacity - bytes.count < count else { return }
+        let ceiling = isFinalFrame ? bytes.count + remaining : maximumMessageSize
+        let ahead = bytes.count + max(count, min(remaining, Self.reserveAhead))
+        bytes.reserveCapacity(max(ahead, min(bytes.capacity * 2, ceiling)))
+    }
+
+    /// Ends the message under assembly; `nil` if it was passed over.
+    private mutating func finish() throws(TransportError) -> Payload? {
+        guard isDiscarding || text.isComplete else {
+            throw .webSocketInvalidText("a text message is not UTF-8")
+        }
+        var finished: [UInt8] = []
+        swap(&finished, &bytes)
+        let message = Payload(finished, kind: kind ?? .binary)
+        kind = nil
+        text = UTF8Validator()
+        messageLength = 0
+        return isDiscarding ? nil : message
+    }
+}

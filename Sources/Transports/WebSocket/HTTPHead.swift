@@ -1,0 +1,99 @@
+/// One field of an HTTP head: a name and a value (RFC 9110, section 5).
+public struct HTTPHeader: Sendable, Hashable {
+    /// The name; its case means nothing.
+    public let name: String
+    /// The value, without white space around it.
+    public let value: String
+
+    /// What was read from a head, and so is known to be well-formed.
+    init(parsed name: String, _ value: String) {
+        self.name = name
+        self.value = value
+    }
+}
+
+/// The head of an HTTP/1.1 message: its first line and its fields, in their order.
+struct HTTPHead: Sendable, Hashable {
+    var startLine: String
+    var headers: [HTTPHeader]
+}
+
+/// What is wrong with a head.
+enum HTTPHeadError: Error, Sendable, Hashable {
+    /// More bytes, or more fields, than allowed.
+    case tooLarge
+    /// Against the grammar.
+    case malformed(String)
+}
+
+/// Reads the head of an HTTP/1.1 message (RFC 9112, sections 2 to 5), strictly: lines end in CRLF and nothing else, no folded
+/// lines, no control characters, no space before a colon. Lenience here is what request smuggling lives on.
+struct HTTPHeadReader: Sendable, Hashable {
+    /// The most fields of a head.
+    static let maximumHeaderCount = 100
+
+    private let maximumBytes: Int
+    /// How much of the input is known not to hold the end of the head.
+    private var scanned = 0
+
+    /// A reader of heads of at most `maximumBytes`, the empty line included.
+    init(maximumBytes: Int) {
+        self.maximumBytes = maximumBytes
+    }
+
+    /// Takes a head off the input; `nil` if it has not arrived whole.
+    mutating func next(_ input: inout ByteBuffer) throws(HTTPHeadError) -> HTTPHead? {
+        guard let end = try findEnd(input) else { return nil }
+        let head = try input.withUnsafeReadableBytes { bytes throws(HTTPHeadError) in
+            try Self.parse(bytes[..<end])
+        }
+        input.consume(end)
+        scanned = 0
+        return head
+    }
+
+    /// Looks for the empty line, each byte once, and refuses what no head may hold as soon as it comes.
+    private mutating func findEnd(_ input: borrowing ByteBuffer) throws(HTTPHeadError) -> Int? {
+        let start = scanned
+        let limit = min(input.count, maximumBytes)
+        let end = try input.withUnsafeReadableBytes { bytes throws(HTTPHeadError) -> Int? in
+            for index in start..<max(limit, start) {
+                let byte = bytes[index]
+                let follows = index > 0 && bytes[index - 1] == UInt8(ascii: "\r")
+                guard follows == (byte == UInt8(ascii: "\n")) else {
+                    throw .malformed("a line does not end in CRLF")
+                }
+                if follows, index == 1 { throw .malformed("the first line is empty") }
+                if follows, bytes[index - 2] == UInt8(ascii: "\n") { return index + 1 }
+                guard byte >= 0x20 || byte == 0x09 || byte == 0x0a || byte == 0x0d, byte != 0x7f else {
+                    throw .malformed("there is a control character")
+                }
+            }
+            return nil
+        }
+        if end == nil, input.count >= maximumBytes { throw .tooLarge }
+        scanned = limit
+        return end
+    }
+
+    private static func parse(_ bytes: Slice<UnsafeRawBufferPointer>) throws(HTTPHeadError) -> HTTPHead {
+        var lines = bytes.split(separator: UInt8(ascii: "\n")).map { $0.dropLast() }.makeIterator()
+        guard let first = lines.next() else { throw .malformed("the first line is empty") }
+        var head = HTTPHead(startLine: String(decoding: first, as: UTF8.self), headers: [])
+        while let line = lines.next(), !line.isEmpty {
+            guard head.headers.count < maximumHeaderCount else { throw .tooLarge }
+            guard line.first != 0x20, line.first != 0x09 else { throw .malformed("a line is folded") }
+            guard let colon = line.firstIndex(of: UInt8(ascii: ":")), HTTPSyntax.isToken(line[..<colon]) else {
+                throw .malformed("a header has no proper name")
+            }
+            let value = HTTPSyntax.trim(line[line.index(after: colon)...])
+            head.headers.append(
+                HTTPHeader(
+                    parsed: String(decoding: line[..<colon], as: UTF8.self),
+                    String(decoding: value, as: UTF8.self)
+                )
+            )
+        }
+        return head
+    }
+}

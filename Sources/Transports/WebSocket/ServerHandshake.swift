@@ -1,0 +1,155 @@
+import TransportAPI
+
+/// The server's side of the opening handshake (RFC 6455, section 4.2).
+enum ServerHandshake {
+    /// A request that was accepted.
+    struct Accepted: Sendable, Hashable {
+        var request: WebSocketRequest
+        var key: String
+        var subprotocol: String?
+    }
+
+    /// A request that is refused, and with what response.
+    struct Refusal: Error, Sendable, Hashable {
+        var status: Int
+        var reason: String
+        var headers: [HTTPHeader] = []
+    }
+
+    /// Reads a request's head and decides about it.
+    static func evaluate(_ head: HTTPHead, _ configuration: WebSocketConfiguration) throws(Refusal) -> Accepted {
+        let target = try target(head.startLine)
+        let headers = head.headers
+        guard let host = try single("Host", headers), !host.isEmpty else { throw bad("there is no Host header") }
+        // The bytes of a body would be taken for frames.
+        guard headers.values("Content-Length").allSatisfy({ $0 == "0" }), headers.values("Transfer-Encoding").isEmpty
+        else { throw bad("the request has a body") }
+        guard headers.list("Upgrade", contains: "websocket"), headers.list("Connection", contains: "upgrade") else {
+            throw upgradeRequired("the request does not ask for WebSocket")
+        }
+        guard let version = try single("Sec-WebSocket-Version", headers) else {
+            throw bad("there is no Sec-WebSocket-Version header")
+        }
+        guard version == "13" else { throw upgradeRequired("the request is for another version of WebSocket") }
+        guard let key = try single("Sec-WebSocket-Key", headers), HandshakeKey.isValid(key) else {
+            throw bad("there is no proper Sec-WebSocket-Key header")
+        }
+        let request = WebSocketRequest(
+            path: target.path,
+            query: target.query,
+            subprotocols: headers.list("Sec-WebSocket-Protocol"),
+            headers: headers
+        )
+        try decide(request, origin: try single("Origin", headers), configuration)
+        let subprotocol = configuration.subprotocols.first { request.subprotocols.contains($0) }
+        return Accepted(request: request, key: key, subprotocol: subprotocol)
+    }
+
+    private static func decide(
+        _ request: WebSocketRequest,
+        origin: String?,
+        _ configuration: WebSocketConfiguration
+    ) throws(Refusal) {
+        if let paths = configuration.allowedPaths, !paths.contains(request.path) {
+            throw Refusal(status: 404, reason: "nothing is served at this path")
+        }
+        if let origin, let origins = configuration.allowedOrigins, !origins.contains(origin) {
+            throw Refusal(status: 403, reason: "this origin is not let in")
+        }
+        if case .refuse(let status, let headers)? = configuration.decide?(request) {
+            let status = (300...599).contains(status) ? status : 500
+            throw Refusal(status: status, reason: "the request was decided against", headers: headers)
+        }
+    }
+
+    /// The path and the query of a request line (RFC 9112, section 3).
+    private static func target(_ line: String) throws(Refusal) -> (path: String, query: String) {
+        let parts = line.split(separator: " ", omittingEmptySubsequences: false)
+        guard parts.count == 3, HTTPSyntax.isToken(parts[0].utf8), !parts[1].isEmpty, parts[2].hasPrefix("HTTP/") else {
+            throw bad("the request line is malformed")
+        }
+        guard parts[2] == "HTTP/1.1" else { throw Refusal(status: 505, reason: "the request is not HTTP/1.1") }
+        guard parts[0] == "GET" else {
+            throw Refusal(status: 405, reason: "the method is not GET", headers: [HTTPHeader(parsed: "Allow", "GET")])
+        }
+        var target = parts[1]
+        for scheme in ["http://", "https://"] where HTTPSyntax.equalIgnoringCase(target.prefix(scheme.count), scheme) {
+            let rest = target.dropFirst(scheme.count)
+            target = rest.firstIndex(of: "/").map { rest[$0...] } ?? "/"
+        }
+        guard target.hasPrefix("/"), target.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7f && $0 != UInt8(ascii: "#") })
+        else { throw bad("the request's target is malformed") }
+        let pieces = target.split(separator: "?", maxSplits: 1, omittingEmptySubsequences: false)
+        return (String(pieces[0]), pieces.count > 1 ? String(pieces[1]) : "")
+    }
+
+    private static func single(_ name: String, _ headers: [HTTPHeader]) throws(Refusal) -> String? {
+        let values = headers.values(name)
+        guard values.count <= 1 else { throw bad("there is more than one \(name) header") }
+        return values.first
+    }
+
+    private static func bad(_ reason: String) -> Refusal {
+        Refusal(status: 400, reason: reason)
+    }
+
+    /// Says which protocol and version would be right (RFC 6455, section 4.4; RFC 9110, section 15.5.22).
+    private static func upgradeRequired(_ reason: String) -> Refusal {
+        let headers = [HTTPHeader(parsed: "Upgrade", "websocket"), HTTPHeader(parsed: "Sec-WebSocket-Version", "13")]
+        return Refusal(status: 426, reason: reason, headers: headers)
+    }
+}
+
+extension ServerHandshake {
+    /// Writes the response that opens the link.
+    static func write(_ accepted: Accepted, to output: inout ByteBuffer) {
+        output.append(utf8: "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n")
+        output.append(utf8: "Sec-WebSocket-Accept: \(HandshakeKey.accept(for: accepted.key))\r\n")
+        if let subprotocol = accepted.subprotocol {
+            output.append(utf8: "Sec-WebSocket-Protocol: \(subprotocol)\r\n")
+        }
+        output.append(utf8: "\r\n")
+    }
+
+    /// Writes the response that refuses it.
+    static func write(_ refusal: Refusal, to output: inout ByteBuffer) {
+        output.append(utf8: "HTTP/1.1 \(refusal.status) \(phrase(refusal.status))\r\n")
+        for header in refusal.headers { output.append(utf8: "\(header.name): \(header.value)\r\n") }
+        let connection = refusal.headers.values("Upgrade").isEmpty ? "close" : "Upgrade, close"
+        output.append(utf8: "Content-Length: 0\r\nConnection: \(connection)\r\n\r\n")
+    }
+
+    private static func phrase(_ status: Int) -> String {
+        switch status {
+        case 400: "Bad Request"
+        case 401: "Unauthorized"
+        case 403: "Forbidden"
+        case 404: "Not Found"
+        case 405: "Method Not Allowed"
+        case 408: "Request Timeout"
+        case 426: "Upgrade Required"
+        case 429: "Too Many Requests"
+        case 431: "Request Header Fields Too Large"
+        case 500: "Internal Server Error"
+        case 503: "Service Unavailable"
+        case 505: "HTTP Version Not Supported"
+        default: "Refused"
+        }
+    }
+}
+
+extension ServerHandshake.Refusal {
+    /// The response to a head that cannot be read.
+    init(_ error: HTTPHeadError) {
+        switch error {
+        case .tooLarge: self.init(status: 431, reason: "the request's head is too large")
+        case .malformed(let problem): self.init(status: 400, reason: problem)
+        }
+    }
+
+    /// What the server's own side reports.
+    var error: TransportError {
+        let code: TransportError.Code = status == 408 ? .timedOut : .handshakeFailed
+        return TransportError(code, .handshake, "refused with HTTP \(status): \(reason)", detail: status)
+    }
+}

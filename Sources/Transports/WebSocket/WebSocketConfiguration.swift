@@ -1,0 +1,137 @@
+import TransportAPI
+
+/// What can be set about WebSockets (RFC 6455). A core checks it when it is made, and says which key is wrong.
+public struct WebSocketConfiguration: Sendable {
+    // MARK: Both roles
+
+    /// The largest message accepted and sent, in bytes of payload; 16 MiB. A larger one that arrives ends the link with close
+    /// code 1009 before any of it is buffered; sending one throws `.messageTooLarge`.
+    public var maximumMessageSize = 16 << 20
+    /// The largest head of an HTTP message accepted in the handshake, in bytes; 16 KiB. At most 100 headers in any case.
+    public var maximumHeaderBytes = 16 << 10
+    /// The most payload bytes of a frame sent; a larger message goes out in fragments (section 5.4). `nil`, the default:
+    /// each message is one frame.
+    public var fragmentSize: Int?
+    /// How long the handshake may take, from the first byte that a client writes or the connection that a server accepts;
+    /// 10 s. Then the link ends with `.timedOut`.
+    public var handshakeTimeout: Duration = .seconds(10)
+    /// How long the closing handshake may take, a client's wait for the server to end the connection included; 5 s. Then the
+    /// link ends without it.
+    public var closeTimeout: Duration = .seconds(5)
+    /// A client offers these subprotocols, the first preferred; a server chooses the first of its own that was offered, if
+    /// any (section 1.9).
+    public var subprotocols: [String] = []
+
+    // MARK: Client
+
+    /// The value of the Host header; see ``hostHeader(host:port:defaultPort:)``.
+    public var hostHeader = "localhost"
+    /// The path, with the query if there is one, as it goes over the wire: percent-encoded, with its leading slash.
+    public var path = "/"
+    /// Further headers, such as Authorization. The handshake's own cannot be set here.
+    public var headers: [HTTPHeader] = []
+    /// The Origin header (RFC 6454), which browsers send and other clients need not; none by default.
+    public var origin: String?
+
+    // MARK: Server
+
+    /// The paths, without query, that are served; others get 404. `nil`, the default: all.
+    public var allowedPaths: [String]?
+    /// The values of Origin that are let in; others get 403 (section 10.2). Requests without Origin do not come from
+    /// browsers and are let in. `nil`, the default: all.
+    public var allowedOrigins: [String]?
+    /// Decides about a request that is well-formed and passed the lists above, by its credentials for example. `nil`, the
+    /// default: all are accepted.
+    public var decide: (@Sendable (WebSocketRequest) -> WebSocketDecision)?
+
+    /// All at its default.
+    public init() {}
+
+    /// For a client of the server at `host` and `port`.
+    public init(host: String, port: UInt16? = nil, path: String = "/") {
+        hostHeader = Self.hostHeader(host: host, port: port)
+        self.path = path
+    }
+
+    /// The value of the Host header for a server (RFC 9110, section 7.2): IPv6 addresses in brackets and without a zone, the
+    /// port only if it is not the scheme's default one.
+    public static func hostHeader(host: String, port: UInt16?, defaultPort: UInt16 = 80) -> String {
+        let isIPv6 = host.utf8.contains(UInt8(ascii: ":"))
+        let literal = isIPv6 ? "[\(host.prefix { $0 != "%" })]" : host
+        guard let port, port != defaultPort else { return literal }
+        return "\(literal):\(port)"
+    }
+}
+
+/// What a client asked for in its handshake.
+public struct WebSocketRequest: Sendable, Hashable {
+    /// The path as it came, percent-encoded, without the query.
+    public let path: String
+    /// The query as it came, without its question mark; empty if there was none.
+    public let query: String
+    /// The subprotocols offered, the first preferred.
+    public let subprotocols: [String]
+    /// All headers, in their order.
+    public let headers: [HTTPHeader]
+
+    /// The value of the first header of this name, whatever the case of its letters.
+    public func header(_ name: String) -> String? {
+        headers.values(name).first
+    }
+}
+
+/// A server's answer to a request.
+public enum WebSocketDecision: Sendable, Hashable {
+    /// The link is opened.
+    case accept
+    /// The request is refused with this HTTP status and further headers: 401 with WWW-Authenticate, 503 with Retry-After. A
+    /// status outside 300...599 becomes 500.
+    case refuse(status: Int, headers: [HTTPHeader] = [])
+}
+
+extension WebSocketConfiguration {
+    /// Checks everything, and throws `.invalidConfiguration` that names the key.
+    public func validate() throws(TransportError) {
+        try require(maximumMessageSize > 0, "maximumMessageSize", "must be positive")
+        try require(maximumHeaderBytes >= 256, "maximumHeaderBytes", "must be at least 256")
+        try require(fragmentSize.map { $0 > 0 } ?? true, "fragmentSize", "must be positive")
+        try require(handshakeTimeout > .zero, "handshakeTimeout", "must be positive")
+        try require(closeTimeout > .zero, "closeTimeout", "must be positive")
+        try require(
+            !hostHeader.isEmpty && isVisible(hostHeader, except: "/?#@\\,\""),
+            "host",
+            "'\(hostHeader.debugDescription)' must be a host in ASCII (internationalised names as Punycode)"
+        )
+        try require(
+            path.utf8.first == UInt8(ascii: "/") && isVisible(path, except: "#"),
+            "path",
+            "\(path.debugDescription) must begin with a slash and be percent-encoded, without a fragment"
+        )
+        if let origin { try require(!origin.isEmpty && isVisible(origin), "origin", "must be visible ASCII") }
+        for (index, name) in subprotocols.enumerated() {
+            try require(
+                HTTPSyntax.isToken(name.utf8) && !subprotocols[..<index].contains(name),
+                "subprotocols",
+                "must be different HTTP tokens"
+            )
+        }
+        try require(headers.count <= HTTPHeadReader.maximumHeaderCount - 10, "headers", "are more than 90")
+        for header in headers {
+            try require(!isReserved(header.name), "headers", "may not set '\(header.name)', which the handshake sets")
+        }
+    }
+
+    private func require(_ condition: Bool, _ key: String, _ problem: String) throws(TransportError) {
+        guard condition else { throw .configuration(key, problem) }
+    }
+
+    private func isVisible(_ text: String, except excluded: String = "") -> Bool {
+        text.utf8.allSatisfy { $0 > 0x20 && $0 < 0x7f && !excluded.utf8.contains($0) }
+    }
+
+    private func isReserved(_ name: String) -> Bool {
+        ["host", "upgrade", "connection", "origin", "content-length", "transfer-encoding", "te", "trailer", "expect"]
+            .contains { HTTPSyntax.equalIgnoringCase($0, name) }
+            || HTTPSyntax.equalIgnoringCase(name.prefix(14), "sec-websocket-")
+    }
+}

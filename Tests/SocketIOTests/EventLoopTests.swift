@@ -1,0 +1,146 @@
+import Synchronization
+import Testing
+
+@testable import SocketIO
+
+private final class Counter: Sendable {
+    let value = Atomic<Int>(0)
+}
+
+@Suite("The event loop")
+struct EventLoopTests {
+    @Test("runs a task that prefers it on its thread, across suspensions", arguments: PollerKind.allCases)
+    func taskExecutor(kind: PollerKind) async throws {
+        let loop = try Loops.of(kind)
+        let task = Task(executorPreference: loop) {
+            var onLoop = [loop.isCurrent]
+            await Task.yield()
+            onLoop.append(loop.isCurrent)
+            await withCheckedContinuation { continuation in Task.detached { continuation.resume() } }
+            onLoop.append(loop.isCurrent)
+            return onLoop
+        }
+        #expect(await task.value == [true, true, true])
+        #expect(!loop.isCurrent)
+    }
+
+    actor Resident {
+        nonisolated let loop: EventLoop
+        private var count = 0
+
+        init(_ loop: EventLoop) {
+            self.loop = loop
+        }
+
+        nonisolated var unownedExecutor: UnownedSerialExecutor { loop.serialExecutor.asUnownedSerialExecutor() }
+
+        func step() -> Bool {
+            count += 1
+            return loop.isCurrent
+        }
+
+        /// As a callback of the poller would do it.
+        nonisolated func stepFromCallback() -> Int {
+            assumeIsolated { resident in
+                resident.count += 1
+                return resident.count
+            }
+        }
+    }
+
+    @Test(
+        "is the executor of actors that live on it, also in callbacks outside of jobs",
+        arguments: PollerKind.allCases
+    )
+    func serialExecutor(kind: PollerKind) async throws {
+        let loop = try Loops.of(kind)
+        let resident = Resident(loop)
+        #expect(await resident.step())
+        #expect(try await on(loop) { resident.stepFromCallback() } == 2)
+    }
+
+    @Test("runs work in the order in which one thread posted it", arguments: PollerKind.allCases)
+    func order(kind: PollerKind) async throws {
+        let loop = try Loops.of(kind)
+        let seen = Mutex<[Int]>([])
+        for number in 0..<1000 { loop.execute { seen.withLock { $0.append(number) } } }
+        _ = try await on(loop) { 0 }
+        #expect(seen.withLock { $0 } == Array(0..<1000))
+    }
+
+    @Test("loses no work that many threads post at once", arguments: PollerKind.allCases)
+    func stampede(kind: PollerKind) async throws {
+        let loop = try Loops.of(kind)
+        let count = Counter()
+        await withTaskGroup(of: Void.self) { group in
+            for _ in 0..<8 {
+                group.addTask {
+                    for _ in 0..<500 {
+                        await withCheckedContinuation { continuation in
+                            loop.execute {
+                                count.value.wrappingAdd(1, ordering: .relaxed)
+                                continuation.resume()
+                            }
+                        }
+                    }
+                }
+            }
+        }
+        #expect(count.value.load(ordering: .relaxed) == 4000)
+    }
+
+    @Test("fires timers in order and never early, and not those that were cancelled", arguments: PollerKind.allCases)
+    func timers(kind: PollerKind) async throws {
+        let loop = try Loops.of(kind)
+        let fired = Mutex<[Int]>([])
+        let earliest = MonotonicClock.now() + 2_000_000
+        let lateness = await withCheckedContinuation { (continuation: CheckedContinuation<Int64, Never>) in
+            loop.execute {
+                let victim = loop.schedule(at: earliest) { fired.withLock { $0.append(0) } }
+                _ = loop.schedule(at: earliest + 1_000_000) {
+                    fired.withLock { $0.append(2) }
+                    continuation.resume(returning: MonotonicClock.now() - earliest - 1_000_000)
+                }
+                _ = loop.schedule(at: earliest) { fired.withLock { $0.append(1) } }
+                loop.cancel(timer: victim)
+            }
+        }
+        #expect(fired.withLock { $0 } == [1, 2])
+        #expect(lateness >= 0)
+    }
+
+    @Test("drops a report for a descriptor that an earlier report of the same turn has closed")
+    func staleReport() {
+        var list = WatchList()
+        let first = list.add(Recorder())
+        list.remove(first)
+        let second = list.add(Recorder())
+        #expect(list.handler(first) == nil)
+        #expect(list.handler(second) != nil)
+        list.remove(first)
+        #expect(list.handler(second) != nil)
+    }
+
+    @Test("keeps jobs in order while its queue grows around the ring's end")
+    func ring() {
+        var queue = JobQueue()
+        let order = Mutex<[Int]>([])
+        var next = 0
+        func add(_ count: Int) {
+            for _ in 0..<count {
+                let number = next
+                queue.append(.work { order.withLock { $0.append(number) } })
+                next += 1
+            }
+        }
+        func run(_ count: Int) {
+            for _ in 0..<count { if case .work(let work) = queue.popFirst() { work() } }
+        }
+        add(60)
+        run(50)
+        add(100)
+        run(110)
+        #expect(queue.isEmpty)
+        #expect(order.withLock { $0 } == Array(0..<160))
+    }
+}

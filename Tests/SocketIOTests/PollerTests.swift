@@ -1,0 +1,107 @@
+import Testing
+
+@testable import SocketIO
+
+/// Both pollers must keep the same promises.
+@Suite("Every poller")
+struct PollerTests {
+    /// Two connected sockets.
+    struct Pair: ~Copyable {
+        let left: Descriptor
+        let right: Descriptor
+
+        init() throws {
+            var ends: [Int32] = [0, 0]
+            try #require(socketpair(AF_UNIX, Platform.streamSocket, 0, &ends) == 0)
+            for end in ends { try Platform.makeNonBlocking(end) }
+            left = Descriptor(ends[0])
+            right = Descriptor(ends[1])
+        }
+
+        func write(_ count: Int) {
+            let bytes = [UInt8](repeating: 7, count: count)
+            _ = send(right.raw, bytes, count, 0)
+        }
+
+        func read() -> Int {
+            var bytes = [UInt8](repeating: 0, count: 4096)
+            return recv(left.raw, &bytes, bytes.count, 0)
+        }
+    }
+
+    private func wait(_ poller: any Poller, _ nanoseconds: Int64? = 0) -> [PollEvent] {
+        var events: [PollEvent] = []
+        poller.wait(nanoseconds: nanoseconds, into: &events)
+        return events
+    }
+
+    @Test("reports a fresh socket as writable once, and then stays silent", arguments: PollerKind.allCases)
+    func writableOnce(kind: PollerKind) throws {
+        let poller = try kind.make()
+        let pair = try Pair()
+        try poller.add(pair.left.raw, token: 42)
+        let first = wait(poller)
+        #expect(first.count == 1 && first.first?.token == 42 && first.first?.readiness == .write)
+        #expect(wait(poller).isEmpty)
+    }
+
+    @Test("reports bytes once for each edge", arguments: PollerKind.allCases)
+    func readEdges(kind: PollerKind) throws {
+        let poller = try kind.make()
+        let pair = try Pair()
+        try poller.add(pair.left.raw, token: 1)
+        _ = wait(poller)
+        pair.write(10)
+        #expect(wait(poller).first?.readiness.contains(.read) == true)
+        #expect(wait(poller).isEmpty)
+        #expect(pair.read() == 10)
+        #expect(pair.read() < 0)
+        poller.rearm(pair.left.raw, .read)
+        #expect(wait(poller).isEmpty)
+        pair.write(5)
+        #expect(wait(poller).first?.readiness.contains(.read) == true)
+    }
+
+    @Test("reports that the far side has gone, and does not repeat it", arguments: PollerKind.allCases)
+    func hangUp(kind: PollerKind) throws {
+        let poller = try kind.make()
+        var ends: [Int32] = [0, 0]
+        try #require(socketpair(AF_UNIX, Platform.streamSocket, 0, &ends) == 0)
+        let left = Descriptor(ends[0])
+        try poller.add(left.raw, token: 1)
+        _ = wait(poller)
+        close(ends[1])
+        #expect(wait(poller).first?.readiness.contains([.read, .hangUp]) == true)
+        #expect(wait(poller).isEmpty)
+    }
+
+    @Test("forgets a removed descriptor", arguments: PollerKind.allCases)
+    func remove(kind: PollerKind) throws {
+        let poller = try kind.make()
+        let pair = try Pair()
+        let other = try Pair()
+        try poller.add(pair.left.raw, token: 1)
+        try poller.add(other.left.raw, token: 2)
+        poller.remove(pair.left.raw)
+        pair.write(1)
+        other.write(1)
+        #expect(wait(poller).map(\.token) == [2])
+    }
+
+    @Test("refuses to watch a descriptor twice", arguments: PollerKind.allCases)
+    func twice(kind: PollerKind) throws {
+        let poller = try kind.make()
+        let pair = try Pair()
+        try poller.add(pair.left.raw, token: 1)
+        #expect(throws: SystemError.self) { try poller.add(pair.left.raw, token: 2) }
+    }
+
+    @Test("is woken from another thread, also when the call comes first", arguments: PollerKind.allCases)
+    func wake(kind: PollerKind) throws {
+        let poller = try kind.make()
+        poller.wake()
+        poller.wake()
+        #expect(wait(poller, nil).isEmpty)
+        #expect(wait(poller, 0).isEmpty)
+    }
+}

@@ -1,0 +1,266 @@
+import Testing
+
+@testable import SocketIO
+
+@Suite("Sockets")
+struct SocketTests {
+    /// A listener on a port of the system's choice, made on its loop.
+    private func listen(on loop: EventLoop, backlog: Int32 = 16) async throws -> LoopConfined<ListeningSocket> {
+        try await on(loop) {
+            let address = try #require(SocketAddress(numeric: "127.0.0.1", port: 0))
+            return LoopConfined(living: try ListeningSocket(boundTo: address, backlog: backlog, on: loop), on: loop)
+        }
+    }
+
+    private func port(of listener: LoopConfined<ListeningSocket>) async throws -> UInt16 {
+        try await on(listener.loop) { try #require(listener.value.local).port }
+    }
+
+    /// Waits for the next edge of `wanted` on a descriptor.
+    private func edge(
+        _ loop: EventLoop,
+        _ wanted: Readiness,
+        _ attach: @escaping @Sendable (Recorder) throws -> Void
+    ) async throws {
+        try await withCheckedThrowingContinuation { (continuation: CheckedContinuation<Void, any Error>) in
+            loop.execute {
+                let recorder = Recorder()
+                var isDone = false
+                recorder.onReady = { readiness in
+                    guard !isDone, !readiness.isDisjoint(with: wanted) else { return }
+                    isDone = true
+                    continuation.resume()
+                }
+                do { try attach(recorder) } catch { continuation.resume(throwing: error) }
+            }
+        }
+    }
+
+    @Test("connect, carry bytes both ways, and show the end", arguments: PollerKind.allCases)
+    func stream(kind: PollerKind) async throws {
+        let loop = try Loops.of(kind)
+        let listener = try await listen(on: loop)
+        let client = try await StreamSocket.connect(
+            to: "127.0.0.1",
+            port: try await port(of: listener),
+            on: loop,
+            deadline: MonotonicClock.now() + 10 * second
+        )
+        try await edge(loop, .read) { try listener.value.attach($0) }
+        let server = try await on(loop) { LoopConfined(living: try #require(try listener.value.accept()), on: loop) }
+        let written = try await on(loop) { [UInt8]("hello".utf8).withUnsafeBytes { client.value.write($0) } }
+        #expect(written == .bytes(5))
+        try await edge(loop, .read) { try server.value.attach($0) }
+        let received = try await on(loop) {
+            var bytes = [UInt8](repeating: 0, count: 64)
+            let result = bytes.withUnsafeMutableBytes { server.value.read(into: $0) }
+            return (result, Array(bytes.prefix(5)))
+        }
+        #expect(received.0 == .bytes(5) && received.1 == Array("hello".utf8))
+        try await on(loop) { server.value.close(abort: false) }
+        try await edge(loop, [.read, .hangUp]) { try client.value.attach($0) }
+        let end = try await on(loop) {
+            var bytes = [UInt8](repeating: 0, count: 64)
+            return bytes.withUnsafeMutableBytes { client.value.read(into: $0) }
+        }
+        #expect(end == .end)
+        // Writing to a connection that the far side has closed must give an error and not end the process.
+        let last = try await on(loop) {
+            var result = IOResult.bytes(1)
+            for _ in 0..<100 { if case .bytes = result { result = [1].withUnsafeBytes { client.value.write($0) } } }
+            client.value.close(abort: false)
+            listener.value.close()
+            return result
+        }
+        if case .bytes = last {} else { #expect(last != .wouldBlock) }
+    }
+
+    @Test("say that nobody listens", arguments: PollerKind.allCases)
+    func refused(kind: PollerKind) async throws {
+        let loop = try Loops.of(kind)
+        let listener = try await listen(on: loop)
+        let port = try await port(of: listener)
+        try await on(loop) { listener.value.close() }
+        let error = await #expect(throws: ConnectError.self) {
+            _ = try await StreamSocket.connect(
+                to: "127.0.0.1",
+                port: port,
+                on: loop,
+                deadline: MonotonicClock.now() + 10 * second
+            )
+        }
+        guard case .system(let system) = error else {
+            Issue.record("\(String(describing: error))")
+            return
+        }
+        #expect(system.number == ECONNREFUSED)
+    }
+
+    /// A listener whose queue is full answers no further SYN: the way to a connection attempt that hangs.
+    private func hangingPort(on loop: EventLoop) async throws -> (
+        UInt16, [LoopConfined<StreamSocket>], LoopConfined<ListeningSocket>
+    ) {
+        let listener = try await listen(on: loop, backlog: 0)
+        let port = try await port(of: listener)
+        let filler = try await StreamSocket.connect(
+            to: "127.0.0.1",
+            port: port,
+            on: loop,
+            deadline: MonotonicClock.now() + 10 * second
+        )
+        return (port, [filler], listener)
+    }
+
+    #if os(Linux)
+    @Test("give up a connection attempt at its deadline")
+    func timeout() async throws {
+        let loop = try Loops.of(.automatic)
+        let (port, fillers, listener) = try await hangingPort(on: loop)
+        let error = await #expect(throws: ConnectError.self) {
+            _ = try await StreamSocket.connect(
+                to: "127.0.0.1",
+                port: port,
+                on: loop,
+                deadline: MonotonicClock.now() + 20_000_000
+            )
+        }
+        #expect(error == .timedOut(resolving: false))
+        try await on(loop) {
+            for filler in fillers { filler.value.close(abort: true) }
+            listener.value.close()
+        }
+    }
+
+    @Test("end a connection attempt at once when its task is cancelled")
+    func cancellation() async throws {
+        let loop = try Loops.of(.automatic)
+        let (port, fillers, listener) = try await hangingPort(on: loop)
+        let attempt = Task {
+            try await StreamSocket.connect(
+                to: "127.0.0.1",
+                port: port,
+                on: loop,
+                deadline: MonotonicClock.now() + 600 * second
+            )
+        }
+        attempt.cancel()
+        let error = await #expect(throws: ConnectError.self) { _ = try await attempt.value }
+        #expect(error == .cancelled)
+        try await on(loop) {
+            for filler in fillers { filler.value.close(abort: true) }
+            listener.value.close()
+        }
+    }
+    #endif
+
+    @Test("try the addresses of both families in turn, the resolver's first choice first")
+    func happyEyeballs() throws {
+        let v6 = try ["::1", "::2", "::3"].map { try #require(SocketAddress(numeric: $0, port: 1)) }
+        let v4 = try ["127.0.0.1", "127.0.0.2"].map { try #require(SocketAddress(numeric: $0, port: 1)) }
+        #expect(HappyEyeballs.order(v6 + v4) == [v6[0], v4[0], v6[1], v4[1], v6[2]])
+        #expect(HappyEyeballs.order(v4 + v6).first == v4[0])
+        #expect(HappyEyeballs.order([]).isEmpty)
+    }
+
+    @Test("reach localhost although nobody listens on its other address")
+    func fallsBack() async throws {
+        let loop = try Loops.of(.automatic)
+        let listener = try await listen(on: loop)
+        let socket = try await StreamSocket.connect(
+            to: "localhost",
+            port: try await port(of: listener),
+            on: loop,
+            deadline: MonotonicClock.now() + 10 * second
+        )
+        #expect(try await on(loop) { socket.value.peer?.host } == "127.0.0.1")
+        try await on(loop) {
+            socket.value.close(abort: false)
+            listener.value.close()
+        }
+    }
+
+    @Test("carry datagrams, and tell where they came from", arguments: PollerKind.allCases)
+    func datagrams(kind: PollerKind) async throws {
+        let loop = try Loops.of(kind)
+        let address = try #require(SocketAddress(numeric: "::1", port: 0))
+        let server = try await on(loop) {
+            LoopConfined(living: try DatagramSocket(boundTo: address, on: loop), on: loop)
+        }
+        let client = try await on(loop) {
+            LoopConfined(
+                living: try DatagramSocket(connectedTo: try #require(server.value.local), on: loop),
+                on: loop
+            )
+        }
+        _ = try await on(loop) { [UInt8]("ping".utf8).withUnsafeBytes { client.value.send($0) } }
+        try await edge(loop, .read) { try server.value.attach($0) }
+        let echoed = try await on(loop) {
+            var bytes = [UInt8](repeating: 0, count: 64)
+            var sender = address
+            let result = bytes.withUnsafeMutableBytes { server.value.receive(into: $0, from: &sender) }
+            _ = bytes.withUnsafeBytes { server.value.send(UnsafeRawBufferPointer(rebasing: $0[..<4]), to: sender) }
+            return (result, sender == client.value.local)
+        }
+        #expect(echoed.0 == .bytes(4) && echoed.1)
+        try await edge(loop, .read) { try client.value.attach($0) }
+        let answer = try await on(loop) {
+            var bytes = [UInt8](repeating: 0, count: 64)
+            let result = bytes.withUnsafeMutableBytes { client.value.receive(into: $0) }
+            client.value.close()
+            server.value.close()
+            return (result, Array(bytes.prefix(4)))
+        }
+        #expect(answer.0 == .bytes(4) && answer.1 == Array("ping".utf8))
+    }
+
+    @Test("close a descriptor when its owner lets go, and only then")
+    func ownership() throws {
+        var ends: [Int32] = [0, 0]
+        try #require(pipe(&ends) == 0)
+        do {
+            let reader = Descriptor(ends[0])
+            #expect(fcntl(reader.raw, F_GETFD) >= 0)
+        }
+        var byte: UInt8 = 1
+        signal(SIGPIPE, SIG_IGN)
+        #expect(write(ends[1], &byte, 1) < 0 && errno == EPIPE)
+        close(ends[1])
+    }
+}
+
+@Suite("The resolver")
+struct ResolverTests {
+    @Test("needs no look-up for numbers")
+    func numeric() async throws {
+        let loop = try Loops.of(.automatic)
+        let found = try await Resolver.resolve("::1", port: 80, on: loop, deadline: .max)
+        #expect(found.map(\.description) == ["[::1]:80"])
+        #expect(SocketAddress(numeric: "localhost", port: 1) == nil)
+    }
+
+    @Test("finds localhost")
+    func localhost() async throws {
+        let loop = try Loops.of(.automatic)
+        let found = try await Resolver.resolve("localhost", port: 80, on: loop, deadline: .max)
+        #expect(found.contains { $0.host == "127.0.0.1" || $0.host == "::1" })
+    }
+
+    @Test("tells a name that can't exist")
+    func missing() async throws {
+        let loop = try Loops.of(.automatic)
+        await #expect(throws: ConnectError.self) {
+            _ = try await Resolver.resolve("no-such-host.invalid", port: 1, on: loop, deadline: .max)
+        }
+    }
+
+    @Test("answers a cancelled task at once")
+    func cancelled() async throws {
+        let loop = try Loops.of(.automatic)
+        let task = Task {
+            withUnsafeCurrentTask { $0?.cancel() }
+            return try await Resolver.resolve("no-such-host.invalid", port: 1, on: loop, deadline: .max)
+        }
+        let error = await #expect(throws: ConnectError.self) { _ = try await task.value }
+        #expect(error == .cancelled)
+    }
+}

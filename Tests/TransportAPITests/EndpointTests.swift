@@ -1,0 +1,143 @@
+import Testing
+import TransportAPI
+
+@Suite("Endpoints")
+struct EndpointTests {
+    @Test("A full URL gives all its parts, decoded")
+    func fullURL() throws {
+        let endpoint = try Endpoint(
+            "MQTT://ann%40work:s%3Acr%40t@broker.example:1883/a%20b/c?subscribe=chat%2Fin&publish=chat/out&flag&flag="
+        )
+        #expect(endpoint.scheme == "mqtt")
+        #expect(endpoint.user == "ann@work")
+        #expect(endpoint.password == "s:cr@t")
+        #expect(endpoint.host == "broker.example")
+        #expect(endpoint.port == 1883)
+        #expect(endpoint.path == "/a%20b/c")
+        #expect(
+            endpoint.options == [
+                .init(name: "subscribe", value: "chat/in"), .init(name: "publish", value: "chat/out"),
+                .init(name: "flag", value: ""), .init(name: "flag", value: ""),
+            ]
+        )
+    }
+
+    @Test(
+        "Host and port are told apart in every form of host",
+        arguments: [
+            ("tcp://host", "host", nil),
+            ("tcp://host:", "host", nil),
+            ("tcp://host:0", "host", 0),
+            ("tcp://host:00080", "host", 80),
+            ("tcp://127.0.0.1:65535", "127.0.0.1", 65535),
+            ("tcp://[::1]", "::1", nil),
+            ("tcp://[::1]:9000/x", "::1", 9000),
+            ("tcp://[fe80::1%25eth0]:9000", "fe80::1%eth0", 9000),
+            ("tcp://user@host:1", "host", 1),
+            ("tcp://a@b@host:1", "host", 1),
+            ("tcp://%68ost:1", "host", 1),
+            ("memory://name#fragment", "name", nil),
+            ("tcp://host:1?a=b", "host", 1),
+            ("tcp://host/a:b@c://d", "host", nil),
+        ] as [(String, String, UInt16?)]
+    )
+    func hosts(url: String, host: String, port: UInt16?) throws {
+        let endpoint = try Endpoint(url)
+        #expect(endpoint.host == host)
+        #expect(endpoint.port == port)
+    }
+
+    @Test("User and password may be missing, empty, or hold further colons")
+    func credentials() throws {
+        #expect(try Endpoint("ws://host").user == nil)
+        let nameless = try Endpoint("ws://:secret@host")
+        #expect(nameless.user == "" && nameless.password == "secret")
+        let user = try Endpoint("ws://ann@host")
+        #expect(user.user == "ann" && user.password == nil)
+        let empty = try Endpoint("ws://ann:@host")
+        #expect(empty.password == "")
+        #expect(try Endpoint("ws://ann:a:b@host").password == "a:b")
+    }
+
+    @Test("Options keep their order, empty pairs are left out, and a value may hold '=' and '?'")
+    func options() throws {
+        let options = try Endpoint("ws://host/?&b=1&&a=x=y?z&=v&").options
+        #expect(
+            options == [.init(name: "b", value: "1"), .init(name: "a", value: "x=y?z"), .init(name: "", value: "v")]
+        )
+        #expect(try Endpoint("ws://host?").options.isEmpty)
+        #expect(try Endpoint("ws://host/p?x#y=z").options == [.init(name: "x", value: "")])
+    }
+
+    @Test(
+        "A bad URL is refused with the key that is wrong",
+        arguments: [
+            ("", "url"), ("host:80", "url"), ("://host", "url"), ("tcp:/host", "url"), ("tcp://ho st", "url"),
+            ("tcp://host\u{7f}", "url"), ("tcp://host\n", "url"),
+            ("tcp://" + String(repeating: "a", count: 8192), "url"),
+            ("1tcp://host", "scheme"), ("t_p://host", "scheme"), ("tçp://host", "scheme"), ("+://host", "scheme"),
+            ("tcp://", "host"), ("tcp://:80", "host"), ("tcp:///path", "host"), ("tcp://ann@", "host"),
+            ("tcp://::1:80", "host"), ("tcp://[::1", "host"), ("tcp://[host]:80", "host"), ("tcp://[]", "host"),
+            ("tcp://a%3Ab:80", "host"), ("tcp://a%20b", "host"), ("tcp://a%zz", "host"), ("tcp://a%0ab", "host"),
+            ("tcp://host:x", "port"), ("tcp://host:-1", "port"), ("tcp://host:+1", "port"),
+            ("tcp://host:65536", "port"),
+            ("tcp://host:１", "port"), ("tcp://[::1]80", "port"), ("tcp://host:99999999999999999999", "port"),
+            ("tcp://a%:b@host", "user"), ("tcp://a%00:b@host", "user"), ("tcp://ann:%ff@host", "password"),
+            ("tcp://ann:%4@host", "password"), ("tcp://host?%zz=1", "query"), ("tcp://host?token=%c3", "token"),
+        ]
+    )
+    func badURL(url: String, key: String) {
+        let error = #expect(throws: TransportError.self) { try Endpoint(url) }
+        #expect(error?.code == .invalidConfiguration)
+        #expect(error?.phase == .configure)
+        #expect(error?.reason.hasPrefix(key + " ") == true, "\(error?.reason ?? "")")
+    }
+
+    @Test(
+        "No error tells what was written where a password may stand",
+        arguments: [
+            "//ann:hunter2@host:80", "ann:hunter2@host", "ann:hunter2@host/?next=http://x", "tcp://ann:hunter2/3@host",
+            "tcp://ann:hun?hunter2%zz@host", "tcp://ann:x:hunter2/@host", "tcp://[hunter2/@host",
+            "tcp://ann:hunter2%@h",
+            "tcp://ann:hunter2@", "tcp://ann:hunter2@host:port", "tcp://ann:hunter2@[host]", "tcp://ann:hunter2 @host",
+        ]
+    )
+    func errorsKeepPasswords(url: String) {
+        let error = #expect(throws: TransportError.self) { try Endpoint(url) }
+        #expect(error?.description.contains("hunter2") == false)
+    }
+
+    @Test("Neither printing nor dumping an endpoint tells user or password")
+    func descriptionKeepsPasswords() throws {
+        let endpoint = try Endpoint("mqtt://ann:hunter2@host:1883/p?q=v")
+        var dumped = ""
+        dump(endpoint, to: &dumped)
+        for text in ["\(endpoint)", String(reflecting: endpoint), dumped, "\([endpoint])"] {
+            #expect(!text.contains("hunter2") && !text.contains("ann"))
+        }
+        #expect(endpoint.description == "mqtt://host:1883/p?q=v")
+    }
+
+    @Test(
+        "What is printed reads back as the same endpoint",
+        arguments: [
+            "tcp://host", "tcp://[fe80::1%25eth0]:1/x?a=b", "ws://h%2Fx:2/a%20b?x=%26%3D%25&y&z=1,2+3",
+            "memory://a-b_c.d~e",
+            "tcp://h%40x", "tcp://h?%26=1",
+        ]
+    )
+    func roundTrip(url: String) throws {
+        let endpoint = try Endpoint(url)
+        #expect(try Endpoint(endpoint.description) == endpoint)
+    }
+
+    @Test("A combining mark behind a delimiter does not hide it")
+    func combiningMarks() throws {
+        let mark = "\u{301}"
+        let endpoint = try Endpoint("tcp://ann:secret@\(mark)h:1/\(mark)p?\(mark)q=\(mark)v&\(mark)r#\(mark)f")
+        #expect(endpoint.password == "secret")
+        #expect(endpoint.host == mark + "h" && endpoint.port == 1)
+        #expect(endpoint.path == "/\(mark)p")
+        #expect(endpoint.options == [.init(name: mark + "q", value: mark + "v"), .init(name: mark + "r", value: "")])
+    }
+}

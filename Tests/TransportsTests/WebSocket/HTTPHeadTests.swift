@@ -1,0 +1,99 @@
+import Testing
+import TransportAPI
+
+@testable import Transports
+
+@Suite("Heads of HTTP messages")
+struct HTTPHeadTests {
+    static func read(_ bytes: [UInt8], limit: Int = 1024, slice: Int = .max) throws(HTTPHeadError) -> HTTPHead? {
+        var reader = HTTPHeadReader(maximumBytes: limit)
+        var input = ByteBuffer()
+        var rest = bytes[...]
+        while !rest.isEmpty {
+            input.append(contentsOf: Array(rest.prefix(slice)))
+            rest = rest.dropFirst(slice)
+            if let head = try reader.next(&input) { return head }
+        }
+        return nil
+    }
+
+    @Test("a head is read whole and byte by byte", arguments: [1, 2, 7, .max])
+    func whole(slice: Int) throws {
+        let head = try Self.read(
+            text("GET / HTTP/1.1\r\nHost: a\r\nX-Empty:\r\nX-Space: \t b c \t\r\n\r\n"),
+            slice: slice
+        )
+        #expect(head?.startLine == "GET / HTTP/1.1")
+        #expect(head?.headers.map(\.name) == ["Host", "X-Empty", "X-Space"])
+        #expect(head?.headers.map(\.value) == ["a", "", "b c"])
+    }
+
+    @Test("what follows the head stays in the input")
+    func rest() throws {
+        var reader = HTTPHeadReader(maximumBytes: 1024)
+        var input = ByteBuffer()
+        input.append(utf8: "HTTP/1.1 101 X\r\n\r\nrest")
+        #expect(try reader.next(&input)?.startLine == "HTTP/1.1 101 X")
+        #expect(input.count == 4)
+    }
+
+    @Test(
+        "what is against the grammar is refused, whole and byte by byte",
+        arguments: [
+            "GET / HTTP/1.1\nHost: a\r\n\r\n", "GET / HTTP/1.1\r\nHost: a\n\r\n", "GET / HTTP/1.1\r\nHost: a\r\n\n",
+            "GET / HTTP/1.1\rHost: a\r\n\r\n", "\r\nGET / HTTP/1.1\r\n\r\n", "\nGET", "GET\0",
+            "GET / HTTP/1.1\r\nHost: a\r\n b\r\n\r\n", "GET / HTTP/1.1\r\nHost: a\r\n\tb\r\n\r\n",
+            "GET / HTTP/1.1\r\n Host: a\r\n\r\n", "GET / HTTP/1.1\r\nHost : a\r\n\r\n",
+            "GET / HTTP/1.1\r\nHost\r\n\r\n",
+            "GET / HTTP/1.1\r\n: a\r\n\r\n", "GET / HTTP/1.1\r\nH(st: a\r\n\r\n",
+            "GET / HTTP/1.1\r\nHost: a\u{1}\r\n\r\n",
+            "GET / HTTP/1.1\r\nHost: a\u{7f}\r\n\r\n", "GET / HTTP/1.1\r\nHöst: a\r\n\r\n", "\u{16}\u{3}\u{1}",
+        ]
+    )
+    func malformed(head: String) {
+        for slice in [1, 3, .max] {
+            #expect {
+                try Self.read(text(head), slice: slice)
+            } throws: { error in
+                if case .malformed? = error as? HTTPHeadError { true } else { false }
+            }
+        }
+    }
+
+    @Test("the limit counts all bytes, and a head that reaches it without its end is refused")
+    func limit() throws {
+        let head = text("GET / HTTP/1.1\r\nA: b\r\n\r\n")
+        #expect(try Self.read(head, limit: head.count) != nil)
+        for slice in [1, .max] {
+            #expect(throws: HTTPHeadError.tooLarge) { try Self.read(head, limit: head.count - 1, slice: slice) }
+        }
+        #expect(throws: HTTPHeadError.tooLarge) { try Self.read([UInt8](repeating: 0x41, count: 300), limit: 256) }
+    }
+
+    @Test("a hundred headers are read, one more is refused")
+    func count() throws {
+        let lines = String(repeating: "a: b\r\n", count: 100)
+        #expect(try Self.read(text("X\r\n\(lines)\r\n"))?.headers.count == 100)
+        #expect(throws: HTTPHeadError.tooLarge) { try Self.read(text("X\r\n\(lines)a: b\r\n\r\n")) }
+    }
+
+    @Test("lists may be spread over headers, and names have no case")
+    func lists() throws {
+        let headers = [
+            try HTTPHeader("Connection", "keep-alive, Upgrade"), try HTTPHeader("connection", "x,,y"),
+            try HTTPHeader("Other", "z"),
+        ]
+        #expect(headers.list("CONNECTION") == ["keep-alive", "Upgrade", "x", "y"])
+        #expect(headers.list("Connection", contains: "upgrade"))
+        #expect(!headers.list("Connection", contains: "z"))
+    }
+
+    @Test("Retry-After is read as seconds, and anything else is left alone")
+    func seconds() {
+        #expect(HTTPSyntax.seconds("120") == .seconds(120))
+        #expect(HTTPSyntax.seconds("0") == .zero)
+        for other in ["", "-1", "1.5", "Fri, 31 Dec 1999 23:59:59 GMT", "99999999999999999999"] {
+            #expect(HTTPSyntax.seconds(other) == nil)
+        }
+    }
+}

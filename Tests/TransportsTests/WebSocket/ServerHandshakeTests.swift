@@ -1,0 +1,165 @@
+import Testing
+import TransportAPI
+
+@testable import Transports
+
+@Suite("The server's handshake")
+struct ServerHandshakeTests {
+    static func server(_ change: (inout WebSocketConfiguration) -> Void = { _ in }) throws -> WebSocketHarness {
+        var configuration = WebSocketConfiguration()
+        change(&configuration)
+        var harness = WebSocketHarness(try WebSocketCore(.server, configuration))
+        harness.start()
+        return harness
+    }
+
+    static func answer(_ harness: inout WebSocketHarness) -> String {
+        String(decoding: harness.takeOutput(), as: UTF8.self)
+    }
+
+    @Test(
+        "the request of RFC 6455, section 1.2, is answered as there, whole and byte by byte",
+        arguments: [1, 6, .max]
+    )
+    func sample(slice: Int) throws {
+        var server = try Self.server { $0.subprotocols = ["superchat", "chat"] }
+        let lines = ["Origin: http://example.com", "Sec-WebSocket-Protocol: chat, superchat"]
+        server.feed(request(with: lines), slice: slice)
+        #expect(server.isOpen == true)
+        let expected = [
+            "HTTP/1.1 101 Switching Protocols", "Upgrade: websocket", "Connection: Upgrade",
+            "Sec-WebSocket-Accept: \(sampleAccept)", "Sec-WebSocket-Protocol: superchat", "", "",
+        ]
+        #expect(Self.answer(&server) == expected.joined(separator: "\r\n"))
+        #expect(server.core.request?.path == "/chat")
+        #expect(server.core.request?.subprotocols == ["chat", "superchat"])
+        #expect(server.core.request?.header("ORIGIN") == "http://example.com")
+        #expect(server.core.deadline == nil)
+    }
+
+    @Test("frames that come with the request are read", arguments: [1, .max])
+    func pipelined(slice: Int) throws {
+        var server = try Self.server()
+        server.feed(request() + frame(to: .server, 0x81, text("hi")) + frame(to: .server, 0x82, [1]), slice: slice)
+        #expect(server.messages == [Payload(text: "hi"), Payload([1])])
+    }
+
+    @Test("the query is kept apart, and the absolute form is understood")
+    func targets() throws {
+        for (line, path, query) in [
+            ("GET /a?b=c?d HTTP/1.1", "/a", "b=c?d"), ("GET / HTTP/1.1", "/", ""),
+            ("GET http://h:1/a?b HTTP/1.1", "/a", "b"), ("GET HTTPS://h HTTP/1.1", "/", ""),
+        ] {
+            var server = try Self.server()
+            server.feed(request(line))
+            #expect(server.core.request?.path == path && server.core.request?.query == query)
+        }
+    }
+
+    @Test(
+        "a request that breaks the rules is refused with the status that fits",
+        arguments: [
+            (400, "GET /", nil, []), (400, "GET  / HTTP/1.1", nil, []), (400, "GET a HTTP/1.1", nil, []),
+            (400, "GET /#a HTTP/1.1", nil, []), (400, "GET / SIP/2", nil, []), (505, "GET / HTTP/1.0", nil, []),
+            (405, "POST / HTTP/1.1", nil, []), (400, "", "Host", []), (400, "", "Host", ["Host:"]),
+            (400, "", nil, ["Host: b"]), (426, "", "Upgrade", []), (426, "", "Upgrade", ["Upgrade: h2c"]),
+            (426, "", "Connection", []), (426, "", "Connection", ["Connection: keep-alive"]),
+            (400, "", "Sec-WebSocket-Key", []), (400, "", "Sec-WebSocket-Key", ["Sec-WebSocket-Key: abc"]),
+            (400, "", "Sec-WebSocket-Key", ["Sec-WebSocket-Key: c2hvcnQ="]),
+            (400, "", nil, ["Sec-WebSocket-Key: \(sampleKey)"]), (400, "", "Sec-WebSocket-Version", []),
+            (426, "", "Sec-WebSocket-Version", ["Sec-WebSocket-Version: 8"]),
+            (400, "", nil, ["Sec-WebSocket-Version: 13"]),
+            (400, "", nil, ["Content-Length: 5"]), (400, "", nil, ["Transfer-Encoding: chunked"]),
+            (400, "", nil, ["Origin: a", "Origin: b"]), (400, "", nil, [" folded"]),
+        ] as [(Int, String, String?, [String])]
+    )
+    func refused(status: Int, line: String, name: String?, lines: [String]) throws {
+        for slice in [1, .max] {
+            var server = try Self.server()
+            server.feed(request(line.isEmpty ? "GET / HTTP/1.1" : line, replacing: name, with: lines), slice: slice)
+            let answer = Self.answer(&server)
+            #expect(answer.hasPrefix("HTTP/1.1 \(status) "))
+            #expect(answer.contains("Content-Length: 0\r\n") && answer.hasSuffix("close\r\n\r\n"))
+            #expect(answer.contains("Sec-WebSocket-Version: 13\r\n") == (status == 426))
+            #expect(answer.contains("Upgrade: websocket\r\n") == (status == 426))
+            #expect(server.failure?.code == .handshakeFailed && server.failure?.detail == status)
+            #expect(server.events.isEmpty)
+        }
+    }
+
+    @Test("a head beyond the limits is refused with 431")
+    func tooLarge() throws {
+        var server = try Self.server { $0.maximumHeaderBytes = 300 }
+        server.feed(request(with: ["X: " + String(repeating: "y", count: 300)]), slice: 100)
+        #expect(Self.answer(&server).hasPrefix("HTTP/1.1 431 "))
+        var other = try Self.server()
+        other.feed(request(with: Array(repeating: "a: b", count: 100)))
+        #expect(Self.answer(&other).hasPrefix("HTTP/1.1 431 "))
+    }
+
+    @Test("only the allowed paths and origins are served")
+    func lists() throws {
+        for (line, origin, status) in [
+            ("GET /chat?x HTTP/1.1", nil, 101), ("GET /other HTTP/1.1", nil, 404),
+            ("GET /chat HTTP/1.1", "http://a", 101),
+            ("GET /chat HTTP/1.1", "http://evil", 403),
+        ] {
+            var server = try Self.server {
+                $0.allowedPaths = ["/chat"]
+                $0.allowedOrigins = ["http://a"]
+            }
+            server.feed(request(line, with: origin.map { ["Origin: \($0)"] } ?? []))
+            #expect(Self.answer(&server).hasPrefix("HTTP/1.1 \(status) "))
+        }
+    }
+
+    @Test("the hook decides by what it reads in the request")
+    func hook() throws {
+        let challenge = try HTTPHeader("WWW-Authenticate", "Bearer")
+        for (token, status) in [("good", 101), ("bad", 401)] {
+            var server = try Self.server {
+                $0.decide = { request in
+                    request.header("authorization") == "Bearer good"
+                        ? .accept : .refuse(status: 401, headers: [challenge])
+                }
+            }
+            server.feed(request(with: ["Authorization: Bearer \(token)"]))
+            let answer = Self.answer(&server)
+            #expect(answer.hasPrefix("HTTP/1.1 \(status) "))
+            #expect(answer.contains("WWW-Authenticate: Bearer\r\n") == (status == 401))
+        }
+        var odd = try Self.server { $0.decide = { _ in .refuse(status: 101) } }
+        odd.feed(request())
+        #expect(Self.answer(&odd).hasPrefix("HTTP/1.1 500 "))
+    }
+
+    @Test("the client learns the status and the delay that the server refuses with")
+    func seenByClient() throws {
+        let delay = try HTTPHeader("Retry-After", "7")
+        var server = try Self.server { $0.decide = { _ in .refuse(status: 503, headers: [delay]) } }
+        var client = try ClientHandshakeTests.client()
+        exchange(&client, &server, slice: 1)
+        #expect(client.failure == .httpStatus(503, retryAfter: .seconds(7)))
+    }
+
+    @Test("a slow request is answered with 408 after the timeout")
+    func timeout() throws {
+        var server = try Self.server { $0.handshakeTimeout = .seconds(2) }
+        for _ in 0..<4 {
+            server.feed(text("X"))
+            server.advance(by: .milliseconds(499))
+        }
+        #expect(server.failure == nil)
+        server.advance(by: .milliseconds(4))
+        #expect(server.failure?.code == .timedOut)
+        #expect(Self.answer(&server).hasPrefix("HTTP/1.1 408 "))
+    }
+
+    @Test("none of the server's subprotocols is chosen when none was offered")
+    func noSubprotocol() throws {
+        var server = try Self.server { $0.subprotocols = ["a"] }
+        server.feed(request(with: ["Sec-WebSocket-Protocol: b"]))
+        #expect(server.isOpen && server.core.subprotocol == nil)
+        #expect(!Self.answer(&server).contains("Sec-WebSocket-Protocol"))
+    }
+}
