@@ -14,11 +14,13 @@ func runComparison(_ options: Options) throws(SystemFailure) -> Int32 {
             results.remarks.append(error.message)
         }
     }
-    let floors = FloorBench(kinds: FloorKind.allCases, sizes: options.sizes)
+    let placement = options.awake ? ThreadPlacement.apart() : nil
+    let floors = FloorBench(kinds: FloorKind.allCases, sizes: options.sizes, placement: placement)
     measure(floors, options, seed)
     spinners?.stop()
 
     results.floors = floors.results
+    results.placement = placement
     results.wasCutShort = Interruption.isRequested
     try target.write(Report.text(results, format: options.format, style: target.style))
     return status(of: results, options)

@@ -16,12 +16,12 @@ final class BlockingFloor: Floor {
     private let ending = Ending()
     private let thread: WorkerThread
 
-    init(_ pair: LoopbackPair, bytes: Int) throws(SystemFailure) {
+    init(_ pair: LoopbackPair, bytes: Int, _ farCore: Int?) throws(SystemFailure) {
         self.pair = pair
         self.bytes = bytes
         message = FloorMessage.allocate(bytes)
         do throws(SystemFailure) {
-            thread = try WorkerThread { [ending] in Self.answer(pair.far, bytes, ending) }
+            thread = try WorkerThread(on: farCore) { [ending] in Self.answer(pair.far, bytes, ending) }
         } catch {
             message.deallocate()
             pair.closeBoth()

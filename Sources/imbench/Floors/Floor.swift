@@ -21,17 +21,18 @@ enum FloorKind: String, Sendable, Hashable, CaseIterable {
         }
     }
 
-    /// Sets up sockets and the answering thread for round trips of `bytes` bytes each way.
-    func open(bytes: Int) throws(SystemFailure) -> any Floor {
+    /// Sets up sockets and the answering thread for round trips of `bytes` bytes each way. The answering thread stays on
+    /// `farCore`, if one is given.
+    func open(bytes: Int, farCore: Int? = nil) throws(SystemFailure) -> any Floor {
         guard bytes >= 1, bytes <= maximumSize else {
             throw SystemFailure("message of \(bytes) bytes is over the limit of \(maximumSize) of \(rawValue)")
         }
         switch self {
-        case .tcpBlocking: return try BlockingFloor(.stream(), bytes: bytes)
-        case .tcpEpoll: return try PollingFloor(.stream(), bytes: bytes)
-        case .udpBlocking: return try BlockingFloor(.datagram(), bytes: bytes)
-        case .udpEpoll: return try PollingFloor(.datagram(), bytes: bytes)
-        case .wakeUp: return try WakeUpFloor()
+        case .tcpBlocking: return try BlockingFloor(.stream(), bytes: bytes, farCore)
+        case .tcpEpoll: return try PollingFloor(.stream(), bytes: bytes, farCore)
+        case .udpBlocking: return try BlockingFloor(.datagram(), bytes: bytes, farCore)
+        case .udpEpoll: return try PollingFloor(.datagram(), bytes: bytes, farCore)
+        case .wakeUp: return try WakeUpFloor(farCore)
         }
     }
 }

@@ -25,14 +25,17 @@ final class FloorBench {
     /// Round trips that each slice makes before it records, so that caches and branch predictors know the code again.
     private static let unrecorded = 20
 
-    /// Sets up the floors of `kinds` for each of `sizes`, and the wake-up floor. One that cannot be set up says why in its
-    /// result.
-    init(kinds: [FloorKind], sizes: [Int]) {
+    private let placement: ThreadPlacement?
+
+    /// Sets up the floors of `kinds` for each of `sizes`; the wake-up floor has one size only. One that cannot be set up says
+    /// why in its result. With a placement, the two threads of each floor stay on the cores that it names.
+    init(kinds: [FloorKind], sizes: [Int], placement: ThreadPlacement? = nil) {
+        self.placement = placement
         let sized = sizes.flatMap { size in kinds.filter { $0 != .wakeUp }.map { Key(kind: $0, size: size) } }
         keys = kinds.contains(.wakeUp) ? [Key(kind: .wakeUp, size: FloorKind.wakeUp.maximumSize)] + sized : sized
         for key in keys {
             do throws(SystemFailure) {
-                entries[key] = Entry(floor: try key.kind.open(bytes: key.size))
+                entries[key] = Entry(floor: try key.kind.open(bytes: key.size, farCore: placement?.far))
             } catch {
                 entries[key] = Entry(reason: error.message)
             }
@@ -44,6 +47,9 @@ final class FloorBench {
     func measure(_ key: Key, duration: Duration, rounds: Int = .max) {
         guard var entry = entries[key], let floor = entry.floor else { return }
         scratch.reset()
+        let cores = placement.flatMap { _ in CoreMask.ofThisThread() }
+        if let placement { CoreMask(only: placement.near).applyToThisThread() }
+        defer { cores?.applyToThisThread() }
         do throws(SystemFailure) {
             var warmup = Histogram()
             try floor.run(FloorSlice(rounds: Self.unrecorded), into: &warmup)

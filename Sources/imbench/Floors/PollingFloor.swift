@@ -16,14 +16,14 @@ final class PollingFloor: Floor {
     private let ending = Ending()
     private let thread: WorkerThread
 
-    init(_ pair: LoopbackPair, bytes: Int) throws(SystemFailure) {
+    init(_ pair: LoopbackPair, bytes: Int, _ farCore: Int?) throws(SystemFailure) {
         pair.setNonBlocking()
         var opened: [Readiness] = []
         do throws(SystemFailure) {
             opened.append(try Readiness(pair.near, isDatagram: pair.isDatagram))
             opened.append(try Readiness(pair.far, isDatagram: pair.isDatagram))
             let far = opened[1]
-            thread = try WorkerThread { [ending] in Self.answer(pair.far, far, bytes, ending) }
+            thread = try WorkerThread(on: farCore) { [ending] in Self.answer(pair.far, far, bytes, ending) }
         } catch {
             for readiness in opened { readiness.close() }
             pair.closeBoth()

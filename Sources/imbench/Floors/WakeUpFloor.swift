@@ -20,7 +20,7 @@ final class WakeUpFloor: Floor {
     private let ending = Ending()
     private let thread: WorkerThread
 
-    init() throws(SystemFailure) {
+    init(_ farCore: Int?) throws(SystemFailure) {
         let there = try Signal()
         let back: Signal
         do throws(SystemFailure) {
@@ -31,7 +31,7 @@ final class WakeUpFloor: Floor {
         }
         (self.there, self.back) = (there, back)
         do throws(SystemFailure) {
-            thread = try WorkerThread { [ending] in
+            thread = try WorkerThread(on: farCore) { [ending] in
                 while there.wait(), !ending.isRequested.load(ordering: .relaxed), back.raise() {}
             }
         } catch {

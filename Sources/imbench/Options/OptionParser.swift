@@ -50,8 +50,16 @@ struct OptionParser: Sendable {
                 }
                 return (index, command)
             }
-            let takesValue = OptionTable.rows.contains { "--" + $0.name == word && $0.placeholder != nil }
-            index += takesValue ? 2 : 1
+            if word.contains("=") {
+                index += 1
+            } else if let row = OptionTable.rows.first(where: { "--" + $0.name == word }) {
+                index += row.placeholder == nil ? 1 : 2
+            } else if word == "-h" {
+                index += 1
+            } else {
+                // A misspelt option may or may not have a value; it is the mistake to speak of, not what follows it.
+                return (nil, nil)
+            }
         }
         return (nil, nil)
     }
@@ -68,8 +76,10 @@ struct OptionParser: Sendable {
         let name = parts.first.map(String.init) ?? ""
         let inline = parts.count == 2 ? String(parts[1]) : nil
         guard word.hasPrefix("--"), let row = OptionTable.rows.first(where: { $0.name == name && isOffered($0) }) else {
-            let names = OptionTable.rows.filter { $0.commands.contains(options.command) }.map { "--" + $0.name }
-            throw Self.unknownOption("--" + name, names)
+            throw Self.unknownOption(
+                String(word.prefix { $0 != "=" }),
+                OptionTable.rows.filter(isOffered).map { "--" + $0.name }
+            )
         }
         guard row.commands.contains(options.command) else {
             let owners = row.commands.filter(vocabulary.commands.contains).map { "'\($0.rawValue)'" }
@@ -102,7 +112,7 @@ struct OptionParser: Sendable {
     }
 
     private static func unknownOption(_ word: String, _ names: [String]) -> UsageError {
-        guard let near = nearestWord(to: word, in: names) else {
+        guard let near = nearestWord(to: "--" + word.drop { $0 == "-" }, in: names) else {
             return UsageError("unknown option '\(word)'; 'imbench --help' lists them")
         }
         return UsageError("unknown option '\(word)'; did you mean '\(near)'?")

@@ -187,7 +187,8 @@ enum OptionTable {
             name: "awake",
             group: .load,
             commands: [.run],
-            summary: "keep the cores from sleeping with idle-priority threads: compares code, not power management",
+            summary:
+                "keep the cores from sleeping, and client and server on different cores: compares code, not power management",
             shown: { $0.awake ? "yes" : "no" },
             apply: { (options, _, _) throws(UsageError) in options.awake = true }
         ),

@@ -40,7 +40,7 @@ enum OptionValue {
             if !values.contains(value) { values.append(value) }
         }
         guard !values.isEmpty else { throw UsageError("--\(name) names nothing; write it as 32,256,4096") }
-        guard values.count <= 64 else { throw UsageError("--\(name) takes at most 64 values") }
+        guard values.count <= 16 else { throw UsageError("--\(name) takes at most 16 values") }
         return values
     }
 

@@ -27,6 +27,7 @@ enum JSONReport {
             ("commit", JSONValue(environment.commit)),
             ("date", .string(environment.date)),
             ("seed", .integer(Int(clamping: results.seed))),
+            ("client_core", JSONValue(results.placement?.near)), ("server_core", JSONValue(results.placement?.far)),
             ("wake_ups", JSONValue(WakeUpRegime(results.floors)?.name)),
         ])
     }
@@ -42,18 +43,18 @@ enum JSONReport {
             ("rtt_p50_interval_us", interval(row.rttP50Spread)),
         ]
         if row.loop == .open {
-            members += [("service_us", latency(row.service)), ("target_msgs_per_s", JSONValue(row.targetRate))]
+            members += [("service_us", latency(row.service)), ("target_msgs_per_s", rounded(row.targetRate))]
         }
         members += [
             ("floor", JSONValue(row.floor)),
             ("floor_rtt_us", row.floorP50.map { .object([("p50", .number($0))]) } ?? .null),
-            ("ratio_to_floor_p50", JSONValue(row.ratioToFloor?.median)),
+            ("ratio_to_floor_p50", rounded(row.ratioToFloor?.median)),
             ("ratio_to_floor_p50_interval", interval(row.ratioToFloor)),
-            ("throughput_msgs_per_s", JSONValue(row.throughput)),
-            ("cpu_us_per_msg", JSONValue(row.cpuPerMessage)),
+            ("throughput_msgs_per_s", rounded(row.throughput)),
+            ("cpu_us_per_msg", rounded(row.cpuPerMessage)),
             ("bytes_per_msg", bytes(row.bytesPerMessage)),
             ("handshake", handshake(row.handshake)),
-            ("keepalive_bytes_per_day", JSONValue(row.keepaliveBytesPerDay)),
+            ("keepalive_bytes_per_day", rounded(row.keepaliveBytesPerDay)),
         ]
         let accounts = row.accounts
         members += [
@@ -92,7 +93,7 @@ enum JSONReport {
     private static func interval(_ statistics: RepeatStatistics?) -> JSONValue {
         guard let statistics, statistics.repeats > 1 else { return .null }
         return .object([
-            ("low", .number(statistics.low)), ("high", .number(statistics.high)),
+            ("low", rounded(statistics.low)), ("high", rounded(statistics.high)),
             ("coverage", .number(statistics.coverage)), ("repeats", .integer(statistics.repeats)),
         ])
     }
@@ -100,8 +101,8 @@ enum JSONReport {
     private static func bytes(_ bytes: BytesPerMessage?) -> JSONValue {
         guard let bytes else { return .null }
         return .object([
-            ("payload", .number(bytes.payload)), ("codec", .number(bytes.codec)), ("framing", .number(bytes.framing)),
-            ("transport_ip", JSONValue(bytes.transportIP)), ("wire", .number(bytes.wire)),
+            ("payload", rounded(bytes.payload)), ("codec", rounded(bytes.codec)), ("framing", rounded(bytes.framing)),
+            ("transport_ip", rounded(bytes.transportIP)), ("wire", rounded(bytes.wire)),
             ("transport_ip_estimated", .bool(bytes.isEstimated)),
         ])
     }
@@ -109,8 +110,13 @@ enum JSONReport {
     private static func handshake(_ handshake: Handshake?) -> JSONValue {
         guard let handshake else { return .null }
         return .object([
-            ("ms", .number(handshake.milliseconds)), ("bytes", .number(handshake.bytes)),
+            ("ms", rounded(handshake.milliseconds)), ("bytes", .number(handshake.bytes)),
             ("round_trips", .integer(handshake.roundTrips)),
         ])
+    }
+
+    /// Four decimals: what lies beyond is never more than arithmetic.
+    private static func rounded(_ value: Double?) -> JSONValue {
+        JSONValue(value.map { ($0 * 10_000).rounded() / 10_000 })
     }
 }

@@ -65,6 +65,9 @@ enum Report {
             ("options", results.options.map { "\($0.name)=\($0.value)" }.joined(separator: " ")),
         ]
         if let regime = WakeUpRegime(results.floors) { facts.append(("wake-ups", regime.sentence)) }
+        if let placement = results.placement {
+            facts.append(("threads", "client on core \(placement.near), server on core \(placement.far)"))
+        }
         return facts
     }
 

@@ -6,6 +6,8 @@ struct RunResults: Sendable {
     var seed: UInt64
     var rows: [ResultRow] = []
     var floors: [FloorResult] = []
+    /// The cores that client and server were kept on; `nil` if the scheduler chose.
+    var placement: ThreadPlacement?
     /// Whether somebody interrupted the run, so that rows are shorter or missing.
     var wasCutShort = false
     /// Sentences that belong to the report, such as that the cores could not be kept awake.

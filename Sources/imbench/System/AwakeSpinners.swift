@@ -33,7 +33,7 @@ final class AwakeSpinners: Sendable {
     /// - Throws: a sentence that says what the system refused; no thread is left running.
     init() throws(SystemFailure) {
         #if os(Linux)
-        let cores = Self.allowedCores()
+        let cores = CoreMask.ofThisThread()?.cores ?? []
         guard !cores.isEmpty else { throw SystemFailure("cannot keep the cores awake: the system does not list them") }
         var started: [WorkerThread] = []
         do throws(SystemFailure) {
@@ -65,20 +65,8 @@ final class AwakeSpinners: Sendable {
     }
 
     #if os(Linux)
-    // Room for 4096 cores, more than Linux is built for on common distributions.
-    private static let words = 64
-
-    private static func allowedCores() -> [Int] {
-        var mask = [UInt](repeating: 0, count: words)
-        guard csystem_get_affinity(&mask, words * MemoryLayout<UInt>.size) == 0 else { return [] }
-        return (0..<words * UInt.bitWidth).filter { mask[$0 / UInt.bitWidth] >> ($0 % UInt.bitWidth) & 1 == 1 }
-    }
-
     private static func spin(on core: Int, _ shared: Shared) {
-        var mask = [UInt](repeating: 0, count: words)
-        mask[core / UInt.bitWidth] = 1 << (core % UInt.bitWidth)
-        let isSet =
-            csystem_set_affinity(mask, words * MemoryLayout<UInt>.size) == 0 && csystem_set_idle_priority() == 0
+        let isSet = CoreMask(only: core).applyToThisThread() && csystem_set_idle_priority() == 0
         if !isSet { shared.failure.store(errno, ordering: .relaxed) }
         shared.ready.add(1, ordering: .releasing)
         // A thread of normal priority must never spin: it would slow down what is measured.

@@ -20,9 +20,15 @@ struct WorkerThread: Sendable {
     private let thread: pthread_t
     #endif
 
-    /// Starts a thread that runs `body`; throws errno's sentence if the system has none to give.
-    init(_ body: @escaping @Sendable () -> Void) throws(SystemFailure) {
-        let argument = Unmanaged.passRetained(Body(body))
+    /// Starts a thread that runs `body`, on one core only if `core` is given and the system lets it; throws errno's sentence
+    /// if the system has no thread to give.
+    init(on core: Int? = nil, _ body: @escaping @Sendable () -> Void) throws(SystemFailure) {
+        let argument = Unmanaged.passRetained(
+            Body {
+                if let core { CoreMask(only: core).applyToThisThread() }
+                body()
+            }
+        )
         #if canImport(Darwin)
         var started: pthread_t?
         let status = pthread_create(&started, nil, { Self.run($0) }, argument.toOpaque())

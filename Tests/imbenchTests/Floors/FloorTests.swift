@@ -1,0 +1,69 @@
+import Testing
+
+@testable import imbench
+
+@Suite struct FloorTests {
+    @Test("every floor makes the round trips asked for, slice after slice", arguments: FloorKind.allCases)
+    func slices(_ kind: FloorKind) throws {
+        let floor = try kind.open(bytes: 8)
+        var histogram = Histogram()
+        for _ in 0..<3 { try floor.run(FloorSlice(rounds: 50), into: &histogram) }
+        #expect(histogram.count == 150)
+        #expect(try #require(histogram.minimum) > 100)
+    }
+
+    @Test("a slice ends at its deadline", arguments: FloorKind.allCases)
+    func deadline(_ kind: FloorKind) throws {
+        var histogram = Histogram()
+        try kind.open(bytes: 8).run(FloorSlice(deadline: Clocks.monotonic()), into: &histogram)
+        #expect(histogram.count == 1)
+    }
+
+    @Test(
+        "messages far larger than the socket buffers come back whole",
+        arguments: [FloorKind.tcpBlocking, .tcpEpoll]
+    )
+    func large(_ kind: FloorKind) throws {
+        var histogram = Histogram()
+        try kind.open(bytes: 1 << 23).run(FloorSlice(rounds: 3), into: &histogram)
+        #expect(histogram.count == 3)
+    }
+
+    @Test("the largest datagram fits", arguments: [FloorKind.udpBlocking, .udpEpoll])
+    func largestDatagram(_ kind: FloorKind) throws {
+        var histogram = Histogram()
+        try kind.open(bytes: kind.maximumSize).run(FloorSlice(rounds: 20), into: &histogram)
+        #expect(histogram.count == 20)
+    }
+
+    @Test("a size over the limit is refused with a sentence", arguments: FloorKind.allCases)
+    func overLimit(_ kind: FloorKind) {
+        let size = kind.maximumSize + 1
+        let sentence = "message of \(size) bytes is over the limit of \(kind.maximumSize) of \(kind.rawValue)"
+        #expect(throws: SystemFailure(sentence)) { try kind.open(bytes: size) }
+    }
+
+    @Test("the bench keeps the medians of each repeat, and says why a floor is missing")
+    func bench() throws {
+        let bench = FloorBench(kinds: FloorKind.allCases, sizes: [32, 70_000])
+        #expect(bench.keys.count == 9)
+        for _ in 0..<2 {
+            for key in bench.keys { bench.measure(key, duration: .seconds(10), rounds: 30) }
+        }
+        let small = FloorBench.Key(kind: .udpEpoll, size: 32)
+        #expect(bench.medians(small).compactMap { $0 }.count == 2)
+        let results = bench.results
+        #expect(results.filter { $0.reason == nil }.allSatisfy { $0.rtt.count == 60 && $0.p50Spread?.repeats == 2 })
+        #expect(results.filter { $0.reason != nil }.map(\.kind) == [.udpBlocking, .udpEpoll])
+    }
+
+    @Test("with a placement the calling thread gets its cores back")
+    func placement() throws {
+        let before = CoreMask.ofThisThread()
+        let bench = FloorBench(kinds: [.wakeUp], sizes: [], placement: ThreadPlacement.apart())
+        let key = try #require(bench.keys.first)
+        bench.measure(key, duration: .seconds(10), rounds: 100)
+        #expect(bench.results.first?.rtt.count == 100)
+        #expect(CoreMask.ofThisThread() == before)
+    }
+}

@@ -1,0 +1,83 @@
+import Testing
+
+@testable import imbench
+
+@Suite struct HistogramTests {
+    @Test("percentiles are within a thousandth of those of the sorted samples", arguments: [1, 2, 3] as [UInt64])
+    func againstSortedSamples(_ seed: UInt64) throws {
+        var generator = SeededGenerator(seed: seed)
+        var histogram = Histogram()
+        var samples: [Int64] = []
+        for _ in 0..<50_000 {
+            // Even over the magnitudes, from nanoseconds to beyond a minute.
+            let magnitude = Int64(1) << Int64.random(in: 0...36, using: &generator)
+            let sample = Int64.random(in: magnitude...(magnitude * 2), using: &generator)
+            samples.append(sample)
+            histogram.record(sample)
+        }
+        samples.sort()
+        for permille in [1, 100, 500, 900, 990, 999] {
+            let exact = samples[(samples.count * permille + 999) / 1000 - 1]
+            let found = try #require(histogram.percentile(permille))
+            #expect(Double(abs(found - exact)) <= Double(exact) / 1000 + 0.5)
+        }
+        #expect(histogram.minimum == samples.first)
+        #expect(histogram.maximum == samples.last)
+        let mean = samples.reduce(0.0) { $0 + Double($1) } / Double(samples.count)
+        #expect(abs(try #require(histogram.mean) - mean) < mean * 1e-9)
+    }
+
+    @Test("values below 2048 ns are exact")
+    func exactSmallValues() {
+        for value in [1, 2, 1023, 1024, 2047] as [Int64] {
+            var histogram = Histogram()
+            histogram.record(1)
+            for _ in 0..<30 { histogram.record(value) }
+            histogram.record(3000)
+            #expect(histogram.percentile(500) == value)
+        }
+    }
+
+    @Test("a percentile with fewer than ten samples beyond it is not shown")
+    func tooFewSamples() {
+        var histogram = Histogram()
+        #expect(histogram.percentile(500) == nil)
+        for value in 1...19 { histogram.record(Int64(value)) }
+        #expect(histogram.percentile(500) == nil)
+        histogram.record(20)
+        #expect(histogram.percentile(500) == 10)
+        #expect(histogram.percentile(900) == nil)
+        for value in 21...999 { histogram.record(Int64(value)) }
+        #expect(histogram.percentile(990) == nil)
+        histogram.record(1000)
+        #expect(histogram.percentile(990) == 990)
+        #expect(histogram.percentile(1000) == nil)
+    }
+
+    @Test("values outside the range count at its ends")
+    func outOfRange() {
+        var histogram = Histogram()
+        histogram.record(-5)
+        histogram.record(0)
+        histogram.record(.max)
+        #expect(histogram.count == 3)
+        #expect(histogram.minimum == 1)
+        #expect(histogram.maximum == Histogram.limit)
+    }
+
+    @Test("merging two halves gives the whole, and a reset gives nothing")
+    func mergeAndReset() {
+        var whole = Histogram()
+        var left = Histogram()
+        var right = Histogram()
+        for value in 1...5000 as ClosedRange<Int64> {
+            whole.record(value * 77)
+            if value % 3 == 0 { left.record(value * 77) } else { right.record(value * 77) }
+        }
+        left.merge(right)
+        left.merge(Histogram())
+        #expect(left == whole)
+        left.reset()
+        #expect(left == Histogram())
+    }
+}

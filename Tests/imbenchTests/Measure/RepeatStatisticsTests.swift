@@ -1,0 +1,67 @@
+import Testing
+
+@testable import imbench
+
+@Suite struct RepeatStatisticsTests {
+    @Test("five repeats give the whole spread with the probability it has")
+    func five() throws {
+        let statistics = try #require(RepeatStatistics([5, 1, 4, 2, 3]))
+        #expect(statistics.median == 3)
+        #expect(statistics.low == 1)
+        #expect(statistics.high == 5)
+        #expect(statistics.coverage == 0.9375)
+    }
+
+    @Test("the interval is the narrowest that reaches 95 %")
+    func twenty() throws {
+        // The tables for the sign test give the 6th and the 15th of 20, with 95.86 %.
+        let statistics = try #require(RepeatStatistics((1...20).map(Double.init)))
+        #expect(statistics.median == 10.5)
+        #expect(statistics.low == 6)
+        #expect(statistics.high == 15)
+        #expect(abs(statistics.coverage - 0.9586) < 0.0001)
+    }
+
+    @Test("one repeat has no spread, none has no statistics")
+    func fewRepeats() throws {
+        let one = try #require(RepeatStatistics([7]))
+        #expect(one.low == 7 && one.high == 7 && one.coverage == 0)
+        #expect(one.relativeSpread == nil)
+        #expect(RepeatStatistics([]) == nil)
+        #expect(RepeatStatistics([.nan]) == nil)
+        #expect(RepeatStatistics([3, 1])?.median == 2)
+    }
+
+    @Test("a thousand repeats stay within the sample")
+    func many() throws {
+        let statistics = try #require(RepeatStatistics((0..<1000).map(Double.init)))
+        #expect(statistics.coverage >= 0.95)
+        #expect(statistics.low < statistics.median && statistics.median < statistics.high)
+        #expect(statistics.high - statistics.low < 70)
+    }
+
+    @Test("ratios pair the values of one repeat, so that what slows both cancels out")
+    func ratios() throws {
+        let ratio = try #require(RepeatStatistics.ratios([20, 40, 60, nil, 5], to: [10, 20, 30, 1, 0]))
+        #expect(ratio.median == 2)
+        #expect(ratio.low == 2 && ratio.high == 2)
+        #expect(ratio.repeats == 3)
+        #expect(RepeatStatistics.ratios([nil], to: [1]) == nil)
+    }
+}
+
+@Suite struct ClocksTests {
+    @Test("a date is written as ISO 8601")
+    func dates() {
+        #expect(iso8601(secondsSince1970: 0) == "1970-01-01T00:00:00Z")
+        #expect(iso8601(secondsSince1970: 1_709_208_000) == "2024-02-29T12:00:00Z")
+    }
+
+    @Test("the thread's processor time grows while it works")
+    func processorTime() {
+        let before = Clocks.threadCPU()
+        var histogram = Histogram()
+        while Clocks.threadCPU() == before { histogram.record(1) }
+        #expect(Clocks.threadCPU() > before)
+    }
+}

@@ -1,0 +1,224 @@
+import Testing
+import TransportAPI
+
+@testable import imbench
+
+let everything = Vocabulary(
+    commands: Command.allCases,
+    transports: ["tcp", "ws", "mqtt", "udp", "memory"],
+    defaultTransports: ["tcp", "ws", "mqtt", "udp"],
+    codecs: ["json", "protobuf"]
+)
+
+private func parse(_ line: String) throws(UsageError) -> Options {
+    try OptionParser(vocabulary: everything).parse(line.split(separator: " ").map(String.init))
+}
+
+private func mistake(_ words: [String]) -> String? {
+    do throws(UsageError) {
+        _ = try OptionParser(vocabulary: everything).parse(words)
+        return nil
+    } catch {
+        return error.message
+    }
+}
+
+private func mistake(_ line: String) -> String? { mistake(line.split(separator: " ").map(String.init)) }
+
+@Suite struct OptionParserTests {
+    @Test("an empty command line compares everything")
+    func defaults() throws {
+        let options = try parse("")
+        #expect(options.command == .run)
+        #expect(options.transports == ["tcp", "ws", "mqtt", "udp"])
+        #expect(options.codecs == ["json", "protobuf"])
+        #expect(options.sizes == [32, 256, 4096])
+        #expect(options.extent == .duration(.seconds(2)))
+        #expect(options.format == .table)
+        #expect(options.helpTopic == nil)
+    }
+
+    @Test("every option of run is read, with a space and with an equals sign")
+    func everyOption() throws {
+        let spaced = try parse(
+            "run --transport ws,tcp --codec json --size 1,2 --messages 9 --warmup 0s --repeat 3 --connections 4 --rate 12.5"
+                + " --awake --seed 7 --format json --output out.json --quiet --url ws://a:1/x"
+        )
+        let joined = try parse(
+            "run --transport=ws,tcp --codec=json --size=1,2 --messages=9 --warmup=0s --repeat=3 --connections=4 --rate=12.5"
+                + " --awake --seed=7 --format=json --output=out.json --quiet --url=ws://a:1/x"
+        )
+        #expect(spaced == joined)
+        #expect(spaced.transports == ["ws", "tcp"])
+        #expect(spaced.sizes == [1, 2])
+        #expect(spaced.extent == .messages(9))
+        #expect(spaced.warmup == .zero)
+        #expect(spaced.rate == 12.5)
+        #expect(spaced.seed == 7)
+        #expect(spaced.output == "out.json")
+        #expect(spaced.urls.map(\.host) == ["a"])
+        #expect(spaced.awake && spaced.quiet)
+    }
+
+    @Test("the command may come after options")
+    func commandAfterOptions() throws {
+        #expect(try parse("--format json overhead").command == .overhead)
+        #expect(try parse("--quiet --format=json overhead").command == .overhead)
+    }
+
+    @Test("a url chooses its transport, unless another list was asked for")
+    func urlChoosesTransport() throws {
+        #expect(try parse("--url mqtt://h:1883").transports == ["mqtt"])
+        #expect(mistake("--transport ws --url mqtt://h:1883")?.contains("which --transport leaves out") == true)
+        #expect(mistake("--url mqtt://h --url mqtt://i")?.contains("two servers for mqtt") == true)
+    }
+
+    @Test("trace takes a text, and dashes after -- belong to it")
+    func traceText() throws {
+        #expect(try OptionParser(vocabulary: everything).parse(["trace", "--", "--hello"]).arguments == ["--hello"])
+        #expect(try parse("trace hello").arguments == ["hello"])
+        #expect(mistake("trace") == "'trace' needs a text: imbench trace \"TEXT\"")
+    }
+
+    @Test("whoever asks for help gets it, even with a mistake after it")
+    func helpFirst() throws {
+        #expect(try parse("--help --nonsense").wantsHelp)
+        #expect(try parse("run -h").helpTopic == .run)
+        #expect(try parse("--version").wantsVersion)
+    }
+
+    @Test(
+        "a mistake is one sentence with the nearest right word",
+        arguments: [
+            ("rum", "unknown command 'rum'; did you mean 'run'?"),
+            ("xyzzy", "unknown command 'xyzzy'; there is run, overhead, serve, trace"),
+            ("--transprt ws", "unknown option '--transprt'; did you mean '--transport'?"),
+            ("-quiet", "unknown option '-quiet'; did you mean '--quiet'?"),
+            ("--xyzzyplugh", "unknown option '--xyzzyplugh'; 'imbench --help' lists them"),
+            ("--transport wss", "unknown transport 'wss'; did you mean 'ws'?"),
+            ("--codec proto", "unknown codec 'proto'; did you mean 'protobuf'?"),
+            ("--format jsn", "unknown format 'jsn'; did you mean 'json'?"),
+            ("--codec ,", "--codec names nothing; there is json, protobuf"),
+            ("--size ten", "--size: 'ten' is not a whole number"),
+            ("--size 0", "--size: 0 is not between 1 and 16777216"),
+            ("--size -5", "--size: -5 is not between 1 and 16777216"),
+            ("--size 99999999999999999999", "--size: '99999999999999999999' is not a whole number"),
+            ("--rate 0", "--rate: 0 is not above 0 and at most 10000000"),
+            ("--rate inf", "--rate: 'inf' is not a number"),
+            ("--duration 5", "--duration: '5' is not a duration; write it as 250ms, 5s or 2m"),
+            ("--duration 0s", "--duration: 0s is not between 1ms and 24h"),
+            ("--output", "--output needs a value: --output FILE"),
+            ("--output --quiet", "--output needs a value: --output FILE"),
+            ("--awake=yes", "--awake takes no value"),
+            ("--duration 1s --messages 5", "--messages and --duration exclude each other"),
+            ("--in-flight 2 --rate 5", "--rate and --in-flight exclude each other"),
+            ("run --listen ws://a:1", "--listen belongs to 'serve', not to 'run'"),
+            ("serve --rate 5", "--rate belongs to 'run', not to 'serve'"),
+            ("run now", "'run' takes no argument, but got 'now'"),
+            ("--url host:1", "--url: url 'host:1' has no scheme; write it as scheme://host:port"),
+            ("--url mqt://h", "unknown transport 'mqt'; did you mean 'mqtt'?"),
+        ]
+    )
+    func mistakes(_ line: String, _ sentence: String) {
+        #expect(mistake(line) == sentence)
+    }
+
+    @Test("what the build does not offer is unknown")
+    func unofferedCommand() {
+        let small = Vocabulary(commands: [.run], transports: ["ws"], defaultTransports: ["ws"], codecs: ["json"])
+        #expect(throws: UsageError("unknown command 'serve'; there is run")) {
+            try OptionParser(vocabulary: small).parse(["serve"])
+        }
+        #expect(throws: UsageError("unknown option '--listen'; 'imbench --help' lists them")) {
+            try OptionParser(vocabulary: small).parse(["--listen", "ws://a:1"])
+        }
+    }
+
+    @Test("no line of random words traps")
+    func randomLines() {
+        var generator = SeededGenerator(seed: 1)
+        let words =
+            OptionTable.rows.map { "--" + $0.name } + [
+                "run", "trace", "--", "-", "=", "--=", "", "5s", "1,2", "ws", "é", "-h=",
+            ]
+        for _ in 0..<5000 {
+            let line = (0..<Int.random(in: 0...6, using: &generator)).compactMap { _ in
+                words.randomElement(using: &generator)
+            }
+            _ = mistake(line)
+        }
+    }
+
+    @Test("what was parsed can be typed again")
+    func recordReadsBack() throws {
+        let options = try parse("--size 7 --duration 1500ms --rate 2.5 --seed 3 --transport ws --output f")
+        let line = OptionTable.record(of: options).filter { $0.name != "awake" }.map { "--\($0.name)=\($0.value)" }
+        #expect(try OptionParser(vocabulary: everything).parse(["run"] + line).sizes == [7])
+        let again = try OptionParser(vocabulary: everything).parse(line)
+        #expect(again == options)
+    }
+}
+
+@Suite struct DurationTextTests {
+    @Test(
+        "a duration reads as people mean it",
+        arguments: [
+            ("250ms", Duration.milliseconds(250)), ("5s", .seconds(5)), ("2m", .seconds(120)),
+            ("1.5s", .milliseconds(1500)),
+            ("1h", .seconds(3600)), ("50us", .microseconds(50)),
+        ]
+    )
+    func reads(_ text: String, _ duration: Duration) throws {
+        #expect(try DurationText.parse(text, "x", in: .zero ... .seconds(86400)) == duration)
+    }
+
+    @Test(
+        "what is no duration is refused",
+        arguments: ["", "s", "5", "-5s", "5 s", "1e3s", "5d", "nans", "1.2.3s", "99999999999h"]
+    )
+    func refuses(_ text: String) {
+        #expect(throws: UsageError.self) { try DurationText.parse(text, "x", in: .zero ... .seconds(86400)) }
+    }
+
+    @Test("a duration is written with the largest unit that keeps it whole")
+    func writes() {
+        #expect(DurationText.format(.seconds(120)) == "2m")
+        #expect(DurationText.format(.seconds(90)) == "90s")
+        #expect(DurationText.format(.milliseconds(1500)) == "1500ms")
+        #expect(DurationText.format(.zero) == "0s")
+    }
+}
+
+@Suite struct NearestWordTests {
+    @Test("the distance counts insertions, deletions, substitutions and swaps")
+    func distances() {
+        #expect(editDistance("", "abc") == 3)
+        #expect(editDistance("kitten", "sitting") == 3)
+        #expect(editDistance("jsno", "json") == 1)
+        #expect(editDistance("same", "same") == 0)
+    }
+
+    @Test("a word is suggested only if it is near")
+    func suggestions() {
+        #expect(nearestWord(to: "mqt", in: ["tcp", "mqtt"]) == "mqtt")
+        #expect(nearestWord(to: "PROTO", in: ["json", "protobuf"]) == "protobuf")
+        #expect(nearestWord(to: "banana", in: ["json", "protobuf"]) == nil)
+        #expect(nearestWord(to: String(repeating: "a", count: 100_000), in: ["json"]) == nil)
+    }
+}
+
+@Suite struct HelpTextTests {
+    @Test("the help names every option of the commands that are offered, and no other")
+    func everyOption() {
+        let all = HelpText.make(everything, command: nil)
+        for row in OptionTable.rows { #expect(all.contains("--\(row.name)")) }
+        let serve = HelpText.make(everything, command: .serve)
+        #expect(serve.contains("--listen"))
+        #expect(!serve.contains("--rate"))
+    }
+
+    @Test("no line is longer than a terminal of 100 columns")
+    func width() {
+        for line in HelpText.make(everything, command: nil).split(separator: "\n") { #expect(line.count <= 100) }
+    }
+}

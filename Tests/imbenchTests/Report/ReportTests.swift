@@ -1,0 +1,168 @@
+import Testing
+
+@testable import imbench
+
+/// A run with one row that was measured, one that could not run and one that failed.
+func sampleResults() -> RunResults {
+    var histogram = Histogram()
+    for value in 1...2000 as ClosedRange<Int64> { histogram.record(value * 100) }
+    var row = ResultRow(transport: "ws", codec: "json", size: 256)
+    row.rtt = Latency(histogram)
+    row.rttP50Spread = RepeatStatistics([99, 100, 101])
+    row.floor = FloorKind.tcpEpoll.rawValue
+    row.floorP50 = 50
+    row.ratioToFloor = RepeatStatistics([2, 2, 2])
+    row.throughput = 9876.5
+    row.cpuPerMessage = 4.25
+    row.bytesPerMessage = BytesPerMessage(payload: 256, codec: 60, framing: 8, transportIP: 66.5)
+    row.handshake = Handshake(milliseconds: 0.31, bytes: 372, roundTrips: 2)
+    row.accounts = Accounts(sent: 2001, acked: 2000, inFlight: 1)
+    var skipped = ResultRow(transport: "udp", codec: "json", size: 4096)
+    skipped.outcome = .skipped("message of 4321 bytes is over UDP's limit of 1200")
+    var environment = Environment()
+    environment.processor = "A \"fast\" | one"
+    environment.date = "2024-02-29T12:00:00Z"
+    var results = RunResults(environment: environment, options: [("size", "256")], seed: 7)
+    results.rows = [row, skipped]
+    results.floors = [FloorResult(kind: .wakeUp, size: 8, rtt: Latency(histogram))]
+    return results
+}
+
+@Suite struct ReportTests {
+    @Test("a terminal of 140 columns holds every line of the table")
+    func tableWidth() {
+        let text = Report.text(sampleResults(), format: .table, style: .none)
+        let rows = text.split(separator: "\n").drop { $0 != "Round trips" }
+        for line in rows { #expect(line.count <= 140) }
+        #expect(text.contains("message of 4321 bytes is over UDP's limit of 1200"))
+        #expect(text.contains("✓ 1 in flight"))
+        #expect(!text.contains("\u{1b}"))
+    }
+
+    @Test("colour is there only if asked for")
+    func colour() {
+        #expect(Report.text(sampleResults(), format: .table, style: Style(isOn: true)).contains("\u{1b}[1m"))
+    }
+
+    @Test("a debug build, an interruption and a missed rate are said first")
+    func warnings() {
+        var results = sampleResults()
+        results.environment.isDebugBuild = true
+        results.wasCutShort = true
+        results.rows[0].loop = .open
+        results.rows[0].targetRate = 20_000
+        let lines = Report.text(results, format: .table, style: .none).split(separator: "\n")
+        #expect(lines[0].hasPrefix("DEBUG BUILD"))
+        #expect(lines[1].hasPrefix("CUT SHORT"))
+        #expect(lines[2] == "ws json 256: only 49.4 % of the rate asked for")
+    }
+
+    @Test("accounts that do not close fail the run and show")
+    func accounts() {
+        var results = sampleResults()
+        #expect(!results.hasFailed)
+        results.rows[0].accounts.sent = 3000
+        #expect(results.hasFailed)
+        #expect(Report.text(results, format: .table, style: .none).contains("✗"))
+    }
+
+    @Test("the JSON has the names of imbench/1")
+    func jsonNames() {
+        let text = Report.text(sampleResults(), format: .json, style: .none)
+        for name in [
+            #""schema": "imbench/1""#, #""environment""#, #""options""#, #""transport": "ws""#, #""codec": "json""#,
+            #""size": 256"#, #""loop": "closed""#,
+            #""rtt_us": {"min": 0.1, "p50": 100, "p90": 180.095, "p99": 198.015, "p999": null, "max": 200, "mean": 100.05, "n": 2000}"#,
+            #""floor_rtt_us": {"p50": 50}"#, #""ratio_to_floor_p50": 2"#, #""throughput_msgs_per_s": 9876.5"#,
+            #""cpu_us_per_msg": 4.25"#,
+            #""bytes_per_msg": {"payload": 256, "codec": 60, "framing": 8, "transport_ip": 66.5, "wire": 390.5"#,
+            #""handshake": {"ms": 0.31, "bytes": 372, "round_trips": 2}"#, #""keepalive_bytes_per_day": null"#,
+            #""sent": 2001"#, #""acked": 2000"#, #""lost": 0"#, #""in_flight": 1"#, #""duplicated": 0"#,
+            #""reordered": 0"#,
+            #""errors": 0"#, #""floors""#, #""processor": "A \"fast\" | one""#,
+            #""reason": "message of 4321 bytes is over UDP's limit of 1200""#,
+        ] { #expect(text.contains(name), "\(name)") }
+    }
+
+    @Test("every line of the CSV has as many fields as its header")
+    func csvFields() {
+        let lines = Report.text(sampleResults(), format: .csv, style: .none).split(separator: "\r\n")
+        #expect(lines.count == 4)
+        let fields = lines[0].split(separator: ",").count
+        for line in lines { #expect(line.split(separator: ",", omittingEmptySubsequences: false).count == fields) }
+        #expect(lines[1].hasPrefix("transport,ws,json,256,closed,measured,,0.1,100,"))
+        #expect(lines[3].hasPrefix("floor,wake-up,,8,closed,measured,,0.1,100,"))
+    }
+
+    @Test("a CSV field with a comma or a quotation mark is quoted")
+    func csvQuoting() {
+        var results = sampleResults()
+        results.rows[1].outcome = .failed("no, \"really\"")
+        #expect(Report.text(results, format: .csv, style: .none).contains(",failed,\"no, \"\"really\"\"\","))
+    }
+
+    @Test("rows of the markdown have as many cells as its header")
+    func markdownCells() {
+        let lines = Report.text(sampleResults(), format: .markdown, style: .none).split(separator: "\n")
+        let rows = lines.filter { $0.hasPrefix("| transport") || $0.hasPrefix("| ws") || $0.hasPrefix("| udp") }
+        #expect(rows.count == 3)
+        #expect(Set(rows.map { $0.split(separator: "|").count }).count == 1)
+    }
+
+    @Test("slow wake-ups mean that cores slept")
+    func regime() throws {
+        var slow = Histogram()
+        for _ in 0..<100 { slow.record(110_000) }
+        let regime = try #require(WakeUpRegime([FloorResult(kind: .wakeUp, size: 8, rtt: Latency(slow))]))
+        #expect(regime.coresSlept)
+        #expect(regime.sentence.hasPrefix("110.0 µs for two wake-ups: cores slept"))
+        #expect(WakeUpRegime([]) == nil)
+    }
+}
+
+@Suite struct JSONValueTests {
+    @Test("strings are escaped as RFC 8259 asks and otherwise left alone")
+    func escapes() {
+        #expect(JSONValue.string("a\"b\\c\n\t\r\u{1}\u{7f}é👩‍🚀/").text == #""a\"b\\c\n\t\r\u0001\u007fé👩‍🚀/""#)
+    }
+
+    @Test("numbers are whole where they are whole, and null where JSON has no form for them")
+    func numbers() {
+        #expect(JSONValue.number(3).text == "3")
+        #expect(JSONValue.number(0.1).text == "0.1")
+        #expect(JSONValue.number(.infinity).text == "null")
+        #expect(JSONValue.number(.nan).text == "null")
+        #expect(JSONValue.number(1e300).text == "1e+300")
+        #expect(JSONValue(nil as Int?).text == "null")
+    }
+
+    @Test("the readable form nests by two spaces and keeps plain members on one line")
+    func readable() {
+        let value = JSONValue.object([
+            ("a", .object([("b", .integer(1)), ("c", .bool(true))])), ("d", .array([])), ("e", .array([.object([])])),
+        ])
+        #expect(value.text == #"{"a": {"b": 1, "c": true}, "d": [], "e": [{}]}"#)
+        #expect(value.readableText == "{\n  \"a\": {\"b\": 1, \"c\": true},\n  \"d\": [],\n  \"e\": [{}]\n}")
+    }
+}
+
+@Suite struct NumbersTests {
+    @Test("numbers have the decimals asked for")
+    func decimals() {
+        #expect(fixed(1.005, 1) == "1.0")
+        #expect(fixed(-0.04, 1) == "0.0")
+        #expect(fixed(-1.25, 2) == "-1.25")
+        #expect(fixed(2.5, 3, trimmed: true) == "2.5")
+        #expect(fixed(7, 3, trimmed: true) == "7")
+        #expect(fixed(0.007, 3) == "0.007")
+        #expect(fixed(12.6, 0) == "13")
+        #expect(fixed(.nan, 2) == "-")
+        #expect(fixed(1e30, 2) == "1e+30")
+    }
+
+    @Test("tables show about three digits")
+    func digits() {
+        #expect([1.234, 9.996, 99.96, 1234.5].map { shown($0) } == ["1.23", "10.0", "100.0", "1235"])
+        #expect(shown(nil as Double?) == "-")
+    }
+}

@@ -1,0 +1,158 @@
+import Testing
+
+@testable import imbench
+
+#if canImport(Glibc)
+import Glibc
+#elseif canImport(Musl)
+import Musl
+#else
+import Darwin
+#endif
+
+/// A folder of its own for one test.
+private struct Folder: ~Copyable {
+    let path: String
+
+    init() throws {
+        var template = Array("/tmp/imbench-XXXXXX".utf8CString)
+        path = try #require(mkdtemp(&template).map { String(cString: $0) })
+    }
+
+    func write(_ name: String, _ text: String) throws {
+        var folder = path
+        for part in name.split(separator: "/").dropLast() {
+            folder += "/" + part
+            mkdir(folder, 0o755)
+        }
+        let target = try ReportTarget(path: path + "/" + name)
+        try target.write(text)
+    }
+
+    /// Folders hold a few files in a few layers; what was named is removed from the bottom up.
+    func remove(_ names: [String]) {
+        for name in names {
+            unlink(path + "/" + name)
+            rmdir(path + "/" + name)
+        }
+        rmdir(path)
+    }
+}
+
+@Suite struct FilesTests {
+    @Test("a report replaces what the file held before")
+    func replaces() throws {
+        let folder = try Folder()
+        defer { folder.remove(["report"]) }
+        try folder.write("report", "long old text")
+        try folder.write("report", "new")
+        #expect(readFile(folder.path + "/report", limit: 100) == "new")
+        #expect(readFile(folder.path + "/report", limit: 2) == nil)
+        #expect(readFile(folder.path + "/none", limit: 2) == nil)
+    }
+
+    @Test("a file that cannot be written is a sentence before anything is measured")
+    func unwritable() {
+        #expect(throws: SystemFailure("cannot write /nowhere/report: No such file or directory")) {
+            _ = try ReportTarget(path: "/nowhere/report")
+        }
+    }
+}
+
+@Suite struct GitCommitTests {
+    private let hash = "0123456789abcdef0123456789abcdef01234567"
+
+    @Test("the commit is found from a folder below the checkout, loose, packed and detached")
+    func layouts() throws {
+        let folder = try Folder()
+        let names = [".git/refs/heads/main", ".git/refs/heads", ".git/refs", ".git/packed-refs", ".git/HEAD", ".git"]
+        defer { folder.remove(names) }
+        try folder.write(".git/HEAD", "ref: refs/heads/main\n")
+        #expect(GitCommit.commit(ofCheckout: folder.path) == nil)
+        try folder.write(".git/packed-refs", "# pack-refs with: peeled\n\(hash) refs/heads/main\n")
+        #expect(GitCommit.commit(ofCheckout: folder.path) == hash)
+        let loose = String(hash.reversed())
+        try folder.write(".git/refs/heads/main", loose + "\n")
+        #expect(GitCommit.above(folder.path + "/.build/release/imbench") == loose)
+        try folder.write(".git/HEAD", hash + "\n")
+        #expect(GitCommit.commit(ofCheckout: folder.path) == hash)
+    }
+
+    @Test("a worktree's file leads to the shared references")
+    func worktree() throws {
+        let folder = try Folder()
+        let names = [
+            "tree/.git", "tree", "main/worktrees/tree/HEAD", "main/worktrees/tree/commondir", "main/worktrees/tree",
+            "main/worktrees", "main/refs/topic", "main/refs", "main",
+        ]
+        defer { folder.remove(names) }
+        try folder.write("tree/.git", "gitdir: \(folder.path)/main/worktrees/tree\n")
+        try folder.write("main/worktrees/tree/HEAD", "ref: refs/topic\n")
+        try folder.write("main/worktrees/tree/commondir", "../..\n")
+        try folder.write("main/refs/topic", hash + "\n")
+        #expect(GitCommit.commit(ofCheckout: folder.path + "/tree") == hash)
+    }
+}
+
+@Suite struct EnvironmentTests {
+    @Test("this machine is described")
+    func current() {
+        let environment = Environment.current()
+        #expect(environment.cores >= 1)
+        #expect(!environment.processor.isEmpty && !environment.system.isEmpty)
+        #expect(environment.swift.hasPrefix("6."))
+        #expect(environment.isDebugBuild)
+        #expect(environment.date.hasSuffix("Z"))
+    }
+
+    @Test("the processor's name is read from its line")
+    func processorLine() {
+        #expect(Environment.value(of: "model name", in: "a : b\nmodel name\t: Fast: One\n") == "Fast: One")
+        #expect(Environment.value(of: "model name", in: "model name\nmodel name :\n") == nil)
+    }
+}
+
+@Suite struct AwakeSpinnersTests {
+    @Test("one thread a core spins until it is stopped, and stopping twice does no harm")
+    func startAndStop() throws {
+        #if os(Linux)
+        let spinners = try AwakeSpinners()
+        #expect(spinners.cores == CoreMask.ofThisThread()?.cores.count)
+        spinners.stop()
+        spinners.stop()
+        #endif
+    }
+}
+
+@Suite struct ProgressTests {
+    @Test("the bar fills from left to right")
+    func bar() {
+        #expect(Progress.bar(0, of: 4, width: 4) == "░░░░ 0/4")
+        #expect(Progress.bar(2, of: 4, width: 4) == "██░░ 2/4")
+        #expect(Progress.bar(9, of: 4, width: 4) == "████ 4/4")
+    }
+}
+
+@Suite struct ProgramTests {
+    @Test("the status says how it went")
+    func statuses() {
+        func program(_ status: Int32) -> Program {
+            Program(
+                [.init(command: .run, run: { _ throws(SystemFailure) in status })],
+                transports: ["ws"],
+                defaultTransports: ["ws"],
+                codecs: ["json"]
+            )
+        }
+        #expect(program(0).run([]) == 0)
+        #expect(program(99).run(["run"]) == 99)
+        #expect(program(0).run(["rum"]) == 64)
+        let failing = Program(
+            [.init(command: .run, run: { _ throws(SystemFailure) in throw SystemFailure("no sockets left") })],
+            transports: ["ws"],
+            defaultTransports: ["ws"],
+            codecs: ["json"]
+        )
+        #expect(failing.run([]) == 1)
+    }
+}
