@@ -43,7 +43,7 @@ final class UDPAcceptor: PollHandler, Acceptor {
         guard var sender = socket.local else { return }
         var input = ByteBuffer(adopting: loop.scratch.take(), capacity: ScratchPool.blockSize)
         var reply = ByteBuffer()
-        reading: while !isClosed {
+        reading: while !isClosed || !sessions.isEmpty {
             var result = IOResult.wouldBlock
             _ = input.write(minimum: 1) { target in
                 result = socket.receive(into: target, from: &sender)
@@ -68,6 +68,7 @@ final class UDPAcceptor: PollHandler, Acceptor {
         switch decision {
         case .session(let id): sessions[id]?.driver.deliver(datagram: &input, from: sender)
         case .accept(let session): accept(session, &input, from: sender)
+        case .reply where isClosed: break
         case .reply: _ = reply.withUnsafeReadableBytes { socket.send($0, to: sender) }
         case .drop: break
         }
@@ -75,7 +76,7 @@ final class UDPAcceptor: PollHandler, Acceptor {
 
     private func accept(_ session: UDPCore, _ input: inout ByteBuffer, from sender: SocketAddress) {
         let id = session.connectionID
-        guard queue.hasRoom else { return core.remove(id, now: Instant(nanoseconds: loop.now)) }
+        guard !isClosed, queue.hasRoom else { return core.remove(id, now: Instant(nanoseconds: loop.now)) }
         let channel = UDPSessionChannel(self, sender)
         let driver = LinkDriver(session, over: channel, on: loop, limits: limits)
         driver.handler = handler
