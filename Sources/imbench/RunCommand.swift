@@ -1,3 +1,5 @@
+import Transports
+
 /// `imbench run`: measures, writes the report, and returns the status with which the program ends.
 func runComparison(_ options: Options) throws(SystemFailure) -> Int32 {
     let target = try ReportTarget(path: options.output)
@@ -15,32 +17,49 @@ func runComparison(_ options: Options) throws(SystemFailure) -> Int32 {
         }
     }
     let placement = options.awake ? ThreadPlacement.apart() : nil
-    let floors = FloorBench(kinds: FloorKind.allCases, sizes: options.sizes, placement: placement)
-    measure(floors, options, seed)
+    let stage = try Stage(registry: .standard, outside: options.urls, seed: seed, placement: placement)
+    let sizes = EchoBench.encodedSizes(options, seed: seed)
+    let floors = FloorBench(kinds: FloorKind.allCases, sizes: sizes, placement: placement)
+    let rows = EchoBench(options, stage: stage, seed: seed)
+    measure(rows, floors, options, seed)
     spinners?.stop()
 
+    results.rows = rows.results(floors)
     results.floors = floors.results
     results.placement = placement
     results.wasCutShort = Interruption.isRequested
+    rows.close()
+    stage.close()
     try target.write(Report.text(results, format: options.format, style: target.style))
     return status(of: results, options)
 }
 
-/// Measures all repeats, in an order that the seed gives.
-private func measure(_ floors: FloorBench, _ options: Options, _ seed: UInt64) {
+/// Measures all repeats of rows and floors, interleaved in an order that the seed gives.
+private func measure(_ rows: EchoBench, _ floors: FloorBench, _ options: Options, _ seed: UInt64) {
+    enum Step {
+        case floor(FloorBench.Key)
+        case row(EchoBench.Key)
+    }
+    let steps = floors.keys.map(Step.floor) + rows.keys.map(Step.row)
     var generator = SeededGenerator(seed: seed)
-    var progress = Progress(total: options.repeats * floors.keys.count, isQuiet: options.quiet)
-    // A floor is steadier than a transport and needs a quarter of the time.
-    let share = Int64(4 * options.repeats)
-    let (duration, rounds): (Duration, Int) =
+    var progress = Progress(total: options.repeats * steps.count, isQuiet: options.quiet)
+    let (duration, messages): (Duration, Int) =
         switch options.extent {
-        case .duration(let duration): (duration / share, .max)
-        case .messages(let count): (.seconds(3600), max(1, count / Int(share)))
+        case .duration(let duration): (duration / options.repeats, .max)
+        case .messages(let count): (.seconds(3600), max(1, count / options.repeats))
         }
     for _ in 0..<options.repeats {
-        for key in floors.keys.shuffled(using: &generator) where !Interruption.isRequested {
-            progress.step("\(key.kind.rawValue) \(key.size)")
-            floors.measure(key, duration: duration, rounds: rounds)
+        for step in steps.shuffled(using: &generator) where !Interruption.isRequested {
+            switch step {
+            case .floor(let key):
+                progress.step("\(key.kind.rawValue) \(key.size)")
+                // A floor is steadier than a transport and needs a quarter of the time.
+                let rounds = messages == .max ? .max : max(1, messages / 4)
+                floors.measure(key, duration: min(duration / 4, .milliseconds(250)), rounds: rounds)
+            case .row(let key):
+                progress.step("\(key.transport) \(key.codec.name) \(key.size)")
+                rows.measure(key, duration: duration, messages: messages)
+            }
         }
     }
     progress.finish()

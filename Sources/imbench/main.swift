@@ -1,3 +1,6 @@
+import Codecs
+import Transports
+
 #if canImport(Glibc)
 import Glibc
 #elseif canImport(Musl)
@@ -6,10 +9,12 @@ import Musl
 import Darwin
 #endif
 
+let transports = TransportRegistry.standard.transports
 let program = Program(
     [Program.Entry(command: .run, run: runComparison)],
-    transports: ["tcp", "ws", "mqtt", "udp", "memory"],
-    defaultTransports: ["tcp", "ws", "mqtt", "udp"],
-    codecs: ["json", "protobuf"]
+    transports: transports.map(\.name),
+    // What has no port stays inside the process, and is there to be asked for.
+    defaultTransports: transports.filter { $0.defaultPort != nil }.map(\.name),
+    codecs: WireFormat.allCases.map(\.name)
 )
 exit(program.run(Array(CommandLine.arguments.dropFirst())))

@@ -1,0 +1,197 @@
+import Codecs
+import SocketIO
+import TransportAPI
+import Transports
+
+/// The rows of a run: each is set up once, and then measured in slices between all the others, as the floors are.
+final class EchoBench {
+    /// One row.
+    struct Key: Sendable, Hashable {
+        var transport: String
+        var codec: WireFormat
+        /// Bytes of text.
+        var size: Int
+    }
+
+    private struct Entry {
+        var row: ResultRow
+        /// Bytes of the encoded message.
+        var encoded = 0
+        var clients: [EchoClient] = []
+        var costs = LinkCosts()
+        var rtt = Histogram()
+        var service = Histogram()
+        /// Of each repeat, in microseconds.
+        var medians: [Double?] = []
+        /// Of each repeat, in messages per second.
+        var rates: [Double] = []
+        var answered = 0
+        var cpu: Int64 = 0
+    }
+
+    let keys: [Key]
+    private let stage: Stage
+    private let options: Options
+    private var entries: [Key: Entry] = [:]
+
+    init(_ options: Options, stage: Stage, seed: UInt64) {
+        self.options = options
+        self.stage = stage
+        keys = options.transports.flatMap { transport in
+            options.codecs.compactMap(WireFormat.init).flatMap { codec in
+                options.sizes.map { Key(transport: transport, codec: codec, size: $0) }
+            }
+        }
+        for key in keys { entries[key] = open(key, seed) }
+    }
+
+    /// The sizes of encoded messages that occur, for the floors to be measured at.
+    static func encodedSizes(_ options: Options, seed: UInt64) -> [Int] {
+        let sizes = options.codecs.compactMap(WireFormat.init).flatMap { codec in
+            options.sizes.compactMap { size in
+                try? codec.codec().encode(message(size: size, seed: seed)).count
+            }
+        }
+        return Array(Set(sizes)).sorted()
+    }
+
+    /// The message that is sent: a text of the corpus, in a conversation such as apps have.
+    static func message(size: Int, seed: UInt64) -> ChatMessage {
+        ChatMessage(
+            id: MessageID.text(0), conversation: "team-lunch", sender: "u-48151623", sentAtMs: 1_767_225_600_000,
+            text: Corpus.standard.text(bytes: size, seed: seed))
+    }
+
+    // MARK: Setting up
+
+    private func open(_ key: Key, _ seed: UInt64) -> Entry {
+        var row = ResultRow(transport: key.transport, codec: key.codec.name, size: key.size)
+        row.loop = options.rate == nil ? .closed : .open
+        row.targetRate = options.rate.map { $0 * Double(options.connections) }
+        var entry = Entry(row: row)
+        let message = Self.message(size: key.size, seed: seed)
+        do {
+            entry.encoded = try key.codec.codec().encode(message).count
+            let transports = try (0..<options.connections).map { index in
+                try stage.transport(key.transport, unique: "\(key.codec.name)-\(key.size)-\(index)")
+            }
+            if let limit = transports.first?.capabilities.maximumMessageSize, entry.encoded > limit {
+                entry.row.outcome = .skipped(
+                    "message of \(entry.encoded) bytes is over the limit of \(limit) of \(key.transport)")
+                return entry
+            }
+            let loop = stage.clientLoop
+            let opened: Result<([any Link], LinkCosts), TransportError> = runBlocking(on: loop) {
+                do throws(TransportError) {
+                    var links: [any Link] = []
+                    for transport in transports { links.append(try await transport.connect(timeout: .seconds(5))) }
+                    return .success((links, try await LinkCosts.measure(transports[0])))
+                } catch {
+                    return .failure(error)
+                }
+            }
+            let (links, costs) = try opened.get()
+            entry.costs = costs
+            entry.clients = links.map { EchoClient($0, codec: key.codec.codec(), message: message, on: loop) }
+        } catch {
+            entry.row.outcome = .failed("\(error)")
+        }
+        return entry
+    }
+
+    // MARK: Measuring
+
+    /// Measures one repeat of one row, after a warm-up that is not recorded.
+    func measure(_ key: Key, duration: Duration, messages: Int) {
+        guard var entry = entries[key], entry.row.outcome == .measured, !entry.clients.isEmpty else { return }
+        defer { entries[key] = entry }
+        let interval = options.rate.map { Int64(1e9 / $0) }
+        var slice = EchoClient.Slice(end: 0, inFlight: options.inFlight, interval: interval)
+        if options.warmup > .zero {
+            slice.end = Clocks.now().advanced(by: options.warmup).nanoseconds
+            _ = run(slice, entry.clients)
+        }
+        slice.end = Clocks.now().advanced(by: duration).nanoseconds
+        slice.messages = max(1, messages / entry.clients.count)
+        let before = statistics(entry.clients)
+        let outcomes = run(slice, entry.clients)
+        entry.costs.add(from: before, to: statistics(entry.clients))
+
+        var rtt = Histogram()
+        for outcome in outcomes {
+            rtt.merge(outcome.rtt)
+            entry.service.merge(outcome.service)
+            entry.answered += outcome.answered
+        }
+        // All clients share one thread, which counts the time of all: the longest slice has seen it all.
+        entry.cpu += outcomes.map(\.cpu).max() ?? 0
+        let elapsed = outcomes.map(\.elapsed).max() ?? 0
+        let answered = outcomes.reduce(0) { $0 + $1.answered }
+        if elapsed > 0 { entry.rates.append(Double(answered) * 1e9 / Double(elapsed)) }
+        entry.rtt.merge(rtt)
+        entry.medians.append(rtt.median.map { Double($0) / 1000 })
+    }
+
+    private func run(_ slice: EchoClient.Slice, _ clients: [EchoClient]) -> [EchoClient.Outcome] {
+        runBlocking(on: stage.clientLoop) {
+            await withTaskGroup(of: EchoClient.Outcome.self) { group in
+                for client in clients { group.addTask { await client.run(slice) } }
+                return await group.reduce(into: []) { $0.append($1) }
+            }
+        }
+    }
+
+    private func statistics(_ clients: [EchoClient]) -> [LinkStatistics] {
+        runBlocking(on: stage.clientLoop) {
+            var all: [LinkStatistics] = []
+            for client in clients { all.append(await client.link.statistics()) }
+            return all
+        }
+    }
+
+    // MARK: Results
+
+    /// The finished rows, each beside the floor that carries as many bytes.
+    func results(_ floors: FloorBench) -> [ResultRow] {
+        keys.compactMap { key in entries[key].map { finish(key, $0, floors) } }
+    }
+
+    private func finish(_ key: Key, _ entry: Entry, _ floors: FloorBench) -> ResultRow {
+        var row = entry.row
+        for client in entry.clients {
+            let (accounts, errors, failure) = runBlocking(on: stage.clientLoop) {
+                (await client.accounts, await client.errors, await client.failure)
+            }
+            row.accounts += accounts
+            row.errors += errors
+            if let failure { row.outcome = .failed(failure) }
+        }
+        guard case .measured = row.outcome, entry.answered > 0 else { return row }
+        row.rtt = Latency(entry.rtt)
+        if row.loop == .open { row.service = Latency(entry.service) }
+        row.rttP50Spread = RepeatStatistics(entry.medians.compactMap { $0 })
+        let floor = floorKey(key, entry.encoded)
+        row.floor = floor.kind.rawValue
+        row.floorP50 = RepeatStatistics(floors.medians(floor).compactMap { $0 })?.median
+        row.ratioToFloor = RepeatStatistics.ratios(entry.medians, to: floors.medians(floor))
+        row.throughput = RepeatStatistics(entry.rates)?.median
+        row.cpuPerMessage = Double(entry.cpu) / 1000 / Double(entry.answered)
+        row.bytesPerMessage = entry.costs.perMessage(text: key.size, encoded: entry.encoded)
+        row.handshake = entry.costs.handshake
+        row.keepaliveBytesPerDay = entry.costs.keepaliveBytesPerDay
+        return row
+    }
+
+    /// What an unreliable transport is held against is UDP, all else is held against TCP.
+    private func floorKey(_ key: Key, _ bytes: Int) -> FloorBench.Key {
+        let isReliable = entries[key]?.clients.first?.link.capabilities.isReliable ?? true
+        return FloorBench.Key(kind: isReliable ? .tcpEpoll : .udpEpoll, size: bytes)
+    }
+
+    /// Closes all links.
+    func close() {
+        for entry in entries.values {
+            for client in entry.clients { runBlocking(on: stage.clientLoop) { await client.link.close() } }
+        }
+    }
+}

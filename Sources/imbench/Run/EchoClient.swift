@@ -1,0 +1,238 @@
+import Codecs
+import SocketIO
+import TransportAPI
+
+/// One connection of a measurement: sends chat messages through the public API, as an app would, and follows each until its
+/// echo has come back and is decoded. Lives on the client's loop.
+actor EchoClient {
+    /// What one slice of a row is.
+    struct Slice: Sendable {
+        /// When the last message may be sent, in nanoseconds of the monotonic clock.
+        var end: Int64
+        /// The most messages that are sent.
+        var messages = Int.max
+        /// Closed loop: how many messages are under way.
+        var inFlight = 1
+        /// Open loop: nanoseconds between messages; `nil` for the closed loop.
+        var interval: Int64?
+    }
+
+    /// What one slice came to.
+    struct Outcome: Sendable {
+        /// Round-trip times; in the open loop from the intended time of sending.
+        var rtt = Histogram()
+        /// Round-trip times from when the message was sent.
+        var service = Histogram()
+        var answered = 0
+        var elapsed: Int64 = 0
+        var cpu: Int64 = 0
+    }
+
+    /// How long nothing may come back before what is under way is given up, in nanoseconds.
+    static let patience: Int64 = 1_000_000_000
+    private static let window = 1 << 14
+
+    nonisolated let loop: EventLoop
+    nonisolated let link: any Link
+    private let codec: ConfiguredCodec
+    private var message: ChatMessage
+    private var buffer: [UInt8] = []
+    private var tracker = SequenceTracker(window: EchoClient.window)
+    private var intended = [Int64](repeating: 0, count: EchoClient.window)
+    private var sent = [Int64](repeating: 0, count: EchoClient.window)
+    private var nextNumber: UInt64 = 0
+    private var outcome = Outcome()
+    private var lastProgress: Int64 = 0
+    private var isOpenLoop = false
+    private(set) var errors = 0
+    /// The first thing that went wrong.
+    private(set) var failure: String?
+
+    nonisolated var unownedExecutor: UnownedSerialExecutor { loop.serialExecutor.asUnownedSerialExecutor() }
+
+    init(_ link: any Link, codec: ConfiguredCodec, message: ChatMessage, on loop: EventLoop) {
+        self.link = link
+        self.codec = codec
+        self.message = message
+        self.loop = loop
+    }
+
+    /// The accounts of all slices.
+    var accounts: Accounts { tracker.accounts }
+
+    /// Runs one slice to its end, through whatever the network loses.
+    func run(_ slice: Slice) async -> Outcome {
+        outcome = Outcome()
+        isOpenLoop = slice.interval != nil
+        let cpu = Clocks.threadCPU()
+        let start = Clocks.monotonic()
+        var left = slice
+        repeat {
+            let before = nextNumber
+            await attempt(left)
+            left.messages -= Int(nextNumber - before)
+        } while Clocks.monotonic() < slice.end && left.messages > 0 && failure == nil && !Interruption.isRequested
+        outcome.elapsed = Clocks.monotonic() - start
+        outcome.cpu = Clocks.threadCPU() - cpu
+        return outcome
+    }
+
+    /// Runs until the slice's end, or until nothing has come back for so long that what is under way must be lost.
+    private func attempt(_ slice: Slice) async {
+        lastProgress = Clocks.monotonic()
+        let work = Task { slice.interval == nil ? await closedLoop(slice) : await openLoop(slice) }
+        let watchdog = Task { await watch(work) }
+        await work.value
+        watchdog.cancel()
+        for number in nextNumber - min(nextNumber, UInt64(Self.window))..<nextNumber { tracker.lose(number) }
+    }
+
+    private func watch(_ work: Task<Void, Never>) async {
+        while !Task.isCancelled {
+            await sleep(until: Clocks.monotonic() + Self.patience / 4)
+            if Clocks.monotonic() - lastProgress > Self.patience { return work.cancel() }
+        }
+    }
+
+    // MARK: Loops
+
+    private func closedLoop(_ slice: Slice) async {
+        var underWay = 0
+        var sent = 0
+        while underWay < slice.inFlight, sent < slice.messages, await send(at: Clocks.monotonic()) {
+            underWay += 1
+            sent += 1
+        }
+        while underWay > 0, let now = await receive() {
+            underWay -= 1
+            if now < slice.end, sent < slice.messages, await send(at: now) {
+                underWay += 1
+                sent += 1
+            }
+        }
+    }
+
+    private func openLoop(_ slice: Slice) async {
+        let first = Clocks.monotonic()
+        let interval = slice.interval ?? 1
+        let receiver = Task { while await receive() != nil {} }
+        var count = 0
+        while count < slice.messages, !Task.isCancelled {
+            let due = first + Int64(count) * interval
+            guard due < slice.end else { break }
+            if due > Clocks.monotonic() { await sleep(until: due) }
+            guard await send(at: due) else { break }
+            count += 1
+        }
+        while tracker.accounts.inFlight > 0, !Task.isCancelled, failure == nil {
+            await sleep(until: Clocks.monotonic() + 1_000_000)
+        }
+        receiver.cancel()
+        await receiver.value
+    }
+
+    private func sleep(until time: Int64) async {
+        await withCheckedContinuation { continuation in
+            _ = loop.schedule(at: time) { continuation.resume() }
+        }
+    }
+
+    // MARK: Messages
+
+    /// Sends the next message, which was to be sent at `time`.
+    private func send(at time: Int64) async -> Bool {
+        let number = tracker.send()
+        nextNumber = number + 1
+        intended[Int(number) & (Self.window - 1)] = time
+        sent[Int(number) & (Self.window - 1)] = isOpenLoop ? Clocks.monotonic() : time
+        message.id = MessageID.text(number)
+        buffer.removeAll(keepingCapacity: true)
+        do throws(CodecError) {
+            try codec.encode(message, into: &buffer)
+        } catch {
+            return fail("\(error)", number)
+        }
+        let outcome = await link.send(Payload(buffer, kind: codec.format.isText ? .text : .binary))
+        switch outcome {
+        case .written, .acknowledged: return true
+        case .rejected(let error), .unknown(let error):
+            guard error.code == .cancelled else { return fail("\(error)", number) }
+            tracker.lose(number)
+            return false
+        case .expired: return fail("a message expired", number)
+        }
+    }
+
+    /// Waits for the next answer and gives the time at which it was decoded; `nil` when there will be none.
+    private func receive() async -> Int64? {
+        while true {
+            let payload: Payload
+            do throws(TransportError) {
+                guard let received = try await link.receive() else {
+                    _ = fail("the server has closed the link", nil)
+                    return nil
+                }
+                payload = received
+            } catch {
+                if error.code != .cancelled { _ = fail("\(error)", nil) }
+                return nil
+            }
+            if let now = take(payload) { return now }
+        }
+    }
+
+    /// Counts an answer; `nil` if it answers nothing that is waited for.
+    private func take(_ payload: Payload) -> Int64? {
+        let echo: ChatMessage
+        do throws(CodecError) {
+            echo = try codec.decode(ChatMessage.self, from: payload.bytes)
+        } catch {
+            _ = fail("\(error)", nil)
+            return nil
+        }
+        let now = Clocks.monotonic()
+        lastProgress = now
+        guard let number = MessageID.number(echo.id), echo.text.utf8.count == message.text.utf8.count else {
+            errors += 1
+            return nil
+        }
+        guard case .first = tracker.answer(number) else { return nil }
+        outcome.answered += 1
+        outcome.rtt.record(now - intended[Int(number) & (Self.window - 1)])
+        outcome.service.record(now - sent[Int(number) & (Self.window - 1)])
+        return now
+    }
+
+    private func fail(_ sentence: String, _ number: UInt64?) -> Bool {
+        errors += 1
+        if failure == nil { failure = sentence }
+        if let number { tracker.lose(number) }
+        return false
+    }
+}
+
+/// The id of a chat message that carries its sequence number: short enough for Swift to keep it without an allocation.
+enum MessageID {
+    private static let digits = 15
+
+    static func text(_ number: UInt64) -> String {
+        String(unsafeUninitializedCapacity: digits) { target in
+            var rest = number
+            for index in (0..<digits).reversed() {
+                target[index] = UInt8(ascii: "0") + UInt8(rest % 10)
+                rest /= 10
+            }
+            return digits
+        }
+    }
+
+    static func number(_ text: String) -> UInt64? {
+        guard text.utf8.count == digits else { return nil }
+        var number: UInt64 = 0
+        for digit in text.utf8 {
+            guard digit >= 0x30, digit <= 0x39 else { return nil }
+            number = number * 10 + UInt64(digit - 0x30)
+        }
+        return number
+    }
+}
