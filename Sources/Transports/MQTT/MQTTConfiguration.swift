@@ -25,7 +25,7 @@ public struct MQTTConfiguration: Sendable, Hashable {
     public var qos = MQTTQoS.atMostOnce
     /// How many packets may wait for their acknowledgement, 1 to 65,535; 64 by default.
     public var maximumInFlight = 64
-    /// The largest payload sent or received, in bytes; 1 to 268,369,896, 16 MiB by default. A packet may be larger by
+    /// The largest payload sent or received, in bytes; 1 to 268,369,916, 16 MiB by default. A packet may be larger by
     /// its topic and header.
     public var maximumMessageSize = 16 << 20
     /// How long CONNACK and SUBACK may take together; 10 s by default.
@@ -96,7 +96,7 @@ package struct MQTTServerConfiguration: Sendable {
     package var maximumSubscriptions = 100
     /// How many messages may wait for PUBACK, 1 to 65,535; 64 by default.
     package var maximumInFlight = 64
-    /// The largest payload sent or received, in bytes; 1 to 268,369,896, 16 MiB by default.
+    /// The largest payload sent or received, in bytes; 1 to 268,369,916, 16 MiB by default.
     package var maximumMessageSize = 16 << 20
     /// How long a client may take to send CONNECT; 10 s by default.
     package var handshakeTimeout = Duration.seconds(10)

@@ -1,0 +1,181 @@
+import Testing
+import TransportAPI
+
+@testable import Transports
+
+/// The rules of section 4.7 written a second time, level by level, to compare with.
+private func naiveMatch(_ filter: [Substring], _ topic: [Substring]) -> Bool {
+    if topic.first?.first == "$", filter.first == "+" || filter.first == "#" { return false }
+    for (index, level) in filter.enumerated() {
+        if level == "#" { return true }
+        guard index < topic.count, level == "+" || level == topic[index] else { return false }
+    }
+    return filter.count == topic.count
+}
+
+private func levels(_ text: String) -> [Substring] {
+    text.split(separator: "/", omittingEmptySubsequences: false)
+}
+
+extension BrokerCore {
+    fileprivate mutating func deliveries(_ topic: String, qos: MQTTQoS = .exactlyOnce) -> [UInt64: MQTTQoS] {
+        var list: [Delivery] = []
+        route(topic: topic, qos: qos, into: &list)
+        let byID = Dictionary(list.map { ($0.session, $0.qos) }, uniquingKeysWith: { first, _ in first })
+        #expect(byID.count == list.count, "a session got a message twice")
+        return byID
+    }
+}
+
+@Suite("MQTT broker")
+struct BrokerCoreTests {
+    @Test("a message goes once to each session, at the highest QoS granted and no more than its own")
+    func overlap() throws {
+        var broker = BrokerCore()
+        _ = try broker.connect(1, clientID: "a")
+        _ = try broker.connect(2, clientID: "b")
+        _ = try broker.connect(3, clientID: "c")
+        #expect(broker.subscribe(1, to: "a/b", qos: .atMostOnce) == .atMostOnce)
+        #expect(broker.subscribe(1, to: "a/+", qos: .atLeastOnce) == .atLeastOnce)
+        #expect(broker.subscribe(1, to: "#", qos: .atMostOnce) == .atMostOnce)
+        #expect(broker.subscribe(2, to: "a/#", qos: .exactlyOnce) == .exactlyOnce)
+        #expect(broker.subscribe(3, to: "b", qos: .exactlyOnce) == .exactlyOnce)
+        #expect(broker.deliveries("a/b") == [1: .atLeastOnce, 2: .exactlyOnce])
+        #expect(broker.deliveries("a/b", qos: .atLeastOnce) == [1: .atLeastOnce, 2: .atLeastOnce])
+        #expect(broker.deliveries("a/b", qos: .atMostOnce) == [1: .atMostOnce, 2: .atMostOnce])
+        #expect(broker.deliveries("a") == [1: .atMostOnce, 2: .exactlyOnce])
+        #expect(broker.deliveries("c") == [1: .atMostOnce])
+    }
+
+    @Test("subscribing again changes the QoS, unsubscribing ends it")
+    func again() throws {
+        var broker = BrokerCore()
+        _ = try broker.connect(1, clientID: "a")
+        #expect(broker.subscribe(1, to: "t", qos: .atMostOnce) == .atMostOnce)
+        #expect(broker.subscribe(1, to: "t", qos: .atLeastOnce) == .atLeastOnce)
+        #expect(broker.subscriptionCount == 1)
+        #expect(broker.deliveries("t") == [1: .atLeastOnce])
+        #expect(broker.unsubscribe(1, from: "t/x") == false)
+        #expect(broker.unsubscribe(2, from: "t") == false)
+        #expect(broker.unsubscribe(1, from: "t") == true)
+        #expect(broker.unsubscribe(1, from: "t") == false)
+        #expect(broker.deliveries("t").isEmpty)
+        #expect(broker.subscriptionCount == 0)
+    }
+
+    @Test("a second session of the same client takes over from the first")
+    func takeover() throws {
+        var broker = BrokerCore()
+        #expect(try broker.connect(1, clientID: "a") == nil)
+        _ = broker.subscribe(1, to: "t", qos: .atMostOnce)
+        #expect(try broker.connect(2, clientID: "a") == 1)
+        #expect(broker.sessionCount == 1)
+        #expect(broker.deliveries("t").isEmpty)
+        _ = broker.subscribe(2, to: "t", qos: .atMostOnce)
+        // The late end of the first link changes nothing.
+        broker.disconnect(1)
+        #expect(broker.deliveries("t") == [2: .atMostOnce])
+        #expect(try broker.connect(3, clientID: "") == nil)
+        #expect(try broker.connect(4, clientID: "") == nil)
+        #expect(try broker.connect(5, clientID: "\u{e9}") == nil)
+        #expect(try broker.connect(6, clientID: "e\u{301}") == nil)
+        broker.disconnect(2)
+        #expect(try broker.connect(7, clientID: "a") == nil)
+        #expect(codeOf { () throws(TransportError) in try broker.connect(7, clientID: "z") } == .busy)
+    }
+
+    @Test("limits are kept: sessions, filters, their length and depth")
+    func limits() throws {
+        var limits = BrokerCore.Limits()
+        limits.maximumSessions = 2
+        limits.maximumSubscriptionsPerSession = 2
+        limits.maximumSubscriptions = 3
+        limits.maximumFilterLevels = 3
+        limits.maximumFilterLength = 10
+        var broker = BrokerCore(limits: limits)
+        _ = try broker.connect(1, clientID: "a")
+        _ = try broker.connect(2, clientID: "b")
+        #expect(codeOf { () throws(TransportError) in try broker.connect(3, clientID: "c") } == .serverUnavailable)
+        #expect(try broker.connect(3, clientID: "b") == 2)
+        #expect(broker.subscribe(9, to: "a", qos: .atMostOnce) == nil)
+        #expect(broker.subscribe(1, to: "a#", qos: .atMostOnce) == nil)
+        #expect(broker.subscribe(1, to: "a/b/c/d", qos: .atMostOnce) == nil)
+        #expect(broker.subscribe(1, to: "a2345678901", qos: .atMostOnce) == nil)
+        #expect(broker.subscribe(1, to: "a/b/#", qos: .atMostOnce) == .atMostOnce)
+        #expect(broker.subscribe(1, to: "b", qos: .atMostOnce) == .atMostOnce)
+        #expect(broker.subscribe(1, to: "c", qos: .atMostOnce) == nil)
+        #expect(broker.subscribe(1, to: "a", qos: .atMostOnce) == nil)
+        #expect(broker.subscribe(1, to: "b", qos: .atLeastOnce) == .atLeastOnce)
+        #expect(broker.subscribe(3, to: "c", qos: .atMostOnce) == .atMostOnce)
+        #expect(broker.subscribe(3, to: "d", qos: .atMostOnce) == nil)
+        #expect(broker.deliveries("a/b/c/d/e/f") == [1: .atMostOnce])
+        #expect(broker.unsubscribe(1, from: "b") == true)
+        #expect(broker.subscribe(3, to: "d", qos: .atMostOnce) == .atMostOnce)
+    }
+
+    @Test("the trie agrees with the rules on random filters and topics, through subscribing, unsubscribing and leaving")
+    func randomised() throws {
+        var random = RandomSource.seeded(2014)
+        let names = ["a", "b", "", "$SYS", "long-level-name", "ä"]
+        func draw(wild: Bool) -> String {
+            var parts: [String] = []
+            for _ in 0..<Int.random(in: 1...4, using: &random) {
+                parts.append(names[Int.random(in: 0..<names.count, using: &random)])
+                if wild && Int.random(in: 0..<3, using: &random) == 0 { parts[parts.count - 1] = "+" }
+            }
+            if wild && Int.random(in: 0..<4, using: &random) == 0 { parts.append("#") }
+            let text = parts.joined(separator: "/")
+            return text.isEmpty ? "a" : text
+        }
+        var broker = BrokerCore()
+        var model: [UInt64: [String: MQTTQoS]] = [:]
+        for round in 0..<6_000 {
+            let session = UInt64.random(in: 1...25, using: &random)
+            let filter = draw(wild: true)
+            switch Int.random(in: 0..<20, using: &random) {
+            case 0:
+                broker.disconnect(session)
+                model[session] = nil
+            case 1...6:
+                let expected = model[session]?.removeValue(forKey: filter) != nil
+                #expect(broker.unsubscribe(session, from: filter) == expected)
+            default:
+                if model[session] == nil {
+                    model[session] = [:]
+                    #expect(try broker.connect(session, clientID: "c\(session)") == nil)
+                }
+                let qos = MQTTQoS(rawValue: UInt8.random(in: 0...2, using: &random)) ?? .atMostOnce
+                #expect(broker.subscribe(session, to: filter, qos: qos) == qos)
+                model[session]?[filter] = qos
+            }
+            guard round % 3 == 0 else { continue }
+            let topic = draw(wild: false)
+            let parts = levels(topic)
+            let expected = model.compactMapValues { filters in
+                filters.filter { naiveMatch(levels($0.key), parts) }.values.max()
+            }
+            #expect(broker.deliveries(topic) == expected)
+            for (filter, _) in model[session] ?? [:] {
+                #expect(MQTTTopic.matches(filter: filter, topic: topic) == naiveMatch(levels(filter), parts))
+            }
+        }
+        #expect(broker.subscriptionCount == model.values.reduce(0) { $0 + $1.count })
+        for session in model.keys { broker.disconnect(session) }
+        #expect(broker.subscriptionCount == 0 && broker.sessionCount == 0)
+    }
+
+    @Test("a trie that lost its filters has lost their nodes and edges")
+    func pruning() {
+        var trie = TopicTrie()
+        let filters = (0..<500).map { "root/\($0 % 20)/+/\($0)/#" }
+        for filter in filters { _ = filter.withContiguousUTF8 { trie.insert($0) } }
+        #expect(trie.nodeCount > 1000)
+        for filter in filters {
+            let node = filter.withContiguousUTF8 { trie.find($0) }
+            #expect(node != nil)
+            if let node { trie.prune(node) }
+        }
+        #expect(trie.nodeCount == 1)
+        #expect(trie.edgeCount == 0 && trie.edges.allSatisfy { $0 == -1 })
+    }
+}

@@ -1,0 +1,64 @@
+import Testing
+
+@testable import Transports
+
+@Suite("Packet identifiers in flight")
+struct InFlightTests {
+    @Test("every identifier from 1 to 65,535 can be in flight, and one that came back is given out again")
+    func exhaustion() {
+        var table = InFlight(window: 65_535)
+        var seen: Set<UInt16> = []
+        for id in 0..<65_535 as Range<UInt64> {
+            guard let packetID = table.begin(.publish, id: id, now: .zero) else { break }
+            seen.insert(packetID)
+        }
+        #expect(seen.count == 65_535)
+        #expect(!seen.contains(0))
+        #expect(table.begin(.publish, id: 0, now: .zero) == nil)
+        #expect(table.end(.publish, 40_000) != nil)
+        #expect(table.begin(.publish, id: 7, now: .zero) == 40_000)
+        #expect(table.end(.publish, 40_000) == 7)
+    }
+
+    @Test("a window full of packets blocks until one is acknowledged")
+    func window() {
+        var table = InFlight(window: 3)
+        let ids = (0..<3).compactMap { table.begin(.publish, id: $0, now: .zero) }
+        #expect(ids == [1, 2, 3])
+        #expect(table.begin(.publish, id: 3, now: .zero) == nil)
+        #expect(table.end(.publish, 2) == 1)
+        #expect(table.begin(.publish, id: 3, now: .zero) != nil)
+        #expect(table.count == 3)
+    }
+
+    @Test("an identifier ends once, and only by the acknowledgement of its kind")
+    func kinds() {
+        var table = InFlight(window: 8)
+        #expect(table.end(.publish, 1) == nil)
+        #expect(table.begin(.subscribe, id: 5, now: .zero) == 1)
+        #expect(table.end(.publish, 1) == nil)
+        #expect(table.end(.subscribe, 9) == nil)
+        #expect(table.end(.subscribe, 1) == 5)
+        #expect(table.end(.subscribe, 1) == nil)
+    }
+
+    @Test("identifiers never collide, whatever the order of acknowledgements")
+    func random() {
+        var random = RandomSource.seeded(3)
+        var table = InFlight(window: 100)
+        var model: [UInt16: UInt64] = [:]
+        for id in 0..<200_000 as Range<UInt64> {
+            if model.count == 100 || (!model.isEmpty && Bool.random(using: &random)) {
+                guard let (packetID, expected) = model.randomElement(using: &random) else { continue }
+                model[packetID] = nil
+                #expect(table.end(.publish, packetID) == expected)
+            } else if let packetID = table.begin(.publish, id: id, now: .zero) {
+                #expect(packetID != 0 && model[packetID] == nil)
+                model[packetID] = id
+            } else {
+                Issue.record("blocked with \(model.count) in flight")
+            }
+            #expect(table.count == model.count)
+        }
+    }
+}
