@@ -19,6 +19,8 @@ public struct LinkStatistics: Sendable, Hashable {
     public var overflowed: UInt64 = 0
     /// Bytes sent and received until the link was open.
     public var handshakeBytes: UInt64 = 0
+    /// How often this side waited for the other until the link was open, TCP's own handshake included.
+    public var handshakeRoundTrips = 0
     /// The time from the start of the attempt to the open link, name resolution included.
     public var handshakeDuration: Duration = .zero
     /// IP packets sent, retransmissions included; `nil` where the kernel does not tell.

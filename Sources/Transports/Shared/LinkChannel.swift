@@ -5,6 +5,8 @@ import TransportAPI
 protocol LinkChannel: AnyObject {
     /// Whether each read gives one datagram, of which nothing is left over.
     var isDatagram: Bool { get }
+    /// Round trips that were spent before there was a channel.
+    var roundTripsToConnect: Int { get }
     /// Bytes handed to the kernel.
     var bytesSent: UInt64 { get }
     /// Bytes taken from the kernel.
@@ -39,6 +41,7 @@ final class StreamChannel: LinkChannel {
     }
 
     var isDatagram: Bool { false }
+    var roundTripsToConnect: Int { 1 }
     var segmentCounts: SegmentCounts? { stream.segmentCounts() }
 
     func attach(_ handler: any PollHandler) throws(SystemError) {
@@ -99,6 +102,7 @@ final class DatagramChannel: LinkChannel {
     }
 
     var isDatagram: Bool { true }
+    var roundTripsToConnect: Int { 0 }
 
     var segmentCounts: SegmentCounts? {
         SegmentCounts(sent: datagrams, received: received, headerBytes: (datagrams + received) * headerBytes)

@@ -33,6 +33,7 @@ extension LinkDriver {
         phase = .open
         ownDeadline = nil
         statistics.handshakeBytes = channel.bytesSent + UInt64(context.output.count) + channel.bytesReceived
+        statistics.handshakeRoundTrips += channel.roundTripsToConnect
         statistics.handshakeDuration = .nanoseconds(MonotonicClock.now() - started)
         waiting.opener.take()?.resume(returning: nil)
     }

@@ -37,6 +37,8 @@ package final class LinkDriver<Core: ProtocolCore>: PollHandler, TurnHandler {
     /// A full inbox has stopped the reading.
     var isStalled = false
     private var isPumping = false
+    /// Something has been sent since something was read; counts round trips until the link is open.
+    private var isWaitingForAnswer = false
     private var flushRequested = false
     private var timer: (id: UInt64, deadline: Int64)?
     var ownDeadline: Int64?
@@ -96,6 +98,7 @@ package final class LinkDriver<Core: ProtocolCore>: PollHandler, TurnHandler {
             let capacity = input.writableCount
             switch channel.read(into: &input) {
             case .bytes(let count):
+                if phase == .opening { countRoundTrip() }
                 if channel.isDrained(afterReading: count, of: capacity) { isReadable = false }
                 if phase != .draining { pump() }
             case .wouldBlock:
@@ -133,6 +136,11 @@ package final class LinkDriver<Core: ProtocolCore>: PollHandler, TurnHandler {
         leaveCore()
     }
 
+    private func countRoundTrip() {
+        if isWaitingForAnswer { statistics.handshakeRoundTrips += 1 }
+        isWaitingForAnswer = false
+    }
+
     private func inputEnded() {
         guard phase != .draining else { return close(abort: false) }
         guard phase != .closed else { return }
@@ -161,6 +169,7 @@ package final class LinkDriver<Core: ProtocolCore>: PollHandler, TurnHandler {
 
     private func flush() {
         guard phase != .closed else { return }
+        isWaitingForAnswer = true
         switch channel.flush(&context) {
         case .bytes, .end: returnMemory(&context.output)
         case .wouldBlock: break

@@ -127,6 +127,7 @@ final class UDPSessionChannel: LinkChannel {
     }
 
     var isDatagram: Bool { true }
+    var roundTripsToConnect: Int { 0 }
 
     var segmentCounts: SegmentCounts? {
         let headers: UInt64 = address.isIPv6 ? 48 : 28

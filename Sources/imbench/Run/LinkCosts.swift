@@ -27,7 +27,7 @@ struct LinkCosts: Sendable {
             let opened = await link.statistics()
             times.append(Double(opened.handshakeDuration.wholeNanoseconds) / 1e6)
             costs.handshake = Handshake(
-                milliseconds: 0, bytes: Double(opened.handshakeBytes), roundTrips: Int(opened.handshakeRoundTrips))
+                milliseconds: 0, bytes: Double(opened.handshakeBytes), roundTrips: opened.handshakeRoundTrips)
             if link.capabilities.hasNativePing {
                 _ = try await link.ping()
                 let after = await link.statistics()

@@ -39,7 +39,12 @@ final class Stage {
     /// - Parameter unique: tells this row's clients from all others.
     func transport(_ name: String, unique: String) throws(TransportError) -> any Transport {
         let descriptor = try registry.transport(named: name)
-        var endpoint = try outside.first { $0.scheme == name } ?? server(name).endpoint
+        var endpoint: Endpoint
+        if let given = outside.first(where: { $0.scheme == name }) {
+            endpoint = given
+        } else {
+            endpoint = try server(name).endpoint
+        }
         for option in descriptor.loopback("\(seed)-\(unique)")
         where !endpoint.options.contains(where: { $0.name == option.name }) {
             endpoint.options.append(option)
