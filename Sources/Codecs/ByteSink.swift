@@ -121,25 +121,26 @@ extension [UInt8] {
     }
 }
 
-/// Calls `body` for each entry in the order of the keys; small maps without allocating.
+/// Calls `body` for each entry in the order of the keys; up to 16 of them are sorted on the stack.
 @inlinable
 func forEachInKeyOrder<K: WireMapKey, T: WireValue>(
     _ values: [K: T], _ body: (K, T) throws(CodecError) -> Void
 ) throws(CodecError) {
-    guard values.count > 4 else {
-        var last: K?
-        for _ in 0..<values.count {
-            var next: (key: K, value: T)?
-            for entry in values {
-                if let last, entry.key <= last { continue }
-                if let best = next, best.key < entry.key { continue }
-                next = entry
-            }
-            guard let next else { return }
-            try body(next.key, next.value)
-            last = next.key
-        }
+    guard values.count <= 16 else {
+        for entry in values.sorted(by: { $0.key < $1.key }) { try body(entry.key, entry.value) }
         return
     }
-    for entry in values.sorted(by: { $0.key < $1.key }) { try body(entry.key, entry.value) }
+    try withUnsafeTemporaryAllocation(of: (key: K, value: T).self, capacity: 16) { slots throws(CodecError) in
+        guard let base = slots.baseAddress else { return }
+        var count = 0
+        defer { base.deinitialize(count: count) }
+        for entry in values where count < 16 {
+            var hole = count
+            while hole > 0, entry.key < base[hole - 1].key { hole -= 1 }
+            (base + hole + 1).moveInitialize(from: base + hole, count: count - hole)
+            (base + hole).initialize(to: entry)
+            count += 1
+        }
+        for index in 0..<count { try body(base[index].key, base[index].value) }
+    }
 }

@@ -8,8 +8,8 @@ public protocol MessageCodec: Sendable {
     /// Appends the encoded message to `output`. On an error `output` stays as it was.
     ///
     /// Room that `output` has is used in place: an array that is kept, with `removeAll(keepingCapacity: true)` between
-    /// messages, makes encoding free of allocations.
-    func encode<M: WireMessage>(_ message: M, into output: inout [UInt8]) throws(CodecError)
+    /// messages, makes encoding free of allocations. The message is consumed: its last use costs no copy of references.
+    func encode<M: WireMessage>(_ message: consuming M, into output: inout [UInt8]) throws(CodecError)
 
     /// Reads the one message that `bytes` hold.
     func decode<M: WireMessage>(_ type: M.Type, from bytes: UnsafeRawBufferPointer) throws(CodecError) -> M
@@ -18,7 +18,7 @@ public protocol MessageCodec: Sendable {
 extension MessageCodec {
     /// The encoded message.
     @inlinable
-    public func encode<M: WireMessage>(_ message: M) throws(CodecError) -> [UInt8] {
+    public func encode<M: WireMessage>(_ message: consuming M) throws(CodecError) -> [UInt8] {
         var output: [UInt8] = []
         try encode(message, into: &output)
         return output
@@ -55,7 +55,7 @@ public struct ProtobufCodec: MessageCodec {
 
     /// Appends the encoded message to `output`. On an error `output` stays as it was.
     @inlinable
-    public func encode<M: WireMessage>(_ message: M, into output: inout [UInt8]) throws(CodecError) {
+    public func encode<M: WireMessage>(_ message: consuming M, into output: inout [UInt8]) throws(CodecError) {
         try output.appendMessage(limit: limits.maximumLength) { sink throws(CodecError) in
             var writer = ProtobufWriter(sink, limits: limits)
             defer { sink = writer.sink }
@@ -89,11 +89,13 @@ public struct JSONCodec: MessageCodec {
 
     /// Appends the encoded message to `output`. On an error `output` stays as it was.
     @inlinable
-    public func encode<M: WireMessage>(_ message: M, into output: inout [UInt8]) throws(CodecError) {
+    public func encode<M: WireMessage>(_ message: consuming M, into output: inout [UInt8]) throws(CodecError) {
         try output.appendMessage(limit: limits.maximumLength) { sink throws(CodecError) in
             var writer = JSONWriter(sink, limits: limits)
             defer { sink = writer.sink }
-            try writer.write(message: message)
+            try writer.open(UInt8(ascii: "{"))
+            try message.writeFields(to: &writer)
+            writer.close(UInt8(ascii: "}"))
         }
     }
 

@@ -26,9 +26,9 @@ public protocol WireMessage: WireValue {
     // over messages then costs one witness call a message, not one a field.
 
     /// Writes the fields as the inside of a JSON object. Implemented by the package.
-    func writeFields(to writer: inout JSONWriter) throws(CodecError)
+    mutating func writeFields(to writer: inout JSONWriter) throws(CodecError)
     /// Writes the fields as protobuf. Implemented by the package.
-    func writeFields(to writer: inout ProtobufWriter) throws(CodecError)
+    mutating func writeFields(to writer: inout ProtobufWriter) throws(CodecError)
     /// Reads a JSON object. Implemented by the package.
     mutating func readFields(from reader: inout JSONReader) throws(CodecError)
     /// Reads protobuf fields up to the end of the reader's range. Implemented by the package.
@@ -118,19 +118,15 @@ extension WireMessage {
         try reader.read(message: &self)
     }
 
-    // A visit needs something mutable. The copy shares every buffer with the original and is never written to.
-
     /// Writes the fields as the inside of a JSON object.
     @inlinable
-    public func writeFields(to writer: inout JSONWriter) throws(CodecError) {
-        var message = self
-        try message.visitFields(&writer)
+    public mutating func writeFields(to writer: inout JSONWriter) throws(CodecError) {
+        try visitFields(&writer)
     }
 
     /// Writes the fields as protobuf.
     @inlinable
-    public func writeFields(to writer: inout ProtobufWriter) throws(CodecError) {
-        var message = self
-        try message.visitFields(&writer)
+    public mutating func writeFields(to writer: inout ProtobufWriter) throws(CodecError) {
+        try visitFields(&writer)
     }
 }

@@ -54,11 +54,19 @@ public struct SocketAddress: Sendable {
         return String(decoding: text.prefix { $0 != 0 }.map { UInt8(bitPattern: $0) }, as: UTF8.self)
     }
 
-    /// The bytes that identify the address: family, port, address. For keys and for cookies bound to an address.
-    public var identity: [UInt8] {
+    /// The bytes that identify the address (family, port, address): for keys, and for cookies bound to an address. The
+    /// pointer must not outlive the closure.
+    public func withIdentity<R>(_ body: (UnsafeRawBufferPointer) -> R) -> R {
         withUnsafeBytes(of: storage) { all in
-            let header = [UInt8(truncatingIfNeeded: family), all[2], all[3]]
-            return header + (isIPv6 ? all[8..<24] : all[4..<8])
+            // Between port and address of IPv6 lies the flow label, which is the sender's to vary; it is copied around.
+            guard isIPv6 else { return body(UnsafeRawBufferPointer(rebasing: all[0..<8])) }
+            var identity = (UInt32(0), UInt64(0), UInt64(0))
+            return withUnsafeMutableBytes(of: &identity) { target in
+                target.copyMemory(from: UnsafeRawBufferPointer(rebasing: all[0..<4]))
+                UnsafeMutableRawBufferPointer(rebasing: target[8..<24])
+                    .copyMemory(from: UnsafeRawBufferPointer(rebasing: all[8..<24]))
+                return body(UnsafeRawBufferPointer(target))
+            }
         }
     }
 
@@ -84,12 +92,12 @@ public struct SocketAddress: Sendable {
 extension SocketAddress: Hashable, CustomStringConvertible {
     /// Whether family, port and address are the same.
     public static func == (left: SocketAddress, right: SocketAddress) -> Bool {
-        left.identity == right.identity
+        left.withIdentity { left in right.withIdentity { left.elementsEqual($0) } }
     }
 
     /// Hashes what ``==(_:_:)`` compares.
     public func hash(into hasher: inout Hasher) {
-        hasher.combine(identity)
+        withIdentity { hasher.combine(bytes: $0) }
     }
 
     /// `127.0.0.1:80` or `[::1]:80`.

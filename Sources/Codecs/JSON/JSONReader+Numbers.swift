@@ -4,6 +4,7 @@ extension JSONReader {
     /// A number as it stands in the input.
     struct Number {
         var start: Int
+        var end: Int
         var isNegative = false
         /// All digits as one integer, unless there are too many.
         var mantissa: UInt64 = 0
@@ -25,7 +26,7 @@ extension JSONReader {
 
     /// Passes over a number and checks its grammar.
     mutating func readNumber() throws(CodecError) -> Number {
-        var number = Number(start: position)
+        var number = Number(start: position, end: position)
         if position < end, base[position] == UInt8(ascii: "-") {
             number.isNegative = true
             position += 1
@@ -43,6 +44,7 @@ extension JSONReader {
         if position < end, base[position] == UInt8(ascii: ".") || base[position] | 0x20 == UInt8(ascii: "e") {
             try readFraction(&number)
         }
+        number.end = position
         return number
     }
 
@@ -82,9 +84,10 @@ extension JSONReader {
         guard !number.isInteger else { throw failure(.numberOutOfRange) }
         // 1.0 and 1e3 are integers; beyond 2^53 a double cannot tell, and digits have to be written out.
         let value = try double(number)
-        guard value.magnitude <= 0x1p53, let magnitude = UInt64(exactly: value.magnitude) else {
-            throw failure(.numberOutOfRange)
-        }
+        guard value.magnitude <= 0x1p53 else { throw failure(.numberOutOfRange) }
+        // `UInt64(exactly:)` would need the C mathematics library, which nothing else here does.
+        let magnitude = UInt64(value.magnitude)
+        guard Double(magnitude) == value.magnitude else { throw failure(.numberOutOfRange) }
         return (number.isNegative, magnitude)
     }
 
@@ -112,6 +115,6 @@ extension JSONReader {
     }
 
     private func text(_ number: Number) -> String {
-        String(decoding: UnsafeBufferPointer(start: base + number.start, count: position - number.start), as: UTF8.self)
+        String(decoding: UnsafeBufferPointer(start: base + number.start, count: number.end - number.start), as: UTF8.self)
     }
 }

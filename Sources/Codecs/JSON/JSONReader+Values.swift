@@ -1,5 +1,4 @@
 extension JSONReader: ValueReader {
-    /// Reads `true` or `false`.
     @usableFromInline
     func startsNumber(at index: Int) -> Bool {
         index < end && (base[index] == UInt8(ascii: "-") || base[index] &- UInt8(ascii: "0") < 10)
@@ -56,7 +55,8 @@ extension JSONReader: ValueReader {
     public mutating func readFloat() throws(CodecError) -> Float {
         if let special = try readNonFinite() { return Float(special) }
         let isQuoted = try beginNumber()
-        let value = try float(try readNumber())
+        let number = try readNumber()
+        let value = try float(number)
         if isQuoted { try expectQuoteAfterNumber() }
         return value
     }
@@ -65,7 +65,8 @@ extension JSONReader: ValueReader {
     public mutating func readDouble() throws(CodecError) -> Double {
         if let special = try readNonFinite() { return special }
         let isQuoted = try beginNumber()
-        let value = try double(try readNumber())
+        let number = try readNumber()
+        let value = try double(number)
         if isQuoted { try expectQuoteAfterNumber() }
         return value
     }
@@ -104,7 +105,7 @@ extension JSONReader: ValueReader {
     public mutating func readString() throws(CodecError) -> String {
         let token = try readToken()
         guard !token.hasEscapes else { return try string(token) }
-        guard let text = String(validating: token.bytes, as: UTF8.self) else { return try string(token) }
+        guard let text = Codecs.string(utf8: token.bytes) else { return try string(token) }
         return text
     }
 

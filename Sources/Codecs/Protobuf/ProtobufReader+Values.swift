@@ -29,7 +29,7 @@ extension ProtobufReader: ValueReader {
     @inlinable
     public mutating func readString() throws(CodecError) -> String {
         let bytes = try readDelimited()
-        guard let text = String(validating: bytes, as: UTF8.self) else {
+        guard let text = string(utf8: bytes) else {
             position -= bytes.count
             throw failure(.invalidUTF8)
         }

@@ -192,6 +192,8 @@ extension ProtobufWriter {
         depth += 1
         guard depth < maximumDepth else { throw CodecError(.tooDeep, at: sink.count) }
         let start = beginDelimited()
+        // A visit needs something mutable. The copy shares every buffer and is not written to.
+        var value = value
         try value.writeFields(to: &self)
         endDelimited(start)
         depth -= 1

@@ -2,7 +2,7 @@ import SocketIO
 import TransportAPI
 
 /// What accepts below a ``CoreListener``: a listening socket, or the shared socket of a datagram server. Lives on its loop.
-protocol Acceptor: AnyObject {
+package protocol Acceptor: AnyObject {
     /// Where clients reach it.
     var local: SocketAddress? { get }
     /// Stops accepting; with `endLinks`, says goodbye to the clients it has.
@@ -10,8 +10,8 @@ protocol Acceptor: AnyObject {
 }
 
 /// The public face of an acceptor.
-final class CoreListener: Listener {
-    let endpoint: Endpoint
+package final class CoreListener: Listener {
+    package let endpoint: Endpoint
     private let loop: EventLoop
     private let acceptor: LoopConfined<any Acceptor>
     private let queue: LoopConfined<AcceptQueue>
@@ -20,7 +20,7 @@ final class CoreListener: Listener {
     /// Starts listening at `endpoint`, whose port may be 0 or missing to let the system choose.
     ///
     /// - Parameter start: opens the socket; called on the loop.
-    nonisolated(nonsending) static func listen(
+    package nonisolated(nonsending) static func listen(
         at endpoint: Endpoint,
         on loop: EventLoop,
         mode: ServerMode,
@@ -74,7 +74,7 @@ final class CoreListener: Listener {
         }
     }
 
-    nonisolated(nonsending) func accept() async throws(TransportError) -> (any Link)? {
+    package nonisolated(nonsending) func accept() async throws(TransportError) -> (any Link)? {
         guard loop.isCurrent else {
             return try await running(on: loop) { () async throws(TransportError) in try await self.accept() }
         }
@@ -87,7 +87,7 @@ final class CoreListener: Listener {
         }.get()
     }
 
-    nonisolated(nonsending) func close() async {
+    package nonisolated(nonsending) func close() async {
         guard loop.isCurrent else { return await withTaskExecutorPreference(loop) { await self.close() } }
         acceptor.value.close(endLinks: ownsLinks)
         queue.value.close()

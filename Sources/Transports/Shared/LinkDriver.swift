@@ -191,6 +191,16 @@ package final class LinkDriver<Core: ProtocolCore>: PollHandler, TurnHandler {
         armTimer()
     }
 
+    /// Lets a server that knows the protocol speak to the core itself.
+    package func withCore<R>(_ body: (inout Core, inout CoreContext) -> R) -> R {
+        enterCore()
+        defer { leaveCore() }
+        return body(&core, &context)
+    }
+
+    /// Whether the write buffer takes more.
+    package var hasRoom: Bool { phase == .open && context.output.count < limits.writeBuffer }
+
     private func borrowMemory(_ buffer: inout ByteBuffer) {
         if buffer.capacity == 0 {
             buffer = ByteBuffer(adopting: loop.scratch.take(), capacity: ScratchPool.blockSize)

@@ -6,6 +6,14 @@ package enum ServerMode: Sendable {
     case accept
     /// A behaviour answers them, on the loop. The closure makes it, on the loop too.
     case behave(@Sendable () -> any ServerBehaviour)
+
+    /// What handles the links of one protocol in this mode. To be called on the loop.
+    func handler<Core: ProtocolCore>(_ queue: AcceptQueue) -> any LinkHandler<Core> {
+        switch self {
+        case .accept: AcceptHandler(queue)
+        case .behave(let make): BehaviourHandler(make())
+        }
+    }
 }
 
 /// How a server answers, whatever the protocol. Lives on its loop.
@@ -57,7 +65,7 @@ final class AcceptHandler<Core: ProtocolCore>: LinkHandler {
 }
 
 /// Open links that nobody has asked for yet. Lives on its loop.
-final class AcceptQueue {
+package final class AcceptQueue {
     /// How many links may wait; beyond it the listener stops accepting.
     static let limit = 1024
 

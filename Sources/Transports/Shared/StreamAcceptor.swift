@@ -2,7 +2,7 @@ import SocketIO
 import TransportAPI
 
 /// Accepts TCP connections and runs a server core over each. Lives on its loop.
-final class StreamAcceptor<Core: ProtocolCore>: PollHandler, Acceptor {
+package final class StreamAcceptor<Core: ProtocolCore>: PollHandler, Acceptor {
     /// How many clients may be connected at once; further ones wait in the kernel's backlog.
     static var maximumConnections: Int { 65_536 }
 
@@ -16,7 +16,7 @@ final class StreamAcceptor<Core: ProtocolCore>: PollHandler, Acceptor {
     private var isClosed = false
     private var retry: UInt64?
 
-    init(
+    package init(
         _ address: SocketAddress,
         _ queue: AcceptQueue,
         on loop: EventLoop,
@@ -34,9 +34,9 @@ final class StreamAcceptor<Core: ProtocolCore>: PollHandler, Acceptor {
         queue.onRoom = { [weak self] in self?.acceptWhilePossible() }
     }
 
-    var local: SocketAddress? { socket.local }
+    package var local: SocketAddress? { socket.local }
 
-    func ready(_: Readiness) {
+    package func ready(_: Readiness) {
         acceptWhilePossible()
     }
 
@@ -75,7 +75,7 @@ final class StreamAcceptor<Core: ProtocolCore>: PollHandler, Acceptor {
         }
     }
 
-    func close(endLinks: Bool) {
+    package func close(endLinks: Bool) {
         guard !isClosed else { return }
         isClosed = true
         queue.onRoom = nil

@@ -34,17 +34,12 @@ extension TransportDescriptor {
                 let makeCore = try server(endpoint, reader)
                 return try await CoreListener.listen(at: endpoint, on: loop, mode: mode) {
                     (address, queue) throws(SystemError) in
-                    let handler: any LinkHandler<Core> =
-                        switch mode {
-                        case .accept: AcceptHandler(queue)
-                        case .behave(let make): BehaviourHandler(make())
-                        }
-                    return try StreamAcceptor(
+                    try StreamAcceptor(
                         address,
                         queue,
                         on: loop,
                         limits: limits,
-                        handler: handler,
+                        handler: mode.handler(queue),
                         makeCore: makeCore
                     )
                 }

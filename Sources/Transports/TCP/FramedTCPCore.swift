@@ -29,6 +29,8 @@ public struct FramedTCPCore: ProtocolCore {
     var reason = CloseReason.user
     private var assembly: [UInt8] = []
     private var missing = 0
+    /// Whether a part of a length has arrived, and waits in the input for the rest.
+    private var hasPartOfLength = false
     var pingsSent: UInt64 = 0
     var pongsReceived: UInt64 = 0
     /// When an unanswered goodbye is given up.
@@ -42,6 +44,9 @@ public struct FramedTCPCore: ProtocolCore {
         self.configuration = configuration
         limit = configuration.effectiveLimit
     }
+
+    /// How many bytes the message under assembly has room for.
+    var assemblyCapacity: Int { assembly.capacity }
 
     var isFramed: Bool { configuration.framing == .framed }
 
@@ -99,7 +104,7 @@ public struct FramedTCPCore: ProtocolCore {
         case .closing, .ended, .done: return .closed(reason)
         case .opening, .open: break
         }
-        guard missing == 0 else {
+        guard missing == 0, !hasPartOfLength else {
             throw TransportError(.connectionLost, .open, "the connection ended in the middle of a message")
         }
         guard !isFramed else { throw TransportError(.connectionLost, .open, "the connection ended without a goodbye") }
@@ -184,6 +189,7 @@ extension FramedTCPCore {
             end(.done)
             throw error
         }
+        hasPartOfLength = length == nil && !input.isEmpty
         guard let length else { return nil }
         guard length.bodySize <= limit else {
             end(.done)
@@ -213,7 +219,7 @@ extension FramedTCPCore {
         input.withUnsafeReadableBytes { assembly.append(contentsOf: UnsafeRawBufferPointer(rebasing: $0[..<arrived])) }
         input.consume(arrived)
         missing -= arrived
-        guard missing == 0 else { return nil }
+        guard missing == 0, !hasPartOfLength else { return nil }
         defer { assembly = [] }
         return .message(Payload(assembly))
     }

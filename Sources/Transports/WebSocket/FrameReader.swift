@@ -44,6 +44,9 @@ struct FrameReader: Sendable {
         self.maximumMessageSize = maximumMessageSize
     }
 
+    /// How much memory the message under assembly takes.
+    var reservedBytes: Int { bytes.capacity }
+
     /// From now on passes over messages.
     mutating func discardMessages() {
         isDiscarding = true
@@ -121,12 +124,13 @@ struct FrameReader: Sendable {
     /// Takes a frame off the input and returns its payload, unmasked.
     @inline(__always)
     private func takeWhole(_ header: FrameHeader, from input: inout ByteBuffer) -> [UInt8] {
-        let bytes = input.withUnsafeReadableBytes { all in
-            let payload = UnsafeRawBufferPointer(rebasing: all[header.size..<header.size + header.length])
-            return [UInt8](unsafeUninitializedCapacity: header.length) { target, written in
-                if let base = target.baseAddress { Masking.copy(payload, to: base, key: header.maskKey ?? 0) }
-                written = header.length
-            }
+        // This initialiser copies at once; the one with an uninitialised capacity looks up metadata for each array, which costs
+        // more than unmasking in place afterwards.
+        var bytes = input.withUnsafeReadableBytes { all in
+            [UInt8](UnsafeRawBufferPointer(rebasing: all[header.size..<header.size + header.length]))
+        }
+        if let key = header.maskKey, key != 0 {
+            bytes.withUnsafeMutableBytes { Masking.apply(to: $0, key: key) }
         }
         input.consume(header.size + header.length)
         return bytes

@@ -27,3 +27,31 @@ func firstInvalidUTF8(_ bytes: UnsafeBufferPointer<UInt8>) -> Int? {
     }
     return nil
 }
+
+/// A string of `bytes`, or `nil` if they are not well-formed UTF-8.
+///
+/// `String(validating:as:)` would do, but asks the runtime for generic metadata at every call, which costs more than all
+/// the rest. The initialiser that repairs is concrete; what it repaired does not come out as it went in.
+@usableFromInline
+func string(utf8 bytes: UnsafeBufferPointer<UInt8>) -> String? {
+    let text = String(decoding: bytes, as: UTF8.self)
+    let isSame = text.utf8.withContiguousStorageIfAvailable { decoded in
+        guard decoded.count == bytes.count else { return false }
+        let left = UnsafeRawBufferPointer(decoded)
+        let right = UnsafeRawBufferPointer(bytes)
+        var index = 0
+        while bytes.count - index >= 8 {
+            guard
+                left.loadUnaligned(fromByteOffset: index, as: UInt64.self)
+                    == right.loadUnaligned(fromByteOffset: index, as: UInt64.self)
+            else { return false }
+            index += 8
+        }
+        while index < bytes.count {
+            guard left[index] == right[index] else { return false }
+            index += 1
+        }
+        return true
+    }
+    return isSame == true ? text : nil
+}

@@ -1,0 +1,59 @@
+import SocketIO
+import TransportAPI
+import Transports
+
+/// A small server inside this process, for tests, demonstrations and measurements. It speaks every registered transport with
+/// the same cores as the clients.
+public final class EmbeddedServer: Sendable {
+    /// What the server does with messages.
+    public enum Behaviour: String, Sendable, Hashable, CaseIterable {
+        /// Each message goes back to its sender.
+        case echo
+        /// Each message goes to all clients, its sender included.
+        case fanOut = "fan-out"
+    }
+
+    /// Where clients reach it, with the port that the system chose.
+    public let endpoint: Endpoint
+    private let listener: any Listener
+
+    /// Starts a server at `url`; port 0, or none, lets the system choose one.
+    ///
+    /// A transport that routes by topic (MQTT) gets a broker, whatever the behaviour: what a client publishes comes back to
+    /// whoever subscribes to it.
+    public nonisolated(nonsending) static func start(
+        _ url: String,
+        _ behaviour: Behaviour = .echo,
+        on loop: EventLoop = .shared,
+        registry: TransportRegistry = .standard
+    ) async throws(TransportError) -> EmbeddedServer {
+        let endpoint = try Endpoint(url)
+        if let start = specialised[endpoint.scheme] { return EmbeddedServer(try await start(endpoint, loop)) }
+        let mode = ServerMode.behave {
+            switch behaviour {
+            case .echo: Echo()
+            case .fanOut: FanOut()
+            }
+        }
+        return EmbeddedServer(try await registry.listen(at: endpoint, on: loop, mode: mode))
+    }
+
+    private init(_ listener: any Listener) {
+        self.listener = listener
+        endpoint = listener.endpoint
+    }
+
+    /// Stops listening and says goodbye to all clients.
+    public nonisolated(nonsending) func stop() async {
+        await listener.close()
+    }
+
+    private typealias Start = @Sendable (Endpoint, EventLoop) async throws(TransportError) -> any Listener
+
+    /// Transports whose usual server is more than an echo.
+    private static let specialised: [String: Start] = [
+        TransportDescriptor.mqtt.name: { (endpoint, loop) async throws(TransportError) in
+            try await Broker.listen(at: endpoint, on: loop)
+        }
+    ]
+}

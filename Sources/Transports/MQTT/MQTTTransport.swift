@@ -1,0 +1,74 @@
+import TransportAPI
+
+extension TransportDescriptor {
+    /// MQTT 3.1.1 without TLS: `mqtt://user:password@host/?publish=a/b&subscribe=c/%23`.
+    public static let mqtt: TransportDescriptor = {
+        var descriptor = TransportDescriptor.stream(
+            "mqtt", defaultPort: 1883, options: mqttOptions,
+            client: { (endpoint, options) throws(TransportError) in
+                let core = try MQTTCore(client: clientConfiguration(endpoint, options))
+                return { core }
+            },
+            server: { (_, options) throws(TransportError) in
+                let core = try MQTTCore(server: serverConfiguration(options))
+                return { core }
+            })
+        // A broker brings back what is published where one subscribes.
+        descriptor.loopback = { unique in
+            let topic = "loopback/\(unique)"
+            return [.init(name: "publish", value: topic), .init(name: "subscribe", value: topic)]
+        }
+        return descriptor
+    }()
+
+    private static let mqttOptions = [
+        TransportOption("publish", "a topic", "where messages without a topic of their own go (none)"),
+        TransportOption("subscribe", "a topic filter", "what is received; may be repeated (nothing)"),
+        TransportOption("qos", "0 or 1", "of published messages and of subscriptions (0)"),
+        TransportOption("client-id", "up to 65535 bytes", "who this client is to the broker (random)"),
+        TransportOption("clean-session", "on or off", "whether the broker forgets the client at the end (on)"),
+        TransportOption("keep-alive", "a number of seconds from 0 to 65535", "the longest silence (60; 0 for any)"),
+        TransportOption("in-flight", "a number from 1 to 65535", "messages that may wait for PUBACK (64)"),
+    ]
+
+    private static func clientConfiguration(
+        _ endpoint: Endpoint, _ options: OptionReader
+    ) throws(TransportError) -> MQTTConfiguration {
+        var configuration = MQTTConfiguration()
+        configuration.qos = try qos(options)
+        configuration.publishTopic = try options.string("publish")
+        configuration.subscriptions = options.strings("subscribe").map {
+            MQTTSubscription($0, qos: configuration.qos)
+        }
+        configuration.clientID = try options.string("client-id")
+        configuration.cleanSession = try options.flag("clean-session") ?? true
+        configuration.keepAlive = try options.integer("keep-alive", in: 0...65_535) ?? configuration.keepAlive
+        configuration.maximumInFlight = try options.integer("in-flight", in: 1...65_535) ?? configuration.maximumInFlight
+        configuration.maximumMessageSize = try maximumSize(options)
+        configuration.user = endpoint.user
+        configuration.password = endpoint.password.map { Array($0.utf8) }
+        return configuration
+    }
+
+    private static func serverConfiguration(_ options: OptionReader) throws(TransportError) -> MQTTServerConfiguration {
+        var configuration = MQTTServerConfiguration()
+        configuration.qos = try qos(options)
+        configuration.maximumMessageSize = try maximumSize(options)
+        return configuration
+    }
+
+    /// The configuration of a broker's side of a link, from the options of the endpoint at which it listens.
+    package static func brokerConfiguration(_ endpoint: Endpoint) throws(TransportError) -> MQTTServerConfiguration {
+        var configuration = try serverConfiguration(OptionReader(endpoint, allowed: mqttOptions))
+        configuration.routesSignals = true
+        return configuration
+    }
+
+    private static func maximumSize(_ options: OptionReader) throws(TransportError) -> Int {
+        try options.maximumMessageSize(default: 16 << 20, atMost: 268_369_896)
+    }
+
+    private static func qos(_ options: OptionReader) throws(TransportError) -> MQTTQoS {
+        try options.choice("qos", ["0", "1"]) == "1" ? .atLeastOnce : .atMostOnce
+    }
+}

@@ -1,0 +1,179 @@
+import SocketIO
+import TransportAPI
+
+/// Serves all clients of one UDP socket: asks the listener core about each datagram, and hands it to its session. Lives on
+/// its loop.
+final class UDPAcceptor: PollHandler, Acceptor {
+    private let loop: EventLoop
+    private let socket: DatagramSocket
+    private let limits: LinkLimits
+    private let handler: any LinkHandler<UDPCore>
+    private let queue: AcceptQueue
+    private var core: UDPListenerCore
+    private var random = RandomSource.system()
+    private var sessions: [UInt64: (driver: LinkDriver<UDPCore>, channel: UDPSessionChannel)] = [:]
+    private var blocked: [UDPSessionChannel] = []
+    private var isClosed = false
+
+    init(
+        _ address: SocketAddress, _ queue: AcceptQueue, on loop: EventLoop, limits: LinkLimits,
+        handler: any LinkHandler<UDPCore>, core: UDPListenerCore
+    ) throws(SystemError) {
+        socket = try DatagramSocket(boundTo: address, on: loop)
+        self.loop = loop
+        self.limits = limits
+        self.handler = handler
+        self.queue = queue
+        self.core = core
+        try socket.attach(self)
+    }
+
+    var local: SocketAddress? { socket.local }
+
+    func ready(_ readiness: Readiness) {
+        if readiness.contains(.write) {
+            let waiting = blocked
+            blocked = []
+            for channel in waiting { channel.writable() }
+        }
+        if readiness.contains(.read) { readAll() }
+    }
+
+    private func readAll() {
+        guard var sender = socket.local else { return }
+        var input = ByteBuffer(adopting: loop.scratch.take(), capacity: ScratchPool.blockSize)
+        var reply = ByteBuffer()
+        reading: while !isClosed || !sessions.isEmpty {
+            var result = IOResult.wouldBlock
+            _ = input.write(minimum: 1) { target in
+                result = socket.receive(into: target, from: &sender)
+                guard case .bytes(let count) = result else { return 0 }
+                return count
+            }
+            switch result {
+            case .bytes: take(&input, from: sender, reply: &reply)
+            case .end, .failed: break
+            case .wouldBlock: break reading
+            }
+            input.removeAll()
+        }
+        if let block = input.surrender(size: ScratchPool.blockSize) { loop.scratch.give(block) }
+    }
+
+    private func take(_ input: inout ByteBuffer, from sender: SocketAddress, reply: inout ByteBuffer) {
+        let now = Instant(nanoseconds: loop.now)
+        let decision = sender.withIdentity { identity in
+            core.receive(input, from: identity, now: now, random: &random, reply: &reply)
+        }
+        switch decision {
+        case .session(let id): sessions[id]?.driver.deliver(datagram: &input, from: sender)
+        case .accept(let session): accept(session, &input, from: sender)
+        case .reply where isClosed: break
+        case .reply: _ = reply.withUnsafeReadableBytes { socket.send($0, to: sender) }
+        case .drop: break
+        }
+    }
+
+    private func accept(_ session: UDPCore, _ input: inout ByteBuffer, from sender: SocketAddress) {
+        let id = session.connectionID
+        guard !isClosed, queue.hasRoom else { return core.remove(id, now: Instant(nanoseconds: loop.now)) }
+        let channel = UDPSessionChannel(self, sender)
+        let driver = LinkDriver(session, over: channel, on: loop, limits: limits)
+        driver.handler = handler
+        driver.onClosed = { [weak self] _ in self?.forget(id) }
+        sessions[id] = (driver, channel)
+        driver.start()
+        driver.deliver(datagram: &input, from: sender)
+    }
+
+    private func forget(_ id: UInt64) {
+        sessions[id] = nil
+        core.remove(id, now: Instant(nanoseconds: loop.now))
+        if isClosed && sessions.isEmpty { socket.close() }
+    }
+
+    /// Sends for one session; one that finds the socket full is told when it has room again.
+    fileprivate func send(_ bytes: UnsafeRawBufferPointer, for channel: UDPSessionChannel) -> IOResult {
+        let result = socket.send(bytes, to: channel.address)
+        if result == .wouldBlock, !blocked.contains(where: { $0 === channel }) { blocked.append(channel) }
+        return result
+    }
+
+    /// Sessions share the socket, so it is open until the last of them has ended; new ones are no longer answered.
+    func close(endLinks: Bool) {
+        guard !isClosed else { return }
+        if endLinks {
+            for session in sessions.values { session.driver.beginClose(.user) }
+        }
+        isClosed = true
+        if sessions.isEmpty { socket.close() }
+    }
+}
+
+/// One session's part of a shared socket.
+final class UDPSessionChannel: LinkChannel {
+    private let acceptor: UDPAcceptor
+    /// Where the session's datagrams came from last.
+    var address: SocketAddress
+    private weak var handler: (any PollHandler)?
+    private(set) var bytesSent: UInt64 = 0
+    var bytesReceived: UInt64 = 0
+    private var datagramsSent: UInt64 = 0
+    var datagramsReceived: UInt64 = 0
+
+    init(_ acceptor: UDPAcceptor, _ address: SocketAddress) {
+        self.acceptor = acceptor
+        self.address = address
+    }
+
+    var isDatagram: Bool { true }
+
+    var segmentCounts: SegmentCounts? {
+        let headers: UInt64 = address.isIPv6 ? 48 : 28
+        return SegmentCounts(
+            sent: datagramsSent, received: datagramsReceived, headerBytes: (datagramsSent + datagramsReceived) * headers)
+    }
+
+    func attach(_ handler: any PollHandler) {
+        self.handler = handler
+    }
+
+    func writable() {
+        handler?.ready(.write)
+    }
+
+    func note(_: Readiness) {}
+
+    /// Datagrams are handed in by the acceptor.
+    func read(into _: inout ByteBuffer) -> IOResult { .wouldBlock }
+
+    func isDrained(afterReading _: Int, of _: Int) -> Bool { true }
+
+    func flush(_ context: inout CoreContext) -> IOResult {
+        DatagramOutput.flush(&context) { datagram in
+            let result = acceptor.send(datagram, for: self)
+            if case .bytes(let count) = result {
+                bytesSent += UInt64(count)
+                datagramsSent += 1
+            }
+            return result
+        }
+    }
+
+    func shutdownWriting() -> Bool { false }
+
+    func close(abort _: Bool) {}
+}
+
+extension LinkDriver {
+    /// Takes a datagram of this session from the acceptor, and answers its sender from now on.
+    fileprivate func deliver(datagram: inout ByteBuffer, from sender: SocketAddress) where Core == UDPCore {
+        guard phase == .opening || phase == .open, let session = channel as? UDPSessionChannel else { return }
+        session.address = sender
+        session.bytesReceived += UInt64(datagram.count)
+        session.datagramsReceived += 1
+        swap(&input, &datagram)
+        pump()
+        swap(&input, &datagram)
+    }
+}

@@ -1,0 +1,100 @@
+import SocketIO
+import TransportAPI
+
+extension TransportDescriptor {
+    /// UDP with sessions: `udp://host:9401`.
+    public static let udp = TransportDescriptor(
+        name: "udp", defaultPort: defaultPort, options: udpOptions,
+        make: { (endpoint, loop) throws(TransportError) in
+            let options = try OptionReader(endpoint, allowed: udpOptions)
+            let core = try UDPCore(client: configuration(options))
+            return UDPTransport(
+                endpoint: endpoint, port: endpoint.port ?? defaultPort, loop: loop, limits: try options.limits(), core: core)
+        },
+        listen: { (endpoint, loop, mode) async throws(TransportError) in
+            let options = try OptionReader(endpoint, allowed: udpOptions)
+            let limits = try options.limits()
+            let configuration = try configuration(options)
+            var random = RandomSource.system()
+            let core = try UDPListenerCore(configuration, random: &random)
+            return try await CoreListener.listen(at: endpoint, on: loop, mode: mode) {
+                (address, queue) throws(SystemError) in
+                try UDPAcceptor(address, queue, on: loop, limits: limits, handler: mode.handler(queue), core: core)
+            }
+        })
+
+    private static let defaultPort: UInt16 = 9401
+
+    private static let udpOptions = [
+        TransportOption("plain", "on or off", "bare datagrams for foreign peers, without sessions (off)"),
+        TransportOption("idle-timeout", "a time such as 5m", "how long a server keeps a silent client (5m)"),
+    ]
+
+    private static func configuration(_ options: OptionReader) throws(TransportError) -> UDPConfiguration {
+        var configuration = UDPConfiguration()
+        configuration.isPlain = try options.flag("plain") ?? false
+        configuration.idleTimeout = try options.duration("idle-timeout") ?? configuration.idleTimeout
+        configuration.maximumPayloadSize = try options.maximumMessageSize(
+            default: configuration.maximumPayloadSize, atMost: UDPConfiguration.maximumDatagramSize)
+        return configuration
+    }
+}
+
+/// The recipe for a client's session over UDP.
+struct UDPTransport: Transport {
+    let endpoint: Endpoint
+    let port: UInt16
+    let loop: EventLoop
+    let limits: LinkLimits
+    let core: UDPCore
+
+    var capabilities: Capabilities { core.capabilities }
+
+    nonisolated(nonsending) func connect(timeout: Duration) async throws(TransportError) -> any Link {
+        let started = MonotonicClock.now()
+        let deadline = Instant(nanoseconds: started).advanced(by: timeout).nanoseconds
+        return try await running(on: loop) { () async throws(TransportError) in
+            let addresses: [SocketAddress]
+            do throws(ConnectError) {
+                addresses = try await Resolver.resolve(endpoint.host, port: port, on: loop, deadline: deadline)
+            } catch {
+                throw TransportError(error)
+            }
+            return try await firstAnswering(HappyEyeballs.order(addresses)[...], deadline: deadline, started: started)
+        }
+    }
+
+    /// Tries one address after the other. An address of a host that has no server refuses at once by ICMP; one that stays
+    /// silent has its share of the time that is left.
+    @concurrent
+    private func firstAnswering(
+        _ addresses: ArraySlice<SocketAddress>, deadline: Int64, started: Int64
+    ) async throws(TransportError) -> any Link {
+        guard let address = addresses.first else {
+            throw TransportError(.nameNotFound, .resolve, "\(endpoint.host) has no address")
+        }
+        let rest = addresses.dropFirst()
+        let left = deadline - MonotonicClock.now()
+        let share = rest.isEmpty ? deadline : deadline - left + left / Int64(addresses.count)
+        do throws(TransportError) {
+            return try await open(address, deadline: share, started: started)
+        } catch {
+            guard !rest.isEmpty, error.isRetryable else { throw error }
+        }
+        return try await firstAnswering(rest, deadline: deadline, started: started)
+    }
+
+    @concurrent
+    private func open(
+        _ address: SocketAddress, deadline: Int64, started: Int64
+    ) async throws(TransportError) -> any Link {
+        let socket: DatagramSocket
+        do throws(SystemError) {
+            socket = try DatagramSocket(connectedTo: address, on: loop)
+        } catch {
+            throw TransportError(error, .connect)
+        }
+        let driver = LinkDriver(core, over: DatagramChannel(socket), on: loop, limits: limits, started: started)
+        return try await driver.openLink(deadline: deadline)
+    }
+}

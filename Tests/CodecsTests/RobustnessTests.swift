@@ -1,0 +1,77 @@
+import Codecs
+import Testing
+
+@Suite struct RobustnessTests {
+    @Test("every prefix of a message is an error or a valid shorter message", arguments: WireFormat.allCases)
+    func prefixes(format: WireFormat) throws {
+        var random = SeededGenerator(state: 4)
+        let codec = format.codec()
+        for _ in 0..<6 {
+            let bytes = try codec.encode(random.allTypes(depth: 1))
+            for count in 0..<bytes.count {
+                let prefix = Array(bytes[..<count])
+                guard let message = try? codec.decode(AllTypes.self, from: prefix) else { continue }
+                #expect(format == .protobuf, "no prefix of a JSON object is one")
+                #expect(try codec.decode(AllTypes.self, from: try codec.encode(message)) == message)
+            }
+        }
+    }
+
+    @Test("a prefix of JSON is called truncated, unless it ends inside a character")
+    func truncatedJSON() throws {
+        var message = AllTypes()
+        message.string = "a\u{1}\"b"
+        message.doubles = [1.5, -2e300]
+        message.bool = true
+        message.inners = [Inner(number: 1)]
+        message.byName = ["k": -1]
+        let bytes = try JSONCodec().encode(message)
+        for count in 0..<bytes.count {
+            #expect(codecError { try JSONCodec().decode(AllTypes.self, from: Array(bytes[..<count])) }?.code == .truncated)
+        }
+    }
+
+    @Test("broken bytes never trap, and what is still understood can be written again", arguments: WireFormat.allCases)
+    func mutations(format: WireFormat) throws {
+        var random = SeededGenerator(state: 5)
+        let codec = format.codec(limits: CodecLimits(maximumDepth: 32))
+        for _ in 0..<60 {
+            let original = try codec.encode(random.allTypes(depth: 1))
+            for _ in 0..<60 {
+                let bytes = mutated(original, &random)
+                guard let message = try? codec.decode(AllTypes.self, from: bytes) else { continue }
+                let again = try codec.encode(message)
+                // Through the bytes, because NaN differs from itself.
+                #expect(try codec.encode(try codec.decode(AllTypes.self, from: again)) == again)
+            }
+        }
+    }
+
+    @Test("random bytes never trap", arguments: WireFormat.allCases)
+    func noise(format: WireFormat) {
+        var random = SeededGenerator(state: 6)
+        let codec = format.codec()
+        let tokens = Array(#"{}[]:,"\u0"-1.5e+ntrue"snakeCase""inner""#.utf8)
+        for _ in 0..<20_000 {
+            let bytes: [UInt8] =
+                format == .json
+                ? [UInt8(ascii: "{")] + random.bytes().map { tokens[Int($0) % tokens.count] } : random.bytes()
+            _ = try? codec.decode(AllTypes.self, from: bytes)
+        }
+    }
+
+    private func mutated(_ original: [UInt8], _ random: inout SeededGenerator) -> [UInt8] {
+        var bytes = original
+        for _ in 0..<Int.random(in: 1...4, using: &random) where !bytes.isEmpty {
+            let index = Int.random(in: 0..<bytes.count, using: &random)
+            switch Int.random(in: 0..<5, using: &random) {
+            case 0: bytes[index] ^= 1 << UInt8.random(in: 0..<8, using: &random)
+            case 1: bytes[index] = UInt8(truncatingIfNeeded: random.next())
+            case 2: bytes.remove(at: index)
+            case 3: bytes.insert(UInt8(truncatingIfNeeded: random.next()), at: index)
+            default: bytes.replaceSubrange(index..<min(index + 8, bytes.count), with: bytes.suffix(8))
+            }
+        }
+        return bytes
+    }
+}

@@ -1,0 +1,138 @@
+import Testing
+import TransportAPI
+
+@testable import Transports
+
+/// A server without sockets: the listener's core and the cores of its sessions, as a driver would hold them.
+struct SimulatedServer: ~Copyable {
+    var listener: UDPListenerCore
+    var random: RandomSource
+    var sessions: [UInt64: UDPCore] = [:]
+    var events: [CoreEvent<Never>] = []
+    var failures: [TransportError] = []
+    var drops: [UDPListenerCore.DropReason] = []
+    var counters = CoreCounters()
+    var now = Instant.zero
+
+    init(_ configuration: UDPConfiguration = UDPConfiguration(), seed: UInt64 = 99) throws {
+        random = .seeded(seed)
+        listener = try UDPListenerCore(configuration, random: &random)
+    }
+
+    /// Takes one datagram from `address` and returns what goes back there.
+    mutating func receive(_ datagram: [UInt8], from address: [UInt8] = [127, 0, 0, 1, 0, 80]) -> [[UInt8]] {
+        var input = ByteBuffer()
+        input.append(contentsOf: datagram)
+        var reply = ByteBuffer()
+        switch listener.receive(input, from: address, now: now, random: &random, reply: &reply) {
+        case .reply:
+            let answer = reply.bytes(at: 0, count: reply.count) ?? []
+            // What goes to an address that has proved nothing must not be larger than what came from it.
+            #expect(!answer.isEmpty && answer.count <= datagram.count)
+            return [answer]
+        case .drop(let reason):
+            drops.append(reason)
+            return []
+        case .session(let identifier): return run(identifier) { _, _ in } + run(identifier, &input)
+        case .accept(let core):
+            sessions[core.connectionID] = core
+            return run(core.connectionID) { core, context in core.start(&context) } + run(core.connectionID, &input)
+        }
+    }
+
+    /// Lets the core of one session do something.
+    mutating func run(_ identifier: UInt64, _ body: (inout UDPCore, inout CoreContext) -> Void) -> [[UInt8]] {
+        var empty = ByteBuffer()
+        return run(identifier, &empty, body)
+    }
+
+    private mutating func run(
+        _ identifier: UInt64,
+        _ input: inout ByteBuffer,
+        _ body: (inout UDPCore, inout CoreContext) -> Void = { _, _ in }
+    ) -> [[UInt8]] {
+        guard var core = sessions[identifier] else { return [] }
+        var context = CoreContext(now: now, random: random)
+        var hasEnded = false
+        body(&core, &context)
+        do throws(TransportError) {
+            if let deadline = core.deadline, deadline <= now { try core.deadlineReached(&context) }
+            while let event = try core.next(&input, &context) {
+                if case .closed = event { hasEnded = true }
+                events.append(event)
+            }
+        } catch {
+            failures.append(error)
+            hasEnded = true
+        }
+        #expect(input.isEmpty == true)
+        random = context.random
+        counters.duplicates += context.counters.duplicates
+        counters.reordered += context.counters.reordered
+        sessions[identifier] = hasEnded ? nil : core
+        if hasEnded { listener.remove(identifier, now: now) }
+        let all = context.output.bytes(at: 0, count: context.output.count) ?? []
+        return zip([0] + context.datagramEnds, context.datagramEnds).map { Array(all[$0..<$1]) }
+    }
+
+    var messages: [[UInt8]] { events.compactMap { if case .message(let payload) = $0 { payload.bytes } else { nil } } }
+    var opened: Int { events.count { if case .opened = $0 { true } else { false } } }
+    var closeReasons: [CloseReason] { events.compactMap { if case .closed(let reason) = $0 { reason } else { nil } } }
+}
+
+/// A client's core that has written its hello.
+func startedClient(
+    _ configuration: UDPConfiguration = UDPConfiguration(),
+    seed: UInt64 = 1
+) throws -> CoreHarness<UDPCore> {
+    var client = CoreHarness(try UDPCore(client: configuration), seed: seed)
+    client.start()
+    return client
+}
+
+/// Carries datagrams between client and server until both are silent.
+func exchange(
+    _ client: inout CoreHarness<UDPCore>,
+    _ server: inout SimulatedServer,
+    address: [UInt8] = [127, 0, 0, 1, 0, 80]
+) {
+    server.now = client.context.now
+    while true {
+        let datagrams = client.takeDatagrams()
+        if datagrams.isEmpty { return }
+        for datagram in datagrams {
+            for answer in server.receive(datagram, from: address) { client.feed(datagram: answer) }
+        }
+    }
+}
+
+/// A link that loses, doubles and delays datagrams, by a seed.
+struct UnreliableLink {
+    var loss: Double
+    var doubling: Double
+    var delay: Double
+    var random: RandomSource
+    private var delayed: [[UInt8]] = []
+
+    init(loss: Double, doubling: Double, delay: Double, seed: UInt64) {
+        (self.loss, self.doubling, self.delay) = (loss, doubling, delay)
+        random = .seeded(seed)
+    }
+
+    /// Takes what is sent in one round and gives what arrives in it.
+    mutating func carry(_ datagrams: [[UInt8]]) -> [[UInt8]] {
+        var arriving: [[UInt8]] = []
+        let due = delayed
+        delayed = []
+        for datagram in datagrams where Double.random(in: 0..<1, using: &random) >= loss {
+            for _ in 0..<(Double.random(in: 0..<1, using: &random) < doubling ? 2 : 1) {
+                if Double.random(in: 0..<1, using: &random) < delay {
+                    delayed.append(datagram)
+                } else {
+                    arriving.append(datagram)
+                }
+            }
+        }
+        return arriving + due
+    }
+}
