@@ -115,7 +115,7 @@ private func mistake(_ line: String) -> String? { mistake(line.split(separator: 
             ("run --listen ws://a:1", "--listen belongs to 'serve', not to 'run'"),
             ("serve --rate 5", "--rate belongs to 'run', not to 'serve'"),
             ("run now", "'run' takes no argument, but got 'now'"),
-            ("--url host:1", "--url: url 'host:1' has no scheme; write it as scheme://host:port"),
+            ("--url host:1", "--url: url has no scheme; write it as scheme://host:port"),
             ("--url mqt://h", "unknown transport 'mqt'; did you mean 'mqtt'?"),
         ]
     )

@@ -72,7 +72,7 @@ func sampleResults() -> RunResults {
         for name in [
             #""schema": "imbench/1""#, #""environment""#, #""options""#, #""transport": "ws""#, #""codec": "json""#,
             #""size": 256"#, #""loop": "closed""#,
-            #""rtt_us": {"min": 0.1, "p50": 100, "p90": 180.095, "p99": 198.015, "p999": null, "max": 200, "mean": 100.05, "n": 2000}"#,
+            #""rtt_us": {"min": 0.1, "p50": 100.031, "p90": 180.095, "p99": 198.015, "p999": null, "max": 200, "mean": 100.05, "n": 2000}"#,
             #""floor_rtt_us": {"p50": 50}"#, #""ratio_to_floor_p50": 2"#, #""throughput_msgs_per_s": 9876.5"#,
             #""cpu_us_per_msg": 4.25"#,
             #""bytes_per_msg": {"payload": 256, "codec": 60, "framing": 8, "transport_ip": 66.5, "wire": 390.5"#,
@@ -90,8 +90,8 @@ func sampleResults() -> RunResults {
         #expect(lines.count == 4)
         let fields = lines[0].split(separator: ",").count
         for line in lines { #expect(line.split(separator: ",", omittingEmptySubsequences: false).count == fields) }
-        #expect(lines[1].hasPrefix("transport,ws,json,256,closed,measured,,0.1,100,"))
-        #expect(lines[3].hasPrefix("floor,wake-up,,8,closed,measured,,0.1,100,"))
+        #expect(lines[1].hasPrefix("transport,ws,json,256,closed,measured,,0.1,100.031,"))
+        #expect(lines[3].hasPrefix("floor,wake-up,,8,closed,measured,,0.1,100.031,"))
     }
 
     @Test("a CSV field with a comma or a quotation mark is quoted")
