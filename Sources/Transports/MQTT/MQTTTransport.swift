@@ -4,7 +4,9 @@ extension TransportDescriptor {
     /// MQTT 3.1.1 without TLS: `mqtt://user:password@host/?publish=a/b&subscribe=c/%23`.
     public static let mqtt: TransportDescriptor = {
         var descriptor = TransportDescriptor.stream(
-            "mqtt", defaultPort: 1883, options: mqttOptions,
+            "mqtt",
+            defaultPort: 1883,
+            options: mqttOptions,
             client: { (endpoint, options) throws(TransportError) in
                 let core = try MQTTCore(client: clientConfiguration(endpoint, options))
                 return { core }
@@ -12,7 +14,8 @@ extension TransportDescriptor {
             server: { (_, options) throws(TransportError) in
                 let core = try MQTTCore(server: serverConfiguration(options))
                 return { core }
-            })
+            }
+        )
         // A broker brings back what is published where one subscribes.
         descriptor.loopback = { unique in
             let topic = "loopback/\(unique)"
@@ -32,7 +35,8 @@ extension TransportDescriptor {
     ]
 
     private static func clientConfiguration(
-        _ endpoint: Endpoint, _ options: OptionReader
+        _ endpoint: Endpoint,
+        _ options: OptionReader
     ) throws(TransportError) -> MQTTConfiguration {
         var configuration = MQTTConfiguration()
         configuration.qos = try qos(options)
@@ -43,7 +47,8 @@ extension TransportDescriptor {
         configuration.clientID = try options.string("client-id")
         configuration.cleanSession = try options.flag("clean-session") ?? true
         configuration.keepAlive = try options.integer("keep-alive", in: 0...65_535) ?? configuration.keepAlive
-        configuration.maximumInFlight = try options.integer("in-flight", in: 1...65_535) ?? configuration.maximumInFlight
+        configuration.maximumInFlight =
+            try options.integer("in-flight", in: 1...65_535) ?? configuration.maximumInFlight
         configuration.maximumMessageSize = try maximumSize(options)
         configuration.user = endpoint.user
         configuration.password = endpoint.password.map { Array($0.utf8) }

@@ -27,10 +27,10 @@ package final class CoreLink<Core: ProtocolCore>: Link {
         switch driver.value.beginSend(payload) {
         case .finished(let outcome): return outcome
         case .waiting(let id):
-            return await withTaskCancellationHandler {
-                await withUnsafeContinuation { driver.value.park(send: id, $0) }
+            return await waiting(#isolation) {
+                $0.park(send: id, $1)
             } onCancel: {
-                loop.execute { [driver] in driver.value.cancelSend(id) }
+                $0.cancelSend(id)
             }
         }
     }
@@ -41,10 +41,10 @@ package final class CoreLink<Core: ProtocolCore>: Link {
         }
         if let message = driver.value.takeMessage() { return try message.get() }
         let id = driver.value.waiting.newID()
-        return try await withTaskCancellationHandler {
-            await withUnsafeContinuation { driver.value.waiting.receiver = (id, $0) }
+        return try await waiting(#isolation) {
+            $0.waiting.receiver = (id, $1)
         } onCancel: {
-            loop.execute { [driver] in driver.value.cancelReceive(id) }
+            $0.cancelReceive(id)
         }.get()
     }
 
@@ -55,10 +55,10 @@ package final class CoreLink<Core: ProtocolCore>: Link {
         switch driver.value.beginPing() {
         case .finished(let result): return try result.get()
         case .waiting(let id):
-            return try await withTaskCancellationHandler {
-                await withUnsafeContinuation { driver.value.park(ping: id, $0) }
+            return try await waiting(#isolation) {
+                $0.park(ping: id, $1)
             } onCancel: {
-                loop.execute { [driver] in driver.value.cancelPing(id) }
+                $0.cancelPing(id)
             }.get()
         }
     }
@@ -83,11 +83,19 @@ package final class CoreLink<Core: ProtocolCore>: Link {
     private nonisolated(nonsending) func end() async -> CloseReason? {
         if let reason = driver.value.reason { return reason }
         let id = driver.value.waiting.newID()
-        return await withTaskCancellationHandler {
-            await withUnsafeContinuation { driver.value.waiting.closers.append((id, $0)) }
+        return await waiting(#isolation) {
+            $0.waiting.closers.append((id, $1))
         } onCancel: {
-            loop.execute { [driver] in driver.value.cancelClosed(id) }
+            $0.cancelClosed(id)
         }
+    }
+
+    private func waiting<Value: Sendable>(
+        _ isolation: isolated (any Actor)?,
+        park: (LinkDriver<Core>, UnsafeContinuation<Value, Never>) -> Void,
+        onCancel cancel: @escaping @Sendable (LinkDriver<Core>) -> Void
+    ) async -> Value {
+        await cancellable(on: driver, isolation, park: park, onCancel: cancel)
     }
 }
 

@@ -80,10 +80,10 @@ package final class CoreListener: Listener {
         }
         if let next = queue.value.next() { return try next.get() }
         let id = queue.value.newID()
-        return try await withTaskCancellationHandler {
-            await withUnsafeContinuation { queue.value.wait(id, $0) }
+        return try await cancellable(on: queue, #isolation) {
+            $0.wait(id, $1)
         } onCancel: {
-            loop.execute { [queue] in queue.value.cancel(id) }
+            $0.cancel(id)
         }.get()
     }
 

@@ -48,16 +48,11 @@ extension LinkDriver {
     nonisolated(nonsending) func openLink(deadline: Int64) async throws(TransportError) -> CoreLink<Core> {
         let confined = LoopConfined(living: self, on: loop)
         ownDeadline = deadline
-        let error: TransportError? = await withTaskCancellationHandler {
-            await withUnsafeContinuation { continuation in
-                confined.value.waiting.opener = continuation
-                confined.value.start()
-            }
+        let error: TransportError? = await cancellable(on: confined, #isolation) {
+            $0.waiting.opener = $1
+            $0.start()
         } onCancel: {
-            confined.loop.execute {
-                let driver = confined.value
-                if driver.phase == .opening { driver.end(.cancelled(.handshake), abort: true) }
-            }
+            if $0.phase == .opening { $0.end(.cancelled(.handshake), abort: true) }
         }
         if let error { throw error }
         return CoreLink(self, capabilities: core.capabilities)

@@ -6,7 +6,11 @@ extension TransportDescriptor {
         "tcp",
         defaultPort: 9400,
         options: [
-            TransportOption("framing", "framed, u16, u32 or varint", "the length before each message (framed, our own)"),
+            TransportOption(
+                "framing",
+                "framed, u16, u32 or varint",
+                "the length before each message (framed, our own)"
+            ),
             TransportOption("byte-order", "big or little", "of u16 and u32 (big)"),
             TransportOption("header-included", "on or off", "whether u16 and u32 count their own bytes (off)"),
         ],
@@ -22,7 +26,9 @@ extension TransportDescriptor {
         var configuration = TCPConfiguration()
         configuration.framing = try framing(options)
         configuration.maximumMessageSize = try options.maximumMessageSize(
-            default: configuration.maximumMessageSize, atMost: 0x7fff_ffff)
+            default: configuration.maximumMessageSize,
+            atMost: 0x7fff_ffff
+        )
         let core = try FramedTCPCore(configuration)
         return { core }
     }
@@ -33,14 +39,20 @@ extension TransportDescriptor {
         let countsItself = try options.flag("header-included")
         guard name != "framed" else {
             guard order == nil, countsItself == nil else {
-                throw .configuration("framing", "must be u16 or u32 for byte-order and header-included to mean anything")
+                throw .configuration(
+                    "framing",
+                    "must be u16 or u32 for byte-order and header-included to mean anything"
+                )
             }
             return .framed
         }
         let length: TCPConfiguration.LengthField = name == "u16" ? .bits16 : name == "u32" ? .bits32 : .varint
         return .plain(
             .init(
-                length: length, byteOrder: order == "little" ? .littleEndian : .bigEndian,
-                countsItself: countsItself ?? false))
+                length: length,
+                byteOrder: order == "little" ? .littleEndian : .bigEndian,
+                countsItself: countsItself ?? false
+            )
+        )
     }
 }

@@ -16,8 +16,12 @@ final class UDPAcceptor: PollHandler, Acceptor {
     private var isClosed = false
 
     init(
-        _ address: SocketAddress, _ queue: AcceptQueue, on loop: EventLoop, limits: LinkLimits,
-        handler: any LinkHandler<UDPCore>, core: UDPListenerCore
+        _ address: SocketAddress,
+        _ queue: AcceptQueue,
+        on loop: EventLoop,
+        limits: LinkLimits,
+        handler: any LinkHandler<UDPCore>,
+        core: UDPListenerCore
     ) throws(SystemError) {
         socket = try DatagramSocket(boundTo: address, on: loop)
         self.loop = loop
@@ -132,7 +136,10 @@ final class UDPSessionChannel: LinkChannel {
     var segmentCounts: SegmentCounts? {
         let headers: UInt64 = address.isIPv6 ? 48 : 28
         return SegmentCounts(
-            sent: datagramsSent, received: datagramsReceived, headerBytes: (datagramsSent + datagramsReceived) * headers)
+            sent: datagramsSent,
+            received: datagramsReceived,
+            headerBytes: (datagramsSent + datagramsReceived) * headers
+        )
     }
 
     func attach(_ handler: any PollHandler) {

@@ -4,12 +4,19 @@ import TransportAPI
 extension TransportDescriptor {
     /// UDP with sessions: `udp://host:9401`.
     public static let udp = TransportDescriptor(
-        name: "udp", defaultPort: defaultPort, options: udpOptions,
+        name: "udp",
+        defaultPort: defaultPort,
+        options: udpOptions,
         make: { (endpoint, loop) throws(TransportError) in
             let options = try OptionReader(endpoint, allowed: udpOptions)
             let core = try UDPCore(client: configuration(options))
             return UDPTransport(
-                endpoint: endpoint, port: endpoint.port ?? defaultPort, loop: loop, limits: try options.limits(), core: core)
+                endpoint: endpoint,
+                port: endpoint.port ?? defaultPort,
+                loop: loop,
+                limits: try options.limits(),
+                core: core
+            )
         },
         listen: { (endpoint, loop, mode) async throws(TransportError) in
             let options = try OptionReader(endpoint, allowed: udpOptions)
@@ -21,7 +28,8 @@ extension TransportDescriptor {
                 (address, queue) throws(SystemError) in
                 try UDPAcceptor(address, queue, on: loop, limits: limits, handler: mode.handler(queue), core: core)
             }
-        })
+        }
+    )
 
     private static let defaultPort: UInt16 = 9401
 
@@ -35,7 +43,9 @@ extension TransportDescriptor {
         configuration.isPlain = try options.flag("plain") ?? false
         configuration.idleTimeout = try options.duration("idle-timeout") ?? configuration.idleTimeout
         configuration.maximumPayloadSize = try options.maximumMessageSize(
-            default: configuration.maximumPayloadSize, atMost: UDPConfiguration.maximumDatagramSize)
+            default: configuration.maximumPayloadSize,
+            atMost: UDPConfiguration.maximumDatagramSize
+        )
         return configuration
     }
 }
@@ -68,7 +78,9 @@ struct UDPTransport: Transport {
     /// silent has its share of the time that is left.
     @concurrent
     private func firstAnswering(
-        _ addresses: ArraySlice<SocketAddress>, deadline: Int64, started: Int64
+        _ addresses: ArraySlice<SocketAddress>,
+        deadline: Int64,
+        started: Int64
     ) async throws(TransportError) -> any Link {
         guard let address = addresses.first else {
             throw TransportError(.nameNotFound, .resolve, "\(endpoint.host) has no address")
@@ -86,7 +98,9 @@ struct UDPTransport: Transport {
 
     @concurrent
     private func open(
-        _ address: SocketAddress, deadline: Int64, started: Int64
+        _ address: SocketAddress,
+        deadline: Int64,
+        started: Int64
     ) async throws(TransportError) -> any Link {
         let socket: DatagramSocket
         do throws(SystemError) {

@@ -33,7 +33,9 @@ extension TransportDescriptor {
     private static func common(_ options: OptionReader) throws(TransportError) -> WebSocketConfiguration {
         var configuration = WebSocketConfiguration()
         configuration.maximumMessageSize = try options.maximumMessageSize(
-            default: configuration.maximumMessageSize, atMost: Int(Int32.max))
+            default: configuration.maximumMessageSize,
+            atMost: Int(Int32.max)
+        )
         configuration.fragmentSize = try options.integer("fragment", in: 1...Int(Int32.max))
         configuration.subprotocols = options.strings("subprotocol")
         return configuration

@@ -58,8 +58,12 @@ final class EchoBench {
     /// The message that is sent: a text of the corpus, in a conversation such as apps have.
     static func message(size: Int, seed: UInt64) -> ChatMessage {
         ChatMessage(
-            id: MessageID.text(0), conversation: "team-lunch", sender: "u-48151623", sentAtMs: 1_767_225_600_000,
-            text: Corpus.standard.text(bytes: size, seed: seed))
+            id: MessageID.text(0),
+            conversation: "team-lunch",
+            sender: "u-48151623",
+            sentAtMs: 1_767_225_600_000,
+            text: Corpus.standard.text(bytes: size, seed: seed)
+        )
     }
 
     // MARK: Setting up
@@ -77,7 +81,8 @@ final class EchoBench {
             }
             if let limit = transports.first?.capabilities.maximumMessageSize, entry.encoded > limit {
                 entry.row.outcome = .skipped(
-                    "message of \(entry.encoded) bytes is over the limit of \(limit) of \(key.transport)")
+                    "message of \(entry.encoded) bytes is over the limit of \(limit) of \(key.transport)"
+                )
                 return entry
             }
             let loop = stage.clientLoop

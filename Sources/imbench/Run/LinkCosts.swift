@@ -27,7 +27,10 @@ struct LinkCosts: Sendable {
             let opened = await link.statistics()
             times.append(Double(opened.handshakeDuration.wholeNanoseconds) / 1e6)
             costs.handshake = Handshake(
-                milliseconds: 0, bytes: Double(opened.handshakeBytes), roundTrips: opened.handshakeRoundTrips)
+                milliseconds: 0,
+                bytes: Double(opened.handshakeBytes),
+                roundTrips: opened.handshakeRoundTrips
+            )
             if link.capabilities.hasNativePing {
                 _ = try await link.ping()
                 let after = await link.statistics()
@@ -49,7 +52,8 @@ struct LinkCosts: Sendable {
         for (before, after) in zip(before, after) {
             messages += after.messagesSent - before.messagesSent
             bytes += after.bytesSent - before.bytesSent
-            guard let headersAfter = after.headerBytes, let sent = after.segmentsSent, let received = after.segmentsReceived,
+            guard let headersAfter = after.headerBytes, let sent = after.segmentsSent,
+                let received = after.segmentsReceived,
                 let sentBefore = before.segmentsSent, sent + received > 0
             else {
                 hasHeaders = false
@@ -67,6 +71,7 @@ struct LinkCosts: Sendable {
             payload: Double(text),
             codec: Double(encoded - text),
             framing: Double(bytes) / count - Double(encoded),
-            transportIP: hasHeaders ? headers / count : nil)
+            transportIP: hasHeaders ? headers / count : nil
+        )
     }
 }

@@ -1,7 +1,7 @@
+import EmbeddedServers
 import SocketIO
 import TransportAPI
 import Transports
-import EmbeddedServers
 
 /// What all rows of a run share: the two loops, one for each side, and the servers.
 final class Stage {

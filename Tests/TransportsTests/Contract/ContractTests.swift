@@ -8,12 +8,35 @@ import TransportAPI
 /// Where a test's caller runs: each promise must hold on the link's own loop and away from it.
 enum Caller: CaseIterable {
     case onLoop, elsewhere
+    /// In an actor that lives on the loop.
+    case resident
 
     func run<Value: Sendable>(_ body: @escaping @Sendable () async throws -> Value) async throws -> Value {
         switch self {
         case .onLoop: try await Task(executorPreference: EventLoop.shared, operation: body).value
         case .elsewhere: try await Task.detached(operation: body).value
+        case .resident: try await Resident().run(body)
         }
+    }
+}
+
+/// An actor whose executor is the loop of the links.
+actor Resident {
+    nonisolated var unownedExecutor: UnownedSerialExecutor {
+        EventLoop.shared.serialExecutor.asUnownedSerialExecutor()
+    }
+
+    func echo(_ link: any Link, _ payload: Payload) async throws -> Payload? {
+        async let outcome = link.send(payload)
+        #expect(EventLoop.shared.isCurrent)
+        let received = try await link.receive()
+        #expect(EventLoop.shared.isCurrent)
+        #expect(await outcome.isSuccess)
+        return received
+    }
+
+    func run<Value: Sendable>(_ body: @Sendable () async throws -> Value) async throws -> Value {
+        try await body()
     }
 }
 
@@ -170,7 +193,11 @@ struct ContractTests {
         }
     }
 
-    @Test("ends a waiting `receive` at once when its task is cancelled, and lives on", arguments: names, Caller.allCases)
+    @Test(
+        "ends a waiting `receive` at once when its task is cancelled, and lives on",
+        arguments: names,
+        Caller.allCases
+    )
     func cancelReceive(name: String, caller: Caller) async throws {
         let pair = try await Pair(name)
         let error = try await caller.run {
@@ -224,7 +251,9 @@ struct ContractTests {
         let endpoint = listener.endpoint
         await listener.close()
         let transport = try registry.transport(for: endpoint)
-        let error = await #expect(throws: TransportError.self) { _ = try await transport.connect(timeout: .seconds(20)) }
+        let error = await #expect(throws: TransportError.self) {
+            _ = try await transport.connect(timeout: .seconds(20))
+        }
         #expect(error?.code == .refused)
         #expect(error?.isRetryable == true)
     }
@@ -273,6 +302,21 @@ struct ContractTests {
             }
             await link.close()
         }
+        await server.stop()
+    }
+
+    @Test("serves an actor that lives on its loop without leaving the loop", arguments: names)
+    func resident(name: String) async throws {
+        let server = try await EmbeddedServer.start(Self.url(name), .echo)
+        var endpoint = server.endpoint
+        endpoint.options = try registry.transport(named: name).loopback("resident")
+        let link = try await registry.transport(for: endpoint).connect(timeout: .seconds(10))
+        let resident = Resident()
+        for number in 0..<20 {
+            let echo = try await resident.echo(link, message("\(number)"))
+            #expect(echo?.bytes == Array("\(number)".utf8))
+        }
+        await link.close()
         await server.stop()
     }
 
