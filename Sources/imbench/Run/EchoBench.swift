@@ -138,9 +138,10 @@ final class EchoBench {
     }
 
     private func run(_ slice: EchoClient.Slice, _ clients: [EchoClient]) -> [EchoClient.Outcome] {
-        runBlocking(on: stage.clientLoop) {
+        let loop = stage.clientLoop
+        return runBlocking(on: loop) {
             await withTaskGroup(of: EchoClient.Outcome.self) { group in
-                for client in clients { group.addTask { await client.run(slice) } }
+                for client in clients { group.addTask(executorPreference: loop) { await client.run(slice) } }
                 return await group.reduce(into: []) { $0.append($1) }
             }
         }

@@ -80,8 +80,12 @@ actor EchoClient {
     /// Runs until the slice's end, or until nothing has come back for so long that what is under way must be lost.
     private func attempt(_ slice: Slice) async {
         lastProgress = Clocks.monotonic()
-        let work = Task { slice.interval == nil ? await closedLoop(slice) : await openLoop(slice) }
-        let watchdog = Task { await watch(work) }
+        // The preference is for the resumption of whatever waits: the continuation of an actor without one comes home by way
+        // of the global executor.
+        let work = Task(executorPreference: loop) {
+            slice.interval == nil ? await self.closedLoop(slice) : await self.openLoop(slice)
+        }
+        let watchdog = Task(executorPreference: loop) { await self.watch(work) }
         await work.value
         watchdog.cancel()
         for number in nextNumber - min(nextNumber, UInt64(Self.window))..<nextNumber { tracker.lose(number) }
@@ -115,7 +119,7 @@ actor EchoClient {
     private func openLoop(_ slice: Slice) async {
         let first = Clocks.monotonic()
         let interval = slice.interval ?? 1
-        let receiver = Task { while await receive() != nil {} }
+        let receiver = Task(executorPreference: loop) { while await self.receive() != nil {} }
         var count = 0
         while count < slice.messages, !Task.isCancelled {
             let due = first + Int64(count) * interval
