@@ -5,13 +5,11 @@ import Transports
 /// A small MQTT 3.1.1 broker: QoS 0 and 1, wildcards, keep alive. Lives on its loop, and so do all its clients, so that
 /// routing a message is a plain loop over its subscribers.
 final class Broker: LinkHandler {
-    typealias Core = MQTTCore
-
     /// How many QoS 1 messages wait for a subscriber whose window is full; further ones are dropped for it.
     static let maximumPending = 1000
 
     private struct Client {
-        let driver: LinkDriver<MQTTCore>
+        let driver: LinkDriver
         /// QoS 1 messages that wait for room in the window.
         var pending: [MQTTPublish] = []
     }
@@ -21,7 +19,6 @@ final class Broker: LinkHandler {
     private var clients: [UInt64: Client] = [:]
     private var identifiers: [ObjectIdentifier: UInt64] = [:]
     private var lastIdentifier: UInt64 = 0
-    private var lastMessage: UInt64 = 0
     private var deliveries: [BrokerCore.Delivery] = []
     private var encoded = ByteBuffer()
     /// Messages that a subscriber was too slow for.
@@ -38,26 +35,27 @@ final class Broker: LinkHandler {
     ) async throws(TransportError) -> any Listener {
         let core = try MQTTCore(server: TransportDescriptor.brokerConfiguration(endpoint))
         let mode = ServerMode.behave { Echo() }
-        return try await CoreListener.listen(at: endpoint, on: loop, mode: mode) { (address, queue) throws(SystemError) in
+        return try await CoreListener.listen(at: endpoint, on: loop, mode: mode) {
+            (address, queue) throws(SystemError) in
             try StreamAcceptor(address, queue, on: loop, limits: LinkLimits(), handler: Broker(on: loop)) { core }
         }
     }
 
-    func handle(_ event: CoreEvent<MQTTSignal>, on driver: LinkDriver<MQTTCore>) {
+    func handle(_ event: CoreEvent, on driver: LinkDriver) {
         switch event {
-        case .signal(let signal): handle(signal, from: driver)
+        case .signal(let signal as MQTTSignal): handle(signal, from: driver)
         case .acknowledged: sendPending(to: driver)
-        case .opened, .message, .pong, .refused, .closed: break
+        case .opened, .message, .pong, .refused, .closed, .signal: break
         }
     }
 
-    func ended(_ driver: LinkDriver<MQTTCore>, _: CloseReason) {
+    func ended(_ driver: LinkDriver, _: CloseReason) {
         guard let identifier = identifiers.removeValue(forKey: ObjectIdentifier(driver)) else { return }
         clients[identifier] = nil
         core.disconnect(identifier)
     }
 
-    private func handle(_ signal: MQTTSignal, from driver: LinkDriver<MQTTCore>) {
+    private func handle(_ signal: MQTTSignal, from driver: LinkDriver) {
         switch signal {
         case .connected(let connect): add(driver, connect.clientID)
         case .published(let publish): route(publish)
@@ -73,11 +71,13 @@ final class Broker: LinkHandler {
         }
     }
 
-    private func add(_ driver: LinkDriver<MQTTCore>, _ clientID: String) {
+    private func add(_ driver: LinkDriver, _ clientID: String) {
         lastIdentifier += 1
         let identifier = lastIdentifier
         do throws(TransportError) {
-            if let former = try core.connect(identifier, clientID: clientID), let client = clients.removeValue(forKey: former) {
+            if let former = try core.connect(identifier, clientID: clientID),
+                let client = clients.removeValue(forKey: former)
+            {
                 identifiers[ObjectIdentifier(client.driver)] = nil
                 client.driver.endNow(CloseReason(.peer, text: "another client took over this client identifier"))
             }
@@ -119,9 +119,7 @@ final class Broker: LinkHandler {
                 return
             }
         }
-        client.driver.withCore { core, context in
-            encoded.withUnsafeReadableBytes { _ = try? core.publishEncoded($0, &context) }
-        }
+        encoded.withUnsafeReadableBytes { client.driver.sendEncoded($0) }
     }
 
     private func sendConfirmed(_ publish: MQTTPublish, to session: UInt64) {
@@ -135,22 +133,13 @@ final class Broker: LinkHandler {
     }
 
     /// Sends at QoS 1; `false` if the window or the write buffer is full.
-    private func send(_ publish: MQTTPublish, to driver: LinkDriver<MQTTCore>) -> Bool {
-        guard driver.hasRoom else { return false }
-        lastMessage += 1
-        return driver.withCore { core, context in
-            let status = try? core.publish(
-                topic: publish.topic,
-                payload: publish.payload,
-                qos: .atLeastOnce,
-                id: lastMessage,
-                &context
-            )
-            return status != .blocked
-        }
+    private func send(_ publish: MQTTPublish, to driver: LinkDriver) -> Bool {
+        let outcome = driver.sendNow(Payload(publish.payload, topic: publish.topic, isConfirmed: true))
+        if case .rejected(let error) = outcome, error.code == .bufferFull { return false }
+        return true
     }
 
-    private func sendPending(to driver: LinkDriver<MQTTCore>) {
+    private func sendPending(to driver: LinkDriver) {
         guard let identifier = identifiers[ObjectIdentifier(driver)], let client = clients[identifier] else { return }
         var sent = 0
         while sent < client.pending.count, send(client.pending[sent], to: driver) { sent += 1 }

@@ -14,12 +14,16 @@ public struct Payload: Sendable, Hashable {
     /// the topic that the configuration names; transports without topics leave it `nil` on receiving and refuse to send a
     /// payload that has one, so that a topic is never dropped silently.
     public var topic: String?
+    /// Whether the far side is asked to confirm this message, for transports that can ask (MQTT: QoS 1 or 0); `nil`, the
+    /// default, as the configuration says. Always `nil` on receiving.
+    public var isConfirmed: Bool?
 
     /// A payload of these bytes.
-    public init(_ bytes: [UInt8], kind: Kind = .binary, topic: String? = nil) {
+    public init(_ bytes: [UInt8], kind: Kind = .binary, topic: String? = nil, isConfirmed: Bool? = nil) {
         self.bytes = bytes
         self.kind = kind
         self.topic = topic
+        self.isConfirmed = isConfirmed
     }
 
     /// A text payload, as UTF-8.

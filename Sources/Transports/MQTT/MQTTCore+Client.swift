@@ -33,13 +33,13 @@ extension MQTTCore {
     mutating func receiveAsClient(
         _ packet: MQTTPacket,
         _ context: inout CoreContext
-    ) throws(TransportError) -> CoreEvent<MQTTSignal>? {
+    ) throws(TransportError) -> CoreEvent? {
         switch packet {
         case .pingresp: return try receivePong()
         case .connack(let sessionPresent, let code): return try receiveConnack(sessionPresent, code, &context)
         case .suback(let packetID, let granted): return try receiveSuback(packetID, granted, &context)
         case .unsuback(let packetID):
-            return .signal(.unsubscribeAnswered(try finish(.unsubscribe, packetID, "UNSUBACK")))
+            return .signal(MQTTSignal.unsubscribeAnswered(try finish(.unsubscribe, packetID, "UNSUBACK")))
         default: throw violation("a server does not send this packet (section 2.2.1)")
         }
     }
@@ -48,7 +48,7 @@ extension MQTTCore {
         _ sessionPresent: Bool,
         _ code: UInt8,
         _ context: inout CoreContext
-    ) throws(TransportError) -> CoreEvent<MQTTSignal>? {
+    ) throws(TransportError) -> CoreEvent? {
         guard case .client(let configuration) = side else { throw violation("CONNACK came to a server") }
         guard code == 0 else { throw .connack(code) }
         guard !(sessionPresent && configuration.cleanSession) else {
@@ -71,7 +71,7 @@ extension MQTTCore {
         _ packetID: UInt16,
         _ granted: [MQTTQoS?],
         _ context: inout CoreContext
-    ) throws(TransportError) -> CoreEvent<MQTTSignal>? {
+    ) throws(TransportError) -> CoreEvent? {
         let id = try finish(.subscribe, packetID, "SUBACK")
         let asked = requested.removeValue(forKey: packetID) ?? []
         guard asked.count == granted.count else {
@@ -83,7 +83,7 @@ extension MQTTCore {
             )
         }
         guard state == .subscribing, case .client(let configuration) = side else {
-            return .signal(.subscribeAnswered(id, granted))
+            return .signal(MQTTSignal.subscribeAnswered(id, granted))
         }
         if let refused = granted.firstIndex(of: nil) {
             write(.disconnect, &context)
@@ -98,7 +98,7 @@ extension MQTTCore {
         return opened()
     }
 
-    private mutating func opened() -> CoreEvent<MQTTSignal> {
+    private mutating func opened() -> CoreEvent {
         state = .open
         reader.accepted = Self.open
         reader.phase = .open

@@ -87,7 +87,7 @@ extension MQTTCore {
     }
 
     /// Which ping a PINGRESP answers: the answers come in order, and those to keep-alive pings are nobody's business.
-    mutating func receivePong() throws(TransportError) -> CoreEvent<MQTTSignal>? {
+    mutating func receivePong() throws(TransportError) -> CoreEvent? {
         if keepAlive.pingSent != nil {
             guard keepAlive.pongsBefore > 0 else {
                 keepAlive.pingSent = nil

@@ -6,13 +6,13 @@ extension MQTTCore {
     mutating func receive(
         _ publish: MQTTPublish,
         _ context: inout CoreContext
-    ) throws(TransportError) -> CoreEvent<MQTTSignal>? {
+    ) throws(TransportError) -> CoreEvent? {
         switch publish.qos {
         case .atMostOnce: break
         case .atLeastOnce: write(.puback, publish.packetID, &context)
         case .exactlyOnce: throw exactlyOnceRefused()
         }
-        guard !routesSignals else { return .signal(.published(publish)) }
+        guard !routesSignals else { return .signal(MQTTSignal.published(publish)) }
         let payload = Payload(publish.payload, topic: publish.topic)
         guard state == .open else {
             try receiveEarly(payload)
@@ -47,7 +47,7 @@ extension MQTTCore {
         return try publish(
             checked: topic,
             payload.bytes,
-            qos: isClient ? publishQoS : qosForClient(topic),
+            qos: payload.isConfirmed.map { $0 ? .atLeastOnce : .atMostOnce } ?? configuredQoS(topic),
             retain: false,
             id: id,
             &context
@@ -139,6 +139,10 @@ extension MQTTCore {
         }
         keepAlive.lastSent = context.now
         return qos == .atMostOnce ? .written : .awaitingAcknowledgement
+    }
+
+    private func configuredQoS(_ topic: String) -> MQTTQoS {
+        isClient ? publishQoS : qosForClient(topic)
     }
 
     @inline(__always)

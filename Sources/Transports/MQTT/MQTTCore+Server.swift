@@ -7,7 +7,7 @@ extension MQTTCore {
     mutating func receiveAsServer(
         _ packet: MQTTPacket,
         _ context: inout CoreContext
-    ) throws(TransportError) -> CoreEvent<MQTTSignal>? {
+    ) throws(TransportError) -> CoreEvent? {
         switch packet {
         case .connect(let connect): return try receiveConnect(connect, &context)
         case .connectOtherLevel: throw refuse(.unacceptableProtocolVersion, &context)
@@ -26,7 +26,7 @@ extension MQTTCore {
     private mutating func receiveConnect(
         _ connect: MQTTConnect,
         _ context: inout CoreContext
-    ) throws(TransportError) -> CoreEvent<MQTTSignal>? {
+    ) throws(TransportError) -> CoreEvent? {
         guard case .server(let configuration) = side else { throw violation("CONNECT came to a client") }
         // An empty identifier asks for one of the server's making, which only a clean session can have.
         guard !connect.clientID.isEmpty || connect.cleanSession else { throw refuse(.identifierRejected, &context) }
@@ -56,13 +56,13 @@ extension MQTTCore {
         _ packetID: UInt16,
         _ asked: [MQTTSubscription],
         _ context: inout CoreContext
-    ) -> CoreEvent<MQTTSignal>? {
+    ) -> CoreEvent? {
         guard case .server(let configuration) = side else { return nil }
         let granted = asked.map { MQTTSubscription($0.filter, qos: min($0.qos, .atLeastOnce)) }
         defer { countWritten(&context) }
         if routesSignals {
             MQTTPacketWriter.suback(packetID, granted.map(\.qos), into: &context.output)
-            return .signal(.subscribed(granted))
+            return .signal(MQTTSignal.subscribed(granted))
         }
         let codes = granted.map { keep($0, limit: configuration.maximumSubscriptions) ? $0.qos : nil }
         MQTTPacketWriter.suback(packetID, codes, into: &context.output)
@@ -74,9 +74,9 @@ extension MQTTCore {
         _ packetID: UInt16,
         _ filters: [String],
         _ context: inout CoreContext
-    ) -> CoreEvent<MQTTSignal>? {
+    ) -> CoreEvent? {
         write(.unsuback, packetID, &context)
-        guard !routesSignals else { return .signal(.unsubscribed(filters)) }
+        guard !routesSignals else { return .signal(MQTTSignal.unsubscribed(filters)) }
         subscriptions.removeAll { subscription in
             filters.contains { subscription.filter.utf8.elementsEqual($0.utf8) }
         }

@@ -9,8 +9,6 @@ import TransportAPI
 /// Both sides publish at QoS 0 and 1. Nothing is sent twice over one link, as the specification asks; a message that is not
 /// acknowledged in time ends the link, and the supervisor above sends it again over the next.
 package struct MQTTCore: ProtocolCore {
-    package typealias Signal = MQTTSignal
-
     enum Side: Sendable {
         case client(MQTTConfiguration)
         case server(MQTTServerConfiguration)
@@ -125,7 +123,7 @@ package struct MQTTCore: ProtocolCore {
     package mutating func next(
         _ input: inout ByteBuffer,
         _ context: inout CoreContext
-    ) throws(TransportError) -> CoreEvent<MQTTSignal>? {
+    ) throws(TransportError) -> CoreEvent? {
         if hasDeferred, let event = takeDeferred() { return event }
         guard state != .idle, state != .closed else { return nil }
         while let packet = try reader.next(&input) {
@@ -146,14 +144,14 @@ package struct MQTTCore: ProtocolCore {
     private mutating func receive(
         _ packet: MQTTPacket,
         _ context: inout CoreContext
-    ) throws(TransportError) -> CoreEvent<MQTTSignal>? {
+    ) throws(TransportError) -> CoreEvent? {
         if case .publish(let publish) = packet { return try receive(publish, &context) }
         context.counters.controlFrames += 1
         if case .puback(let packetID) = packet { return .acknowledged(try finish(.publish, packetID, "PUBACK")) }
         return isClient ? try receiveAsClient(packet, &context) : try receiveAsServer(packet, &context)
     }
 
-    package mutating func inputEnded(_ context: inout CoreContext) throws(TransportError) -> CoreEvent<MQTTSignal> {
+    package mutating func inputEnded(_ context: inout CoreContext) throws(TransportError) -> CoreEvent {
         switch state {
         case .closing, .closed:
             state = .closed
@@ -182,7 +180,7 @@ package struct MQTTCore: ProtocolCore {
     }
 
     /// What was found out when something else had to be reported first.
-    private mutating func takeDeferred() -> CoreEvent<MQTTSignal>? {
+    private mutating func takeDeferred() -> CoreEvent? {
         if state == .closing {
             state = .closed
             hasDeferred = false
@@ -191,7 +189,7 @@ package struct MQTTCore: ProtocolCore {
         if let connect {
             self.connect = nil
             hasDeferred = false
-            return .signal(.connected(connect))
+            return .signal(MQTTSignal.connected(connect))
         }
         guard let payload = early.popLast() else {
             hasDeferred = false

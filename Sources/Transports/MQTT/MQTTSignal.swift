@@ -3,7 +3,7 @@
 ///
 /// A client's DISCONNECT is ``CoreEvent/closed(_:)``; any other end of a server's link is an error. So a broker that keeps
 /// wills publishes them after an error and forgets them after `closed`.
-package enum MQTTSignal: Sendable, Hashable {
+package enum MQTTSignal: CoreSignal, Hashable {
     /// Server: the client was let in. Comes right after ``CoreEvent/opened``.
     indirect case connected(MQTTConnect)
     /// Server: the client publishes. At QoS 1, PUBACK is written already: the broker has taken responsibility.

@@ -5,13 +5,13 @@ import TransportAPI
 ///
 /// Called on the loop, an operation that need not wait is a plain call; one that must, suspends and is resumed by the loop
 /// itself. Called from elsewhere, it moves to the loop and back.
-package final class CoreLink<Core: ProtocolCore>: Link {
+package final class CoreLink: Link {
     package let capabilities: Capabilities
-    package let driver: LoopConfined<LinkDriver<Core>>
+    package let driver: LoopConfined<LinkDriver>
     private let loop: EventLoop
 
     /// The face of `driver`, which must be open.
-    init(_ driver: LinkDriver<Core>, capabilities: Capabilities) {
+    init(_ driver: LinkDriver, capabilities: Capabilities) {
         self.driver = LoopConfined(living: driver, on: driver.loop)
         loop = driver.loop
         self.capabilities = capabilities
@@ -92,8 +92,8 @@ package final class CoreLink<Core: ProtocolCore>: Link {
 
     private func waiting<Value: Sendable>(
         _ isolation: isolated (any Actor)?,
-        park: (LinkDriver<Core>, UnsafeContinuation<Value, Never>) -> Void,
-        onCancel cancel: @escaping @Sendable (LinkDriver<Core>) -> Void
+        park: (LinkDriver, UnsafeContinuation<Value, Never>) -> Void,
+        onCancel cancel: @escaping @Sendable (LinkDriver) -> Void
     ) async -> Value {
         await cancellable(on: driver, isolation, park: park, onCancel: cancel)
     }

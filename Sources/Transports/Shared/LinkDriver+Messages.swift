@@ -11,7 +11,7 @@ enum Begun<Value> {
 // MARK: Events
 
 extension LinkDriver {
-    func deliver(_ event: CoreEvent<Core.Signal>) {
+    func deliver(_ event: CoreEvent) {
         switch event {
         case .opened: opened()
         case .message(let payload):

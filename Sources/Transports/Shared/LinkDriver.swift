@@ -3,7 +3,7 @@ import TransportAPI
 
 /// Runs one protocol core over one channel: moves bytes between them, keeps the core's deadline, delivers its events, and
 /// lets every waiting operation end exactly once. Lives on its loop's thread; ``CoreLink`` is its face for everybody else.
-package final class LinkDriver<Core: ProtocolCore>: PollHandler, TurnHandler {
+package final class LinkDriver: PollHandler, TurnHandler {
     /// The life of a link. It only ever moves down this list.
     enum Phase {
         /// The handshake is under way.
@@ -15,8 +15,8 @@ package final class LinkDriver<Core: ProtocolCore>: PollHandler, TurnHandler {
     }
 
     package let loop: EventLoop
-    package var core: Core
-    package var context: CoreContext
+    var core: any ProtocolCore
+    var context: CoreContext
     var input = ByteBuffer()
     let channel: any LinkChannel
     let limits: LinkLimits
@@ -24,9 +24,9 @@ package final class LinkDriver<Core: ProtocolCore>: PollHandler, TurnHandler {
     /// Why the link ended, once it has.
     package var reason: CloseReason?
     /// Receives events in place of the inbox, for servers.
-    var handler: (any LinkHandler<Core>)?
+    var handler: (any LinkHandler)?
     /// Called once, when the channel is closed.
-    var onClosed: ((LinkDriver<Core>) -> Void)?
+    var onClosed: ((LinkDriver) -> Void)?
 
     var inbox: Inbox
     var waiting = Waiting()
@@ -44,7 +44,7 @@ package final class LinkDriver<Core: ProtocolCore>: PollHandler, TurnHandler {
     var ownDeadline: Int64?
 
     init(
-        _ core: Core,
+        _ core: any ProtocolCore,
         over channel: any LinkChannel,
         on loop: EventLoop,
         limits: LinkLimits = LinkLimits(),
@@ -200,11 +200,13 @@ package final class LinkDriver<Core: ProtocolCore>: PollHandler, TurnHandler {
         armTimer()
     }
 
-    /// Lets a server that knows the protocol speak to the core itself.
-    package func withCore<R>(_ body: (inout Core, inout CoreContext) -> R) -> R {
+    /// Writes one whole message that is encoded already in the core's own format, so that a server encodes once for many.
+    package func sendEncoded(_ bytes: UnsafeRawBufferPointer) {
+        guard phase == .open else { return }
         enterCore()
-        defer { leaveCore() }
-        return body(&core, &context)
+        context.output.append(contentsOf: bytes)
+        statistics.messagesSent += 1
+        leaveCore()
     }
 
     /// Whether the write buffer takes more.

@@ -12,9 +12,6 @@ import TransportAPI
 /// - An error that a method other than `send` throws is final: the driver flushes the output (where the core may have put a
 ///   goodbye that tells the reason) and ends the link. After ``CoreEvent/closed(_:)`` it does the same without an error.
 public protocol ProtocolCore: Sendable {
-    /// What a core may report beyond the common events, to servers that know the protocol.
-    associatedtype Signal: Sendable = Never
-
     /// What this core's links can do.
     var capabilities: Capabilities { get }
 
@@ -22,12 +19,10 @@ public protocol ProtocolCore: Sendable {
     mutating func start(_ context: inout CoreContext)
 
     /// Reads on until there is something to report; `nil` when more bytes are needed.
-    mutating func next(_ input: inout ByteBuffer, _ context: inout CoreContext) throws(TransportError) -> CoreEvent<
-        Signal
-    >?
+    mutating func next(_ input: inout ByteBuffer, _ context: inout CoreContext) throws(TransportError) -> CoreEvent?
 
     /// The far side has closed its half of the byte stream and all input was read.
-    mutating func inputEnded(_ context: inout CoreContext) throws(TransportError) -> CoreEvent<Signal>
+    mutating func inputEnded(_ context: inout CoreContext) throws(TransportError) -> CoreEvent
 
     /// Writes one message. Throws, having written nothing, if it cannot be sent; the link lives on.
     ///
@@ -59,7 +54,7 @@ public enum SendStatus: Sendable, Hashable {
 }
 
 /// What a core tells its driver.
-public enum CoreEvent<Signal: Sendable>: Sendable {
+public enum CoreEvent: Sendable {
     /// The handshake is complete; messages may flow. Exactly once, and first.
     case opened
     /// A message has arrived.
@@ -71,10 +66,13 @@ public enum CoreEvent<Signal: Sendable>: Sendable {
     /// The far side has refused the message of this id.
     case refused(UInt64, TransportError)
     /// Something that only this protocol has.
-    case signal(Signal)
+    case signal(any CoreSignal)
     /// The link has ended cleanly; the last event.
     case closed(CloseReason)
 }
+
+/// What a core may report beyond the common events, to servers that know the protocol.
+public protocol CoreSignal: Sendable {}
 
 /// Client or server: which side of the protocol a core plays.
 public enum CoreRole: Sendable, Hashable {

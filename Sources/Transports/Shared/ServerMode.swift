@@ -8,7 +8,7 @@ package enum ServerMode: Sendable {
     case behave(@Sendable () -> any ServerBehaviour)
 
     /// What handles the links of one protocol in this mode. To be called on the loop.
-    func handler<Core: ProtocolCore>(_ queue: AcceptQueue) -> any LinkHandler<Core> {
+    func handler(_ queue: AcceptQueue) -> any LinkHandler {
         switch self {
         case .accept: AcceptHandler(queue)
         case .behave(let make): BehaviourHandler(make())
@@ -27,14 +27,14 @@ package protocol ServerBehaviour: AnyObject {
 }
 
 /// Lets a behaviour handle the links of one protocol.
-final class BehaviourHandler<Core: ProtocolCore>: LinkHandler {
+final class BehaviourHandler: LinkHandler {
     private let behaviour: any ServerBehaviour
 
     init(_ behaviour: any ServerBehaviour) {
         self.behaviour = behaviour
     }
 
-    func handle(_ event: CoreEvent<Core.Signal>, on driver: LinkDriver<Core>) {
+    func handle(_ event: CoreEvent, on driver: LinkDriver) {
         switch event {
         case .opened: behaviour.opened(driver)
         case .message(let payload): behaviour.received(payload, from: driver)
@@ -42,26 +42,26 @@ final class BehaviourHandler<Core: ProtocolCore>: LinkHandler {
         }
     }
 
-    func ended(_ driver: LinkDriver<Core>, _: CloseReason) {
+    func ended(_ driver: LinkDriver, _: CloseReason) {
         behaviour.ended(driver)
     }
 }
 
 /// Hands links out to ``Listener/accept()`` once they are open.
-final class AcceptHandler<Core: ProtocolCore>: LinkHandler {
+final class AcceptHandler: LinkHandler {
     private let queue: AcceptQueue
 
     init(_ queue: AcceptQueue) {
         self.queue = queue
     }
 
-    func handle(_ event: CoreEvent<Core.Signal>, on driver: LinkDriver<Core>) {
+    func handle(_ event: CoreEvent, on driver: LinkDriver) {
         guard case .opened = event else { return }
         driver.handler = nil
         queue.append(CoreLink(driver, capabilities: driver.core.capabilities))
     }
 
-    func ended(_: LinkDriver<Core>, _: CloseReason) {}
+    func ended(_: LinkDriver, _: CloseReason) {}
 }
 
 /// Open links that nobody has asked for yet. Lives on its loop.

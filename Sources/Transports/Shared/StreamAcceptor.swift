@@ -2,17 +2,17 @@ import SocketIO
 import TransportAPI
 
 /// Accepts TCP connections and runs a server core over each. Lives on its loop.
-package final class StreamAcceptor<Core: ProtocolCore>: PollHandler, Acceptor {
+package final class StreamAcceptor: PollHandler, Acceptor {
     /// How many clients may be connected at once; further ones wait in the kernel's backlog.
     static var maximumConnections: Int { 65_536 }
 
     private let loop: EventLoop
     private let socket: ListeningSocket
     private let limits: LinkLimits
-    private let makeCore: () -> Core
-    private let handler: any LinkHandler<Core>
+    private let makeCore: () -> any ProtocolCore
+    private let handler: any LinkHandler
     private let queue: AcceptQueue
-    private var live: [ObjectIdentifier: LinkDriver<Core>] = [:]
+    private var live: [ObjectIdentifier: LinkDriver] = [:]
     private var isClosed = false
     private var retry: UInt64?
 
@@ -21,8 +21,8 @@ package final class StreamAcceptor<Core: ProtocolCore>: PollHandler, Acceptor {
         _ queue: AcceptQueue,
         on loop: EventLoop,
         limits: LinkLimits,
-        handler: any LinkHandler<Core>,
-        makeCore: @escaping () -> Core
+        handler: any LinkHandler,
+        makeCore: @escaping () -> any ProtocolCore
     ) throws(SystemError) {
         socket = try ListeningSocket(boundTo: address, on: loop)
         self.loop = loop
@@ -59,7 +59,7 @@ package final class StreamAcceptor<Core: ProtocolCore>: PollHandler, Acceptor {
         driver.start()
     }
 
-    private func forget(_ driver: LinkDriver<Core>) {
+    private func forget(_ driver: LinkDriver) {
         let wasFull = live.count == Self.maximumConnections
         live[ObjectIdentifier(driver)] = nil
         if wasFull { acceptWhilePossible() }

@@ -7,12 +7,12 @@ extension TransportDescriptor {
     /// - Parameters:
     ///   - client: reads an endpoint and gives what makes a client's core for each attempt.
     ///   - server: the same for the core of each accepted connection.
-    static func stream<Core: ProtocolCore>(
+    static func stream(
         _ name: String,
         defaultPort: UInt16,
         options: [TransportOption],
-        client: @escaping @Sendable (Endpoint, OptionReader) throws(TransportError) -> @Sendable () -> Core,
-        server: @escaping @Sendable (Endpoint, OptionReader) throws(TransportError) -> @Sendable () -> Core
+        client: @escaping @Sendable (Endpoint, OptionReader) throws(TransportError) -> @Sendable () -> any ProtocolCore,
+        server: @escaping @Sendable (Endpoint, OptionReader) throws(TransportError) -> @Sendable () -> any ProtocolCore
     ) -> TransportDescriptor {
         TransportDescriptor(
             name: name,

@@ -2,21 +2,21 @@ import SocketIO
 import TransportAPI
 
 /// The recipe of every transport that is a protocol core over TCP.
-struct StreamTransport<Core: ProtocolCore>: Transport {
+struct StreamTransport: Transport {
     let endpoint: Endpoint
     let port: UInt16
     let loop: EventLoop
     let limits: LinkLimits
     let capabilities: Capabilities
     /// A new core for each attempt.
-    let makeCore: @Sendable () -> Core
+    let makeCore: @Sendable () -> any ProtocolCore
 
     init(
         _ endpoint: Endpoint,
         defaultPort: UInt16,
         on loop: EventLoop,
         limits: LinkLimits = LinkLimits(),
-        makeCore: @escaping @Sendable () -> Core
+        makeCore: @escaping @Sendable () -> any ProtocolCore
     ) {
         self.endpoint = endpoint
         port = endpoint.port ?? defaultPort
@@ -45,7 +45,7 @@ struct StreamTransport<Core: ProtocolCore>: Transport {
 
 extension LinkDriver {
     /// Starts, waits until the handshake is complete, and gives the link. To be called on the loop.
-    nonisolated(nonsending) func openLink(deadline: Int64) async throws(TransportError) -> CoreLink<Core> {
+    nonisolated(nonsending) func openLink(deadline: Int64) async throws(TransportError) -> CoreLink {
         let confined = LoopConfined(living: self, on: loop)
         ownDeadline = deadline
         let error: TransportError? = await cancellable(on: confined, #isolation) {

@@ -51,7 +51,7 @@ extension FramedTCPCore {
     mutating func handle(
         _ frame: ControlFrame,
         _ context: inout CoreContext
-    ) throws(TransportError) -> CoreEvent<Never>? {
+    ) throws(TransportError) -> CoreEvent? {
         context.counters.controlFrames &+= 1
         switch frame {
         case .ping(let token):

@@ -63,7 +63,7 @@ public struct FramedTCPCore: ProtocolCore {
     public mutating func next(
         _ input: inout ByteBuffer,
         _ context: inout CoreContext
-    ) throws(TransportError) -> CoreEvent<Never>? {
+    ) throws(TransportError) -> CoreEvent? {
         switch phase {
         case .open, .closing: break
         case .opening:
@@ -98,7 +98,7 @@ public struct FramedTCPCore: ProtocolCore {
     }
 
     /// A clean end in plain framing and after a goodbye of ours; `.connectionLost` otherwise.
-    public mutating func inputEnded(_ context: inout CoreContext) throws(TransportError) -> CoreEvent<Never> {
+    public mutating func inputEnded(_ context: inout CoreContext) throws(TransportError) -> CoreEvent {
         defer { end(.done) }
         switch phase {
         case .closing, .ended, .done: return .closed(reason)
@@ -181,7 +181,7 @@ extension FramedTCPCore {
     private mutating func nextPlain(
         _ plain: TCPConfiguration.PlainFraming,
         _ input: inout ByteBuffer
-    ) throws(TransportError) -> CoreEvent<Never>? {
+    ) throws(TransportError) -> CoreEvent? {
         let length: PlainLength?
         do throws(TransportError) {
             length = try plain.read(input)
@@ -199,7 +199,7 @@ extension FramedTCPCore {
     }
 
     @inline(__always)
-    private mutating func message(_ size: Int, behind headerSize: Int, _ input: inout ByteBuffer) -> CoreEvent<Never>? {
+    private mutating func message(_ size: Int, behind headerSize: Int, _ input: inout ByteBuffer) -> CoreEvent? {
         if let bytes = input.bytes(at: headerSize, count: size) {
             input.consume(headerSize + size)
             return .message(Payload(bytes))
@@ -210,7 +210,7 @@ extension FramedTCPCore {
         return assemble(&input)
     }
 
-    private mutating func assemble(_ input: inout ByteBuffer) -> CoreEvent<Never>? {
+    private mutating func assemble(_ input: inout ByteBuffer) -> CoreEvent? {
         let arrived = min(missing, input.count)
         let grown = assembly.count + arrived
         if grown > assembly.capacity {

@@ -22,7 +22,7 @@ extension TransportDescriptor {
     private static func core(
         _ endpoint: Endpoint,
         _ options: OptionReader
-    ) throws(TransportError) -> @Sendable () -> FramedTCPCore {
+    ) throws(TransportError) -> @Sendable () -> any ProtocolCore {
         var configuration = TCPConfiguration()
         configuration.framing = try framing(options)
         configuration.maximumMessageSize = try options.maximumMessageSize(

@@ -7,11 +7,11 @@ final class UDPAcceptor: PollHandler, Acceptor {
     private let loop: EventLoop
     private let socket: DatagramSocket
     private let limits: LinkLimits
-    private let handler: any LinkHandler<UDPCore>
+    private let handler: any LinkHandler
     private let queue: AcceptQueue
     private var core: UDPListenerCore
     private var random = RandomSource.system()
-    private var sessions: [UInt64: (driver: LinkDriver<UDPCore>, channel: UDPSessionChannel)] = [:]
+    private var sessions: [UInt64: (driver: LinkDriver, channel: UDPSessionChannel)] = [:]
     private var blocked: [UDPSessionChannel] = []
     private var isClosed = false
 
@@ -20,7 +20,7 @@ final class UDPAcceptor: PollHandler, Acceptor {
         _ queue: AcceptQueue,
         on loop: EventLoop,
         limits: LinkLimits,
-        handler: any LinkHandler<UDPCore>,
+        handler: any LinkHandler,
         core: UDPListenerCore
     ) throws(SystemError) {
         socket = try DatagramSocket(boundTo: address, on: loop)
@@ -175,7 +175,7 @@ final class UDPSessionChannel: LinkChannel {
 
 extension LinkDriver {
     /// Takes a datagram of this session from the acceptor, and answers its sender from now on.
-    fileprivate func deliver(datagram: inout ByteBuffer, from sender: SocketAddress) where Core == UDPCore {
+    fileprivate func deliver(datagram: inout ByteBuffer, from sender: SocketAddress) {
         guard phase == .opening || phase == .open, let session = channel as? UDPSessionChannel else { return }
         session.address = sender
         session.bytesReceived += UInt64(datagram.count)

@@ -54,7 +54,7 @@ extension UDPCore {
     mutating func readHandshake(
         _ input: borrowing ByteBuffer,
         _ context: inout CoreContext
-    ) throws(TransportError) -> CoreEvent<Never>? {
+    ) throws(TransportError) -> CoreEvent? {
         guard let kind = Datagram.kind(of: input), Datagram.identifier(of: input) == nonce else { return nil }
         switch (role, kind) {
         case (.client, .retry): retry(Datagram.number(of: input), &context)

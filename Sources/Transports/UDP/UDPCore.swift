@@ -70,7 +70,7 @@ public struct UDPCore: ProtocolCore {
     public mutating func next(
         _ input: inout ByteBuffer,
         _ context: inout CoreContext
-    ) throws(TransportError) -> CoreEvent<Never>? {
+    ) throws(TransportError) -> CoreEvent? {
         if phase != .open {
             guard phase != .opening else {
                 phase = .open
@@ -95,7 +95,7 @@ public struct UDPCore: ProtocolCore {
     }
 
     /// Never called over datagrams.
-    public mutating func inputEnded(_ context: inout CoreContext) throws(TransportError) -> CoreEvent<Never> {
+    public mutating func inputEnded(_ context: inout CoreContext) throws(TransportError) -> CoreEvent {
         phase = .done
         return .closed(reason)
     }
@@ -158,7 +158,7 @@ public struct UDPCore: ProtocolCore {
 
 // Datagrams of an open session.
 extension UDPCore {
-    private mutating func plainMessage(_ input: borrowing ByteBuffer, _ now: Instant) -> CoreEvent<Never>? {
+    private mutating func plainMessage(_ input: borrowing ByteBuffer, _ now: Instant) -> CoreEvent? {
         guard input.count <= configuration.maximumPayloadSize else { return nil }
         timers.lastHeard = now
         return input.bytes(at: 0, count: input.count).map { .message(Payload($0)) }
@@ -167,7 +167,7 @@ extension UDPCore {
     private mutating func readOpen(
         _ input: borrowing ByteBuffer,
         _ context: inout CoreContext
-    ) throws(TransportError) -> CoreEvent<Never>? {
+    ) throws(TransportError) -> CoreEvent? {
         guard let kind = Datagram.kind(of: input), let identifier = Datagram.identifier(of: input) else { return nil }
         guard identifier == connectionID else {
             // Our accept was lost, and the client asks for it again.
@@ -178,7 +178,7 @@ extension UDPCore {
         return try control(kind, input, &context)
     }
 
-    private mutating func message(_ input: borrowing ByteBuffer, _ context: inout CoreContext) -> CoreEvent<Never>? {
+    private mutating func message(_ input: borrowing ByteBuffer, _ context: inout CoreContext) -> CoreEvent? {
         let size = input.count - Datagram.dataHeaderSize
         guard size <= configuration.maximumPayloadSize,
             let sequence = input.integer(at: Datagram.identifiedSize, as: UInt32.self)
@@ -198,7 +198,7 @@ extension UDPCore {
         _ kind: Datagram.Kind,
         _ input: borrowing ByteBuffer,
         _ context: inout CoreContext
-    ) throws(TransportError) -> CoreEvent<Never>? {
+    ) throws(TransportError) -> CoreEvent? {
         switch kind {
         case .ping:
             guard let token = Datagram.number(of: input) else { return nil }
@@ -229,7 +229,7 @@ extension UDPCore {
     }
 
     /// Pings may be lost: the answer to one also stands for the unanswered ones before it, so that each gets its `.pong`.
-    private mutating func pong(_ token: UInt64) -> CoreEvent<Never>? {
+    private mutating func pong(_ token: UInt64) -> CoreEvent? {
         guard token > pongsReceived, token <= pingsSent else { return nil }
         pongsToReport = token - pongsReceived - 1
         pongsReceived = token

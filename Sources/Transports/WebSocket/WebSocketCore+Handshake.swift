@@ -5,7 +5,7 @@ extension WebSocketCore {
     mutating func readHandshake(
         _ input: inout ByteBuffer,
         _ context: inout CoreContext
-    ) throws(TransportError) -> CoreEvent<Never>? {
+    ) throws(TransportError) -> CoreEvent? {
         let isOpen = role == .client ? try readResponse(&input) : try readRequest(&input, &context)
         guard isOpen else { return nil }
         phase = .open

@@ -5,7 +5,7 @@ extension WebSocketCore {
     mutating func readFrames(
         _ input: inout ByteBuffer,
         _ context: inout CoreContext
-    ) throws(TransportError) -> CoreEvent<Never>? {
+    ) throws(TransportError) -> CoreEvent? {
         if liveness.pongDue != nil { writeDelayedPong(&context) }
         while true {
             if liveness.takeAnswer() { return .pong }
@@ -34,7 +34,7 @@ extension WebSocketCore {
         _ payload: [UInt8],
         _ input: inout ByteBuffer,
         _ context: inout CoreContext
-    ) throws(TransportError) -> CoreEvent<Never>? {
+    ) throws(TransportError) -> CoreEvent? {
         let frame: CloseFrame
         do throws(TransportError) {
             frame = try CloseFrame(payload)
@@ -60,7 +60,7 @@ extension WebSocketCore {
     private mutating func fail(
         _ error: TransportError,
         _ context: inout CoreContext
-    ) throws(TransportError) -> CoreEvent<Never> {
+    ) throws(TransportError) -> CoreEvent {
         guard phase == .open else { return closed() }
         writeClose(CloseFrame(code: CloseCode.forError(error), text: error.reason), &context)
         throw end(error)

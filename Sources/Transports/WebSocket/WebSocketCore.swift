@@ -80,7 +80,7 @@ public struct WebSocketCore: ProtocolCore {
     public mutating func next(
         _ input: inout ByteBuffer,
         _ context: inout CoreContext
-    ) throws(TransportError) -> CoreEvent<Never>? {
+    ) throws(TransportError) -> CoreEvent? {
         switch phase {
         case .open, .closing:
             return try readFrames(&input, &context)
@@ -99,7 +99,7 @@ public struct WebSocketCore: ProtocolCore {
     }
 
     /// Ends the link cleanly.
-    mutating func closed() -> CoreEvent<Never> {
+    mutating func closed() -> CoreEvent {
         phase = .ended
         phaseDeadline = nil
         liveness = Liveness()
@@ -109,7 +109,7 @@ public struct WebSocketCore: ProtocolCore {
     /// The far side has ended the connection: the last step of a goodbye, or a break.
     ///
     /// - Throws: `.connectionLost` if no goodbye was under way.
-    public mutating func inputEnded(_ context: inout CoreContext) throws(TransportError) -> CoreEvent<Never> {
+    public mutating func inputEnded(_ context: inout CoreContext) throws(TransportError) -> CoreEvent {
         switch phase {
         case .idle, .handshaking:
             throw end(TransportError(.connectionLost, .handshake, "the connection ended within the handshake"))

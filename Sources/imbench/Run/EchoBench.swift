@@ -165,9 +165,7 @@ final class EchoBench {
     private func finish(_ key: Key, _ entry: Entry, _ floors: FloorBench) -> ResultRow {
         var row = entry.row
         for client in entry.clients {
-            let (accounts, errors, failure) = runBlocking(on: stage.clientLoop) {
-                (await client.accounts, await client.errors, await client.failure)
-            }
+            let (accounts, errors, failure) = runBlocking(on: stage.clientLoop) { client.summary }
             row.accounts += accounts
             row.errors += errors
             if let failure { row.outcome = .failed(failure) }

@@ -3,8 +3,8 @@ import SocketIO
 import TransportAPI
 
 /// One connection of a measurement: sends chat messages through the public API, as an app would, and follows each until its
-/// echo has come back and is decoded. Lives on the client's loop.
-actor EchoClient {
+/// echo has come back and is decoded. Its tasks prefer the client's loop.
+final class EchoClient: Sendable {
     /// What one slice of a row is.
     struct Slice: Sendable {
         /// When the last message may be sent, in nanoseconds of the monotonic clock.
@@ -28,27 +28,78 @@ actor EchoClient {
         var cpu: Int64 = 0
     }
 
+    private let state: LoopConfined<EchoState>
+    let link: any Link
+
+    init(_ link: any Link, codec: ConfiguredCodec, message: ChatMessage, on loop: EventLoop) {
+        self.link = link
+        state = LoopConfined(EchoState(link, codec: codec, message: message, on: loop), to: loop)
+    }
+
+    /// Runs one slice to its end, through whatever the network loses. To be called on the loop, as all here.
+    nonisolated(nonsending) func run(_ slice: Slice) async -> Outcome {
+        let held = state.value
+        held.begin(slice)
+        let cpu = Clocks.threadCPU()
+        let start = Clocks.monotonic()
+        var left = slice
+        repeat {
+            let before = held.nextNumber
+            await attempt(left)
+            left.messages -= Int(held.nextNumber - before)
+        } while Clocks.monotonic() < slice.end && left.messages > 0 && held.failure == nil && !Interruption.isRequested
+        var outcome = held.outcome
+        outcome.elapsed = Clocks.monotonic() - start
+        outcome.cpu = Clocks.threadCPU() - cpu
+        return outcome
+    }
+
+    /// Runs until the slice's end, or until nothing has come back for so long that what is under way must be lost.
+    private nonisolated(nonsending) func attempt(_ slice: Slice) async {
+        let state = state
+        let work = Task(executorPreference: state.loop) {
+            slice.interval == nil ? await state.value.closedLoop(slice) : await Self.openLoop(state, slice)
+        }
+        let watchdog = Task(executorPreference: state.loop) { await state.value.watch(work) }
+        await work.value
+        watchdog.cancel()
+        state.value.giveUp()
+    }
+
+    private nonisolated(nonsending) static func openLoop(_ state: LoopConfined<EchoState>, _ slice: Slice) async {
+        let receiver = Task(executorPreference: state.loop) { while await state.value.receive() != nil {} }
+        await state.value.openLoop(slice)
+        receiver.cancel()
+        await receiver.value
+    }
+
+    /// The accounts of all slices, how often something went wrong, and what did first.
+    var summary: (accounts: Accounts, errors: Int, failure: String?) {
+        let held = state.value
+        return (held.tracker.accounts, held.errors, held.failure)
+    }
+}
+
+/// What an ``EchoClient`` keeps on the loop.
+private final class EchoState {
     /// How long nothing may come back before what is under way is given up, in nanoseconds.
-    static let patience: Int64 = 1_000_000_000
+    private static let patience: Int64 = 1_000_000_000
     private static let window = 1 << 14
 
-    nonisolated let loop: EventLoop
-    nonisolated let link: any Link
+    private let loop: EventLoop
+    private let link: any Link
     private let codec: ConfiguredCodec
     private var message: ChatMessage
     private var buffer: [UInt8] = []
-    private var tracker = SequenceTracker(window: EchoClient.window)
-    private var intended = [Int64](repeating: 0, count: EchoClient.window)
-    private var sent = [Int64](repeating: 0, count: EchoClient.window)
-    private var nextNumber: UInt64 = 0
-    private var outcome = Outcome()
-    private var lastProgress: Int64 = 0
+    private(set) var tracker = SequenceTracker(window: EchoState.window)
+    private var intended = [Int64](repeating: 0, count: EchoState.window)
+    private var sent = [Int64](repeating: 0, count: EchoState.window)
+    private(set) var nextNumber: UInt64 = 0
+    private(set) var outcome = EchoClient.Outcome()
     private var isOpenLoop = false
+    private var lastProgress: Int64 = 0
     private(set) var errors = 0
-    /// The first thing that went wrong.
     private(set) var failure: String?
-
-    nonisolated var unownedExecutor: UnownedSerialExecutor { loop.serialExecutor.asUnownedSerialExecutor() }
 
     init(_ link: any Link, codec: ConfiguredCodec, message: ChatMessage, on loop: EventLoop) {
         self.link = link
@@ -57,41 +108,18 @@ actor EchoClient {
         self.loop = loop
     }
 
-    /// The accounts of all slices.
-    var accounts: Accounts { tracker.accounts }
-
-    /// Runs one slice to its end, through whatever the network loses.
-    func run(_ slice: Slice) async -> Outcome {
-        outcome = Outcome()
+    func begin(_ slice: EchoClient.Slice) {
+        outcome = EchoClient.Outcome()
         isOpenLoop = slice.interval != nil
-        let cpu = Clocks.threadCPU()
-        let start = Clocks.monotonic()
-        var left = slice
-        repeat {
-            let before = nextNumber
-            await attempt(left)
-            left.messages -= Int(nextNumber - before)
-        } while Clocks.monotonic() < slice.end && left.messages > 0 && failure == nil && !Interruption.isRequested
-        outcome.elapsed = Clocks.monotonic() - start
-        outcome.cpu = Clocks.threadCPU() - cpu
-        return outcome
-    }
-
-    /// Runs until the slice's end, or until nothing has come back for so long that what is under way must be lost.
-    private func attempt(_ slice: Slice) async {
         lastProgress = Clocks.monotonic()
-        // The preference is for the resumption of whatever waits: the continuation of an actor without one comes home by way
-        // of the global executor.
-        let work = Task(executorPreference: loop) {
-            slice.interval == nil ? await self.closedLoop(slice) : await self.openLoop(slice)
-        }
-        let watchdog = Task(executorPreference: loop) { await self.watch(work) }
-        await work.value
-        watchdog.cancel()
-        for number in nextNumber - min(nextNumber, UInt64(Self.window))..<nextNumber { tracker.lose(number) }
     }
 
-    private func watch(_ work: Task<Void, Never>) async {
+    func giveUp() {
+        for number in nextNumber - min(nextNumber, UInt64(Self.window))..<nextNumber { tracker.lose(number) }
+        lastProgress = Clocks.monotonic()
+    }
+
+    nonisolated(nonsending) func watch(_ work: Task<Void, Never>) async {
         while !Task.isCancelled {
             await sleep(until: Clocks.monotonic() + Self.patience / 4)
             if Clocks.monotonic() - lastProgress > Self.patience { return work.cancel() }
@@ -100,7 +128,7 @@ actor EchoClient {
 
     // MARK: Loops
 
-    private func closedLoop(_ slice: Slice) async {
+    nonisolated(nonsending) func closedLoop(_ slice: EchoClient.Slice) async {
         var underWay = 0
         var sent = 0
         while underWay < slice.inFlight, sent < slice.messages, await send(at: Clocks.monotonic()) {
@@ -116,10 +144,9 @@ actor EchoClient {
         }
     }
 
-    private func openLoop(_ slice: Slice) async {
+    nonisolated(nonsending) func openLoop(_ slice: EchoClient.Slice) async {
         let first = Clocks.monotonic()
         let interval = slice.interval ?? 1
-        let receiver = Task(executorPreference: loop) { while await self.receive() != nil {} }
         var count = 0
         while count < slice.messages, !Task.isCancelled {
             let due = first + Int64(count) * interval
@@ -131,12 +158,10 @@ actor EchoClient {
         while tracker.accounts.inFlight > 0, !Task.isCancelled, failure == nil {
             await sleep(until: Clocks.monotonic() + 1_000_000)
         }
-        receiver.cancel()
-        await receiver.value
     }
 
-    private func sleep(until time: Int64) async {
-        await withCheckedContinuation { continuation in
+    private nonisolated(nonsending) func sleep(until time: Int64) async {
+        await withUnsafeContinuation { continuation in
             _ = loop.schedule(at: time) { continuation.resume() }
         }
     }
@@ -144,7 +169,7 @@ actor EchoClient {
     // MARK: Messages
 
     /// Sends the next message, which was to be sent at `time`.
-    private func send(at time: Int64) async -> Bool {
+    private nonisolated(nonsending) func send(at time: Int64) async -> Bool {
         let number = tracker.send()
         nextNumber = number + 1
         intended[Int(number) & (Self.window - 1)] = time
@@ -168,7 +193,7 @@ actor EchoClient {
     }
 
     /// Waits for the next answer and gives the time at which it was decoded; `nil` when there will be none.
-    private func receive() async -> Int64? {
+    nonisolated(nonsending) func receive() async -> Int64? {
         while true {
             let payload: Payload
             do throws(TransportError) {

@@ -7,7 +7,7 @@ struct CoreHarness<Core: ProtocolCore>: ~Copyable {
     var core: Core
     var input = ByteBuffer()
     var context: CoreContext
-    var events: [CoreEvent<Core.Signal>] = []
+    var events: [CoreEvent] = []
     var failure: TransportError?
 
     init(_ core: Core, seed: UInt64 = 1, now: Instant = .zero) {

@@ -8,7 +8,7 @@ struct SimulatedServer: ~Copyable {
     var listener: UDPListenerCore
     var random: RandomSource
     var sessions: [UInt64: UDPCore] = [:]
-    var events: [CoreEvent<Never>] = []
+    var events: [CoreEvent] = []
     var failures: [TransportError] = []
     var drops: [UDPListenerCore.DropReason] = []
     var counters = CoreCounters()

@@ -101,7 +101,7 @@ func frames(_ bytes: [UInt8]) -> [(first: UInt8, payload: [UInt8])] {
 }
 
 /// Something comparable about an event.
-func describe(_ event: CoreEvent<Never>) -> String {
+func describe(_ event: CoreEvent) -> String {
     switch event {
     case .message(let payload): "\(payload.kind) \(payload.bytes)"
     case .closed(let reason): "closed \(reason.initiator) \(reason.code ?? 0) \(reason.text)"
