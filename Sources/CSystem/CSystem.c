@@ -21,6 +21,28 @@ int csystem_read_tcp_counts(int descriptor, struct csystem_tcp_counts *counts) {
     return 0;
 }
 
+int csystem_receive_many(int descriptor, void *buffer, size_t slot, unsigned int count, unsigned int *lengths,
+                         struct sockaddr_storage *senders, unsigned int *sender_lengths) {
+    struct mmsghdr messages[16];
+    struct iovec parts[16];
+    if (count > 16) count = 16;
+    for (unsigned int i = 0; i < count; i++) {
+        parts[i] = (struct iovec){ (char *)buffer + i * slot, slot };
+        messages[i].msg_hdr = (struct msghdr){
+            .msg_name = senders ? &senders[i] : (void *)0,
+            .msg_namelen = senders ? sizeof(struct sockaddr_storage) : 0,
+            .msg_iov = &parts[i],
+            .msg_iovlen = 1,
+        };
+    }
+    int received = recvmmsg(descriptor, messages, count, 0, (void *)0);
+    for (int i = 0; i < received; i++) {
+        lengths[i] = messages[i].msg_hdr.msg_flags & MSG_TRUNC ? 0 : messages[i].msg_len;
+        if (sender_lengths) sender_lengths[i] = messages[i].msg_hdr.msg_namelen;
+    }
+    return received;
+}
+
 int csystem_accept(int descriptor) {
     return accept4(descriptor, (void *)0, (void *)0, SOCK_NONBLOCK | SOCK_CLOEXEC);
 }

@@ -31,29 +31,15 @@ public final class DatagramSocket {
     /// Starts reporting readiness to `handler`, which the loop keeps alive until ``close()``.
     public func attach(_ handler: any PollHandler) throws(SystemError) {
         guard let raw = descriptor?.raw else { throw SystemError("attach", EBADF) }
-        token = try loop.watch(raw, handler)
+        token = try loop.watch(raw, for: .read, handler)
     }
 
-    /// Takes one datagram from the connected peer. One longer than `buffer` is cut; one of no bytes is `.end`.
-    public func receive(into buffer: UnsafeMutableRawBufferPointer) -> IOResult {
+    /// Takes what waits, as much as `batch` has room for: `.bytes` with the number of datagrams, of which empty ones and
+    /// those too long for the batch have no bytes.
+    public func receive(into batch: DatagramBatch) -> IOResult {
         let raw = descriptor?.raw ?? -1
-        let result = IOResult(retryingInterrupts { recv(raw, buffer.baseAddress, buffer.count, 0) }, "recv")
-        if result == .wouldBlock { rearm(.read) }
-        return result
-    }
-
-    /// Takes one datagram from anybody, with its sender.
-    public func receive(into buffer: UnsafeMutableRawBufferPointer, from sender: inout SocketAddress) -> IOResult {
-        let raw = descriptor?.raw ?? -1
-        var length = socklen_t(MemoryLayout<sockaddr_storage>.size)
-        let count = withUnsafeMutablePointer(to: &sender.storage) { storage in
-            storage.withMemoryRebound(to: sockaddr.self, capacity: 1) { address in
-                retryingInterrupts { recvfrom(raw, buffer.baseAddress, buffer.count, 0, address, &length) }
-            }
-        }
-        sender.length = length
-        let result = IOResult(count, "recvfrom")
-        if result == .wouldBlock { rearm(.read) }
+        let result = batch.fill(from: raw)
+        if result == .wouldBlock || batch.wasLast { rearm(.read) }
         return result
     }
 
@@ -88,8 +74,8 @@ public final class DatagramSocket {
     }
 
     private func rearm(_ readiness: Readiness) {
-        guard let raw = descriptor?.raw else { return }
-        loop.rearm(raw, readiness)
+        guard let raw = descriptor?.raw, let token else { return }
+        loop.rearm(raw, token, readiness)
     }
 }
 

@@ -9,6 +9,10 @@ final class EpollPoller: Poller {
     private let epoll: Descriptor
     private let wakeUp: Descriptor
     private let buffer = UnsafeMutableBufferPointer<epoll_event>.allocate(capacity: EpollPoller.batch)
+    /// Descriptors that are watched for reading only, and whether each is watched for writing now. A UDP socket becomes
+    /// writable anew whenever a datagram has left it, which would wake the loop for each one sent.
+    private var readers: [UInt64: (descriptor: Int32, isWriting: Bool)] = [:]
+    private var writing = 0
     /// Cleared when the kernel turns out to lack epoll_pwait2.
     private var hasNanoseconds = true
 
@@ -19,26 +23,46 @@ final class EpollPoller: Poller {
         let wakeUp = eventfd(0, Int32(EFD_NONBLOCK) | Int32(EFD_CLOEXEC))
         guard wakeUp >= 0 else { throw SystemError("eventfd") }
         self.wakeUp = Descriptor(wakeUp)
-        try add(wakeUp, token: Self.wakeToken)
+        try add(wakeUp, token: Self.wakeToken, interest: .read)
     }
 
     deinit {
         buffer.deallocate()
     }
 
-    func add(_ descriptor: Int32, token: UInt64) throws(SystemError) {
-        var event = epoll_event()
-        event.events = CSYSTEM_EPOLLIN | CSYSTEM_EPOLLOUT | CSYSTEM_EPOLLRDHUP | CSYSTEM_EPOLLET
-        event.data.u64 = token
-        guard epoll_ctl(epoll.raw, EPOLL_CTL_ADD, descriptor, &event) == 0 else { throw SystemError("epoll_ctl") }
+    func add(_ descriptor: Int32, token: UInt64, interest: Readiness) throws(SystemError) {
+        guard control(EPOLL_CTL_ADD, descriptor, token, interest) == 0 else { throw SystemError("epoll_ctl") }
+        if !interest.contains(.write) { readers[token] = (descriptor, false) }
     }
 
-    func remove(_ descriptor: Int32) {
+    private func control(_ operation: Int32, _ descriptor: Int32, _ token: UInt64, _ interest: Readiness) -> Int32 {
+        var event = epoll_event()
+        event.events = CSYSTEM_EPOLLIN | CSYSTEM_EPOLLRDHUP | CSYSTEM_EPOLLET
+        if interest.contains(.write) { event.events |= CSYSTEM_EPOLLOUT }
+        event.data.u64 = token
+        return epoll_ctl(epoll.raw, operation, descriptor, &event)
+    }
+
+    func remove(_ descriptor: Int32, token: UInt64) {
+        if let (_, isWriting) = readers.removeValue(forKey: token), isWriting { writing -= 1 }
         var ignored = epoll_event()
         _ = epoll_ctl(epoll.raw, EPOLL_CTL_DEL, descriptor, &ignored)
     }
 
-    func rearm(_: Int32, _: Readiness) {}
+    func rearm(_ descriptor: Int32, token: UInt64, _ readiness: Readiness) {
+        guard !readers.isEmpty, readiness.contains(.write), readers[token] != nil else { return }
+        readers[token] = (descriptor, true)
+        writing += 1
+        _ = control(EPOLL_CTL_MOD, descriptor, token, [.read, .write])
+    }
+
+    /// A reader that waited for room has been told of it.
+    private func stopWriting(_ token: UInt64) {
+        guard let (descriptor, isWriting) = readers[token], isWriting else { return }
+        readers[token] = (descriptor, false)
+        writing -= 1
+        _ = control(EPOLL_CTL_MOD, descriptor, token, .read)
+    }
 
     func wait(nanoseconds: Int64?, into events: inout [PollEvent]) {
         let count = Int(waitForEvents(nanoseconds))
@@ -48,6 +72,7 @@ final class EpollPoller: Poller {
                 var ignored: UInt64 = 0
                 _ = read(wakeUp.raw, &ignored, 8)
             } else {
+                if writing > 0 && event.events & CSYSTEM_EPOLLOUT != 0 { stopWriting(event.data.u64) }
                 events.append(PollEvent(token: event.data.u64, readiness: Self.readiness(event.events)))
             }
         }

@@ -87,11 +87,15 @@ public final class EventLoop: TaskExecutor, @unchecked Sendable {
     // MARK: Work on the loop's thread
 
     /// Watches `descriptor` until ``unwatch(_:_:)``; keeps `handler` alive for as long.
-    public func watch(_ descriptor: Int32, _ handler: any PollHandler) throws(SystemError) -> UInt64 {
+    public func watch(
+        _ descriptor: Int32,
+        for interest: Readiness = [.read, .write],
+        _ handler: any PollHandler
+    ) throws(SystemError) -> UInt64 {
         assertCurrent()
         let token = watched.add(handler)
         do {
-            try poller.add(descriptor, token: token)
+            try poller.add(descriptor, token: token, interest: interest)
         } catch {
             watched.remove(token)
             throw error
@@ -102,13 +106,13 @@ public final class EventLoop: TaskExecutor, @unchecked Sendable {
     /// Forgets a descriptor; to be called before it is closed. Reports that are under way are dropped.
     public func unwatch(_ descriptor: Int32, _ token: UInt64) {
         assertCurrent()
-        poller.remove(descriptor)
+        poller.remove(descriptor, token: token)
         watched.remove(token)
     }
 
     /// Asks for the next edge after a system call said "would block".
-    public func rearm(_ descriptor: Int32, _ readiness: Readiness) {
-        poller.rearm(descriptor, readiness)
+    public func rearm(_ descriptor: Int32, _ token: UInt64, _ readiness: Readiness) {
+        poller.rearm(descriptor, token: token, readiness)
     }
 
     /// Calls `action` on the loop at `deadline`, in nanoseconds of ``MonotonicClock``.

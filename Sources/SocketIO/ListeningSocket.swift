@@ -51,7 +51,7 @@ public final class ListeningSocket {
             switch errno {
             case EINTR, ECONNABORTED: continue
             case EAGAIN, EWOULDBLOCK:
-                loop.rearm(raw, .read)
+                if let token { loop.rearm(raw, token, .read) }
                 return nil
             case let number: throw SystemError("accept", number)
             }

@@ -28,12 +28,13 @@ struct PollEvent {
 /// "would block", and then calls ``rearm(_:_:)``; until it does, the poller owes it no further report. (epoll works so by
 /// itself and ignores `rearm`; poll(2) gets its interest from it.)
 protocol Poller: AnyObject {
-    /// Watches `descriptor`; its events carry `token`.
-    func add(_ descriptor: Int32, token: UInt64) throws(SystemError)
+    /// Watches `descriptor` for `interest`; its events carry `token`. What is not in the interest is watched for once,
+    /// whenever it is re-armed.
+    func add(_ descriptor: Int32, token: UInt64, interest: Readiness) throws(SystemError)
     /// Forgets `descriptor`. To be called before it is closed.
-    func remove(_ descriptor: Int32)
+    func remove(_ descriptor: Int32, token: UInt64)
     /// The owner has met "would block" and wants to hear of the next edge.
-    func rearm(_ descriptor: Int32, _ readiness: Readiness)
+    func rearm(_ descriptor: Int32, token: UInt64, _ readiness: Readiness)
     /// Waits at most `nanoseconds` (`nil`: without limit) and appends what happened.
     func wait(nanoseconds: Int64?, into events: inout [PollEvent])
     /// Ends a ``wait(nanoseconds:into:)`` early. May be called from any thread; the only member that may.

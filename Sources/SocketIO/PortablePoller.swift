@@ -17,14 +17,15 @@ final class PortablePoller: Poller {
         tokens.append(.max)
     }
 
-    func add(_ descriptor: Int32, token: UInt64) throws(SystemError) {
+    func add(_ descriptor: Int32, token: UInt64, interest: Readiness) throws(SystemError) {
         guard indexes[descriptor] == nil else { throw SystemError("poll", EEXIST) }
         indexes[descriptor] = entries.count
-        entries.append(pollfd(fd: descriptor, events: Int16(POLLIN) | Int16(POLLOUT), revents: 0))
+        let events = Int16(POLLIN) | (interest.contains(.write) ? Int16(POLLOUT) : 0)
+        entries.append(pollfd(fd: descriptor, events: events, revents: 0))
         tokens.append(token)
     }
 
-    func remove(_ descriptor: Int32) {
+    func remove(_ descriptor: Int32, token _: UInt64) {
         guard let index = indexes.removeValue(forKey: descriptor) else { return }
         let last = entries.count - 1
         if index != last {
@@ -36,7 +37,7 @@ final class PortablePoller: Poller {
         tokens.removeLast()
     }
 
-    func rearm(_ descriptor: Int32, _ readiness: Readiness) {
+    func rearm(_ descriptor: Int32, token _: UInt64, _ readiness: Readiness) {
         guard let index = indexes[descriptor] else { return }
         if readiness.contains(.read) { entries[index].events |= Int16(POLLIN) }
         if readiness.contains(.write) { entries[index].events |= Int16(POLLOUT) }

@@ -100,7 +100,7 @@ public final class StreamSocket: ByteStream {
     }
 
     private func rearm(_ readiness: Readiness) {
-        guard let raw = descriptor?.raw else { return }
-        loop.rearm(raw, readiness)
+        guard let raw = descriptor?.raw, let token else { return }
+        loop.rearm(raw, token, readiness)
     }
 }

@@ -39,7 +39,7 @@ struct PollerTests {
     func writableOnce(kind: PollerKind) throws {
         let poller = try kind.make()
         let pair = try Pair()
-        try poller.add(pair.left.raw, token: 42)
+        try poller.add(pair.left.raw, token: 42, interest: [.read, .write])
         let first = wait(poller)
         #expect(first.count == 1 && first.first?.token == 42 && first.first?.readiness == .write)
         #expect(wait(poller).isEmpty)
@@ -49,14 +49,14 @@ struct PollerTests {
     func readEdges(kind: PollerKind) throws {
         let poller = try kind.make()
         let pair = try Pair()
-        try poller.add(pair.left.raw, token: 1)
+        try poller.add(pair.left.raw, token: 1, interest: [.read, .write])
         _ = wait(poller)
         pair.write(10)
         #expect(wait(poller).first?.readiness.contains(.read) == true)
         #expect(wait(poller).isEmpty)
         #expect(pair.read() == 10)
         #expect(pair.read() < 0)
-        poller.rearm(pair.left.raw, .read)
+        poller.rearm(pair.left.raw, token: 1, .read)
         #expect(wait(poller).isEmpty)
         pair.write(5)
         #expect(wait(poller).first?.readiness.contains(.read) == true)
@@ -68,7 +68,7 @@ struct PollerTests {
         var ends: [Int32] = [0, 0]
         try #require(socketpair(AF_UNIX, Platform.streamSocket, 0, &ends) == 0)
         let left = Descriptor(ends[0])
-        try poller.add(left.raw, token: 1)
+        try poller.add(left.raw, token: 1, interest: [.read, .write])
         _ = wait(poller)
         close(ends[1])
         #expect(wait(poller).first?.readiness.contains([.read, .hangUp]) == true)
@@ -80,9 +80,9 @@ struct PollerTests {
         let poller = try kind.make()
         let pair = try Pair()
         let other = try Pair()
-        try poller.add(pair.left.raw, token: 1)
-        try poller.add(other.left.raw, token: 2)
-        poller.remove(pair.left.raw)
+        try poller.add(pair.left.raw, token: 1, interest: [.read, .write])
+        try poller.add(other.left.raw, token: 2, interest: [.read, .write])
+        poller.remove(pair.left.raw, token: 1)
         pair.write(1)
         other.write(1)
         #expect(wait(poller).map(\.token) == [2])
@@ -92,8 +92,8 @@ struct PollerTests {
     func twice(kind: PollerKind) throws {
         let poller = try kind.make()
         let pair = try Pair()
-        try poller.add(pair.left.raw, token: 1)
-        #expect(throws: SystemError.self) { try poller.add(pair.left.raw, token: 2) }
+        try poller.add(pair.left.raw, token: 1, interest: [.read, .write])
+        #expect(throws: SystemError.self) { try poller.add(pair.left.raw, token: 2, interest: [.read, .write]) }
     }
 
     @Test("is woken from another thread, also when the call comes first", arguments: PollerKind.allCases)

@@ -195,22 +195,29 @@ struct SocketTests {
         _ = try await on(loop) { [UInt8]("ping".utf8).withUnsafeBytes { client.value.send($0) } }
         try await edge(loop, .read) { try server.value.attach($0) }
         let echoed = try await on(loop) {
-            var bytes = [UInt8](repeating: 0, count: 64)
-            var sender = address
-            let result = bytes.withUnsafeMutableBytes { server.value.receive(into: $0, from: &sender) }
-            _ = bytes.withUnsafeBytes { server.value.send(UnsafeRawBufferPointer(rebasing: $0[..<4]), to: sender) }
-            return (result, sender == client.value.local)
+            let batch = DatagramBatch(largest: 100)
+            let result = server.value.receive(into: batch)
+            var bytes: [UInt8] = []
+            _ = batch.takeNext { bytes = Array($0) }
+            let sender = try #require(batch.lastSender)
+            _ = bytes.withUnsafeBytes { server.value.send($0, to: sender) }
+            return (result, batch.wasLast, sender == client.value.local)
         }
-        #expect(echoed.0 == .bytes(4) && echoed.1)
+        #expect(echoed.0 == .bytes(1) && echoed.2)
+        #if os(Linux)
+        #expect(echoed.1)
+        #endif
         try await edge(loop, .read) { try client.value.attach($0) }
         let answer = try await on(loop) {
-            var bytes = [UInt8](repeating: 0, count: 64)
-            let result = bytes.withUnsafeMutableBytes { client.value.receive(into: $0) }
+            let batch = DatagramBatch(largest: 100)
+            let result = client.value.receive(into: batch)
+            var bytes: [UInt8] = []
+            _ = batch.takeNext { bytes = Array($0) }
             client.value.close()
             server.value.close()
-            return (result, Array(bytes.prefix(4)))
+            return (result, bytes)
         }
-        #expect(answer.0 == .bytes(4) && answer.1 == Array("ping".utf8))
+        #expect(answer.0 == .bytes(1) && answer.1 == Array("ping".utf8))
     }
 
     @Test("close a descriptor when its owner lets go, and only then")

@@ -37,6 +37,13 @@ int csystem_read_tcp_counts(int descriptor, struct csystem_tcp_counts *counts);
 // accept4, non-blocking and close-on-exec.
 int csystem_accept(int descriptor);
 
+// recvmmsg: takes up to `count` (at most 16) waiting datagrams, one to each `slot` bytes of `buffer`, and tells their lengths
+// and senders (`senders` may be null for a connected socket). A datagram longer than its slot gets the length 0. Returns how
+// many there were, or -1 with errno.
+struct sockaddr_storage;
+int csystem_receive_many(int descriptor, void *buffer, size_t slot, unsigned int count, unsigned int *lengths,
+                         struct sockaddr_storage *senders, unsigned int *sender_lengths);
+
 // epoll_wait with a timeout in nanoseconds (Linux 5.11); fails with ENOSYS on older kernels.
 static inline int csystem_epoll_pwait2(int epfd, struct epoll_event *events, int count, long long nanoseconds) {
 #if defined(SYS_epoll_pwait2)

@@ -95,9 +95,12 @@ final class DatagramChannel: LinkChannel {
     private var datagrams: UInt64 = 0
     private var received: UInt64 = 0
     private let headerBytes: UInt64
+    private let batch: DatagramBatch
 
-    init(_ socket: DatagramSocket) {
+    /// - Parameter largest: the longest datagram that is taken, in bytes; longer ones are dropped.
+    init(_ socket: DatagramSocket, largest: Int) {
         self.socket = socket
+        batch = DatagramBatch(largest: largest)
         headerBytes = socket.local?.isIPv6 == true ? 48 : 28
     }
 
@@ -115,18 +118,23 @@ final class DatagramChannel: LinkChannel {
     func note(_: Readiness) {}
 
     func read(into input: inout ByteBuffer) -> IOResult {
-        var result = IOResult.wouldBlock
-        _ = input.write(minimum: DatagramOutput.largest) { target in
-            result = socket.receive(into: target)
-            guard case .bytes(let count) = result else { return 0 }
-            bytesReceived += UInt64(count)
-            received += 1
-            return count
+        if batch.isEmpty {
+            let result = socket.receive(into: batch)
+            guard case .bytes = result else { return result }
         }
-        return result
+        let count = batch.takeNext { datagram in
+            input.append(contentsOf: datagram)
+            return datagram.count
+        }
+        guard let count, count > 0 else { return .end }
+        bytesReceived += UInt64(count)
+        received += 1
+        return .bytes(count)
     }
 
-    func isDrained(afterReading _: Int, of _: Int) -> Bool { false }
+    func isDrained(afterReading _: Int, of _: Int) -> Bool {
+        batch.isEmpty && batch.wasLast
+    }
 
     func flush(_ context: inout CoreContext) -> IOResult {
         DatagramOutput.flush(&context) { datagram in

@@ -10,6 +10,7 @@ final class UDPAcceptor: PollHandler, Acceptor {
     private let handler: any LinkHandler
     private let queue: AcceptQueue
     private var core: UDPListenerCore
+    private let batch: DatagramBatch
     private var random = RandomSource.system()
     private var sessions: [UInt64: (driver: LinkDriver, channel: UDPSessionChannel)] = [:]
     private var blocked: [UDPSessionChannel] = []
@@ -29,6 +30,7 @@ final class UDPAcceptor: PollHandler, Acceptor {
         self.handler = handler
         self.queue = queue
         self.core = core
+        batch = DatagramBatch(largest: core.largestDatagram)
         try socket.attach(self)
     }
 
@@ -44,22 +46,14 @@ final class UDPAcceptor: PollHandler, Acceptor {
     }
 
     private func readAll() {
-        guard var sender = socket.local else { return }
         var input = ByteBuffer(adopting: loop.scratch.take(), capacity: ScratchPool.blockSize)
         var reply = ByteBuffer()
-        reading: while !isClosed || !sessions.isEmpty {
-            var result = IOResult.wouldBlock
-            _ = input.write(minimum: 1) { target in
-                result = socket.receive(into: target, from: &sender)
-                guard case .bytes(let count) = result else { return 0 }
-                return count
+        while !isClosed || !sessions.isEmpty, case .bytes = socket.receive(into: batch) {
+            while batch.takeNext({ input.append(contentsOf: $0) }) != nil {
+                if let sender = batch.lastSender, !input.isEmpty { take(&input, from: sender, reply: &reply) }
+                input.removeAll()
             }
-            switch result {
-            case .bytes: take(&input, from: sender, reply: &reply)
-            case .end, .failed: break
-            case .wouldBlock: break reading
-            }
-            input.removeAll()
+            if batch.wasLast { break }
         }
         if let block = input.surrender(size: ScratchPool.blockSize) { loop.scratch.give(block) }
     }

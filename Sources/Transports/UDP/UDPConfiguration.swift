@@ -36,6 +36,9 @@ public struct UDPConfiguration: Sendable, Hashable {
         self.maximumSessions = maximumSessions
     }
 
+    /// The longest datagram that these settings allow, in bytes: a full message with its header, or a goodbye.
+    var largestDatagram: Int { max(512, maximumPayloadSize + Datagram.dataHeaderSize) }
+
     /// Checks each value.
     ///
     /// - Throws: `.invalidConfiguration` with a sentence that names the key and what it may be.

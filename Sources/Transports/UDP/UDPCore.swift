@@ -55,6 +55,8 @@ public struct UDPCore: ProtocolCore {
         self.nonce = nonce
     }
 
+    var largestDatagram: Int { configuration.largestDatagram }
+
     /// Neither reliable nor ordered; a native ping unless plain.
     public var capabilities: Capabilities {
         Capabilities(

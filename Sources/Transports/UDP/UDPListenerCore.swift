@@ -51,6 +51,8 @@ public struct UDPListenerCore: Sendable {
         spent = SpentAttempts(limit: configuration.maximumSessions)
     }
 
+    var largestDatagram: Int { configuration.largestDatagram }
+
     /// How many sessions are live.
     public var sessionCount: Int { attempts.count }
 

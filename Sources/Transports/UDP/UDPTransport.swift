@@ -108,7 +108,13 @@ struct UDPTransport: Transport {
         } catch {
             throw TransportError(error, .connect)
         }
-        let driver = LinkDriver(core, over: DatagramChannel(socket), on: loop, limits: limits, started: started)
+        let driver = LinkDriver(
+            core,
+            over: DatagramChannel(socket, largest: core.largestDatagram),
+            on: loop,
+            limits: limits,
+            started: started
+        )
         return try await driver.openLink(deadline: deadline)
     }
 }
