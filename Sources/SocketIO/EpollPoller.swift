@@ -4,17 +4,19 @@ import CSystem
 /// epoll(7), edge-triggered: one registration for the whole life of a descriptor, and no system call to re-arm it.
 final class EpollPoller: Poller {
     private static let wakeToken = UInt64.max
+    private static let timerToken = UInt64.max - 1
     private static let batch = 256
 
     private let epoll: Descriptor
     private let wakeUp: Descriptor
+    private let timer: Descriptor
     private let buffer = UnsafeMutableBufferPointer<epoll_event>.allocate(capacity: EpollPoller.batch)
     /// Descriptors that are watched for reading only, and whether each is watched for writing now. A UDP socket becomes
     /// writable anew whenever a datagram has left it, which would wake the loop for each one sent.
     private var readers: [UInt64: (descriptor: Int32, isWriting: Bool)] = [:]
     private var writing = 0
-    /// Cleared when the kernel turns out to lack epoll_pwait2.
-    private var hasNanoseconds = true
+    /// When the timer rings; `.max` if it is not set.
+    private var armed = Int64.max
 
     init() throws(SystemError) {
         let epoll = epoll_create1(Int32(EPOLL_CLOEXEC))
@@ -23,6 +25,10 @@ final class EpollPoller: Poller {
         let wakeUp = eventfd(0, Int32(EFD_NONBLOCK) | Int32(EFD_CLOEXEC))
         guard wakeUp >= 0 else { throw SystemError("eventfd") }
         self.wakeUp = Descriptor(wakeUp)
+        let timer = timerfd_create(CLOCK_MONOTONIC, Int32(TFD_NONBLOCK) | Int32(TFD_CLOEXEC))
+        guard timer >= 0 else { throw SystemError("timerfd_create") }
+        self.timer = Descriptor(timer)
+        try add(timer, token: Self.timerToken, interest: .read)
         try add(wakeUp, token: Self.wakeToken, interest: .read)
     }
 
@@ -64,35 +70,45 @@ final class EpollPoller: Poller {
         _ = control(EPOLL_CTL_MOD, descriptor, token, .read)
     }
 
-    func wait(nanoseconds: Int64?, into events: inout [PollEvent]) {
-        let count = Int(waitForEvents(nanoseconds))
+    func wait(until deadline: Int64?, into events: inout [PollEvent]) {
+        var timeout: Int32 = -1
+        if let deadline {
+            if deadline == .min { timeout = 0 } else { arm(deadline) }
+        }
+        let count = Int(epoll_wait(epoll.raw, buffer.baseAddress, Int32(Self.batch), timeout))
         guard count > 0 else { return }
         for event in buffer.prefix(count) {
-            if event.data.u64 == Self.wakeToken {
-                var ignored: UInt64 = 0
-                _ = read(wakeUp.raw, &ignored, 8)
-            } else {
-                if writing > 0 && event.events & CSYSTEM_EPOLLOUT != 0 { stopWriting(event.data.u64) }
-                events.append(PollEvent(token: event.data.u64, readiness: Self.readiness(event.events)))
+            switch event.data.u64 {
+            case Self.wakeToken: drain(wakeUp.raw)
+            case Self.timerToken:
+                drain(timer.raw)
+                armed = .max
+            case let token:
+                if writing > 0 && event.events & CSYSTEM_EPOLLOUT != 0 { stopWriting(token) }
+                events.append(PollEvent(token: token, readiness: Self.readiness(event.events)))
             }
         }
+    }
+
+    /// Sets the timer if it would ring too late. One that rings too early costs a turn of the loop; a timeout given to
+    /// epoll_wait would cost the kernel a timer of its own for every wait.
+    private func arm(_ deadline: Int64) {
+        guard deadline < armed else { return }
+        armed = deadline
+        var time = itimerspec()
+        let positive = max(deadline, 1)
+        time.it_value = timespec(tv_sec: Int(positive / 1_000_000_000), tv_nsec: Int(positive % 1_000_000_000))
+        _ = timerfd_settime(timer.raw, Int32(TFD_TIMER_ABSTIME), &time, nil)
+    }
+
+    private func drain(_ raw: Int32) {
+        var ignored: UInt64 = 0
+        _ = read(raw, &ignored, 8)
     }
 
     func wake() {
         var one: UInt64 = 1
         _ = write(wakeUp.raw, &one, 8)
-    }
-
-    private func waitForEvents(_ nanoseconds: Int64?) -> Int32 {
-        let size = Int32(Self.batch)
-        guard let nanoseconds else { return epoll_wait(epoll.raw, buffer.baseAddress, size, -1) }
-        guard nanoseconds > 0 else { return epoll_wait(epoll.raw, buffer.baseAddress, size, 0) }
-        if hasNanoseconds {
-            let count = csystem_epoll_pwait2(epoll.raw, buffer.baseAddress, size, nanoseconds)
-            if count >= 0 || errno != ENOSYS { return count }
-            hasNanoseconds = false
-        }
-        return epoll_wait(epoll.raw, buffer.baseAddress, size, PortablePoller.milliseconds(nanoseconds))
     }
 
     private static func readiness(_ bits: UInt32) -> Readiness {

@@ -22,6 +22,9 @@ public final class EventLoop: TaskExecutor, @unchecked Sendable {
     // Unchecked, because the compiler can't see threads: all mutable state is touched by the loop's thread alone, but for
     // `mailbox` (a mutex), `isAsleep` and `hasMail` (atomics), and `thread`, which is written before `init` returns.
 
+    // On its own thread it is never re-entered in the middle of an access either, and every message passes here several times;
+    // hence the unchecked exclusivity.
+
     private let poller: any Poller
     private var thread: pthread_t?
     private let mailbox = Mutex<[LoopJob]>([])
@@ -29,13 +32,13 @@ public final class EventLoop: TaskExecutor, @unchecked Sendable {
     private let isStarted = Atomic<Bool>(false)
     private let isAsleep = Atomic<Bool>(false)
 
-    private var jobs = JobQueue()
-    private var watched = WatchList()
-    private var timers = TimerQueue<() -> Void>()
-    private var turnHandlers: [any TurnHandler] = []
-    private var events: [PollEvent] = []
+    @exclusivity(unchecked) private var jobs = JobQueue()
+    @exclusivity(unchecked) private var watched = WatchList()
+    @exclusivity(unchecked) private var timers = TimerQueue<() -> Void>()
+    @exclusivity(unchecked) private var turnHandlers: [any TurnHandler] = []
+    @exclusivity(unchecked) private var events: [PollEvent] = []
     /// Memory for reading, shared by all that live on the loop.
-    public var scratch = ScratchPool()
+    @exclusivity(unchecked) public var scratch = ScratchPool()
     /// The time at which the present turn began, in nanoseconds of ``MonotonicClock``.
     public private(set) var now: Int64 = MonotonicClock.now()
 
@@ -162,21 +165,24 @@ public final class EventLoop: TaskExecutor, @unchecked Sendable {
     }
 
     private func endTurn() {
-        // Handlers may add jobs but no further handlers of this turn: those they add wait for the next.
-        guard !turnHandlers.isEmpty else { return }
-        for index in 0..<turnHandlers.count { turnHandlers[index].turnEnded() }
+        // What the handlers do may make others ask for the end of the same turn: the list grows while it is read.
+        var index = 0
+        while index < turnHandlers.count {
+            turnHandlers[index].turnEnded()
+            index += 1
+        }
         turnHandlers.removeAll(keepingCapacity: true)
     }
 
     private func wait() {
-        var timeout: Int64? = 0
+        var deadline: Int64? = .min
         if jobs.isEmpty {
-            timeout = timers.next.map { max(0, $0 - MonotonicClock.now()) }
+            deadline = timers.next
             isAsleep.store(true, ordering: .sequentiallyConsistent)
             // Whoever posts after this line sees the flag and wakes the poller; whoever posted before is seen here.
-            if hasMail.load(ordering: .sequentiallyConsistent) { timeout = 0 }
+            if hasMail.load(ordering: .sequentiallyConsistent) { deadline = .min }
         }
-        poller.wait(nanoseconds: timeout, into: &events)
+        poller.wait(until: deadline, into: &events)
         isAsleep.store(false, ordering: .sequentiallyConsistent)
         now = MonotonicClock.now()
     }

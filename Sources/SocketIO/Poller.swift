@@ -35,9 +35,10 @@ protocol Poller: AnyObject {
     func remove(_ descriptor: Int32, token: UInt64)
     /// The owner has met "would block" and wants to hear of the next edge.
     func rearm(_ descriptor: Int32, token: UInt64, _ readiness: Readiness)
-    /// Waits at most `nanoseconds` (`nil`: without limit) and appends what happened.
-    func wait(nanoseconds: Int64?, into events: inout [PollEvent])
-    /// Ends a ``wait(nanoseconds:into:)`` early. May be called from any thread; the only member that may.
+    /// Waits until something happens or `deadline` has come, in nanoseconds of ``MonotonicClock`` (`nil`: without limit;
+    /// `.min`: not at all), and appends what happened. May return early.
+    func wait(until deadline: Int64?, into events: inout [PollEvent])
+    /// Ends a ``wait(until:into:)`` early. May be called from any thread; the only member that may.
     func wake()
 }
 

@@ -44,8 +44,8 @@ final class PortablePoller: Poller {
         entries[index].fd = descriptor
     }
 
-    func wait(nanoseconds: Int64?, into events: inout [PollEvent]) {
-        let timeout = nanoseconds.map(Self.milliseconds) ?? -1
+    func wait(until deadline: Int64?, into events: inout [PollEvent]) {
+        let timeout = deadline.map { $0 == .min ? 0 : Self.milliseconds(max(0, $0 - MonotonicClock.now())) } ?? -1
         guard poll(&entries, nfds_t(entries.count), timeout) > 0 else { return }
         if entries[0].revents != 0 { drainWakeUps() }
         for index in entries.indices.dropFirst() where entries[index].revents != 0 {

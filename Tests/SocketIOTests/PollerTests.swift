@@ -29,9 +29,9 @@ struct PollerTests {
         }
     }
 
-    private func wait(_ poller: any Poller, _ nanoseconds: Int64? = 0) -> [PollEvent] {
+    private func wait(_ poller: any Poller, _ deadline: Int64? = .min) -> [PollEvent] {
         var events: [PollEvent] = []
-        poller.wait(nanoseconds: nanoseconds, into: &events)
+        poller.wait(until: deadline, into: &events)
         return events
     }
 
@@ -102,6 +102,20 @@ struct PollerTests {
         poller.wake()
         poller.wake()
         #expect(wait(poller, nil).isEmpty)
-        #expect(wait(poller, 0).isEmpty)
+        #expect(wait(poller).isEmpty)
+    }
+
+    @Test("wakes at its deadline, and at an earlier one that comes later", arguments: PollerKind.allCases)
+    func deadline(kind: PollerKind) throws {
+        let poller = try kind.make()
+        let start = MonotonicClock.now()
+        #expect(wait(poller, start + 5_000_000).isEmpty)
+        while MonotonicClock.now() < start + 5_000_000 { _ = wait(poller, start + 5_000_000) }
+        let far = MonotonicClock.now() + 600_000_000_000
+        poller.wake()
+        _ = wait(poller, far)
+        let near = MonotonicClock.now() + 1_000_000
+        while MonotonicClock.now() < near { _ = wait(poller, near) }
+        #expect(MonotonicClock.now() < far)
     }
 }

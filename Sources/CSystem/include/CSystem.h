@@ -1,16 +1,13 @@
-// Headers that Swift's Glibc module leaves out, and the two calls that a C library may lack. As thin as possible.
+// Headers and calls that Swift's Glibc module leaves out. As thin as possible.
 #ifndef CSYSTEM_H
 #define CSYSTEM_H
 
 #if defined(__linux__)
-#include <errno.h>
 #include <stddef.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/prctl.h>
-#include <sys/syscall.h>
-#include <time.h>
-#include <unistd.h>
+#include <sys/timerfd.h>
 
 // Clang does not import a macro that is not a plain literal, and EPOLLET is 1u << 31.
 static const unsigned int CSYSTEM_EPOLLIN = EPOLLIN;
@@ -43,17 +40,6 @@ int csystem_accept(int descriptor);
 struct sockaddr_storage;
 int csystem_receive_many(int descriptor, void *buffer, size_t slot, unsigned int count, unsigned int *lengths,
                          struct sockaddr_storage *senders, unsigned int *sender_lengths);
-
-// epoll_wait with a timeout in nanoseconds (Linux 5.11); fails with ENOSYS on older kernels.
-static inline int csystem_epoll_pwait2(int epfd, struct epoll_event *events, int count, long long nanoseconds) {
-#if defined(SYS_epoll_pwait2)
-    struct timespec timeout = { nanoseconds / 1000000000, nanoseconds % 1000000000 };
-    return (int)syscall(SYS_epoll_pwait2, epfd, events, count, &timeout, (void *)0, (size_t)0);
-#else
-    errno = ENOSYS;
-    return -1;
-#endif
-}
 
 // sched.h declares these only with _GNU_SOURCE. The mask has one bit a core, in words of unsigned long; the thread is the
 // calling one.

@@ -31,7 +31,7 @@ package final class StreamAcceptor: PollHandler, Acceptor {
         self.queue = queue
         self.makeCore = makeCore
         try socket.attach(self)
-        queue.onRoom = { [weak self] in self?.acceptWhilePossible() }
+        queue.onRoom = { [self] in acceptWhilePossible() }
     }
 
     package var local: SocketAddress? { socket.local }
@@ -55,7 +55,7 @@ package final class StreamAcceptor: PollHandler, Acceptor {
         let driver = LinkDriver(makeCore(), over: StreamChannel(stream), on: loop, limits: limits)
         driver.handler = handler
         live[ObjectIdentifier(driver)] = driver
-        driver.onClosed = { [weak self] driver in self?.forget(driver) }
+        driver.onClosed = { [self] driver in forget(driver) }
         driver.start()
     }
 
@@ -69,9 +69,9 @@ package final class StreamAcceptor: PollHandler, Acceptor {
     /// before long.
     private func retryLater() {
         guard retry == nil else { return }
-        retry = loop.schedule(at: loop.now + 100_000_000) { [weak self] in
-            self?.retry = nil
-            self?.acceptWhilePossible()
+        retry = loop.schedule(at: loop.now + 100_000_000) { [self] in
+            retry = nil
+            acceptWhilePossible()
         }
     }
 

@@ -78,7 +78,7 @@ final class UDPAcceptor: PollHandler, Acceptor {
         let channel = UDPSessionChannel(self, sender)
         let driver = LinkDriver(session, over: channel, on: loop, limits: limits)
         driver.handler = handler
-        driver.onClosed = { [weak self] _ in self?.forget(id) }
+        driver.onClosed = { [self] _ in forget(id) }
         sessions[id] = (driver, channel)
         driver.start()
         driver.deliver(datagram: &input, from: sender)
@@ -113,7 +113,8 @@ final class UDPSessionChannel: LinkChannel {
     private let acceptor: UDPAcceptor
     /// Where the session's datagrams came from last.
     var address: SocketAddress
-    private weak var handler: (any PollHandler)?
+    /// The session's driver, until it closes the channel.
+    private var handler: (any PollHandler)?
     private(set) var bytesSent: UInt64 = 0
     var bytesReceived: UInt64 = 0
     private var datagramsSent: UInt64 = 0
@@ -164,7 +165,9 @@ final class UDPSessionChannel: LinkChannel {
 
     func shutdownWriting() -> Bool { false }
 
-    func close(abort _: Bool) {}
+    func close(abort _: Bool) {
+        handler = nil
+    }
 }
 
 extension LinkDriver {
