@@ -85,7 +85,8 @@ extension [UInt8] {
     /// message costs one allocation of its own size, or none.
     @inlinable
     mutating func appendMessage(
-        limit: Int, _ body: (inout ByteSink) throws(CodecError) -> Void
+        limit: Int,
+        _ body: (inout ByteSink) throws(CodecError) -> Void
     ) throws(CodecError) {
         let room = capacity - count
         guard room >= 128 else {
@@ -124,7 +125,8 @@ extension [UInt8] {
 /// Calls `body` for each entry in the order of the keys; up to 16 of them are sorted on the stack.
 @inlinable
 func forEachInKeyOrder<K: WireMapKey, T: WireValue>(
-    _ values: [K: T], _ body: (K, T) throws(CodecError) -> Void
+    _ values: [K: T],
+    _ body: (K, T) throws(CodecError) -> Void
 ) throws(CodecError) {
     guard values.count <= 16 else {
         for entry in values.sorted(by: { $0.key < $1.key }) { try body(entry.key, entry.value) }

@@ -41,22 +41,34 @@ public protocol WireMessage: WireValue {
 public protocol FieldVisitor {
     /// A field without presence: absent on the wire when it has its default.
     mutating func field<T: WireValue>(
-        _ number: UInt32, _ name: StaticString, _ value: inout T, as encoding: IntegerEncoding
+        _ number: UInt32,
+        _ name: StaticString,
+        _ value: inout T,
+        as encoding: IntegerEncoding
     ) throws(CodecError)
 
     /// A field with presence: absent on the wire when it is `nil`, and only then.
     mutating func field<T: WireValue>(
-        _ number: UInt32, _ name: StaticString, _ value: inout T?, as encoding: IntegerEncoding
+        _ number: UInt32,
+        _ name: StaticString,
+        _ value: inout T?,
+        as encoding: IntegerEncoding
     ) throws(CodecError)
 
     /// A repeated field. In protobuf, numbers are written packed and read packed or not.
     mutating func field<T: WireValue>(
-        _ number: UInt32, _ name: StaticString, _ values: inout [T], as encoding: IntegerEncoding
+        _ number: UInt32,
+        _ name: StaticString,
+        _ values: inout [T],
+        as encoding: IntegerEncoding
     ) throws(CodecError)
 
     /// A map, written in the order of its keys, so that equal messages give equal bytes. `encoding` is that of the values.
     mutating func field<K: WireMapKey, T: WireValue>(
-        _ number: UInt32, _ name: StaticString, _ values: inout [K: T], as encoding: IntegerEncoding
+        _ number: UInt32,
+        _ name: StaticString,
+        _ values: inout [K: T],
+        as encoding: IntegerEncoding
     ) throws(CodecError)
 
     /// Fields that the message does not declare. Formats that cannot keep them leave the storage alone.
@@ -67,7 +79,9 @@ extension FieldVisitor {
     /// A field without presence; integers as varints.
     @inlinable @inline(__always)
     public mutating func field<T: WireValue>(
-        _ number: UInt32, _ name: StaticString, _ value: inout T
+        _ number: UInt32,
+        _ name: StaticString,
+        _ value: inout T
     ) throws(CodecError) {
         try field(number, name, &value, as: .varint)
     }
@@ -75,7 +89,9 @@ extension FieldVisitor {
     /// A field with presence; integers as varints.
     @inlinable @inline(__always)
     public mutating func field<T: WireValue>(
-        _ number: UInt32, _ name: StaticString, _ value: inout T?
+        _ number: UInt32,
+        _ name: StaticString,
+        _ value: inout T?
     ) throws(CodecError) {
         try field(number, name, &value, as: .varint)
     }
@@ -83,7 +99,9 @@ extension FieldVisitor {
     /// A repeated field; integers as varints.
     @inlinable @inline(__always)
     public mutating func field<T: WireValue>(
-        _ number: UInt32, _ name: StaticString, _ values: inout [T]
+        _ number: UInt32,
+        _ name: StaticString,
+        _ values: inout [T]
     ) throws(CodecError) {
         try field(number, name, &values, as: .varint)
     }
@@ -91,7 +109,9 @@ extension FieldVisitor {
     /// A map; integers as varints.
     @inlinable @inline(__always)
     public mutating func field<K: WireMapKey, T: WireValue>(
-        _ number: UInt32, _ name: StaticString, _ values: inout [K: T]
+        _ number: UInt32,
+        _ name: StaticString,
+        _ values: inout [K: T]
     ) throws(CodecError) {
         try field(number, name, &values, as: .varint)
     }

@@ -14,6 +14,8 @@ public final class DatagramBatch {
     private let lengths = UnsafeMutablePointer<UInt32>.allocate(capacity: capacity)
     private let senders = UnsafeMutablePointer<sockaddr_storage>.allocate(capacity: capacity)
     private let senderLengths = UnsafeMutablePointer<socklen_t>.allocate(capacity: capacity)
+    /// How many are asked for next: two, which tells whether there are more, until there are.
+    private var wanted = 2
     private var filled = 0
     private var next = 0
     /// Whether the last fill left nothing in the socket, as far as it could see.
@@ -23,7 +25,7 @@ public final class DatagramBatch {
     public init(largest: Int) {
         // One byte more than is allowed tells what is too long from what just fits.
         slot = max(512, largest + 1)
-        count = max(1, min(Self.capacity, Self.memory / slot))
+        count = max(2, min(Self.capacity, Self.memory / slot))
         buffer = .allocate(byteCount: slot * count, alignment: 16)
         senders.initialize(repeating: sockaddr_storage(), count: Self.capacity)
         lengths.initialize(repeating: 0, count: Self.capacity)
@@ -58,19 +60,23 @@ public final class DatagramBatch {
         filled = 0
         let received = retryingInterrupts { receive(raw) }
         filled = max(0, received)
-        wasLast = received < count && count > 1
+        #if os(Linux)
+        wasLast = received < wanted
+        #endif
+        wanted = min(count, wasLast ? 2 : Self.capacity)
         return received == 0 ? .wouldBlock : IOResult(received, "recvmmsg")
     }
 
     private func receive(_ raw: Int32) -> Int {
         #if os(Linux)
-        return Int(csystem_receive_many(raw, buffer, slot, UInt32(count), lengths, senders, senderLengths))
+        return Int(csystem_receive_many(raw, buffer, slot, UInt32(wanted), lengths, senders, senderLengths))
         #else
         var length = socklen_t(MemoryLayout<sockaddr_storage>.size)
         let received = senders.withMemoryRebound(to: sockaddr.self, capacity: 1) {
             recvfrom(raw, buffer, slot, 0, $0, &length)
         }
         guard received >= 0 else { return -1 }
+        // One at a time: whether there are more shows the next call.
         lengths[0] = received == slot ? 0 : UInt32(received)
         senderLengths[0] = length
         return 1

@@ -40,7 +40,8 @@ enum Base64 {
             var read = 0
             var wrong: UInt32 = 0
             while count - read >= 4 {
-                let group = value(source[read]) << 18 | value(source[read + 1]) << 12
+                let group =
+                    value(source[read]) << 18 | value(source[read + 1]) << 12
                     | value(source[read + 2]) << 6 | value(source[read + 3])
                 wrong |= group
                 target[written] = UInt8(truncatingIfNeeded: group >> 16)

@@ -115,6 +115,9 @@ extension JSONReader {
     }
 
     private func text(_ number: Number) -> String {
-        String(decoding: UnsafeBufferPointer(start: base + number.start, count: number.end - number.start), as: UTF8.self)
+        String(
+            decoding: UnsafeBufferPointer(start: base + number.start, count: number.end - number.start),
+            as: UTF8.self
+        )
     }
 }

@@ -83,7 +83,8 @@ extension JSONReader: ValueReader {
     private mutating func readNonFinite() throws(CodecError) -> Double? {
         guard end - position >= 3, base[position] == UInt8(ascii: "\"") else { return nil }
         let second = base[position + 1]
-        guard second == UInt8(ascii: "N") || second == UInt8(ascii: "I") || base[position + 2] == UInt8(ascii: "I") else {
+        guard second == UInt8(ascii: "N") || second == UInt8(ascii: "I") || base[position + 2] == UInt8(ascii: "I")
+        else {
             return nil
         }
         let token = try readToken()

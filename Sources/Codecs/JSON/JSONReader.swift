@@ -82,7 +82,10 @@ extension JSONReader {
     /// Takes the member if it is next.
     @inlinable @inline(__always)
     public mutating func field<T: WireValue>(
-        _ number: UInt32, _ name: StaticString, _ value: inout T, as encoding: IntegerEncoding
+        _ number: UInt32,
+        _ name: StaticString,
+        _ value: inout T,
+        as encoding: IntegerEncoding
     ) throws(CodecError) {
         guard isNext(name) else { return }
         do throws(CodecError) {
@@ -101,7 +104,10 @@ extension JSONReader {
     /// Takes the member if it is next.
     @inlinable @inline(__always)
     public mutating func field<T: WireValue>(
-        _ number: UInt32, _ name: StaticString, _ value: inout T?, as encoding: IntegerEncoding
+        _ number: UInt32,
+        _ name: StaticString,
+        _ value: inout T?,
+        as encoding: IntegerEncoding
     ) throws(CodecError) {
         guard isNext(name) else { return }
         do throws(CodecError) {
@@ -121,7 +127,10 @@ extension JSONReader {
     /// Takes the member if it is next.
     @inlinable @inline(__always)
     public mutating func field<T: WireValue>(
-        _ number: UInt32, _ name: StaticString, _ values: inout [T], as encoding: IntegerEncoding
+        _ number: UInt32,
+        _ name: StaticString,
+        _ values: inout [T],
+        as encoding: IntegerEncoding
     ) throws(CodecError) {
         guard isNext(name) else { return }
         do throws(CodecError) {
@@ -136,7 +145,10 @@ extension JSONReader {
     /// Takes the member if it is next.
     @inlinable @inline(__always)
     public mutating func field<K: WireMapKey, T: WireValue>(
-        _ number: UInt32, _ name: StaticString, _ values: inout [K: T], as encoding: IntegerEncoding
+        _ number: UInt32,
+        _ name: StaticString,
+        _ values: inout [K: T],
+        as encoding: IntegerEncoding
     ) throws(CodecError) {
         guard isNext(name) else { return }
         do throws(CodecError) {
@@ -169,7 +181,8 @@ extension JSONReader {
 
     @inlinable
     mutating func readEntries<K: WireMapKey, T: WireValue>(
-        _ values: inout [K: T], as encoding: IntegerEncoding
+        _ values: inout [K: T],
+        as encoding: IntegerEncoding
     ) throws(CodecError) {
         try open(UInt8(ascii: "{"))
         var hasMore = try !closes(UInt8(ascii: "}"))

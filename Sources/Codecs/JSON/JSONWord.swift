@@ -12,7 +12,8 @@ enum JSONWord {
     static func specials(_ word: UInt64) -> UInt64 {
         let quote = word ^ (ones &* 0x22)
         let backslash = word ^ (ones &* 0x5C)
-        return (((word &- ones &* 0x20) & ~word)
+        return
+            (((word &- ones &* 0x20) & ~word)
             | ((quote &- ones) & ~quote)
             | ((backslash &- ones) & ~backslash)) & highBits
     }

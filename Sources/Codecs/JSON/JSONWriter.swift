@@ -46,7 +46,10 @@ extension JSONWriter {
     /// Writes the member unless it has its default.
     @inlinable @inline(__always)
     public mutating func field<T: WireValue>(
-        _ number: UInt32, _ name: StaticString, _ value: inout T, as encoding: IntegerEncoding
+        _ number: UInt32,
+        _ name: StaticString,
+        _ value: inout T,
+        as encoding: IntegerEncoding
     ) throws(CodecError) {
         guard !value.isDefault else { return }
         writeName(name)
@@ -56,7 +59,10 @@ extension JSONWriter {
     /// Writes the member if it is present.
     @inlinable @inline(__always)
     public mutating func field<T: WireValue>(
-        _ number: UInt32, _ name: StaticString, _ value: inout T?, as encoding: IntegerEncoding
+        _ number: UInt32,
+        _ name: StaticString,
+        _ value: inout T?,
+        as encoding: IntegerEncoding
     ) throws(CodecError) {
         guard let value else { return }
         writeName(name)
@@ -66,7 +72,10 @@ extension JSONWriter {
     /// Writes an array unless it is empty.
     @inlinable
     public mutating func field<T: WireValue>(
-        _ number: UInt32, _ name: StaticString, _ values: inout [T], as encoding: IntegerEncoding
+        _ number: UInt32,
+        _ name: StaticString,
+        _ values: inout [T],
+        as encoding: IntegerEncoding
     ) throws(CodecError) {
         guard !values.isEmpty else { return }
         writeName(name)
@@ -86,7 +95,10 @@ extension JSONWriter {
     /// Writes an object unless it is empty.
     @inlinable
     public mutating func field<K: WireMapKey, T: WireValue>(
-        _ number: UInt32, _ name: StaticString, _ values: inout [K: T], as encoding: IntegerEncoding
+        _ number: UInt32,
+        _ name: StaticString,
+        _ values: inout [K: T],
+        as encoding: IntegerEncoding
     ) throws(CodecError) {
         guard !values.isEmpty else { return }
         writeName(name)

@@ -56,7 +56,10 @@ extension ProtobufReader {
     /// Takes the field if it is next.
     @inlinable @inline(__always)
     public mutating func field<T: WireValue>(
-        _ number: UInt32, _ name: StaticString, _ value: inout T, as encoding: IntegerEncoding
+        _ number: UInt32,
+        _ name: StaticString,
+        _ value: inout T,
+        as encoding: IntegerEncoding
     ) throws(CodecError) {
         guard tag == number << 3 | T.wireType(as: encoding).rawValue else { return }
         do throws(CodecError) { try value.read(from: &self, as: encoding) } catch { throw error.inside(name) }
@@ -66,7 +69,10 @@ extension ProtobufReader {
     /// Takes the field if it is next.
     @inlinable @inline(__always)
     public mutating func field<T: WireValue>(
-        _ number: UInt32, _ name: StaticString, _ value: inout T?, as encoding: IntegerEncoding
+        _ number: UInt32,
+        _ name: StaticString,
+        _ value: inout T?,
+        as encoding: IntegerEncoding
     ) throws(CodecError) {
         guard tag == number << 3 | T.wireType(as: encoding).rawValue else { return }
         var present = value.take() ?? T()
@@ -78,7 +84,10 @@ extension ProtobufReader {
     /// Takes elements of the field for as long as they are next, packed or not.
     @inlinable @inline(__always)
     public mutating func field<T: WireValue>(
-        _ number: UInt32, _ name: StaticString, _ values: inout [T], as encoding: IntegerEncoding
+        _ number: UInt32,
+        _ name: StaticString,
+        _ values: inout [T],
+        as encoding: IntegerEncoding
     ) throws(CodecError) {
         let type = T.wireType(as: encoding)
         if tag == number << 3 | type.rawValue {
@@ -92,7 +101,10 @@ extension ProtobufReader {
     /// Takes entries of the map for as long as they are next.
     @inlinable @inline(__always)
     public mutating func field<K: WireMapKey, T: WireValue>(
-        _ number: UInt32, _ name: StaticString, _ values: inout [K: T], as encoding: IntegerEncoding
+        _ number: UInt32,
+        _ name: StaticString,
+        _ values: inout [K: T],
+        as encoding: IntegerEncoding
     ) throws(CodecError) {
         guard tag == number << 3 | WireType.lengthDelimited.rawValue else { return }
         let expected = tag
@@ -114,7 +126,9 @@ extension ProtobufReader {
 
     @inlinable
     mutating func readElements<T: WireValue>(
-        _ name: StaticString, _ values: inout [T], as encoding: IntegerEncoding
+        _ name: StaticString,
+        _ values: inout [T],
+        as encoding: IntegerEncoding
     ) throws(CodecError) {
         let expected = tag
         repeat {
@@ -155,7 +169,8 @@ extension ProtobufReader {
 
     @inlinable
     mutating func readEntry<K: WireMapKey, T: WireValue>(
-        _ values: inout [K: T], as encoding: IntegerEncoding
+        _ values: inout [K: T],
+        as encoding: IntegerEncoding
     ) throws(CodecError) {
         guard values.count < maximumCount else { throw failure(.tooManyElements) }
         let outerEnd = end

@@ -66,7 +66,10 @@ extension ProtobufWriter {
     /// Writes the field unless it has its default.
     @inlinable @inline(__always)
     public mutating func field<T: WireValue>(
-        _ number: UInt32, _ name: StaticString, _ value: inout T, as encoding: IntegerEncoding
+        _ number: UInt32,
+        _ name: StaticString,
+        _ value: inout T,
+        as encoding: IntegerEncoding
     ) throws(CodecError) {
         guard !value.isDefault else { return }
         writeTag(number, T.wireType(as: encoding))
@@ -76,7 +79,10 @@ extension ProtobufWriter {
     /// Writes the field if it is present.
     @inlinable @inline(__always)
     public mutating func field<T: WireValue>(
-        _ number: UInt32, _ name: StaticString, _ value: inout T?, as encoding: IntegerEncoding
+        _ number: UInt32,
+        _ name: StaticString,
+        _ value: inout T?,
+        as encoding: IntegerEncoding
     ) throws(CodecError) {
         guard let value else { return }
         writeTag(number, T.wireType(as: encoding))
@@ -86,7 +92,10 @@ extension ProtobufWriter {
     /// Writes the elements, numbers packed.
     @inlinable
     public mutating func field<T: WireValue>(
-        _ number: UInt32, _ name: StaticString, _ values: inout [T], as encoding: IntegerEncoding
+        _ number: UInt32,
+        _ name: StaticString,
+        _ values: inout [T],
+        as encoding: IntegerEncoding
     ) throws(CodecError) {
         guard !values.isEmpty else { return }
         let type = T.wireType(as: encoding)
@@ -106,7 +115,10 @@ extension ProtobufWriter {
     /// Writes the entries, each as a message with the key in field 1 and the value in field 2.
     @inlinable
     public mutating func field<K: WireMapKey, T: WireValue>(
-        _ number: UInt32, _ name: StaticString, _ values: inout [K: T], as encoding: IntegerEncoding
+        _ number: UInt32,
+        _ name: StaticString,
+        _ values: inout [K: T],
+        as encoding: IntegerEncoding
     ) throws(CodecError) {
         guard !values.isEmpty else { return }
         try forEachInKeyOrder(values) { key, value throws(CodecError) in
