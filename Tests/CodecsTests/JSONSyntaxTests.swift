@@ -5,7 +5,8 @@ import Testing
 /// fits, as the value of one that is.
 @Suite struct JSONSyntaxTests {
     static let accepted = [
-        "null", "true", "false", "0", "-0", "-1", "10", "1.5", "0.5", "1e5", "1E+5", "1e-05", "-0.0e0", "123456789012345678901234",
+        "null", "true", "false", "0", "-0", "-1", "10", "1.5", "0.5", "1e5", "1E+5", "1e-05", "-0.0e0",
+        "123456789012345678901234",
         "\"\"", "\"a\"", #""\"\\\/\b\f\n\r\t""#, #""\u0000""#, #""\u00e9\u00E9""#, #""\ud83d\ude00""#, #""\uFFFF""#,
         "\"\u{7F}\"", "\"é你😀\"", "[]", "[ ]", "{}", "{ }", "[1]", "[1,2]", " [ 1 , [ ] ] ", "[[[[]]]]", #"{"":0}"#,
         #"{"a":1,"a":2}"#, #"{"a":{"b":[null]}}"#, "\t\n\r 1", "[\"12345678\",\"1234567\\n\"]", #"{"é":1}"#,
@@ -13,12 +14,18 @@ import Testing
     ]
 
     static let refused = [
-        "", " ", "nul", "nulL", "True", "truefalse", "tru e", "01", "-", "-01", "+1", ".5", "1.", "1.e5", "1e", "1e+", "1.5.5", "0x10",
-        "1_000", "--1", "NaN", "Infinity", "-Infinity", "1a", "\"", "\"a", "'a'", "\"\\\"", #""\a""#, #""\u""#, #""\u12""#,
-        #""\u12g4""#, #""\U0041""#, #""\x41""#, #""\ud800""#, #""\udc00""#, #""\ud800\u0041""#, #""\ud800\ud800""#, #""\ud800x""#,
-        #""\ud83d\n\ude00""#, "\"\n\"", "\"\t\"", "\"\u{0}\"", "\"\u{1F}\"", "\"1234567\u{1}89\"", "[", "]", "[1", "[1,", "[1,]", "[,1]",
-        "[1,,2]", "[1 2]", "[1}", "{", "}", "{\"a\"}", "{\"a\":}", "{\"a\" 1}", "{a:1}", "{1:1}", "{\"a\":1,}", "{,}", "{\"a\":1 \"b\":2}",
-        "{\"a\"::1}", "{\"a\":1]", "// c\n1", "/* c */ 1", "1 // c", "\u{FEFF}1", "\u{A0}1", "\u{C}1", "#", "1,", "[1],", "\\u0031", "&",
+        "", " ", "nul", "nulL", "True", "truefalse", "tru e", "01", "-", "-01", "+1", ".5", "1.", "1.e5", "1e", "1e+",
+        "1.5.5", "0x10",
+        "1_000", "--1", "NaN", "Infinity", "-Infinity", "1a", "\"", "\"a", "'a'", "\"\\\"", #""\a""#, #""\u""#,
+        #""\u12""#,
+        #""\u12g4""#, #""\U0041""#, #""\x41""#, #""\ud800""#, #""\udc00""#, #""\ud800\u0041""#, #""\ud800\ud800""#,
+        #""\ud800x""#,
+        #""\ud83d\n\ude00""#, "\"\n\"", "\"\t\"", "\"\u{0}\"", "\"\u{1F}\"", "\"1234567\u{1}89\"", "[", "]", "[1",
+        "[1,", "[1,]", "[,1]",
+        "[1,,2]", "[1 2]", "[1}", "{", "}", "{\"a\"}", "{\"a\":}", "{\"a\" 1}", "{a:1}", "{1:1}", "{\"a\":1,}", "{,}",
+        "{\"a\":1 \"b\":2}",
+        "{\"a\"::1}", "{\"a\":1]", "// c\n1", "/* c */ 1", "1 // c", "\u{FEFF}1", "\u{A0}1", "\u{C}1", "#", "1,",
+        "[1],", "\\u0031", "&",
     ]
 
     @Test("valid JSON is passed over", arguments: accepted)
@@ -36,24 +43,33 @@ import Testing
             }
         }
         #expect(throws: CodecError.self) { try fromJSON(document, as: AllTypes.self) }
+        // Nothing at all between brackets is an empty array.
+        guard document.contains(where: { !$0.isWhitespace }) else { return }
         #expect(throws: CodecError.self) { try fromJSON("{\"other\":[\(document)]}", as: AllTypes.self) }
     }
 
     @Test(
         "an object alone is a message",
         arguments: [
-            ("[]", .wrongType), ("1", .wrongType), ("null", .wrongType), ("\"{}\"", .wrongType), ("{}{}", .trailingBytes),
-            ("{} x", .trailingBytes), ("{},", .trailingBytes), ("{}\0", .trailingBytes), ("", .truncated), ("{", .truncated),
+            ("[]", .wrongType), ("1", .wrongType), ("null", .wrongType), ("\"{}\"", .wrongType),
+            ("{}{}", .trailingBytes),
+            ("{} x", .trailingBytes), ("{},", .trailingBytes), ("{}\0", .trailingBytes), ("", .truncated),
+            ("{", .truncated),
             ("{\"a\"", .truncated), ("\u{FEFF}{}", .unexpectedCharacter), ("{\"string\":\"\u{1}\"}", .controlCharacter),
-            ("{\"string\":\"\\ud800\"}", .loneSurrogate), ("{\"string\":\"\\q\"}", .invalidEscape), ("{\"int32\":-}", .invalidNumber),
+            ("{\"string\":\"\\ud800\"}", .loneSurrogate), ("{\"string\":\"\\q\"}", .invalidEscape),
+            ("{\"int32\":-}", .invalidNumber),
             ("{\"int32\":2147483648}", .numberOutOfRange), ("{\"int32\":1.5}", .numberOutOfRange),
             ("{\"uint32\":-1}", .numberOutOfRange), ("{\"uint64\":18446744073709551616}", .numberOutOfRange),
-            ("{\"int64\":\"9223372036854775808\"}", .numberOutOfRange), ("{\"int64\":\"-9223372036854775809\"}", .numberOutOfRange),
+            ("{\"int64\":\"9223372036854775808\"}", .numberOutOfRange),
+            ("{\"int64\":\"-9223372036854775809\"}", .numberOutOfRange),
             ("{\"int64\":1e30}", .numberOutOfRange), ("{\"double\":1e400}", .numberOutOfRange),
-            ("{\"float\":3.5e38}", .numberOutOfRange), ("{\"int32\":\" 1\"}", .invalidNumber), ("{\"int32\":\"1 \"}", .invalidNumber),
-            ("{\"int32\":\"\"}", .invalidNumber), ("{\"double\":\"nan\"}", .invalidNumber), ("{\"double\":\"Inf\"}", .invalidNumber),
+            ("{\"float\":3.5e38}", .numberOutOfRange), ("{\"int32\":\" 1\"}", .invalidNumber),
+            ("{\"int32\":\"1 \"}", .invalidNumber),
+            ("{\"int32\":\"\"}", .invalidNumber), ("{\"double\":\"nan\"}", .invalidNumber),
+            ("{\"double\":\"Inf\"}", .invalidNumber),
             ("{\"int32\":true}", .wrongType), ("{\"string\":1}", .wrongType), ("{\"bool\":\"true\"}", .wrongType),
-            ("{\"bool\":1}", .wrongType), ("{\"ints\":1}", .wrongType), ("{\"inner\":[]}", .wrongType), ("{\"byNumber\":{\"a\":\"\"}}", .invalidNumber),
+            ("{\"bool\":1}", .wrongType), ("{\"ints\":1}", .wrongType), ("{\"inner\":[]}", .wrongType),
+            ("{\"byNumber\":{\"a\":\"\"}}", .invalidNumber),
         ] as [(String, CodecError.Code)]
     )
     func codes(document: String, code: CodecError.Code) {
@@ -62,7 +78,10 @@ import Testing
 
     @Test(
         "text that is not UTF-8 is refused wherever it stands",
-        arguments: ["FF", "80", "C0AF", "C3", "C328", "E08080", "EDA080", "F08080AF", "F4908080", "F5808080", "E4BD", "F09F98", "FE"]
+        arguments: [
+            "FF", "80", "C0AF", "C3", "C328", "E08080", "EDA080", "F08080AF", "F4908080", "F5808080", "E4BD", "F09F98",
+            "FE",
+        ]
     )
     func invalidUTF8(text: String) {
         for padding in ["", "1234567", "12345678é"] {
@@ -82,7 +101,10 @@ import Testing
 
     @Test("surrogate pairs become the one character that they name")
     func surrogates() throws {
-        #expect(try fromJSON(#"{"string":"\ud83d\ude00\uD800\uDC00\uDBFF\uDFFFx"}"#, as: AllTypes.self).string == "😀\u{10000}\u{10FFFF}x")
+        #expect(
+            try fromJSON(#"{"string":"\ud83d\ude00\uD800\uDC00\uDBFF\uDFFFx"}"#, as: AllTypes.self).string
+                == "😀\u{10000}\u{10FFFF}x"
+        )
     }
 
     @Test("nesting that is passed over counts too")

@@ -10,13 +10,20 @@ import Testing
 
     @Test("a chat message has the text that the mapping gives it")
     func chatText() throws {
-        var message = ChatMessage(id: "m1", conversation: "c", sender: "ann", sentAtMs: 1_700_000_000_123, text: "h\"é\n")
+        var message = ChatMessage(
+            id: "m1",
+            conversation: "c",
+            sender: "ann",
+            sentAtMs: 1_700_000_000_123,
+            text: "h\"é\n"
+        )
         message.kind = .image
         message.replyTo = ""
         message.mentions = ["bo", ""]
         message.attachment = [0, 255, 254]
         message.attributes = ["k": "v", "a": ""]
-        let expected = #"{"id":"m1","conversation":"c","sender":"ann","sentAtMs":"1700000000123","kind":"KIND_IMAGE","#
+        let expected =
+            #"{"id":"m1","conversation":"c","sender":"ann","sentAtMs":"1700000000123","kind":"KIND_IMAGE","#
             + #""text":"h\"é\n","replyTo":"","mentions":["bo",""],"attachment":"AP/+","attributes":{"a":"","k":"v"}}"#
         #expect(try json(message) == expected)
         #expect(try fromJSON(expected, as: ChatMessage.self) == message)
@@ -39,7 +46,8 @@ import Testing
         message.doubles = [.nan, -.infinity]
         message.colours = [.red, Colour(rawValue: 9)]
         message.byNumber = [-3: "x", 2: "y"]
-        let expected = #"{"bool":true,"int32":-7,"uint64":"18446744073709551615","float":1.5,"double":1e+100,"#
+        let expected =
+            #"{"bool":true,"int32":-7,"uint64":"18446744073709551615","float":1.5,"double":1e+100,"#
             + #""bytes":"AQ==","colour":"COLOUR_BLUE","inner":{},"maybeInt":0,"ints":[0,-2147483648],"sints":["1"],"#
             + #""doubles":["NaN","-Infinity"],"colours":["COLOUR_RED",9],"byNumber":{"-3":"x","2":"y"}}"#
         #expect(try json(message) == expected)
@@ -48,8 +56,10 @@ import Testing
     @Test("every control character is escaped, and nothing else that need not be")
     func escapes() throws {
         var message = Inner()
-        message.snakeCase = String(String.UnicodeScalarView((0..<0x20).compactMap(Unicode.Scalar.init))) + "\u{7F}/é\u{2028}"
-        let expected = #"{"snakeCase":"\u0000\u0001\u0002\u0003\u0004\u0005\u0006\u0007\b\t\n\u000b\f\r\u000e\u000f"#
+        message.snakeCase =
+            String(String.UnicodeScalarView((0..<0x20).compactMap(Unicode.Scalar.init))) + "\u{7F}/é\u{2028}"
+        let expected =
+            #"{"snakeCase":"\u0000\u0001\u0002\u0003\u0004\u0005\u0006\u0007\b\t\n\u000b\f\r\u000e\u000f"#
             + #"\u0010\u0011\u0012\u0013\u0014\u0015\u0016\u0017\u0018\u0019\u001a\u001b\u001c\u001d\u001e\u001f"#
             + "\u{7F}/é\u{2028}\"}"
         #expect(try json(message) == expected)
@@ -88,10 +98,16 @@ import Testing
     func names() throws {
         #expect(try fromJSON(#"{"snake\u0043ase":"a"}"#, as: Inner.self).snakeCase == "a")
         #expect(try fromJSON(#"{"snake_case":"a"}"#, as: Inner.self).snakeCase == "a")
-        #expect(try fromJSON(#"{"snake\u005fcase":"a","number":1}"#, as: Inner.self) == Inner(number: 1, snakeCase: "a"))
-        #expect(try fromJSON(#"{"Snake_case":"a","snakecase":"b","_":1,"__":2,"no_such":3}"#, as: Inner.self) == Inner())
+        #expect(
+            try fromJSON(#"{"snake\u005fcase":"a","number":1}"#, as: Inner.self) == Inner(number: 1, snakeCase: "a")
+        )
+        #expect(
+            try fromJSON(#"{"Snake_case":"a","snakecase":"b","_":1,"__":2,"no_such":3}"#, as: Inner.self) == Inner()
+        )
         let long = String(repeating: "long_", count: 100)
-        #expect(try fromJSON("{\"\(long)\":1,\"\\u0073nakeCase\":\"a\",\"\(long)\":2}", as: Inner.self).snakeCase == "a")
+        #expect(
+            try fromJSON("{\"\(long)\":1,\"\\u0073nakeCase\":\"a\",\"\(long)\":2}", as: Inner.self).snakeCase == "a"
+        )
     }
 
     @Test("numbers may be strings, strings of digits numbers, and whole fractions integers")
@@ -109,7 +125,8 @@ import Testing
     @Test(
         "decimal digits give the nearest double",
         arguments: [
-            "0.1", "123456789012345678901234567890", "1e22", "1e23", "9007199254740993", "2.2250738585072014e-308", "5e-324",
+            "0.1", "123456789012345678901234567890", "1e22", "1e23", "9007199254740993", "2.2250738585072014e-308",
+            "5e-324",
             "1.7976931348623157e308", "3.14159265358979323846264338327950288", "123456.789e-10", "0e999999", "1e-400",
             "8.5e21", "4503599627370497.5",
         ]
@@ -152,7 +169,10 @@ import Testing
         #expect(try fromJSON("{\"bytes\":\"\(text)\"}", as: AllTypes.self).bytes == bytes)
     }
 
-    @Test("what is not base64 is refused", arguments: ["A", "A===", "AQ=", "=", "====", "AR==", "AQJ=", "A Q=", "AQ==AQ==", "é", "AAAA="])
+    @Test(
+        "what is not base64 is refused",
+        arguments: ["A", "A===", "AQ=", "=", "====", "AR==", "AQJ=", "A Q=", "AQ==AQ==", "é", "AAAA="]
+    )
     func notBase64(text: String) {
         #expect(codecError { try fromJSON("{\"bytes\":\"\(text)\"}", as: AllTypes.self) }?.code == .invalidBase64)
     }

@@ -91,7 +91,10 @@ import Testing
         #expect(message.bool && message.strings == ["a"])
         #expect(message.unknown.bytes == hex(unknown))
         #expect(try codec.encode(message) == hex("08 01 D201 01 61 \(unknown)"))
-        #expect(try codec.decode(Inner.self, from: hex(unknown + "08 01")) == Inner(number: 1, snakeCase: "a"), "or dropped")
+        #expect(
+            try codec.decode(Inner.self, from: hex(unknown + "08 01")) == Inner(number: 1, snakeCase: "a"),
+            "or dropped"
+        )
     }
 
     @Test("numbers too large for 32 bits lose their upper half, and any bit makes a truth")
@@ -142,6 +145,9 @@ import Testing
         let inner = error("08 01 82 7D 06  7A 04 12 02 C3 28")
         #expect(inner?.field == "children.inner.snakeCase")
         #expect(inner?.offset == 9)
-        #expect(inner.map { "\($0)" } == "The text is not valid UTF-8. (invalidUTF8 at byte 9, field children.inner.snakeCase)")
+        #expect(
+            inner.map { "\($0)" }
+                == "The text is not valid UTF-8. (invalidUTF8 at byte 9, field children.inner.snakeCase)"
+        )
     }
 }

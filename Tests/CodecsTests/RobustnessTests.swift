@@ -27,7 +27,9 @@ import Testing
         message.byName = ["k": -1]
         let bytes = try JSONCodec().encode(message)
         for count in 0..<bytes.count {
-            #expect(codecError { try JSONCodec().decode(AllTypes.self, from: Array(bytes[..<count])) }?.code == .truncated)
+            #expect(
+                codecError { try JSONCodec().decode(AllTypes.self, from: Array(bytes[..<count])) }?.code == .truncated
+            )
         }
     }
 

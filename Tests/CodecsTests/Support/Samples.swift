@@ -19,9 +19,13 @@ struct SeededGenerator: RandomNumberGenerator {
     }
 
     mutating func text() -> String {
-        let alphabet: [Character] = ["a", "Z", "7", " ", "\"", "\\", "/", "\n", "\u{1}", "\u{7F}", "é", "你", "👩‍👧", "\u{2028}"]
+        let alphabet: [Character] = [
+            "a", "Z", "7", " ", "\"", "\\", "/", "\n", "\u{1}", "\u{7F}", "é", "你", "👩‍👧", "\u{2028}",
+        ]
         let limit = oneIn(10) ? 200 : 20
-        return String((0..<Int.random(in: 0...limit, using: &self)).map { _ in alphabet.randomElement(using: &self) ?? "?" })
+        return String(
+            (0..<Int.random(in: 0...limit, using: &self)).map { _ in alphabet.randomElement(using: &self) ?? "?" }
+        )
     }
 
     mutating func bytes() -> [UInt8] {
