@@ -60,7 +60,7 @@ public struct SocketAddress: Sendable {
         withUnsafeBytes(of: storage) { all in
             // Between port and address of IPv6 lies the flow label, which is the sender's to vary; it is copied around.
             guard isIPv6 else { return body(UnsafeRawBufferPointer(rebasing: all[0..<8])) }
-            var identity = (UInt32(0), UInt64(0), UInt64(0))
+            var identity = (UInt64(0), UInt64(0), UInt64(0))
             return withUnsafeMutableBytes(of: &identity) { target in
                 target.copyMemory(from: UnsafeRawBufferPointer(rebasing: all[0..<4]))
                 UnsafeMutableRawBufferPointer(rebasing: target[8..<24])
