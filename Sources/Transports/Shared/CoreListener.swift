@@ -3,8 +3,8 @@ import TransportAPI
 
 /// What accepts below a ``CoreListener``: a listening socket, or the shared socket of a datagram server. Lives on its loop.
 package protocol Acceptor: AnyObject {
-    /// Where clients reach it.
-    var local: SocketAddress? { get }
+    /// The port at which clients reach it.
+    var port: UInt16? { get }
     /// Stops accepting; with `endLinks`, says goodbye to the clients it has.
     func close(endLinks: Bool)
 }
@@ -51,7 +51,8 @@ package final class CoreListener: Listener {
         }
     }
 
-    private init(
+    /// The face of `acceptor`, which listens already. To be called on the loop.
+    init(
         _ endpoint: Endpoint,
         _ acceptor: any Acceptor,
         _ queue: AcceptQueue,
@@ -59,7 +60,7 @@ package final class CoreListener: Listener {
         _ loop: EventLoop
     ) {
         var endpoint = endpoint
-        endpoint.port = acceptor.local?.port
+        endpoint.port = acceptor.port
         self.endpoint = endpoint
         self.loop = loop
         self.acceptor = LoopConfined(living: acceptor, on: loop)

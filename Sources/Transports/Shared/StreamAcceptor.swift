@@ -34,7 +34,7 @@ package final class StreamAcceptor: PollHandler, Acceptor {
         queue.onRoom = { [self] in acceptWhilePossible() }
     }
 
-    package var local: SocketAddress? { socket.local }
+    package var port: UInt16? { socket.local?.port }
 
     package func ready(_: Readiness) {
         acceptWhilePossible()

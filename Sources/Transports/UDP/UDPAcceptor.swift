@@ -34,7 +34,7 @@ final class UDPAcceptor: PollHandler, Acceptor {
         try socket.attach(self)
     }
 
-    var local: SocketAddress? { socket.local }
+    var port: UInt16? { socket.local?.port }
 
     func ready(_ readiness: Readiness) {
         if readiness.contains(.write) {
