@@ -29,6 +29,7 @@ public struct TransportRegistry: Sendable {
         .webSocket,
         .mqtt,
         .udp,
+        .memory,
     ])
 
     /// A registry of exactly these transports.

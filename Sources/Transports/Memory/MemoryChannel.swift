@@ -1,0 +1,67 @@
+import SocketIO
+
+/// One end of an in-memory connection, as a link sees it. Lives on its loop.
+final class MemoryChannel: LinkChannel {
+    private let loop: EventLoop
+    private let incoming: MemoryPipe
+    private let outgoing: MemoryPipe
+    /// The link's driver, until it closes the channel.
+    private var handler: (any PollHandler)?
+    private(set) var bytesSent: UInt64 = 0
+    private(set) var bytesReceived: UInt64 = 0
+
+    init(incoming: MemoryPipe, outgoing: MemoryPipe, on loop: EventLoop) {
+        self.incoming = incoming
+        self.outgoing = outgoing
+        self.loop = loop
+    }
+
+    var isDatagram: Bool { false }
+    var roundTripsToConnect: Int { 0 }
+    var segmentCounts: SegmentCounts? { nil }
+
+    func attach(_ handler: any PollHandler) {
+        self.handler = handler
+        let end = LoopConfined(living: self, on: loop)
+        incoming.setReader { [loop] in loop.execute { end.value.handler?.ready(.read) } }
+        outgoing.setWriter { [loop] in loop.execute { end.value.handler?.ready(.write) } }
+        // Whatever came before somebody listened.
+        loop.execute { end.value.handler?.ready(.read) }
+    }
+
+    func note(_: Readiness) {}
+
+    func read(into input: inout ByteBuffer) -> IOResult {
+        var result = IOResult.wouldBlock
+        _ = input.write(minimum: 1) { target in
+            result = incoming.read(into: target)
+            guard case .bytes(let count) = result else { return 0 }
+            bytesReceived += UInt64(count)
+            return count
+        }
+        return result
+    }
+
+    func isDrained(afterReading _: Int, of _: Int) -> Bool { false }
+
+    func flush(_ context: inout CoreContext) -> IOResult {
+        while !context.output.isEmpty {
+            let result = context.output.withUnsafeReadableBytes { outgoing.write($0) }
+            guard case .bytes(let count) = result else { return result }
+            bytesSent += UInt64(count)
+            context.output.consume(count)
+        }
+        return .bytes(0)
+    }
+
+    func shutdownWriting() -> Bool {
+        outgoing.end()
+        return true
+    }
+
+    func close(abort _: Bool) {
+        handler = nil
+        outgoing.end()
+        incoming.close()
+    }
+}

@@ -1,0 +1,160 @@
+import SocketIO
+import Synchronization
+import TransportAPI
+
+extension TransportDescriptor {
+    /// Links inside this process, for tests: `memory://name`. Host and port name the listener; nothing is looked up.
+    public static let memory = TransportDescriptor(
+        name: "memory",
+        defaultPort: nil,
+        options: [],
+        make: { (endpoint, loop) throws(TransportError) in
+            let options = try OptionReader(endpoint, allowed: [])
+            return MemoryTransport(
+                endpoint: endpoint,
+                loop: loop,
+                limits: try options.limits(),
+                core: try memoryCore(options)
+            )
+        },
+        listen: { (endpoint, loop, mode) async throws(TransportError) in
+            let options = try OptionReader(endpoint, allowed: [])
+            let (limits, core) = (try options.limits(), try memoryCore(options))
+            return try await running(on: loop) { () async throws(TransportError) in
+                let queue = AcceptQueue()
+                let handler = mode.handler(queue)
+                let acceptor = try MemoryAcceptor(
+                    endpoint,
+                    queue,
+                    on: loop,
+                    limits: limits,
+                    handler: handler,
+                    core: core
+                )
+                return CoreListener(endpoint, acceptor, queue, mode, loop)
+            }
+        }
+    )
+
+    private static func memoryCore(_ options: OptionReader) throws(TransportError) -> FramedTCPCore {
+        var configuration = TCPConfiguration()
+        configuration.maximumMessageSize = try options.maximumMessageSize(
+            default: configuration.maximumMessageSize,
+            atMost: 0x7fff_ffff
+        )
+        return try FramedTCPCore(configuration)
+    }
+}
+
+/// The listeners of this process, by name.
+private enum MemoryHub {
+    struct State {
+        var listeners: [String: LoopConfined<MemoryAcceptor>] = [:]
+        var nextPort: UInt16 = 1024
+    }
+
+    static let state = Mutex(State())
+
+    static func name(_ host: String, _ port: UInt16) -> String { "\(host):\(port)" }
+
+    /// Enters a listener; port 0 gets a free one. `nil` if the name is taken, or there is no free port.
+    static func enter(_ host: String, _ port: UInt16, _ acceptor: LoopConfined<MemoryAcceptor>) -> UInt16? {
+        state.withLock { state in
+            var chosen = port
+            if port == 0 {
+                chosen = state.nextPort
+                while chosen == 0 || state.listeners[name(host, chosen)] != nil {
+                    chosen &+= 1
+                    if chosen == state.nextPort { return nil }
+                }
+            }
+            guard state.listeners[name(host, chosen)] == nil else { return nil }
+            if port == 0 { state.nextPort = chosen &+ 1 }
+            state.listeners[name(host, chosen)] = acceptor
+            return chosen
+        }
+    }
+
+    static func leave(_ host: String, _ port: UInt16) {
+        state.withLock { $0.listeners[name(host, port)] = nil }
+    }
+
+    static func find(_ host: String, _ port: UInt16) -> LoopConfined<MemoryAcceptor>? {
+        state.withLock { $0.listeners[name(host, port)] }
+    }
+}
+
+/// The recipe for in-memory links.
+private struct MemoryTransport: Transport {
+    let endpoint: Endpoint
+    let loop: EventLoop
+    let limits: LinkLimits
+    let core: FramedTCPCore
+
+    var capabilities: Capabilities { core.capabilities }
+
+    nonisolated(nonsending) func connect(timeout: Duration) async throws(TransportError) -> any Link {
+        let started = MonotonicClock.now()
+        let deadline = Instant(nanoseconds: started).advanced(by: timeout).nanoseconds
+        return try await running(on: loop) { () async throws(TransportError) in
+            if Task.isCancelled { throw .cancelled(.connect) }
+            guard let acceptor = MemoryHub.find(endpoint.host, endpoint.port ?? 0) else {
+                throw TransportError(.refused, .connect, "nobody listens at \(endpoint)")
+            }
+            let (there, back) = (MemoryPipe(), MemoryPipe())
+            acceptor.loop.execute { acceptor.value.accept(incoming: there, outgoing: back) }
+            let channel = MemoryChannel(incoming: back, outgoing: there, on: loop)
+            let driver = LinkDriver(core, over: channel, on: loop, limits: limits, started: started)
+            return try await driver.openLink(deadline: deadline)
+        }
+    }
+}
+
+/// Accepts in-memory connections. Lives on its loop.
+private final class MemoryAcceptor: Acceptor {
+    private let host: String
+    private let loop: EventLoop
+    private let limits: LinkLimits
+    private let handler: any LinkHandler
+    private let core: FramedTCPCore
+    private let queue: AcceptQueue
+    private var live: [ObjectIdentifier: LinkDriver] = [:]
+    private var isClosed = false
+    private(set) var port: UInt16?
+
+    init(
+        _ endpoint: Endpoint,
+        _ queue: AcceptQueue,
+        on loop: EventLoop,
+        limits: LinkLimits,
+        handler: any LinkHandler,
+        core: FramedTCPCore
+    ) throws(TransportError) {
+        host = endpoint.host
+        self.loop = loop
+        self.limits = limits
+        self.handler = handler
+        self.core = core
+        self.queue = queue
+        port = MemoryHub.enter(host, endpoint.port ?? 0, LoopConfined(living: self, on: loop))
+        guard port != nil else { throw TransportError(.addressInUse, .connect, "\(endpoint) is in use") }
+    }
+
+    func accept(incoming: MemoryPipe, outgoing: MemoryPipe) {
+        let channel = MemoryChannel(incoming: incoming, outgoing: outgoing, on: loop)
+        guard !isClosed, queue.hasRoom else { return channel.close(abort: true) }
+        let driver = LinkDriver(core, over: channel, on: loop, limits: limits)
+        driver.handler = handler
+        live[ObjectIdentifier(driver)] = driver
+        driver.onClosed = { [self] driver in live[ObjectIdentifier(driver)] = nil }
+        driver.start()
+    }
+
+    func close(endLinks: Bool) {
+        guard !isClosed else { return }
+        isClosed = true
+        if let port { MemoryHub.leave(host, port) }
+        guard endLinks else { return }
+        for driver in live.values { driver.beginClose(.user) }
+    }
+}

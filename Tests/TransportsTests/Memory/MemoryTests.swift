@@ -1,0 +1,65 @@
+import SocketIO
+import Testing
+import TransportAPI
+
+@testable import Transports
+
+@Suite("memory://", .timeLimit(.minutes(1)))
+struct MemoryTests {
+    private var registry: TransportRegistry { .standard }
+
+    @Test("is found by its name, which one listener can have at a time")
+    func names() async throws {
+        let first = try await registry.listen("memory://names:7")
+        let error = await #expect(throws: TransportError.self) { _ = try await registry.listen("memory://names:7") }
+        #expect(error?.code == .addressInUse)
+        let client = try await registry.connect("memory://names:7")
+        await client.close()
+        await first.close()
+        let gone = await #expect(throws: TransportError.self) { _ = try await registry.connect("memory://names:7") }
+        #expect(gone?.code == .refused)
+        let second = try await registry.listen("memory://names:7")
+        await second.close()
+    }
+
+    @Test("carries messages between two loops")
+    func loops() async throws {
+        let other = try EventLoop()
+        let listener = try await registry.listen("memory://loops", on: other)
+        let client = try await registry.transport(for: listener.endpoint).connect(timeout: .seconds(10))
+        let server = try #require(try await listener.accept())
+        for number in 0..<200 {
+            #expect(await client.send(Payload(text: "\(number)")) == .written)
+            #expect(try await server.receive()?.bytes == Array("\(number)".utf8))
+            #expect(await server.send(Payload(text: "re \(number)")) == .written)
+            #expect(try await client.receive()?.bytes == Array("re \(number)".utf8))
+        }
+        await client.close()
+        await listener.close()
+    }
+
+    @Test("makes a sender wait while nobody reads, and loses nothing")
+    func backpressure() async throws {
+        let listener = try await registry.listen("memory://pressure?inbox=2")
+        var endpoint = listener.endpoint
+        endpoint.options = [.init(name: "write-buffer", value: "1000")]
+        let client = try await registry.transport(for: endpoint).connect(timeout: .seconds(10))
+        let server = try #require(try await listener.accept())
+        let count = 300
+        let sending = Task {
+            for number in 0..<count {
+                let bytes = [UInt8](repeating: UInt8(truncatingIfNeeded: number), count: 10_000)
+                guard await client.send(Payload(bytes)) == .written else { return number }
+            }
+            return count
+        }
+        // The bound of the inbox, of both pipes and of the write buffer hold less than a third of it all.
+        for number in 0..<count {
+            let payload = try await server.receive()
+            #expect(payload?.bytes.count == 10_000 && payload?.bytes.first == UInt8(truncatingIfNeeded: number))
+        }
+        #expect(await sending.value == count)
+        await client.close()
+        await listener.close()
+    }
+}
