@@ -11,7 +11,12 @@ import Darwin
 
 let transports = TransportRegistry.standard.transports
 let program = Program(
-    [Program.Entry(command: .run, run: runComparison)],
+    [
+        Program.Entry(command: .run, run: runComparison),
+        Program.Entry(command: .overhead, run: overhead),
+        Program.Entry(command: .serve, run: serve),
+        Program.Entry(command: .trace, run: trace),
+    ],
     transports: transports.map(\.name),
     // What has no port stays inside the process, and is there to be asked for.
     defaultTransports: transports.filter { $0.defaultPort != nil }.map(\.name),

@@ -7,10 +7,12 @@ extension LinkDriver {
         guard phase == .open else {
             return end(reason, abort: phase == .opening)
         }
+        isClosing = true
         enterCore()
         core.close(reason, &context)
         leaveCore()
         pump()
+        readWhilePossible()
     }
 
     /// Ends the link for its users through `error`.

@@ -44,7 +44,7 @@ extension LinkDriver {
         } else if inbox.hasRoom {
             inbox.append(payload)
         } else {
-            // Only over datagrams: byte streams are not read when there is no room.
+            // Over datagrams, or behind our goodbye; otherwise nothing is read when there is no room.
             statistics.overflowed += 1
         }
     }

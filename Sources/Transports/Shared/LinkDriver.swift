@@ -37,6 +37,8 @@ package final class LinkDriver: PollHandler, TurnHandler {
     let started: Int64
 
     @exclusivity(unchecked) private var isReadable = false
+    /// This side has said goodbye.
+    var isClosing = false
     /// A full inbox has stopped the reading.
     var isStalled = false
     @exclusivity(unchecked) private var isPumping = false
@@ -92,10 +94,14 @@ package final class LinkDriver: PollHandler, TurnHandler {
 
     // MARK: Reading
 
+    /// Whether events may be taken from the core. An inbox that nobody empties must not keep the answer to our goodbye from
+    /// being read; what else comes then is dropped and counted, as over datagrams.
+    private var mayRead: Bool { inbox.hasRoom || isClosing || channel.isDatagram }
+
     /// Reads and delivers until the channel is empty or nobody consumes.
     func readWhilePossible() {
         guard !isPumping else { return }
-        while isReadable, phase != .closed, inbox.hasRoom || phase == .draining || channel.isDatagram {
+        while isReadable, phase != .closed, mayRead || phase == .draining {
             if phase == .draining { input.removeAll() }
             borrowMemory(&input)
             let capacity = input.writableCount
@@ -125,7 +131,7 @@ package final class LinkDriver: PollHandler, TurnHandler {
         isPumping = true
         enterCore()
         do throws(TransportError) {
-            while phase == .opening || phase == .open, inbox.hasRoom || channel.isDatagram,
+            while phase == .opening || phase == .open, mayRead,
                 let event = try core.next(&input, &context)
             {
                 deliver(event)

@@ -1,12 +1,10 @@
+import SocketIO
 import TransportAPI
 
 /// Bytes of one transport, counted by its links and by the kernel.
 struct LinkCosts: Sendable {
     /// What opening a link costs.
     var handshake: Handshake?
-    /// Bytes of all layers and both directions that a day of one beat each three minutes takes; `nil` without a ping.
-    var keepaliveBytesPerDay: Double?
-
     private var messages: UInt64 = 0
     private var bytes: UInt64 = 0
     private var headers = 0.0
@@ -16,12 +14,11 @@ struct LinkCosts: Sendable {
     /// Beats a day at the classic three minutes.
     private static let beats = 480.0
 
-    /// Opens and closes a few links, pinging over each while nothing else goes on.
+    /// Opens and closes a few links.
     @concurrent
     static func measure(_ transport: any Transport) async throws(TransportError) -> LinkCosts {
         var costs = LinkCosts()
         var times: [Double] = []
-        var roundTrips: [Double] = []
         for _ in 0..<samples {
             let link = try await transport.connect(timeout: .seconds(5))
             let opened = await link.statistics()
@@ -31,16 +28,42 @@ struct LinkCosts: Sendable {
                 bytes: Double(opened.handshakeBytes),
                 roundTrips: opened.handshakeRoundTrips
             )
-            if link.capabilities.hasNativePing {
-                _ = try await link.ping()
-                let after = await link.statistics()
-                roundTrips.append(Double(total(after) - total(opened)))
-            }
             await link.close()
         }
         costs.handshake?.milliseconds = RepeatStatistics(times)?.median ?? 0
-        costs.keepaliveBytesPerDay = RepeatStatistics(roundTrips).map { $0.median * beats }
         return costs
+    }
+
+    /// Bytes of all layers and both directions that a day of one beat each three minutes takes; `nil` without a ping.
+    @concurrent
+    static func keepaliveBytesPerDay(
+        _ transport: any Transport,
+        on loop: EventLoop
+    ) async throws(TransportError) -> Double? {
+        let link = try await transport.connect(timeout: .seconds(5))
+        guard link.capabilities.hasNativePing else {
+            await link.close()
+            return nil
+        }
+        var beats: [Double] = []
+        for _ in 0..<samples {
+            await settle(loop)
+            let before = total(await link.statistics())
+            _ = try await link.ping()
+            await settle(loop)
+            beats.append(Double(total(await link.statistics()) - before))
+        }
+        await link.close()
+        return RepeatStatistics(beats).map { $0.median * Self.beats }
+    }
+
+    /// Lets TCP send the acknowledgement that it delays by up to 40 ms, and that a beat on an idle link costs too.
+    private static func settle(_ loop: EventLoop) async {
+        await withCheckedContinuation { continuation in
+            loop.execute {
+                _ = loop.schedule(at: Clocks.monotonic() + 60_000_000) { continuation.resume() }
+            }
+        }
     }
 
     private static func total(_ statistics: LinkStatistics) -> UInt64 {

@@ -182,6 +182,21 @@ struct ContractTests {
         await pair.close()
     }
 
+    @Test("closes although its inbox is full and nobody reads", arguments: names)
+    func closesUnread(name: String) async throws {
+        let pair = try await Pair(name, options: [.init(name: "inbox", value: "2")])
+        #expect(await pair.client.send(message("hello")).isSuccess)
+        _ = try await pair.server.receive()
+        for number in 0..<20 { #expect(await pair.server.send(message("\(number)")).isSuccess) }
+        // The answers to these are behind all that.
+        if pair.client.capabilities.hasNativePing, !pair.client.capabilities.isReliable {
+            _ = try await pair.client.ping()
+        }
+        await pair.client.close()
+        #expect(await pair.client.closed().initiator == .user)
+        await pair.close()
+    }
+
     @Test("ends a waiting `receive` when its own side closes", arguments: names, Caller.allCases)
     func closeWhileReceiving(name: String, caller: Caller) async throws {
         try await caller.run {

@@ -1,0 +1,54 @@
+import EmbeddedServers
+import Testing
+import TransportAPI
+import Transports
+
+@Suite("The embedded broker", .timeLimit(.minutes(1)))
+struct BrokerTests {
+    private func connect(_ server: EmbeddedServer, _ options: String) async throws -> any Link {
+        let port = try #require(server.endpoint.port)
+        return try await TransportRegistry.standard.connect("mqtt://127.0.0.1:\(port)/?\(options)")
+    }
+
+    @Test("routes by wildcards, and keeps a client from what it did not ask for", arguments: [0, 1])
+    func wildcards(qos: Int) async throws {
+        let server = try await EmbeddedServer.start("mqtt://127.0.0.1:0")
+        let all = try await connect(server, "subscribe=chat/%23&qos=\(qos)")
+        let one = try await connect(server, "subscribe=chat/%2B/ann&qos=\(qos)")
+        let sender = try await connect(server, "publish=chat/x/ann&qos=\(qos)")
+        #expect(await sender.send(Payload(text: "1", topic: "chat/x/bob")).isSuccess)
+        #expect(await sender.send(Payload(text: "2")).isSuccess)
+        #expect(try await all.receive()?.topic == "chat/x/bob")
+        #expect(try await all.receive()?.topic == "chat/x/ann")
+        #expect(try await one.receive()?.bytes == Array("2".utf8))
+        for link in [all, one, sender] { await link.close() }
+        await server.stop()
+    }
+
+    @Test("ends the link of a client whose identifier another takes over (MQTT-3.1.4-2)")
+    func takeover() async throws {
+        let server = try await EmbeddedServer.start("mqtt://127.0.0.1:0")
+        let first = try await connect(server, "client-id=ann")
+        let second = try await connect(server, "client-id=ann&subscribe=t&publish=t")
+        #expect(await first.closed().initiator == .peer)
+        #expect(await second.send(Payload(text: "still here")).isSuccess)
+        #expect(try await second.receive()?.bytes == Array("still here".utf8))
+        await second.close()
+        await server.stop()
+    }
+
+    @Test("serves others while one subscriber never reads")
+    func slowSubscriber() async throws {
+        let server = try await EmbeddedServer.start("mqtt://127.0.0.1:0")
+        let stuck = try await connect(server, "subscribe=t&inbox=1")
+        let reader = try await connect(server, "subscribe=t")
+        let sender = try await connect(server, "publish=t")
+        let bytes = [UInt8](repeating: 1, count: 100_000)
+        for _ in 0..<200 {
+            #expect(await sender.send(Payload(bytes)).isSuccess)
+            #expect(try await reader.receive()?.bytes.count == bytes.count)
+        }
+        for link in [stuck, reader, sender] { await link.close() }
+        await server.stop()
+    }
+}
