@@ -35,6 +35,8 @@ enum Base64 {
         let left = count % 4
         guard left != 1 else { return nil }
         let length = count / 4 * 3 + (left == 0 ? 0 : left - 1)
+        // Without capacity there is nothing to initialise but the empty array that all threads share.
+        guard length > 0 else { return [] }
         var isValid = true
         let bytes = [UInt8](unsafeUninitializedCapacity: length) { target, written in
             var read = 0

@@ -129,16 +129,7 @@ extension ByteBuffer {
     /// A copy of `count` bytes at `offset`, if they have all arrived.
     public func bytes(at offset: Int, count wanted: Int) -> [UInt8]? {
         guard offset >= 0, wanted >= 0, count - offset >= wanted else { return nil }
-        return withUnsafeReadableBytes { all in
-            [UInt8](unsafeUninitializedCapacity: wanted) { target, written in
-                if wanted > 0 {
-                    UnsafeMutableRawBufferPointer(target).copyMemory(
-                        from: .init(rebasing: all[offset..<offset + wanted])
-                    )
-                }
-                written = wanted
-            }
-        }
+        return withUnsafeReadableBytes { [UInt8](UnsafeRawBufferPointer(rebasing: $0[offset..<offset + wanted])) }
     }
 
     /// Appends one byte.

@@ -1,0 +1,42 @@
+import Codecs
+import Testing
+import TransportAPI
+
+@testable import imbench
+
+@Suite("imbench trace")
+struct TraceTests {
+    @Test(
+        "gives every byte of a message to exactly one field",
+        arguments: ["tcp", "ws", "mqtt", "udp", "memory"],
+        WireFormat.allCases
+    )
+    func coverage(transport: String, codec: WireFormat) throws {
+        for size in [0, 5, 200, 1000] {
+            let encoded = try codec.codec().encode(EchoBench.message(size: size, seed: 3))
+            let payload = Payload(encoded, kind: codec.isText ? .text : .binary)
+            let wire = try #require(try WireCapture.message(payload, over: transport))
+            let fields = WireAnnotation.fields(of: wire, over: transport, codec: codec)
+            var end = 0
+            for field in fields {
+                #expect(field.range.lowerBound == end && !field.range.isEmpty)
+                end = field.range.upperBound
+            }
+            #expect(end == wire.count && wire.count > encoded.count)
+            #expect(!fields.contains { $0.meaning == "the rest" })
+        }
+    }
+
+    @Test("knows the text again, also behind a WebSocket mask")
+    func text() throws {
+        var message = EchoBench.message(size: 0, seed: 1)
+        message.text = "Hello, wire!"
+        for transport in ["tcp", "ws", "mqtt", "udp"] {
+            let wire = try #require(
+                try WireCapture.message(Payload(try ProtobufCodec().encode(message)), over: transport)
+            )
+            let fields = WireAnnotation.fields(of: wire, over: transport, codec: .protobuf)
+            #expect(fields.contains { $0.meaning == "'Hello, wire!'" })
+        }
+    }
+}
