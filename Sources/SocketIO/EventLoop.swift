@@ -27,7 +27,7 @@ public final class EventLoop: TaskExecutor, @unchecked Sendable {
 
     private let poller: any Poller
     private var thread: pthread_t?
-    private let mailbox = Mutex<[LoopJob]>([])
+    private let mailbox = Locked<[LoopJob]>([])
     private let hasMail = Atomic<Bool>(false)
     private let isStarted = Atomic<Bool>(false)
     private let isAsleep = Atomic<Bool>(false)

@@ -76,7 +76,7 @@ public enum Resolver {
             case waiting(CheckedContinuation<Outcome, Never>)
         }
 
-        private let state = Mutex<State>(.idle)
+        private let state = Locked<State>(.idle)
 
         func expect(_ continuation: CheckedContinuation<Outcome, Never>) {
             let early: Outcome? = state.withLock { state in

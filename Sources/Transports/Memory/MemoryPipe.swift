@@ -1,5 +1,4 @@
 import SocketIO
-import Synchronization
 
 /// One direction of an in-memory connection: a bounded run of bytes between two loops. Each side is told of an edge only
 /// after it has met "would block", as with a socket.
@@ -32,7 +31,7 @@ final class MemoryPipe: Sendable {
         }
     }
 
-    private let state = Mutex(State())
+    private let state = Locked(State())
 
     func setReader(_ wake: @escaping Signal) {
         state.withLock { $0.wakeReader = wake }

@@ -1,5 +1,4 @@
 import SocketIO
-import Synchronization
 import TransportAPI
 
 extension TransportDescriptor {
@@ -53,7 +52,7 @@ private enum MemoryHub {
         var nextPort: UInt16 = 1024
     }
 
-    static let state = Mutex(State())
+    static let state = Locked(State())
 
     static func name(_ host: String, _ port: UInt16) -> String { "\(host):\(port)" }
 

@@ -1,5 +1,4 @@
 import SocketIO
-import Synchronization
 
 /// Runs asynchronous work on `loop` while the calling thread, which is no loop's, waits for it.
 func runBlocking<Value: Sendable>(
@@ -13,7 +12,7 @@ func runBlocking<Value: Sendable>(
 
 /// Hands one value from one thread to another that sleeps until it comes.
 private final class ResultBox<Value: Sendable>: Sendable {
-    private let value = Mutex<Value?>(nil)
+    private let value = Locked<Value?>(nil)
     private let done: Signal
 
     init() {
