@@ -5,41 +5,6 @@ import TransportAPI
 
 @testable import Transports
 
-/// Where a test's caller runs: each promise must hold on the link's own loop and away from it.
-enum Caller: CaseIterable {
-    case onLoop, elsewhere
-    /// In an actor that lives on the loop.
-    case resident
-
-    func run<Value: Sendable>(_ body: @escaping @Sendable () async throws -> Value) async throws -> Value {
-        switch self {
-        case .onLoop: try await Task(executorPreference: EventLoop.shared, operation: body).value
-        case .elsewhere: try await Task.detached(operation: body).value
-        case .resident: try await Resident().run(body)
-        }
-    }
-}
-
-/// An actor whose executor is the loop of the links.
-actor Resident {
-    nonisolated var unownedExecutor: UnownedSerialExecutor {
-        EventLoop.shared.serialExecutor.asUnownedSerialExecutor()
-    }
-
-    func echo(_ link: any Link, _ payload: Payload) async throws -> Payload? {
-        async let outcome = link.send(payload)
-        #expect(EventLoop.shared.isCurrent)
-        let received = try await link.receive()
-        #expect(EventLoop.shared.isCurrent)
-        #expect(await outcome.isSuccess)
-        return received
-    }
-
-    func run<Value: Sendable>(_ body: @Sendable () async throws -> Value) async throws -> Value {
-        try await body()
-    }
-}
-
 /// What every registered transport promises, whatever lies below it. A new transport is tested here by being registered.
 @Suite("Every transport", .timeLimit(.minutes(2)))
 struct ContractTests {
