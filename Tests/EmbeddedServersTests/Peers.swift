@@ -19,47 +19,64 @@ enum Peers {
     }
 
     private static func python(importing module: String) -> String? {
-        guard let python = path("python3") else { return nil }
-        let probe = Process()
-        probe.executableURL = URL(fileURLWithPath: python)
-        probe.arguments = ["-c", "import \(module)"]
-        probe.standardError = FileHandle.nullDevice
-        guard (try? probe.run()) != nil else { return nil }
-        probe.waitUntilExit()
-        return probe.terminationStatus == 0 ? python : nil
+        guard let python = path("python3"), let probe = try? Peer(python, ["-c", "import \(module)"]) else {
+            return nil
+        }
+        return (try? probe.finish()) == 0 ? python : nil
     }
 }
 
-/// A process of a test's own, ended with the test.
+/// A process of a test's own, ended with the test. Spawned and waited for by the C library: nothing but the process itself
+/// has to happen for its end to be seen.
 final class Peer {
-    private let process = Process()
-    let input = Pipe()
-    private let output = Pipe()
-    private var unread = Data()
+    private let identifier: pid_t
+    private let input: Int32
+    private let output: Int32
+    private var isInputOpen = true
+    private var hasEnded = false
+    private var unread: [UInt8] = []
 
     init(_ executable: String, _ arguments: [String]) throws {
-        process.executableURL = URL(fileURLWithPath: executable)
-        process.arguments = arguments
-        process.standardInput = input
-        process.standardOutput = output
-        process.standardError = output
-        try process.run()
+        var (toPeer, fromPeer): ([Int32], [Int32]) = ([0, 0], [0, 0])
+        guard pipe(&toPeer) == 0, pipe(&fromPeer) == 0 else { throw POSIXError(.EMFILE) }
+        for end in toPeer + fromPeer { _ = fcntl(end, F_SETFD, FD_CLOEXEC) }
+        var actions = posix_spawn_file_actions_t()
+        posix_spawn_file_actions_init(&actions)
+        defer { posix_spawn_file_actions_destroy(&actions) }
+        posix_spawn_file_actions_adddup2(&actions, toPeer[0], 0)
+        posix_spawn_file_actions_adddup2(&actions, fromPeer[1], 1)
+        posix_spawn_file_actions_adddup2(&actions, fromPeer[1], 2)
+        var words = ([executable] + arguments).map { strdup($0) } + [nil]
+        var environment = ProcessInfo.processInfo.environment.map { strdup("\($0)=\($1)") } + [nil]
+        defer { for word in words + environment { free(word) } }
+        var child = pid_t()
+        let result = posix_spawn(&child, executable, &actions, nil, &words, &environment)
+        close(toPeer[0])
+        close(fromPeer[1])
+        (identifier, input, output) = (child, toPeer[1], fromPeer[0])
+        hasEnded = result != 0
+        guard result == 0 else { throw POSIXError(POSIXErrorCode(rawValue: result) ?? .ENOENT) }
     }
 
     deinit {
-        if process.isRunning { process.terminate() }
+        if isInputOpen { close(input) }
+        close(output)
+        guard !hasEnded else { return }
+        kill(identifier, SIGKILL)
+        _ = wait()
     }
 
     /// The next line of its output; `nil` at the end.
     func line() -> String? {
+        var chunk = [UInt8](repeating: 0, count: 4096)
         while true {
             if let end = unread.firstIndex(of: 0x0a) {
-                defer { unread = Data(unread[unread.index(after: end)...]) }
+                defer { unread.removeFirst(end + 1) }
                 return String(decoding: unread[..<end], as: UTF8.self)
             }
-            let more = output.fileHandleForReading.availableData
-            guard !more.isEmpty else { return nil }
-            unread += more
+            let count = read(output, &chunk, chunk.count)
+            guard count > 0 else { return nil }
+            unread += chunk.prefix(count)
         }
     }
 
@@ -70,14 +87,26 @@ final class Peer {
     }
 
     func write(_ text: String) throws {
-        try input.fileHandleForWriting.write(contentsOf: Data(text.utf8))
+        var bytes = Array(text.utf8)[...]
+        while !bytes.isEmpty {
+            let count = Array(bytes).withUnsafeBytes { Foundation.write(input, $0.baseAddress, $0.count) }
+            guard count > 0 else { throw POSIXError(.EPIPE) }
+            bytes = bytes.dropFirst(count)
+        }
     }
 
     /// Closes its input, waits for its end and gives its status.
     func finish() throws -> Int32 {
-        try input.fileHandleForWriting.close()
-        process.waitUntilExit()
-        return process.terminationStatus
+        if isInputOpen { close(input) }
+        isInputOpen = false
+        return wait()
+    }
+
+    private func wait() -> Int32 {
+        var status: Int32 = 0
+        while waitpid(identifier, &status, 0) < 0, errno == EINTR {}
+        hasEnded = true
+        return status >> 8 & 0xff
     }
 }
 
