@@ -13,7 +13,7 @@ struct PythonPeer {
     }
 
     static let isAvailable =
-        (try? run("/bin/sh", ["-c", "command -v protoc && python3 -c 'import google.protobuf'"])) ?? false
+        run("/bin/sh", ["-c", "command -v protoc >/dev/null && python3 -c 'import google.protobuf' 2>/dev/null"])
 
     /// Compiles the schema in `proto` and has every message of `messages` read and written.
     static func answers(
@@ -34,8 +34,8 @@ struct PythonPeer {
             append(message.json, to: &input)
         }
         try input.write(to: folder.appending(path: "input"))
-        guard try run("/usr/bin/env", ["protoc", "-I", folder.path, "--python_out", folder.path, "peer.proto"]),
-            try run("/usr/bin/env", ["python3", path("peer.py"), type, path("input"), path("output")])
+        guard run("/usr/bin/env", ["protoc", "-I", folder.path, "--python_out", folder.path, "peer.proto"]),
+            run("/usr/bin/env", ["python3", path("peer.py"), type, path("input"), path("output")])
         else { throw Failure() }
         let parts = split([UInt8](try Data(contentsOf: folder.appending(path: "output"))))
         guard parts.count == messages.count * 3 else { throw Failure() }
@@ -72,14 +72,16 @@ struct PythonPeer {
             give(json_format.Parse(take(), cls()).SerializeToString())
         """
 
-    private static func run(_ executable: String, _ arguments: [String]) throws -> Bool {
-        let process = Process()
-        process.executableURL = URL(fileURLWithPath: executable)
-        process.arguments = arguments
-        process.standardOutput = FileHandle.nullDevice
-        try process.run()
-        process.waitUntilExit()
-        return process.terminationStatus == 0
+    /// Whether the program ends with status 0. Spawned and waited for by the C library, which can't miss its end.
+    private static func run(_ executable: String, _ arguments: [String]) -> Bool {
+        var words = ([executable] + arguments).map { strdup($0) } + [nil]
+        var environment = ProcessInfo.processInfo.environment.map { strdup("\($0)=\($1)") } + [nil]
+        defer { for word in words + environment { free(word) } }
+        var child = pid_t()
+        guard posix_spawn(&child, executable, nil, nil, &words, &environment) == 0 else { return false }
+        var status: Int32 = 0
+        while waitpid(child, &status, 0) < 0, errno == EINTR {}
+        return status == 0
     }
 
     private static func append(_ part: [UInt8], to data: inout Data) {
