@@ -64,7 +64,10 @@ final class UDPAcceptor: PollHandler, Acceptor {
             core.receive(input, from: identity, now: now, random: &random, reply: &reply)
         }
         switch decision {
-        case .session(let id): sessions[id]?.driver.deliver(datagram: &input, from: sender)
+        case .session(let id):
+            if let session = sessions[id] {
+                session.driver.deliver(datagram: &input, from: sender, to: session.channel)
+            }
         case .accept(let session): accept(session, &input, from: sender)
         case .reply where isClosed: break
         case .reply: _ = reply.withUnsafeReadableBytes { socket.send($0, to: sender) }
@@ -81,7 +84,7 @@ final class UDPAcceptor: PollHandler, Acceptor {
         driver.onClosed = { [self] _ in forget(id) }
         sessions[id] = (driver, channel)
         driver.start()
-        driver.deliver(datagram: &input, from: sender)
+        driver.deliver(datagram: &input, from: sender, to: channel)
     }
 
     private func forget(_ id: UInt64) {
@@ -172,8 +175,12 @@ final class UDPSessionChannel: LinkChannel {
 
 extension LinkDriver {
     /// Takes a datagram of this session from the acceptor, and answers its sender from now on.
-    fileprivate func deliver(datagram: inout ByteBuffer, from sender: SocketAddress) {
-        guard phase == .opening || phase == .open, let session = channel as? UDPSessionChannel else { return }
+    fileprivate func deliver(
+        datagram: inout ByteBuffer,
+        from sender: SocketAddress,
+        to session: UDPSessionChannel
+    ) {
+        guard phase == .opening || phase == .open else { return }
         session.address = sender
         session.bytesReceived += UInt64(datagram.count)
         session.datagramsReceived += 1

@@ -1,3 +1,5 @@
+import TransportAPI
+
 /// The proof that the server has understood the client's handshake (RFC 6455, sections 4.1 and 4.2.2).
 enum HandshakeKey {
     /// The GUID of section 1.3.

@@ -1,4 +1,5 @@
 import Testing
+import TransportAPI
 
 @testable import Transports
 

@@ -1,5 +1,5 @@
-/// Random numbers for cores, drawn from a pool that is refilled in bulk: from the system's cryptographic source in
-/// production, from a seed in tests.
+/// Random numbers for machines that may not ask the system themselves, drawn from a pool that is refilled in bulk: from
+/// the system's cryptographic source in production, from a seed in tests.
 public struct RandomSource: RandomNumberGenerator, Sendable {
     /// Fills the pool anew, each word of it; must not leave it empty.
     public typealias Refill = @Sendable (inout [UInt64]) -> Void
@@ -45,14 +45,6 @@ public struct RandomSource: RandomNumberGenerator, Sendable {
                 pool[index] = Self.mix(counter)
             }
             source = .counter(counter)
-        }
-    }
-
-    /// The system's cryptographic source (RFC 6455, section 10.3 asks for one).
-    public static func system() -> RandomSource {
-        RandomSource { pool in
-            var generator = SystemRandomNumberGenerator()
-            for index in pool.indices { pool[index] = generator.next() }
         }
     }
 
