@@ -1,0 +1,114 @@
+/// How a supervisor keeps its link alive. The defaults suit a chat app on a phone.
+public struct SupervisorConfiguration: Sendable, Hashable {
+    /// How long one attempt may take, from the name's resolution to the end of the handshakes. Default 10 s.
+    public var connectTimeout: Duration = .seconds(10)
+    /// How long to wait between attempts. Default: 0.5 s, doubling up to 20 s, full jitter.
+    public var backoff = BackoffPolicy.standard
+    /// How long a link must have been open for the backoff to begin anew after it. Default 10 s.
+    public var stableAfter: Duration = .seconds(10)
+    /// After how many failed attempts in a row the supervisor gives up; `nil`, the default: never.
+    public var maximumAttempts: Int?
+    /// After how much time without a link the supervisor gives up; `nil`, the default: never.
+    public var maximumElapsed: Duration?
+    /// Signs of life.
+    public var keepalive = KeepaliveConfiguration()
+    /// Messages that wait to be sent.
+    public var outbox = OutboxConfiguration()
+    /// What `send` promises.
+    public var delivery = DeliveryConfiguration()
+
+    /// The defaults.
+    public init() {}
+}
+
+/// How a link is kept from falling asleep, and how a dead one is found.
+public struct KeepaliveConfiguration: Sendable, Hashable {
+    /// What asks the far side for a sign of life.
+    public enum Probe: Sendable, Hashable {
+        /// The session's ping where there is a session, else the protocol's own, else none.
+        case automatic
+        /// This payload, for servers with a heartbeat of their own. If there is an answer to expect, payloads equal to it
+        /// are not delivered as messages; if there is none, the probe only keeps the path open.
+        case payload(Payload, answer: Payload?)
+    }
+
+    /// How long the link may be silent before a probe is sent; `nil`: no keepalive. Default 3 minutes, which suits a NAT
+    /// that forgets after 5.
+    public var interval: Duration? = .seconds(180)
+    /// How long the far side may take to answer with anything at all. Default 10 s.
+    public var timeout: Duration = .seconds(10)
+    /// Whether a probe is sent only when nothing has been received for the interval; otherwise every interval. Default
+    /// `true`.
+    public var isIdleOnly = true
+    /// What is sent.
+    public var probe = Probe.automatic
+    /// Looks for the longest interval that the path bears; `nil`, the default: the interval is fixed.
+    public var adaptive: AdaptiveKeepaliveConfiguration?
+
+    /// The defaults.
+    public init() {}
+}
+
+/// The search for the longest keepalive interval that the NATs on the path bear.
+public struct AdaptiveKeepaliveConfiguration: Sendable, Hashable {
+    /// The shortest interval, taken to be safe. Default 30 s.
+    public var minimum: Duration = .seconds(30)
+    /// The longest interval that is tried. Default 15 minutes.
+    public var maximum: Duration = .seconds(900)
+    /// The search ends when the longest known good and the shortest known bad interval are this close. Default 15 s.
+    public var resolution: Duration = .seconds(15)
+    /// Whether longer intervals are tried on a spare connection, so that the user's link never dies for it; otherwise they
+    /// are tried on the link itself. Default `true`.
+    public var usesSpareConnection = true
+
+    /// The defaults.
+    public init() {}
+}
+
+/// The bounds of the messages that wait to be sent or to be acknowledged.
+public struct OutboxConfiguration: Sendable, Hashable {
+    /// What happens to a message that finds the outbox full.
+    public enum Policy: String, Sendable, Hashable, CaseIterable {
+        /// `send` waits for room; as many callers may wait as messages fit into the outbox, further ones are refused.
+        case wait
+        /// It is refused: `.rejected(.bufferFull)`.
+        case refuseNewest = "refuse-newest"
+        /// The oldest message that was never sent makes room for it and ends in `.rejected(.bufferFull)`; where all have been
+        /// sent already, the new one is refused.
+        case dropOldest = "drop-oldest"
+    }
+
+    /// How many messages there may be. Default 1000.
+    public var maximumCount = 1000
+    /// How many bytes they may have together. Default 4 MiB.
+    public var maximumBytes = 4 << 20
+    /// How old a message may become before it ends in `.expired`, or in `.unknown` if it has been sent once; `nil`: as old
+    /// as you like. Default 24 hours.
+    public var maximumAge: Duration? = .seconds(86_400)
+    /// What happens at the bound. Default: `send` waits.
+    public var whenFull = Policy.wait
+
+    /// The defaults.
+    public init() {}
+}
+
+/// What `send` promises.
+public struct DeliveryConfiguration: Sendable, Hashable {
+    /// Who takes part.
+    public enum Mode: String, Sendable, Hashable, CaseIterable {
+        /// Any server: a message ends `.written`, or `.acknowledged` where the transport itself has acknowledgements. What was
+        /// written when the link broke may be lost.
+        case plain
+        /// A server that speaks the session envelope (Docs/wire-formats.md), or a broker between two that do: a message is sent
+        /// until it is acknowledged, and delivered once.
+        case session
+    }
+
+    /// Default `.plain`.
+    public var mode = Mode.plain
+    /// How many messages may be under way without an acknowledgement, 1...1024. Default 64.
+    public var window = 64
+
+    /// The defaults.
+    public init() {}
+}

@@ -1,0 +1,18 @@
+/// What a supervisor's shell lives on: one thread at a time, a clock, timers and random numbers. An event loop is one; tests
+/// make their own.
+public protocol SupervisorRuntime: AnyObject, Sendable {
+    /// Where the supervisor's tasks run.
+    var taskExecutor: any TaskExecutor { get }
+    /// Whether the caller runs there now.
+    var isCurrent: Bool { get }
+    /// The present time.
+    var clock: Instant { get }
+    /// Runs `work` there.
+    func execute(_ work: @escaping @Sendable () -> Void)
+    /// Calls `action` there at `deadline`. To be called there.
+    func schedule(at deadline: Instant, _ action: @escaping () -> Void) -> UInt64
+    /// Cancels a timer that has not fired. To be called there.
+    func cancel(timer: UInt64)
+    /// A source of random numbers.
+    func makeRandomSource() -> RandomSource
+}
