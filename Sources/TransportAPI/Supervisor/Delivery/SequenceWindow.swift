@@ -1,7 +1,7 @@
 /// Which of the last 1024 sequence numbers have arrived. Numbers wrap around at 2³² and are compared as RFC 1982 says.
-struct SequenceWindow {
+package struct SequenceWindow: Sendable {
     /// What a number turned out to be.
-    enum Verdict: Equatable {
+    package enum Verdict: Equatable {
         /// Later than all before it.
         case new
         /// Earlier than another that arrived, and not seen yet.
@@ -11,13 +11,15 @@ struct SequenceWindow {
     }
 
     /// How many numbers are remembered.
-    static let size: UInt32 = 1024
+    package static let size: UInt32 = 1024
 
     private var seen = [UInt64](repeating: 0, count: Int(size / 64))
     private var highest: UInt32?
 
     /// Takes note of `number`.
-    mutating func insert(_ number: UInt32) -> Verdict {
+    package init() {}
+
+    package mutating func insert(_ number: UInt32) -> Verdict {
         guard let highest else {
             highest = number
             mark(number)

@@ -1,7 +1,7 @@
 import Testing
 import TransportAPI
 
-@testable import Transports
+@testable import TransportAPI
 
 @Suite("The window of sequence numbers")
 struct SequenceWindowTests {

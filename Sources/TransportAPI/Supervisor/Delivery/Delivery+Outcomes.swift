@@ -1,0 +1,198 @@
+// How messages end.
+
+extension Delivery {
+    /// The link has said what became of a message that it was handed.
+    package mutating func settled(
+        _ id: MessageID,
+        on link: Int,
+        _ outcome: SendOutcome,
+        at now: Instant,
+        _ actions: inout [SupervisorAction]
+    ) {
+        guard link == handedTo else { return }
+        unsettled -= 1
+        if let position = outbox.position(of: id), position < outbox.sentCount {
+            switch (style, outcome) {
+            case (.session, .rejected(let error)) where error.isFinal:
+                giveUp(position, outcome, at: now, &actions)
+            case (.session, _):
+                // Written or not, the far side's acknowledgement is what counts.
+                break
+            case (_, .rejected(let error)) where !error.isFinal:
+                // The link has ended under it, and nothing of it has left. It waits for the next one.
+                outbox[position].mayHaveLeft = false
+                isHolding = true
+            case (.origin, .unknown(let error)) where !error.isFinal:
+                // The receiver drops it if it comes twice.
+                isHolding = true
+            default:
+                finish(outbox.remove(at: position), outcome, &actions)
+            }
+        }
+        if isHolding, unsettled == 0 { takeBack() }
+        flush(at: now, &actions)
+    }
+
+    /// The far side has received everything up to `sequence`.
+    package mutating func acknowledge(
+        through sequence: UInt64,
+        at now: Instant,
+        _ actions: inout [SupervisorAction]
+    ) throws(TransportError) {
+        guard sequence <= lastSequence else { throw .envelope("an acknowledgement of what was never sent") }
+        guard sequence > acknowledged else { return }
+        acknowledged = sequence
+        var sample: Duration?
+        while let entry = outbox.first, entry.sequence != 0, entry.sequence <= sequence {
+            outbox.remove(at: 0)
+            // Karn: what was sent twice says nothing about the round trip.
+            sample = entry.isRepeated ? nil : entry.sentAt.duration(to: now)
+            finish(entry, .acknowledged, &actions)
+        }
+        if let sample { roundTrip.sample(sample) }
+        rearmRetransmission(at: now)
+        flush(at: now, &actions)
+    }
+
+    /// The far side knows nothing of the session: what it has not acknowledged is sent again, counted from one.
+    package mutating func renumber() {
+        receiver = SessionReceiver()
+        outbox.forgetSequences()
+        lastSequence = 0
+        acknowledged = 0
+    }
+
+    /// The caller does not want the message sent any more. One that may have left already goes on being sent, but nobody waits
+    /// for it.
+    package mutating func cancel(_ id: MessageID, at now: Instant, _ actions: inout [SupervisorAction]) {
+        if let index = waiting.firstIndex(where: { $0.id == id }) {
+            waiting.remove(at: index)
+        } else if let position = outbox.position(of: id), outbox[position].payload != nil {
+            guard !outbox[position].mayHaveLeft else {
+                return actions.append(.finish(id, .unknown(.cancelledSend)))
+            }
+            outbox.remove(at: position)
+        } else {
+            return
+        }
+        actions.append(.finish(id, .rejected(.cancelledSend)))
+        flush(at: now, &actions)
+    }
+
+    /// Ends all messages, for a supervisor that has closed.
+    package mutating func finishAll(_ error: TransportError, _ actions: inout [SupervisorAction]) {
+        while let entry = outbox.first {
+            outbox.remove(at: 0)
+            finish(entry, entry.mayHaveLeft ? .unknown(error) : .rejected(error), &actions)
+        }
+        for message in waiting { actions.append(.finish(message.id, .rejected(error))) }
+        waiting = []
+        retransmission = nil
+    }
+
+    // MARK: Time
+
+    /// When ``tick(at:_:)`` wants to be called.
+    package var deadline: Instant? {
+        var earliest = link == 0 ? nil : retransmission
+        // Those without a payload have ended already; they are few, and first.
+        if age != nil {
+            let oldest = (0..<outbox.count).first { outbox[$0].payload != nil }.map { outbox[$0].expiry } ?? nil
+            for expiry in [oldest, waiting.first?.expiry ?? nil] {
+                if let expiry { earliest = min(earliest ?? expiry, expiry) }
+            }
+        }
+        return earliest
+    }
+
+    /// Ends what has grown too old, and sends again what was lost.
+    package mutating func tick(at now: Instant, _ actions: inout [SupervisorAction]) {
+        while let message = waiting.first, let expiry = message.expiry, expiry <= now {
+            waiting.removeFirst()
+            actions.append(.finish(message.id, .expired))
+        }
+        var position = 0
+        while position < outbox.count, let expiry = outbox[position].expiry, expiry <= now {
+            if outbox[position].payload == nil {
+                position += 1
+            } else if !outbox[position].mayHaveLeft && outbox[position].sequence == 0 {
+                finish(outbox.remove(at: position), .expired, &actions)
+            } else {
+                giveUp(position, .unknown(.acknowledgementMissing), at: now, &actions)
+                if position < outbox.count, outbox[position].payload == nil { position += 1 }
+            }
+        }
+        if let retransmission, retransmission <= now, link != 0 { retransmit(at: now, &actions) }
+        flush(at: now, &actions)
+    }
+
+    /// Ends a message that has been sent. In a session its number must still be accounted for.
+    private mutating func giveUp(
+        _ position: Int,
+        _ outcome: SendOutcome,
+        at now: Instant,
+        _ actions: inout [SupervisorAction]
+    ) {
+        let entry = outbox[position]
+        guard style == .session else {
+            outbox.remove(at: position)
+            return finish(entry, outcome, &actions)
+        }
+        finish(entry, outcome, &actions)
+        outbox[position].payload = nil
+        if link != 0, position < outbox.sentCount {
+            transmit(outbox[position], &actions)
+        }
+    }
+
+    private mutating func retransmit(at now: Instant, _ actions: inout [SupervisorAction]) {
+        roundTrip.backOff()
+        retransmission = now.advanced(by: roundTrip.timeout)
+        // The far side keeps what came early, so the oldest few are what it most likely misses.
+        for position in 0..<min(8, outbox.sentCount) { transmit(outbox.noteSending(position, at: now), &actions) }
+    }
+
+    private mutating func rearmRetransmission(at now: Instant) {
+        guard isLossy, style == .session else { return }
+        retransmission = outbox.sentCount > 0 ? now.advanced(by: roundTrip.timeout) : nil
+    }
+
+    private func finish(_ entry: Outbox.Entry, _ outcome: SendOutcome, _ actions: inout [SupervisorAction]) {
+        // One without a payload has been told already.
+        if entry.payload != nil { actions.append(.finish(entry.id, outcome)) }
+    }
+}
+
+extension TransportError {
+    /// Whether another link would not take the message either.
+    var isFinal: Bool { fault == .local && code != .closedByUser && !isRetryable }
+
+    static let cancelledSend = TransportError(.cancelled, .open, "the task that sent the message was cancelled")
+    static let acknowledgementMissing = TransportError(
+        .acknowledgementTimeout,
+        .open,
+        "the message grew too old before the far side acknowledged it"
+    )
+}
+
+// MARK: Frames
+
+extension Delivery {
+    /// Takes a frame of an open session that concerns messages.
+    package mutating func take(
+        _ frame: SessionFrame,
+        at now: Instant,
+        _ actions: inout [SupervisorAction]
+    ) throws(TransportError) {
+        let isNew: Bool
+        switch frame {
+        case .message(let sequence, let payload):
+            isNew = try receiver.receive(sequence, payload) { actions.append(.deliver($0)) }
+        case .skip(let sequence): isNew = try receiver.receive(sequence, nil) { actions.append(.deliver($0)) }
+        case .acknowledge(let sequence): return try acknowledge(through: sequence, at: now, &actions)
+        default: return
+        }
+        if !isNew { actions.append(.note(.duplicate)) }
+        actions.append(.transmit(link, nil, SessionFrame.acknowledge(receiver.received).payload))
+    }
+}

@@ -1,0 +1,163 @@
+/// Both halves of one conversation, whichever link carries it now: what is to be sent and is not acknowledged yet, and what
+/// has been received.
+package struct Delivery: Sendable {
+    /// What the present link asks for.
+    package enum Style: Sendable, Hashable {
+        /// Payloads as they are.
+        case plain
+        /// Each payload in an envelope, acknowledged by the far side's supervisor.
+        case session
+        /// Each payload with its origin, acknowledged by the transport itself.
+        case origin
+    }
+
+    let configuration: DeliveryConfiguration
+    let age: Duration?
+    let policy: OutboxConfiguration.Policy
+    let waitingLimit: Int
+    package internal(set) var outbox: Outbox
+    /// Messages that wait for room in the outbox.
+    package internal(set) var waiting: [(id: MessageID, payload: Payload, expiry: Instant?)] = []
+    package internal(set) var receiver = SessionReceiver()
+    var origins = OriginFilter()
+    /// Who this side is, to other clients of a broker.
+    let identity: SessionID
+    /// The sequence number given out last.
+    var lastSequence: UInt64 = 0
+    /// What the far side has acknowledged.
+    var acknowledged: UInt64 = 0
+    /// The link that may be used now; 0 if there is none.
+    package internal(set) var link = 0
+    package internal(set) var style = Style.plain
+    /// Whether the link loses messages, so that they must be sent again on it.
+    var isLossy = false
+    /// The link that messages were handed to last, and how many of them it has not settled.
+    var handedTo = 0
+    var unsettled = 0
+    /// The link gave a message back or has ended: nothing more is handed over until it has settled all.
+    var isHolding = false
+    /// When the oldest messages under way are sent again.
+    var retransmission: Instant?
+    package internal(set) var roundTrip = RoundTripTime()
+
+    package init(_ configuration: SupervisorConfiguration, identity: SessionID) {
+        self.configuration = configuration.delivery
+        age = configuration.outbox.maximumAge
+        policy = configuration.outbox.whenFull
+        waitingLimit = configuration.outbox.maximumCount
+        outbox = Outbox(configuration.outbox)
+        self.identity = identity
+    }
+
+    /// The style that a link of these capabilities asks for.
+    package static func style(_ configuration: DeliveryConfiguration, _ capabilities: Capabilities) -> Style {
+        guard configuration.mode == .session else { return .plain }
+        return capabilities.acknowledgesMessages ? .origin : .session
+    }
+
+    // MARK: The link
+
+    /// Messages may flow over `link` from now on.
+    package mutating func attach(_ link: Int, _ capabilities: Capabilities) {
+        self.link = link
+        style = Self.style(configuration, capabilities)
+        isLossy = !capabilities.isReliable
+        retransmission = nil
+    }
+
+    /// The link has ended. What was under way in a session will be sent again; otherwise the link says of each message what
+    /// became of it, and until then nothing may overtake it.
+    package mutating func detach() {
+        link = 0
+        retransmission = nil
+        if style == .session || unsettled == 0 { takeBack() } else { isHolding = true }
+    }
+
+    mutating func takeBack() {
+        outbox.takeBackAll()
+        isHolding = false
+        handedTo = 0
+        unsettled = 0
+    }
+
+    // MARK: Sending
+
+    /// Takes a message into the outbox, or says why not.
+    package mutating func submit(
+        _ id: MessageID,
+        _ payload: Payload,
+        at now: Instant,
+        _ actions: inout [SupervisorAction]
+    ) {
+        let expiry = age.map { now.advanced(by: $0) }
+        guard waiting.isEmpty else { return wait(id, payload, expiry, &actions) }
+        switch outbox.append(id, payload, expiry: expiry) {
+        case .accepted: actions.append(.accepted(id))
+        case .acceptedInPlaceOf(let oldest):
+            actions.append(.accepted(id))
+            actions.append(.finish(oldest, .rejected(.outboxFull)))
+        case .full: wait(id, payload, expiry, &actions)
+        case .tooLarge: actions.append(.finish(id, .rejected(.outboxTooSmall)))
+        }
+        flush(at: now, &actions)
+    }
+
+    private mutating func wait(
+        _ id: MessageID,
+        _ payload: Payload,
+        _ expiry: Instant?,
+        _ actions: inout [SupervisorAction]
+    ) {
+        guard policy == .wait, waiting.count < waitingLimit else {
+            return actions.append(.finish(id, .rejected(.outboxFull)))
+        }
+        waiting.append((id, payload, expiry))
+    }
+
+    /// Hands over to the link what the window allows.
+    package mutating func flush(at now: Instant, _ actions: inout [SupervisorAction]) {
+        admitWaiting(&actions)
+        while link != 0, !isHolding, outbox.sentCount < configuration.window,
+            let entry = outbox.takeNext(at: now, sequence: style == .session ? lastSequence + 1 : 0)
+        {
+            lastSequence = max(lastSequence, entry.sequence)
+            transmit(entry, &actions)
+            if isLossy, style == .session, retransmission == nil {
+                retransmission = now.advanced(by: roundTrip.timeout)
+            }
+        }
+    }
+
+    /// Hands a message to the link, or word that it was given up.
+    mutating func transmit(_ entry: Outbox.Entry, _ actions: inout [SupervisorAction]) {
+        guard let payload = entry.payload else {
+            return actions.append(.transmit(link, nil, SessionFrame.skip(entry.sequence).payload))
+        }
+        if handedTo != link {
+            handedTo = link
+            unsettled = 0
+        }
+        unsettled += 1
+        switch style {
+        case .plain: actions.append(.transmit(link, entry.id, payload))
+        case .session: actions.append(.transmit(link, entry.id, SessionFrame.message(entry.sequence, payload).payload))
+        case .origin:
+            actions.append(.transmit(link, entry.id, SessionFrame.origin(identity, entry.id.number, payload).payload))
+        }
+    }
+
+    mutating func admitWaiting(_ actions: inout [SupervisorAction]) {
+        while let next = waiting.first, outbox.hasRoom(for: next.payload.bytes.count) || outbox.isEmpty {
+            waiting.removeFirst()
+            switch outbox.append(next.id, next.payload, expiry: next.expiry) {
+            case .accepted, .acceptedInPlaceOf: actions.append(.accepted(next.id))
+            case .full, .tooLarge: actions.append(.finish(next.id, .rejected(.outboxTooSmall)))
+            }
+        }
+    }
+}
+
+extension TransportError {
+    static let outboxFull = TransportError(.bufferFull, .open, "the outbox is full")
+    static let outboxTooSmall = TransportError(.messageTooLarge, .open, "the message is larger than the whole outbox")
+}

@@ -1,0 +1,176 @@
+/// Names one client across all its links. Random, so that nobody can resume a session without having seen it.
+public struct SessionID: Sendable, Hashable {
+    /// The first eight bytes.
+    public var high: UInt64
+    /// The last eight bytes.
+    public var low: UInt64
+
+    /// An identifier from its two halves, in network byte order on the wire.
+    public init(high: UInt64, low: UInt64) {
+        self.high = high
+        self.low = low
+    }
+
+    /// A new identifier.
+    public init(using random: inout some RandomNumberGenerator) {
+        self.init(high: random.next(), low: random.next())
+    }
+}
+
+/// One frame of the session envelope: what two supervisors say to each other inside the messages of any transport. Each
+/// byte is written down in Docs/wire-formats.md.
+package enum SessionFrame: Sendable, Hashable {
+    /// Client to server, first on every link. `incarnation` is 0 if the client knows none yet; `received` is the last sequence
+    /// number that it has received in that incarnation.
+    case hello(SessionID, incarnation: UInt64, received: UInt64)
+    /// The server's answer. An incarnation other than the client's means that the server knows nothing of the session, or no
+    /// longer: both sides count from one again.
+    case welcome(incarnation: UInt64, received: UInt64)
+    /// A message and its sequence number, from one upwards.
+    case message(UInt64, Payload)
+    /// Everything up to this sequence number has been received.
+    case acknowledge(UInt64)
+    /// There will be no message of this sequence number: it was given up.
+    case skip(UInt64)
+    case ping(UInt32)
+    case pong(UInt32)
+    /// The session is over; the other side may forget it.
+    case bye
+    /// The server does not take the client.
+    case refused(Refusal)
+    /// A message between two clients of a broker, which acknowledges it itself: the sender's identifier and sequence number let
+    /// the receiver drop what comes again.
+    case origin(SessionID, UInt64, Payload)
+
+    /// Why a server refuses a client.
+    package enum Refusal: UInt8, Sendable, Hashable {
+        case version = 1
+        case full, broken
+
+        package var error: TransportError {
+            switch self {
+            case .version:
+                TransportError(.handshakeFailed, .handshake, "the server speaks another version of the session")
+            case .full: TransportError(.serverUnavailable, .handshake, "the server has as many sessions as it may have")
+            case .broken:
+                TransportError(.protocolViolation, .open, "the far side saw a mistake in the session envelope")
+            }
+        }
+    }
+
+    static let version: UInt8 = 1
+    /// What the envelope adds to a message at most, in bytes.
+    package static let overhead = 25
+
+    private enum Kind: UInt8 {
+        case hello = 1
+        case welcome, binary, text, acknowledge, skip, ping, pong, bye, refused, originBinary, originText
+    }
+
+    /// The payload that carries this frame.
+    package var payload: Payload {
+        var bytes: [UInt8] = []
+        switch self {
+        case .hello(let session, let incarnation, let received):
+            bytes.reserveCapacity(34)
+            bytes += [Kind.hello.rawValue, Self.version]
+            for word in [session.high, session.low, incarnation, received] { Self.append(word, to: &bytes) }
+        case .welcome(let incarnation, let received):
+            bytes.reserveCapacity(17)
+            bytes.append(Kind.welcome.rawValue)
+            for word in [incarnation, received] { Self.append(word, to: &bytes) }
+        case .message(let sequence, let payload):
+            bytes.reserveCapacity(9 + payload.bytes.count)
+            bytes.append((payload.kind == .text ? Kind.text : .binary).rawValue)
+            Self.append(sequence, to: &bytes)
+            bytes += payload.bytes
+            return Payload(bytes, topic: payload.topic, isConfirmed: payload.isConfirmed)
+        case .acknowledge(let sequence): Self.write(.acknowledge, sequence, to: &bytes)
+        case .skip(let sequence): Self.write(.skip, sequence, to: &bytes)
+        case .ping(let token): Self.write(.ping, token, to: &bytes)
+        case .pong(let token): Self.write(.pong, token, to: &bytes)
+        case .bye: bytes = [Kind.bye.rawValue]
+        case .refused(let refusal): bytes = [Kind.refused.rawValue, refusal.rawValue]
+        case .origin(let session, let sequence, let payload):
+            bytes.reserveCapacity(25 + payload.bytes.count)
+            bytes.append((payload.kind == .text ? Kind.originText : .originBinary).rawValue)
+            for word in [session.high, session.low, sequence] { Self.append(word, to: &bytes) }
+            bytes += payload.bytes
+            return Payload(bytes, topic: payload.topic, isConfirmed: payload.isConfirmed)
+        }
+        return Payload(bytes)
+    }
+
+    /// Whether the payload begins as an ``origin(_:_:_:)`` does.
+    package static func isOrigin(_ payload: Payload) -> Bool {
+        guard let first = payload.bytes.first, payload.bytes.count >= 25 else { return false }
+        return first == Kind.originBinary.rawValue || first == Kind.originText.rawValue
+    }
+
+    /// Reads a frame. Throws `.protocolViolation` for anything that is none.
+    package init(_ payload: Payload) throws(TransportError) {
+        let bytes = payload.bytes
+        guard let first = bytes.first, let kind = Kind(rawValue: first) else {
+            throw .envelope("there is no such frame")
+        }
+        func word(_ offset: Int) throws(TransportError) -> UInt64 {
+            guard bytes.count >= offset + 8 else { throw .envelope("a frame is cut short") }
+            return bytes[offset..<offset + 8].reduce(0) { $0 << 8 | UInt64($1) }
+        }
+        func end(_ length: Int) throws(TransportError) {
+            guard bytes.count == length else { throw .envelope("a frame has the wrong length") }
+        }
+        func token() throws(TransportError) -> UInt32 {
+            try end(5)
+            return bytes[1..<5].reduce(0) { $0 << 8 | UInt32($1) }
+        }
+        func content(_ offset: Int, _ kind: Payload.Kind) -> Payload {
+            Payload(Array(bytes[offset...]), kind: kind, topic: payload.topic)
+        }
+        switch kind {
+        case .hello:
+            guard bytes.count >= 2, bytes[1] == Self.version else { throw Refusal.version.error }
+            try end(34)
+            let session = SessionID(high: try word(2), low: try word(10))
+            self = .hello(session, incarnation: try word(18), received: try word(26))
+        case .welcome:
+            try end(17)
+            self = .welcome(incarnation: try word(1), received: try word(9))
+        case .binary: self = .message(try word(1), content(9, .binary))
+        case .text: self = .message(try word(1), content(9, .text))
+        case .acknowledge:
+            try end(9)
+            self = .acknowledge(try word(1))
+        case .skip:
+            try end(9)
+            self = .skip(try word(1))
+        case .ping: self = .ping(try token())
+        case .pong: self = .pong(try token())
+        case .bye:
+            try end(1)
+            self = .bye
+        case .refused:
+            try end(2)
+            guard let refusal = Refusal(rawValue: bytes[1]) else { throw .envelope("there is no such refusal") }
+            self = .refused(refusal)
+        case .originBinary, .originText:
+            let session = SessionID(high: try word(1), low: try word(9))
+            self = .origin(session, try word(17), content(25, kind == .originText ? .text : .binary))
+        }
+    }
+
+    private static func write(_ kind: Kind, _ number: some FixedWidthInteger, to bytes: inout [UInt8]) {
+        bytes.append(kind.rawValue)
+        append(number, to: &bytes)
+    }
+
+    private static func append(_ number: some FixedWidthInteger, to bytes: inout [UInt8]) {
+        withUnsafeBytes(of: number.bigEndian) { bytes.append(contentsOf: $0) }
+    }
+}
+
+extension TransportError {
+    static func envelope(_ what: String) -> TransportError {
+        TransportError(.protocolViolation, .open, "session envelope: \(what)")
+    }
+}

@@ -1,0 +1,69 @@
+/// The receiving half of a session: gives each message once and in its order, whatever comes twice or too early.
+package struct SessionReceiver: Sendable {
+    /// How many messages may be held until what comes before them has arrived: the largest window that a sender may have.
+    static let window: UInt64 = 1024
+
+    /// Everything up to this sequence number has been given out.
+    package private(set) var received: UInt64 = 0
+    /// What came too early; `nil` stands for a message that was given up.
+    private var early: [UInt64: Payload?] = [:]
+    /// Messages that came again.
+    package private(set) var duplicates: UInt64 = 0
+
+    package init() {}
+
+    /// Takes a message, or word that there will be none, and calls `give` with all that is in order now.
+    ///
+    /// - Returns: whether it was new.
+    /// - Throws: `.protocolViolation` if the number lies beyond the window, where no honest sender is.
+    package mutating func receive(
+        _ sequence: UInt64,
+        _ payload: Payload?,
+        give: (Payload) -> Void
+    ) throws(TransportError) -> Bool {
+        guard sequence > received, early[sequence] == nil else {
+            guard sequence > 0 else { throw .envelope("sequence numbers begin at one") }
+            duplicates += 1
+            return false
+        }
+        guard sequence - received <= Self.window else { throw .envelope("a sequence number lies beyond the window") }
+        guard sequence == received + 1 else {
+            early[sequence] = .some(payload)
+            return true
+        }
+        received = sequence
+        if let payload { give(payload) }
+        while !early.isEmpty, let next = early.removeValue(forKey: received + 1) {
+            received += 1
+            if let next { give(next) }
+        }
+        return true
+    }
+}
+
+/// Drops what comes again from other clients of a broker: at QoS 1 a message is sent anew whenever its acknowledgement was
+/// lost.
+package struct OriginFilter: Sendable {
+    /// How many senders are remembered; the one that was silent longest is forgotten first.
+    static let capacity = 1024
+
+    private var senders: [SessionID: (window: SequenceWindow, used: UInt64)] = [:]
+    private var uses: UInt64 = 0
+
+    package init() {}
+
+    /// Whether the message of this sender is new.
+    package mutating func isNew(_ sender: SessionID, _ sequence: UInt64) -> Bool {
+        uses += 1
+        if senders[sender] == nil, senders.count >= Self.capacity,
+            let oldest = senders.min(by: { $0.value.used < $1.value.used })
+        {
+            senders[oldest.key] = nil
+        }
+        var entry = senders[sender] ?? (SequenceWindow(), uses)
+        let verdict = entry.window.insert(UInt32(truncatingIfNeeded: sequence))
+        entry.used = uses
+        senders[sender] = entry
+        return verdict != .duplicate
+    }
+}

@@ -1,0 +1,215 @@
+/// The server's side of one client: the session that outlives its links, or a single link in plain style. A value that does
+/// no I/O, like ``SupervisorMachine``.
+package struct ServedSession: Sendable {
+    let configuration: SupervisorConfiguration
+    /// Tells this session from one that the server has forgotten.
+    package let incarnation: UInt64
+    package private(set) var delivery: Delivery
+    /// The client's present link; 0 if there is none.
+    package private(set) var link = 0
+    private var capabilities = Capabilities(maximumMessageSize: 0)
+    private var keepalive: Keepalive?
+    private var isReading = true
+    private var pingToken: UInt32 = 0
+    private var pingSentAt: Instant?
+    /// When a session without a link is forgotten.
+    private var forgottenAt: Instant?
+    private let lifetime: Duration
+    /// The session has ended.
+    package private(set) var isOver = false
+
+    /// A session that begins.
+    ///
+    /// - Parameters:
+    ///   - incarnation: random, never 0.
+    ///   - lifetime: how long the session waits for its client's next link.
+    package init(
+        _ configuration: SupervisorConfiguration,
+        incarnation: UInt64,
+        lifetime: Duration,
+        at now: Instant
+    ) {
+        self.configuration = configuration
+        self.incarnation = incarnation
+        self.lifetime = lifetime
+        delivery = Delivery(configuration, identity: SessionID(high: incarnation, low: 0))
+        forgottenAt = now.advanced(by: lifetime)
+    }
+
+    /// The client has come with a new link, which takes the place of the one it had.
+    ///
+    /// - Parameter hello: what the client knows of the session; `nil` in plain style.
+    package mutating func attach(
+        _ link: Int,
+        _ capabilities: Capabilities,
+        hello: (incarnation: UInt64, received: UInt64)?,
+        at now: Instant,
+        _ actions: inout [SupervisorAction]
+    ) {
+        if self.link != 0, self.link != link { actions.append(.abandon(link: self.link)) }
+        guard self.link != link else {
+            // The hello has come twice: the welcome was lost.
+            return welcome(&actions)
+        }
+        delivery.detach()
+        self.link = link
+        self.capabilities = capabilities
+        forgottenAt = nil
+        let canProbe = capabilities.hasNativePing || hello != nil
+        keepalive = Keepalive(configuration.keepalive, isAnswered: canProbe, at: now)
+        if !canProbe { keepalive?.interval = nil }
+        if !isReading { keepalive?.pause() }
+        if let hello {
+            welcome(&actions)
+            if hello.incarnation == incarnation {
+                do throws(TransportError) {
+                    try delivery.acknowledge(through: hello.received, at: now, &actions)
+                } catch {
+                    return fail(error, &actions)
+                }
+            }
+        }
+        delivery.attach(link, capabilities)
+        delivery.flush(at: now, &actions)
+    }
+
+    private func welcome(_ actions: inout [SupervisorAction]) {
+        let frame = SessionFrame.welcome(incarnation: incarnation, received: delivery.receiver.received)
+        actions.append(.transmit(link, nil, frame.payload))
+    }
+
+    /// The client's link has delivered something.
+    package mutating func received(
+        _ link: Int,
+        _ payload: Payload,
+        at now: Instant,
+        _ actions: inout [SupervisorAction]
+    ) {
+        guard link == self.link, !isOver else { return }
+        keepalive?.received(at: now)
+        guard delivery.style == .session else { return actions.append(.deliver(payload)) }
+        do throws(TransportError) {
+            switch try SessionFrame(payload) {
+            case .hello: welcome(&actions)
+            case .ping(let token): actions.append(.transmit(link, nil, SessionFrame.pong(token).payload))
+            case .pong(let token):
+                if token == pingToken, let pingSentAt {
+                    actions.append(.note(.roundTrip(pingSentAt.duration(to: now))))
+                }
+            case .bye:
+                actions.append(.close(link: link, CloseReason(.peer)))
+                end(CloseReason(.peer), &actions)
+            case .message, .acknowledge, .skip: try delivery.take(try SessionFrame(payload), at: now, &actions)
+            case .welcome, .refused, .origin: throw .envelope("a client does not send this frame")
+            }
+        } catch {
+            fail(error, &actions)
+        }
+    }
+
+    private mutating func fail(_ error: TransportError, _ actions: inout [SupervisorAction]) {
+        actions.append(.transmit(link, nil, SessionFrame.refused(.broken).payload))
+        actions.append(.close(link: link, CloseReason(error)))
+        end(CloseReason(error), &actions)
+    }
+
+    /// The link has ended.
+    package mutating func ended(
+        _ link: Int,
+        _ reason: CloseReason,
+        at now: Instant,
+        _ actions: inout [SupervisorAction]
+    ) {
+        guard link == self.link, !isOver else { return }
+        let isSession = delivery.style == .session
+        self.link = 0
+        keepalive = nil
+        delivery.detach()
+        if isSession { forgottenAt = now.advanced(by: lifetime) } else { end(reason, &actions) }
+    }
+
+    package mutating func settled(
+        _ id: MessageID,
+        on link: Int,
+        _ outcome: SendOutcome,
+        at now: Instant,
+        _ actions: inout [SupervisorAction]
+    ) {
+        delivery.settled(id, on: link, outcome, at: now, &actions)
+    }
+
+    package mutating func pong(_ link: Int, _ time: Duration, at now: Instant, _ actions: inout [SupervisorAction]) {
+        guard link == self.link else { return }
+        keepalive?.received(at: now)
+        actions.append(.note(.roundTrip(time)))
+    }
+
+    /// A message to the client.
+    package mutating func submit(
+        _ id: MessageID,
+        _ payload: Payload,
+        at now: Instant,
+        _ actions: inout [SupervisorAction]
+    ) {
+        guard !isOver else {
+            return actions.append(.finish(id, .rejected(TransportError(.closedByPeer, .open, "the session has ended"))))
+        }
+        delivery.submit(id, payload, at: now, &actions)
+    }
+
+    package mutating func cancel(_ id: MessageID, at now: Instant, _ actions: inout [SupervisorAction]) {
+        delivery.cancel(id, at: now, &actions)
+    }
+
+    /// Whether what was received is taken.
+    package mutating func reading(_ isReading: Bool, at now: Instant) {
+        self.isReading = isReading
+        if isReading { keepalive?.resume(at: now) } else { keepalive?.pause() }
+    }
+
+    /// The server ends the session.
+    package mutating func close(_ reason: CloseReason, _ actions: inout [SupervisorAction]) {
+        guard !isOver else { return }
+        if link != 0 {
+            if delivery.style == .session { actions.append(.transmit(link, nil, SessionFrame.bye.payload)) }
+            actions.append(.close(link: link, reason))
+        }
+        end(reason, &actions)
+    }
+
+    /// When ``tick(bytesReceived:at:_:)`` is due; `nil`: never.
+    package var deadline: Instant? {
+        guard !isOver else { return nil }
+        return [forgottenAt, keepalive?.deadline, delivery.deadline].compactMap { $0 }.min()
+    }
+
+    package mutating func tick(bytesReceived: UInt64, at now: Instant, _ actions: inout [SupervisorAction]) {
+        guard !isOver else { return }
+        if let forgottenAt, forgottenAt <= now {
+            return end(CloseReason(.network, text: "the client did not return"), &actions)
+        }
+        delivery.tick(at: now, &actions)
+        keepalive?.received(bytes: bytesReceived, at: now)
+        switch keepalive?.tick(at: now) {
+        case .probe where delivery.style == .session:
+            pingToken &+= 1
+            pingSentAt = now
+            actions.append(.transmit(link, nil, SessionFrame.ping(pingToken).payload))
+        case .probe: actions.append(.ping(link: link))
+        case .dead:
+            let error = TransportError(.keepaliveTimeout, .open, "the client did not answer")
+            actions.append(.abandon(link: link))
+            ended(link, CloseReason(error), at: now, &actions)
+        case .wait, nil: break
+        }
+    }
+
+    private mutating func end(_ reason: CloseReason, _ actions: inout [SupervisorAction]) {
+        isOver = true
+        link = 0
+        keepalive = nil
+        delivery.detach()
+        delivery.finishAll(reason.asError, &actions)
+        actions.append(.state(.closed(reason)))
+    }
+}

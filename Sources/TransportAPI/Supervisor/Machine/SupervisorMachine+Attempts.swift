@@ -1,0 +1,252 @@
+// From nothing to a link, and from a lost link to the next.
+
+extension SupervisorMachine {
+    mutating func connectNow(at now: Instant, _ actions: inout [SupervisorAction]) {
+        switch phase {
+        case .idle, .waiting, .offline: attempt(at: now, &actions)
+        case .connecting, .greeting, .open, .suspended, .closed: break
+        }
+    }
+
+    /// Makes the next attempt, if there is a network.
+    mutating func attempt(at now: Instant, refreshing: Bool = false, _ actions: inout [SupervisorAction]) {
+        if lostAt == nil { lostAt = now }
+        guard path.isUsable else { return enter(.offline, .offline, &actions) }
+        link += 1
+        enter(
+            .connecting(now.advanced(by: configuration.connectTimeout)),
+            .connecting(attempt: failures + 1, endpoints[endpoint]),
+            &actions
+        )
+        actions.append(
+            .connect(link: link, endpoint: endpoint, timeout: configuration.connectTimeout, refreshing: refreshing)
+        )
+    }
+
+    mutating func connected(
+        _ link: Int,
+        _ capabilities: Capabilities,
+        at now: Instant,
+        _ actions: inout [SupervisorAction]
+    ) {
+        guard link == self.link, case .connecting(let deadline) = phase else {
+            // Of an attempt that was given up: never two live links.
+            return actions.append(.abandon(link: link))
+        }
+        self.capabilities = capabilities
+        guard Delivery.style(configuration.delivery, capabilities) == .session else {
+            return opened(isResumed: false, at: now, &actions)
+        }
+        phase = .greeting(deadline)
+        greet(at: now, &actions)
+    }
+
+    /// Says who we are, and says it again where it may have got lost.
+    mutating func greet(at now: Instant, _ actions: inout [SupervisorAction]) {
+        helloRetry = capabilities.isReliable ? nil : now.advanced(by: delivery.roundTrip.timeout)
+        let hello = SessionFrame.hello(
+            delivery.identity,
+            incarnation: incarnation,
+            received: delivery.receiver.received
+        )
+        actions.append(.transmit(link, nil, hello.payload))
+    }
+
+    /// Messages may flow.
+    mutating func opened(isResumed: Bool, at now: Instant, _ actions: inout [SupervisorAction]) {
+        openedAt = now
+        goodEndpoint = endpoint
+        failedInRound = 0
+        hopeless = []
+        keepalive = Keepalive(configuration.keepalive, isAnswered: isProbeAnswered, at: now)
+        if !canProbe { keepalive?.interval = nil }
+        if !isReading { keepalive?.pause() }
+        delivery.attach(link, capabilities)
+        enter(.open, .open(endpoints[endpoint], isResumed: isResumed), &actions)
+        delivery.flush(at: now, &actions)
+    }
+
+    mutating func attemptFailed(
+        _ error: TransportError,
+        at now: Instant,
+        using random: inout RandomSource,
+        _ actions: inout [SupervisorAction]
+    ) {
+        actions.append(.note(.attemptFailed(endpoints[endpoint], error)))
+        failures += 1
+        if error.code == .authenticationFailed {
+            guard hasRefreshed else {
+                hasRefreshed = true
+                return attempt(at: now, refreshing: true, &actions)
+            }
+            return giveUp(CloseReason(error), &actions)
+        }
+        if !error.isRetryable { hopeless.insert(endpoint) }
+        guard hopeless.count < endpoints.count else { return giveUp(CloseReason(error), &actions) }
+        repeat { endpoint = (endpoint + 1) % endpoints.count } while hopeless.contains(endpoint)
+        failedInRound += 1
+        // All endpoints are tried before the first pause.
+        let isRoundOver = failedInRound >= endpoints.count - hopeless.count
+        retry(CloseReason(error), after: isRoundOver ? nil : .zero, at: now, using: &random, &actions)
+    }
+
+    /// Plans the next attempt, unless a limit says that there is none.
+    private mutating func retry(
+        _ reason: CloseReason,
+        after given: Duration?,
+        at now: Instant,
+        using random: inout RandomSource,
+        _ actions: inout [SupervisorAction]
+    ) {
+        if let most = configuration.maximumAttempts, failures >= most { return giveUp(reason, &actions) }
+        guard path.isUsable else { return enter(.offline, .offline, &actions) }
+        var delay = Duration.zero
+        if let given {
+            delay = given
+        } else {
+            failedInRound = 0
+            guard let next = backoff.next(using: &random) else { return giveUp(reason, &actions) }
+            delay = next
+        }
+        if let asked = reason.error?.retryAfter { delay = max(delay, min(asked, Self.longestRetryAfter)) }
+        if let most = configuration.maximumElapsed, let lostAt, lostAt.duration(to: now.advanced(by: delay)) > most {
+            return giveUp(reason, &actions)
+        }
+        enter(.waiting(now.advanced(by: delay)), .waiting(delay, reason), &actions)
+    }
+
+    /// A server may ask for no longer than this.
+    static let longestRetryAfter = Duration.seconds(3600)
+
+    mutating func ended(
+        _ link: Int,
+        _ reason: CloseReason,
+        at now: Instant,
+        using random: inout RandomSource,
+        _ actions: inout [SupervisorAction]
+    ) {
+        guard link == self.link else { return }
+        switch phase {
+        case .greeting:
+            return attemptFailed(reason.asError, at: now, using: &random, &actions)
+        case .open: break
+        case .idle, .connecting, .waiting, .offline, .suspended, .closed: return
+        }
+        actions.append(.note(.linkEnded(endpoints[endpoint], reason)))
+        leaveLink()
+        endpoint = goodEndpoint
+        if openedAt.duration(to: now) >= configuration.stableAfter {
+            backoff.reset()
+            failures = 0
+            hasRefreshed = false
+            lostAt = now
+        } else {
+            failures += 1
+        }
+        guard let error = reason.error else {
+            return retry(reason, after: nil, at: now, using: &random, &actions)
+        }
+        switch error.code {
+        case .authenticationFailed where !hasRefreshed:
+            hasRefreshed = true
+            attempt(at: now, refreshing: true, &actions)
+        // What an open link breaks by may go well on the next one, but for these.
+        case .authenticationFailed, .forbidden, .certificateRejected, .invalidConfiguration, .unsupported:
+            giveUp(reason, &actions)
+        default: retry(reason, after: nil, at: now, using: &random, &actions)
+        }
+    }
+
+    mutating func leaveLink() {
+        keepalive = nil
+        helloRetry = nil
+        delivery.detach()
+    }
+
+    // MARK: The app and the network
+
+    mutating func suspend(_ actions: inout [SupervisorAction]) {
+        dropLink(CloseReason(.user, text: "suspended"), &actions)
+        enter(.suspended, .suspended, &actions)
+    }
+
+    mutating func resume(at now: Instant, _ actions: inout [SupervisorAction]) {
+        guard phase == .suspended else { return }
+        lostAt = now
+        attempt(at: now, &actions)
+    }
+
+    mutating func changed(_ path: NetworkPath, at now: Instant, _ actions: inout [SupervisorAction]) {
+        let isOther = path.network != self.path.network
+        self.path = path
+        switch phase {
+        case .connecting, .greeting, .waiting:
+            if !path.isUsable {
+                dropLink(.user, &actions)
+                enter(.offline, .offline, &actions)
+            } else if isOther, case .waiting = phase {
+                attempt(at: now, &actions)
+            }
+        case .offline:
+            if path.isUsable { attempt(at: now, &actions) }
+        case .open:
+            if !path.isUsable {
+                // The link may outlive a short absence; nothing is concluded from silence meanwhile.
+                keepalive?.pause()
+            } else {
+                if isReading { keepalive?.resume(at: now) }
+                keepalive?.hurry()
+            }
+        case .idle, .suspended, .closed: break
+        }
+    }
+
+    /// Lets go of an attempt or a link, whatever state it is in.
+    private mutating func dropLink(_ reason: CloseReason, _ actions: inout [SupervisorAction]) {
+        switch phase {
+        case .connecting, .greeting: actions.append(.abandon(link: link))
+        case .open: actions.append(.close(link: link, reason))
+        case .idle, .waiting, .offline, .suspended, .closed: return
+        }
+        leaveLink()
+    }
+
+    // MARK: The end
+
+    mutating func close(_ reason: CloseReason, _ actions: inout [SupervisorAction]) {
+        if phase == .open, delivery.style == .session {
+            actions.append(.transmit(link, nil, SessionFrame.bye.payload))
+        }
+        dropLink(reason, &actions)
+        end(reason, &actions)
+    }
+
+    mutating func giveUp(_ reason: CloseReason, _ actions: inout [SupervisorAction]) {
+        end(reason, &actions)
+    }
+
+    private mutating func end(_ reason: CloseReason, _ actions: inout [SupervisorAction]) {
+        delivery.finishAll(reason.asError, &actions)
+        enter(.closed, .closed(reason), &actions)
+    }
+
+    private mutating func enter(_ phase: Phase, _ state: SupervisorState, _ actions: inout [SupervisorAction]) {
+        self.phase = phase
+        actions.append(.state(state))
+    }
+}
+
+extension CloseReason {
+    /// The error that stands for this end, where it was none by itself.
+    var asError: TransportError {
+        if let error { return error }
+        switch initiator {
+        case .user: return TransportError(.closedByUser, .closing, text.isEmpty ? "closed by the user" : text)
+        case .peer: return TransportError(.closedByPeer, .open, text.isEmpty ? "closed by the far side" : text)
+        case .network: return TransportError(.connectionLost, .open, text.isEmpty ? "the connection broke" : text)
+        case .keepalive: return TransportError(.keepaliveTimeout, .open, "the far side fell silent")
+        case .protocolError: return TransportError(.protocolViolation, .open, text)
+        case .authentication: return TransportError(.authenticationFailed, .handshake, text)
+        }
+    }
+}

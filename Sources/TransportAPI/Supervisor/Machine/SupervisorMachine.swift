@@ -1,0 +1,197 @@
+/// Keeps one link alive over a list of endpoints, as a value that does no I/O: events in, actions out, next deadline out; the
+/// time and random numbers come in as arguments, so that a test can run it for years.
+///
+/// Each attempt and the link that it gives carry a number; whatever an older number reports changes nothing.
+package struct SupervisorMachine: Sendable {
+    enum Phase: Sendable, Hashable {
+        case idle
+        /// An attempt is under way, until the deadline.
+        case connecting(Instant)
+        /// The link is there; the far side's answer to our hello is not, until the deadline.
+        case greeting(Instant)
+        case open
+        /// The next attempt is at this time.
+        case waiting(Instant)
+        case offline, suspended
+        case closed
+    }
+
+    let configuration: SupervisorConfiguration
+    let endpoints: [Endpoint]
+    var phase = Phase.idle
+    /// The number of the present attempt or link.
+    package internal(set) var link = 0
+    /// Which endpoint the present attempt or link is to, and which worked last.
+    var endpoint = 0
+    var goodEndpoint = 0
+    /// Endpoints that retrying can't mend.
+    var hopeless: Set<Int> = []
+    /// Attempts that have failed in this round through the endpoints, and since the last stable link.
+    var failedInRound = 0
+    var failures = 0
+    var backoff: Backoff
+    /// Since when there has been no stable link.
+    var lostAt: Instant?
+    var openedAt = Instant.zero
+    /// The credentials were refused, and others have been asked for since.
+    var hasRefreshed = false
+    var path = NetworkPath(isUsable: true)
+    var capabilities = Capabilities(maximumMessageSize: 0)
+    var keepalive: Keepalive?
+    package internal(set) var delivery: Delivery
+    /// Which incarnation of the session the server has; 0 if none is known.
+    var incarnation: UInt64 = 0
+    var helloRetry: Instant?
+    var pingToken: UInt32 = 0
+    var pingSentAt: Instant?
+    var isReading = true
+    var lastMessage: UInt64 = 0
+
+    /// A machine for these endpoints, of which there must be at least one.
+    package init(_ configuration: SupervisorConfiguration, endpoints: [Endpoint], using random: inout RandomSource) {
+        self.configuration = configuration
+        self.endpoints = endpoints
+        backoff = Backoff(configuration.backoff)
+        delivery = Delivery(configuration, identity: SessionID(using: &random))
+    }
+
+    /// What can happen to a machine.
+    package enum Event: Sendable {
+        /// Start, or connect now instead of waiting.
+        case connect
+        /// The app goes to the background: the link is closed, nothing is tried.
+        case suspend
+        /// The app is back.
+        case resume
+        case path(NetworkPath)
+        /// The attempt has given a link.
+        case connected(Int, Capabilities)
+        case failed(Int, TransportError)
+        case received(Int, Payload)
+        /// The link's own ping was answered.
+        case pong(Int, Duration)
+        case ended(Int, CloseReason)
+        /// What became of a message that the link was handed.
+        case settled(Int, MessageID, SendOutcome)
+        /// The messages that were received are not taken, so that nothing is read; or they are again.
+        case reading(Bool)
+        case submit(MessageID, Payload)
+        case cancel(MessageID)
+        case close(CloseReason)
+        /// The time has come; the link has received so many bytes.
+        case tick(bytesReceived: UInt64)
+    }
+
+    /// Takes one event; appends what is to be done.
+    package mutating func handle(
+        _ event: Event,
+        at now: Instant,
+        using random: inout RandomSource,
+        _ actions: inout [SupervisorAction]
+    ) {
+        if case .submit(let id, let payload) = event { return submit(id, payload, at: now, &actions) }
+        if phase == .closed { return reject(event, &actions) }
+        switch event {
+        case .connect: connectNow(at: now, &actions)
+        case .suspend: suspend(&actions)
+        case .resume: resume(at: now, &actions)
+        case .path(let path): changed(path, at: now, &actions)
+        case .connected(let link, let capabilities): connected(link, capabilities, at: now, &actions)
+        case .failed(let link, let error):
+            guard link == self.link, case .connecting = phase else { return }
+            attemptFailed(error, at: now, using: &random, &actions)
+        case .received(let link, let payload): received(link, payload, at: now, using: &random, &actions)
+        case .pong(let link, let time):
+            guard link == self.link else { return }
+            keepalive?.received(at: now)
+            actions.append(.note(.roundTrip(time)))
+        case .ended(let link, let reason): ended(link, reason, at: now, using: &random, &actions)
+        case .settled(let link, let id, let outcome): delivery.settled(id, on: link, outcome, at: now, &actions)
+        case .reading(let isReading): reading(isReading, at: now)
+        case .cancel(let id): delivery.cancel(id, at: now, &actions)
+        case .close(let reason): close(reason, &actions)
+        case .tick(let bytes): tick(bytes, at: now, using: &random, &actions)
+        case .submit: break
+        }
+    }
+
+    /// When ``Event/tick(bytesReceived:)`` is due; `nil`: never.
+    package var deadline: Instant? {
+        var earliest: Instant?
+        func consider(_ instant: Instant?) {
+            if let instant { earliest = min(earliest ?? instant, instant) }
+        }
+        switch phase {
+        case .closed: return nil
+        case .idle, .offline, .suspended: break
+        case .connecting(let deadline), .waiting(let deadline): consider(deadline)
+        case .greeting(let deadline):
+            consider(deadline)
+            consider(helloRetry)
+        case .open: consider(keepalive?.deadline)
+        }
+        consider(delivery.deadline)
+        return earliest
+    }
+
+    /// A link that reports to a machine that has closed must still be let go, and a caller still be told.
+    private func reject(_ event: Event, _ actions: inout [SupervisorAction]) {
+        if case .connected(let link, _) = event { actions.append(.abandon(link: link)) }
+    }
+
+    private mutating func submit(
+        _ id: MessageID,
+        _ payload: Payload,
+        at now: Instant,
+        _ actions: inout [SupervisorAction]
+    ) {
+        guard phase != .closed else {
+            return actions.append(
+                .finish(id, .rejected(TransportError(.closedByUser, .open, "the supervisor has ended")))
+            )
+        }
+        delivery.submit(id, payload, at: now, &actions)
+    }
+
+    private mutating func reading(_ isReading: Bool, at now: Instant) {
+        self.isReading = isReading
+        if isReading { keepalive?.resume(at: now) } else { keepalive?.pause() }
+    }
+
+    private mutating func tick(
+        _ bytes: UInt64,
+        at now: Instant,
+        using random: inout RandomSource,
+        _ actions: inout [SupervisorAction]
+    ) {
+        delivery.tick(at: now, &actions)
+        switch phase {
+        case .connecting(let deadline) where deadline <= now:
+            actions.append(.abandon(link: link))
+            attemptFailed(.timedOut(.connect), at: now, using: &random, &actions)
+        case .greeting(let deadline) where deadline <= now:
+            actions.append(.abandon(link: link))
+            attemptFailed(.timedOut(.handshake), at: now, using: &random, &actions)
+        case .greeting:
+            if let helloRetry, helloRetry <= now { greet(at: now, &actions) }
+        case .waiting(let time) where time <= now: attempt(at: now, &actions)
+        case .open:
+            keepalive?.received(bytes: bytes, at: now)
+            switch keepalive?.tick(at: now) {
+            case .probe: probe(at: now, &actions)
+            case .dead:
+                let error = TransportError(.keepaliveTimeout, .open, "the far side did not answer")
+                actions.append(.abandon(link: link))
+                ended(link, CloseReason(error), at: now, using: &random, &actions)
+            case .wait, nil: break
+            }
+        default: break
+        }
+    }
+}
+
+extension TransportError {
+    static func timedOut(_ phase: Phase) -> TransportError {
+        TransportError(.timedOut, phase, "the attempt took too long")
+    }
+}

@@ -1,0 +1,97 @@
+/// What a supervisor is doing.
+public enum SupervisorState: Sendable, Hashable {
+    /// It has not been started.
+    case idle
+    /// It tries to open a link. `attempt` counts from 1 since the last stable link.
+    case connecting(attempt: Int, Endpoint)
+    /// Messages flow. `isResumed`: the far side went on with the session of the link before, so that nothing is lost.
+    case open(Endpoint, isResumed: Bool)
+    /// It waits before the next attempt, because of `reason`.
+    case waiting(Duration, CloseReason)
+    /// There is no network; it connects when there is one.
+    case offline
+    /// The app has suspended it.
+    case suspended
+    /// It has ended for good: closed by the user, or given up.
+    case closed(CloseReason)
+
+    /// Whether messages flow now.
+    public var isOpen: Bool {
+        if case .open = self { true } else { false }
+    }
+
+    /// Whether nothing will happen any more.
+    public var isFinal: Bool {
+        if case .closed = self { true } else { false }
+    }
+}
+
+extension SupervisorState: CustomStringConvertible {
+    /// One line for people.
+    public var description: String {
+        switch self {
+        case .idle: "idle"
+        case .connecting(let attempt, let endpoint): "connecting to \(endpoint), attempt \(attempt)"
+        case .open(let endpoint, let isResumed): "open to \(endpoint)" + (isResumed ? ", resumed" : "")
+        case .waiting(let delay, let reason): "waiting \(delay) after: \(reason)"
+        case .offline: "offline"
+        case .suspended: "suspended"
+        case .closed(let reason): "closed: \(reason)"
+        }
+    }
+}
+
+extension CloseReason: CustomStringConvertible {
+    /// One line for people.
+    public var description: String {
+        if let error { return "\(initiator): \(error)" }
+        let number = code.map { " \($0)" } ?? ""
+        return "\(initiator)\(number)" + (text.isEmpty ? "" : ": \(text)")
+    }
+}
+
+/// What a machine asks its shell to do.
+package enum SupervisorAction: Sendable {
+    /// Make one attempt, with credentials asked for anew if the last ones were refused. Its result is to carry `link`.
+    case connect(link: Int, endpoint: Int, timeout: Duration, refreshing: Bool)
+    /// End the attempt or the link without a goodbye, and report nothing more of it.
+    case abandon(link: Int)
+    /// Send this over the link. With an identifier, the outcome is to be reported.
+    case transmit(Int, MessageID?, Payload)
+    /// Send the protocol's own ping and report the answer.
+    case ping(link: Int)
+    /// Say goodbye and end the link.
+    case close(link: Int, CloseReason)
+    /// Give this to those who listen.
+    case deliver(Payload)
+    /// The message has a place in the outbox.
+    case accepted(MessageID)
+    /// The message has ended.
+    case finish(MessageID, SendOutcome)
+    /// The state has changed.
+    case state(SupervisorState)
+    /// Something that logs and metrics want to know.
+    case note(SupervisorNote)
+}
+
+/// What happens inside a supervisor, for logs and metrics.
+public enum SupervisorNote: Sendable, Hashable {
+    /// The state has changed.
+    case state(SupervisorState)
+    /// An attempt has failed.
+    case attemptFailed(Endpoint, TransportError)
+    /// A link has ended.
+    case linkEnded(Endpoint, CloseReason)
+    /// The far side has answered a probe after this time.
+    case roundTrip(Duration)
+    /// The far side knew nothing of the session: what it had not acknowledged is sent again, and what it had not sent is lost.
+    case sessionLost
+    /// A message was given to the supervisor, of this many bytes.
+    case submitted(MessageID, bytes: Int)
+    /// A message has ended.
+    case finished(MessageID, SendOutcome)
+    /// A message of this many bytes was received.
+    case received(bytes: Int)
+    /// A message came twice and was dropped.
+    case duplicate
+}
