@@ -16,6 +16,8 @@ public struct SupervisorConfiguration: Sendable, Hashable {
     public var outbox = OutboxConfiguration()
     /// What `send` promises.
     public var delivery = DeliveryConfiguration()
+    /// How many received messages the buffer of each listener holds, 1 or more. Default 1024.
+    public var messageBuffer = 1024
 
     /// The defaults.
     public init() {}

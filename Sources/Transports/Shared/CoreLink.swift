@@ -99,6 +99,14 @@ package final class CoreLink: Link {
     }
 }
 
+extension CoreLink: ImmediateLink {
+    package func sendNow(_ payload: Payload) -> SendOutcome? {
+        driver.value.sendUnlessWaiting(payload)
+    }
+
+    package var bytesReceivedNow: UInt64 { driver.value.channel.bytesReceived }
+}
+
 extension LinkDriver {
     func park(ping id: UInt64, _ continuation: UnsafeContinuation<Result<Duration, TransportError>, Never>) {
         guard let index = waiting.pings.firstIndex(where: { $0.id == id }) else {

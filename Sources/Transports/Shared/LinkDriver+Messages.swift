@@ -100,6 +100,18 @@ extension LinkDriver: MessagePeer {
         }
     }
 
+    /// Sends at once, or says that it would have to wait.
+    func sendUnlessWaiting(_ payload: Payload) -> SendOutcome? {
+        guard phase != .open || context.output.count < limits.writeBuffer && waiting.blocked.isEmpty else { return nil }
+        switch beginSend(payload, mayWait: false) {
+        case .finished(.rejected(.bufferFull)): return nil
+        case .finished(let outcome): return outcome
+        case .waiting(let id):
+            waiting.unacknowledged[id] = .some(nil)
+            return .written
+        }
+    }
+
     package func endNow(_ reason: CloseReason) {
         beginClose(reason)
     }

@@ -1,0 +1,132 @@
+/// Gives each element to all who listen, each with a bounded buffer of its own. Lives on a runtime.
+final class Broadcast<Element: Sendable> {
+    /// What happens to an element that finds a listener's buffer full.
+    enum Bound {
+        /// ``hasRoom`` turns false: the source is to pause until ``onRoom``.
+        case pause
+        /// The listener's oldest element is dropped.
+        case dropOldest
+    }
+
+    final class Listener {
+        private var buffer: [Element] = []
+        private var head = 0
+        fileprivate var waiter: (id: UInt64, continuation: UnsafeContinuation<Element?, Never>)?
+        fileprivate var isFinished = false
+        private let limit: Int
+
+        init(limit: Int) {
+            self.limit = limit
+        }
+
+        var isFull: Bool { buffer.count - head >= limit }
+
+        func give(_ element: Element, _ bound: Bound) {
+            if let waiter {
+                self.waiter = nil
+                return waiter.continuation.resume(returning: element)
+            }
+            if bound == .dropOldest, isFull { _ = take() }
+            buffer.append(element)
+        }
+
+        func take() -> Element? {
+            guard head < buffer.count else { return nil }
+            let element = buffer[head]
+            head += 1
+            if head == buffer.count || head >= 64 && head * 2 >= buffer.count {
+                buffer.removeFirst(head)
+                head = 0
+            }
+            return element
+        }
+    }
+
+    private let bound: Bound
+    private let limit: Int
+    private var listeners: [UInt64: Listener] = [:]
+    private var lastID: UInt64 = 0
+    /// What arrived while nobody listened, for the first who will.
+    private let backlog: Listener?
+    private(set) var isFinished = false
+    /// Called when there is room again after there was none.
+    var onRoom: (() -> Void)?
+
+    /// - Parameters:
+    ///   - limit: how many elements a listener's buffer holds.
+    ///   - keepsBacklog: whether elements that nobody listens to are kept, as many, for the next listener.
+    init(limit: Int, _ bound: Bound, keepsBacklog: Bool) {
+        self.limit = limit
+        self.bound = bound
+        backlog = keepsBacklog ? Listener(limit: limit) : nil
+    }
+
+    /// Whether every buffer takes another element.
+    var hasRoom: Bool {
+        if listeners.isEmpty { return backlog?.isFull != true }
+        return !listeners.values.contains { $0.isFull }
+    }
+
+    func send(_ element: Element) {
+        guard !isFinished else { return }
+        if listeners.isEmpty { backlog?.give(element, bound) }
+        for listener in listeners.values { listener.give(element, bound) }
+    }
+
+    /// Ends every listener's sequence, after what it still holds.
+    func finish() {
+        isFinished = true
+        onRoom = nil
+        for listener in listeners.values { end(listener) }
+    }
+
+    private func end(_ listener: Listener) {
+        listener.isFinished = true
+        listener.waiter?.continuation.resume(returning: nil)
+        listener.waiter = nil
+    }
+
+    func newID() -> UInt64 {
+        lastID += 1
+        return lastID
+    }
+
+    /// Somebody listens from now on, and is given `first` before all else.
+    func add(_ id: UInt64, first: Element?) {
+        let listener = Listener(limit: limit)
+        if let first { listener.give(first, bound) }
+        if listeners.isEmpty, let backlog {
+            while let element = backlog.take() { listener.give(element, bound) }
+        }
+        if isFinished { listener.isFinished = true }
+        listeners[id] = listener
+    }
+
+    func remove(_ id: UInt64) {
+        let hadRoom = hasRoom
+        if let listener = listeners.removeValue(forKey: id) { end(listener) }
+        if !hadRoom, hasRoom { onRoom?() }
+    }
+
+    /// The next element if there is one, or the end; `nil` if there is neither yet.
+    func next(_ id: UInt64) -> Element?? {
+        guard let listener = listeners[id] else { return .some(nil) }
+        let wasFull = listener.isFull
+        if let element = listener.take() {
+            if wasFull, hasRoom { onRoom?() }
+            return element
+        }
+        return listener.isFinished ? .some(nil) : nil
+    }
+
+    func wait(_ id: UInt64, _ waitID: UInt64, _ continuation: UnsafeContinuation<Element?, Never>) {
+        guard let listener = listeners[id], listener.waiter == nil else { return continuation.resume(returning: nil) }
+        listener.waiter = (waitID, continuation)
+    }
+
+    func cancel(_ id: UInt64, _ waitID: UInt64) {
+        guard let listener = listeners[id], listener.waiter?.id == waitID else { return }
+        listener.waiter?.continuation.resume(returning: nil)
+        listener.waiter = nil
+    }
+}

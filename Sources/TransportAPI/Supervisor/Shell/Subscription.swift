@@ -1,0 +1,95 @@
+/// What a supervisor tells those who listen: any number may, each with a bounded buffer of its own. Listening begins when the
+/// sequence is made and ends when it and its iterators are let go, or the task is cancelled. One task at a time may wait.
+public struct Subscription<Element: Sendable>: AsyncSequence, Sendable {
+    /// Keeps the listener's place for as long as anybody can ask for its elements.
+    fileprivate final class Place: Sendable {
+        let broadcast: RuntimeConfined<Broadcast<Element>>
+        let id: RuntimeConfined<Reference>
+
+        init(_ broadcast: RuntimeConfined<Broadcast<Element>>, _ first: @escaping @Sendable () -> Element?) {
+            self.broadcast = broadcast
+            let id = RuntimeConfined(Reference(), to: broadcast.runtime)
+            self.id = id
+            let begin: @Sendable () -> Void = {
+                id.value.number = broadcast.value.newID()
+                broadcast.value.add(id.value.number, first: first())
+            }
+            if broadcast.runtime.isCurrent { begin() } else { broadcast.runtime.execute(begin) }
+        }
+
+        deinit {
+            broadcast.runtime.execute { [broadcast, id] in broadcast.value.remove(id.value.number) }
+        }
+    }
+
+    fileprivate final class Reference {
+        var number: UInt64 = 0
+    }
+
+    private let place: Place
+
+    init(_ broadcast: RuntimeConfined<Broadcast<Element>>, first: @escaping @Sendable () -> Element? = { nil }) {
+        place = Place(broadcast, first)
+    }
+
+    /// Begins to read. All iterators of one sequence share its place: each element goes to one of them.
+    public func makeAsyncIterator() -> Iterator {
+        Iterator(place: place)
+    }
+
+    /// Reads a sequence.
+    public struct Iterator: AsyncIteratorProtocol {
+        fileprivate let place: Place
+
+        /// The next element; `nil` at the end, or when the task is cancelled.
+        public mutating func next() async -> Element? {
+            await next(isolation: #isolation)
+        }
+
+        /// As ``next()``, without leaving the caller's actor if that lives on the supervisor's loop.
+        public mutating func next(isolation actor: isolated (any Actor)?) async -> Element? {
+            let (broadcast, id) = (place.broadcast, place.id)
+            guard broadcast.runtime.isCurrent else {
+                return await withTaskExecutorPreference(broadcast.runtime.taskExecutor) {
+                    await Self.next(broadcast, id, nil)
+                }
+            }
+            return await Self.next(broadcast, id, actor)
+        }
+
+        private static func next(
+            _ broadcast: RuntimeConfined<Broadcast<Element>>,
+            _ id: RuntimeConfined<Reference>,
+            _ isolation: isolated (any Actor)?
+        ) async -> Element? {
+            let number = id.value.number
+            if let element = broadcast.value.next(number) { return element }
+            let waitID = broadcast.value.newID()
+            return await suspending(on: broadcast, isolation) {
+                $0.wait(number, waitID, $1)
+            } onCancel: {
+                $0.cancel(number, waitID)
+            }
+        }
+    }
+}
+
+/// Suspends the caller, who runs on the runtime of `confined`, until somebody resumes the continuation that `park` puts away.
+///
+/// - Parameter cancel: called on the runtime if the task is cancelled; always after `park`, which is part of the job that is
+///   running now.
+func suspending<Value: Sendable, Confined>(
+    on confined: RuntimeConfined<Confined>,
+    _ isolation: isolated (any Actor)?,
+    park: (Confined, UnsafeContinuation<Value, Never>) -> Void,
+    onCancel cancel: @escaping @Sendable (Confined) -> Void
+) async -> Value {
+    await withTaskCancellationHandler(
+        operation: {
+            _ = isolation
+            return await withUnsafeContinuation(isolation: isolation) { park(confined.value, $0) }
+        },
+        onCancel: { confined.runtime.execute { cancel(confined.value) } },
+        isolation: isolation
+    )
+}

@@ -1,0 +1,154 @@
+/// Keeps one link alive: connects, reconnects, watches over it, and sees to it that each message ends in one outcome.
+///
+/// All members may be called from any task; from one that prefers the supervisor's runtime as its executor, they do not hop
+/// threads. A supervisor that is let go without ``close(_:)`` goes on until it is closed.
+public final class Supervisor: Sendable {
+    /// What a supervisor is made of.
+    public struct Setup: Sendable {
+        /// Where to connect to, in the order of preference; they may be of different transports. At least one.
+        public var endpoints: [Endpoint]
+        /// How.
+        public var configuration = SupervisorConfiguration()
+        /// Makes the recipe for an endpoint.
+        public var factory: TransportFactory
+        /// Asked before each attempt.
+        public var preparation: EndpointPreparation?
+        /// Tells whether there is a network. None by default: then there always is one.
+        public var paths: (any PathMonitor)?
+        /// Told of everything.
+        public var observer: (any SupervisorObserver)?
+        /// Keeps the outbox beyond the process. None by default: it is kept in memory.
+        public var store: (any OutboxStore)?
+
+        /// A setup with the defaults.
+        public init(endpoints: [Endpoint], factory: @escaping TransportFactory) {
+            self.endpoints = endpoints
+            self.factory = factory
+        }
+    }
+
+    private let runtime: any SupervisorRuntime
+    private let shell: RuntimeConfined<SupervisorShell>
+    private let stateChanges: RuntimeConfined<Broadcast<SupervisorState>>
+    private let received: RuntimeConfined<Broadcast<Payload>>
+    private let returned: RuntimeConfined<Broadcast<Undelivered>>
+
+    /// A supervisor that has not been started.
+    ///
+    /// - Throws: `.invalidConfiguration` if there is no endpoint.
+    public init(_ setup: Setup, on runtime: any SupervisorRuntime) throws(TransportError) {
+        guard !setup.endpoints.isEmpty else {
+            throw TransportError(.invalidConfiguration, .configure, "endpoints: there must be at least one")
+        }
+        let shell = SupervisorShell(setup, on: runtime)
+        self.runtime = runtime
+        stateChanges = RuntimeConfined(shell.states, to: runtime)
+        received = RuntimeConfined(shell.messages, to: runtime)
+        returned = RuntimeConfined(shell.undelivered, to: runtime)
+        let confined = RuntimeConfined(shell, to: runtime)
+        self.shell = confined
+        runtime.execute { confined.value.begin(confined) }
+    }
+
+    // MARK: Life
+
+    /// Starts, or connects now instead of waiting for the next attempt.
+    public func connect() {
+        runtime.execute { [shell] in shell.value.handle(.connect) }
+    }
+
+    /// The app goes to the background: the link is closed and nothing is tried until ``resume()``. Messages stay in the outbox.
+    public func suspend() {
+        runtime.execute { [shell] in shell.value.handle(.suspend) }
+    }
+
+    /// The app is back: connects at once.
+    public func resume() {
+        runtime.execute { [shell] in shell.value.handle(.resume) }
+    }
+
+    /// Ends for good: messages that wait end in `.rejected` or `.unknown`, and nothing is ever tried again.
+    public nonisolated(nonsending) func close(_ reason: CloseReason = .user) async {
+        guard runtime.isCurrent else {
+            return await withTaskExecutorPreference(runtime.taskExecutor) { await self.close(reason) }
+        }
+        shell.value.handle(.close(reason))
+    }
+
+    /// Waits until the supervisor has ended: closed, or given up.
+    public nonisolated(nonsending) func closed() async {
+        guard runtime.isCurrent else {
+            return await withTaskExecutorPreference(runtime.taskExecutor) { await self.closed() }
+        }
+        await withUnsafeContinuation { shell.value.park(closer: $0) }
+    }
+
+    // MARK: Messages
+
+    /// Sends one message and waits for its end: the far side's acknowledgement where there is one, else until the link has
+    /// taken it. With no link the message waits in the outbox. Cancelling the task ends the wait.
+    public nonisolated(nonsending) func send(_ payload: Payload) async -> SendOutcome {
+        guard runtime.isCurrent else {
+            return await withTaskExecutorPreference(runtime.taskExecutor) { await self.send(payload) }
+        }
+        let (id, outcome) = shell.value.submit(payload)
+        if let outcome { return outcome }
+        return await suspending(on: shell, #isolation) {
+            $0.park(sender: id, $1)
+        } onCancel: {
+            $0.handle(.cancel(id))
+        }
+    }
+
+    /// Puts one message into the outbox and returns when it has a place there. If it is not delivered in the end,
+    /// ``undelivered`` gives it back.
+    ///
+    /// - Throws: why there is no place for it.
+    public nonisolated(nonsending) func submit(_ payload: Payload) async throws(TransportError) -> MessageID {
+        guard runtime.isCurrent else {
+            let result: Result<MessageID, TransportError> = await withTaskExecutorPreference(runtime.taskExecutor) {
+                do throws(TransportError) { return .success(try await self.submit(payload)) } catch {
+                    return .failure(error)
+                }
+            }
+            return try result.get()
+        }
+        let (id, outcome) = shell.value.submit(payload)
+        if case .rejected(let error) = outcome { throw error }
+        if outcome != nil || shell.value.isAccepted(id) { return id }
+        let result: Result<MessageID, TransportError> = await suspending(on: shell, #isolation) {
+            $0.park(submitter: id, $1)
+        } onCancel: {
+            $0.handle(.cancel(id))
+        }
+        return try result.get()
+    }
+
+    /// Messages that ``submit(_:)`` took and that were not delivered. The newest 1024 are kept for the first who asks.
+    public var undelivered: Subscription<Undelivered> { Subscription(returned) }
+
+    /// The messages received. Each listener has a buffer; when one is full, nothing more is read until there is room, so an
+    /// app that listens must keep up. What arrives while nobody listens is kept, within the same bound, for the next listener.
+    public var messages: Subscription<Payload> { Subscription(received) }
+
+    /// The state now and each change of it. A listener that falls 64 changes behind misses the oldest.
+    public var states: Subscription<SupervisorState> {
+        Subscription(stateChanges) { [shell] in shell.value.state }
+    }
+
+    /// The state now.
+    public nonisolated(nonsending) func state() async -> SupervisorState {
+        guard runtime.isCurrent else {
+            return await withTaskExecutorPreference(runtime.taskExecutor) { await self.state() }
+        }
+        return shell.value.state
+    }
+
+    /// The smoothed round-trip time (RFC 6298), once one was measured.
+    public nonisolated(nonsending) func roundTripTime() async -> Duration? {
+        guard runtime.isCurrent else {
+            return await withTaskExecutorPreference(runtime.taskExecutor) { await self.roundTripTime() }
+        }
+        return shell.value.roundTripTime
+    }
+}

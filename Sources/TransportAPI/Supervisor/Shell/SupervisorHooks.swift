@@ -1,0 +1,45 @@
+/// What a supervisor tells logs and metrics. Called on the supervisor's loop: it must not block.
+public protocol SupervisorObserver: Sendable {
+    /// Something has happened.
+    func note(_ note: SupervisorNote, at time: Instant)
+}
+
+/// Where a supervisor asks before each attempt: for the endpoint as it is to be used now, with fresh credentials in it.
+/// `isRefresh` says that the last ones were refused. What it throws fails the attempt; a ``TransportError`` says by itself
+/// whether another one makes sense, anything else counts as something that may pass.
+public typealias EndpointPreparation = @Sendable (Endpoint, _ isRefresh: Bool) async throws -> Endpoint
+
+/// Makes the recipe for links to an endpoint.
+public typealias TransportFactory = @Sendable (Endpoint) throws(TransportError) -> any Transport
+
+/// Keeps the messages of an outbox beyond the life of the process. Called on the supervisor's loop, in order; it must not
+/// block for long.
+public protocol OutboxStore: Sendable {
+    /// What was left of the last time, oldest first. These messages are sent before all others, under new identifiers, which
+    /// are reported by ``insert(_:_:)`` after ``removeAll()``.
+    func load() -> [Payload]
+    /// A message has a place in the outbox.
+    func insert(_ id: MessageID, _ payload: Payload)
+    /// A message has ended.
+    func remove(_ id: MessageID)
+    /// Everything is forgotten.
+    func removeAll()
+}
+
+/// A message that was not delivered, given back so that it can be shown, edited and sent again.
+public struct Undelivered: Sendable, Hashable {
+    /// Which one.
+    public var id: MessageID
+    /// What it was.
+    public var payload: Payload
+    /// Why it was not delivered, or why that is not known.
+    public var outcome: SendOutcome
+}
+
+/// A link whose owner lives on the same loop, so that nothing need wait.
+package protocol ImmediateLink: Link {
+    /// Sends at once; `nil` if that would have to wait, in which case nothing was sent. To be called on the link's loop.
+    func sendNow(_ payload: Payload) -> SendOutcome?
+    /// How many bytes have been received. To be called on the link's loop.
+    var bytesReceivedNow: UInt64 { get }
+}
