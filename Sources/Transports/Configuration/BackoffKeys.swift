@@ -39,8 +39,18 @@ struct BackoffKeys: Sendable {
     static let object = ConfigurationObject<BackoffKeys>(
         keys: [
             .init("policy", .word, \.policy, "how the delays follow each other"),
-            .init("initial", .duration(.milliseconds(1) ... .seconds(86_400)), \.initial, "exponential: the first delay"),
-            .init("maximum", .duration(.milliseconds(1) ... .seconds(86_400)), \.maximum, "exponential: the longest delay"),
+            .init(
+                "initial",
+                .duration(.milliseconds(1) ... .seconds(86_400)),
+                \.initial,
+                "exponential: the first delay"
+            ),
+            .init(
+                "maximum",
+                .duration(.milliseconds(1) ... .seconds(86_400)),
+                \.maximum,
+                "exponential: the longest delay"
+            ),
             .init("multiplier", .number(1...10), \.multiplier, "exponential: the growth with each failure"),
             .init("jitter", .word, \.jitter, "exponential: how much is left to chance"),
             .init("delay", ValueForm.duration(wait).orAbsent, \.delay, "fixed: each delay; required there"),

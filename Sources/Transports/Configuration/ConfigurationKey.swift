@@ -102,7 +102,8 @@ struct KeyReferenceRow: Sendable, Hashable {
 
     /// The rows under their headings, in aligned columns.
     static func table(_ rows: [KeyReferenceRow]) -> String {
-        let lines = [["key", "allowed", "default", "meaning"]] + rows.map { [$0.path, $0.allowed, $0.standard, $0.meaning] }
+        let lines =
+            [["key", "allowed", "default", "meaning"]] + rows.map { [$0.path, $0.allowed, $0.standard, $0.meaning] }
         let widths = (0..<3).map { column in lines.reduce(0) { max($0, $1[column].count) } }
         return lines.map { cells in
             let padded = zip(cells, widths).map { $0 + String(repeating: " ", count: $1 - $0.count) }

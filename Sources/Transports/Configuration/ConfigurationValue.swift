@@ -51,9 +51,9 @@ extension ConfigurationValue {
     /// A mistake in this value.
     func failure(_ problem: String) -> TransportError { document.failure(at: node.range.lowerBound, path, problem) }
 
-    /// It is none of what is allowed; `words` are the strings among that.
-    func wrong(_ allowed: String, words: [String] = []) -> TransportError {
-        failure("is \(found);\(suggestion(string, words)) allowed is \(allowed)")
+    /// It is none of what is allowed; `words` are the strings among that. A secret is not quoted.
+    func wrong(_ allowed: String, words: [String] = [], isSecret: Bool = false) -> TransportError {
+        failure("is \(isSecret ? kind : found);\(suggestion(string, words)) allowed is \(allowed)")
     }
 
     /// One of its members is none of `names`.
@@ -79,11 +79,21 @@ extension ConfigurationValue {
         return " did you mean \(near.debugDescription)?"
     }
 
+    private var kind: String {
+        switch node.value {
+        case .null: "null"
+        case .bool: "a truth value"
+        case .number: "a number"
+        case .string: "a string"
+        case .array: "an array"
+        case .object: "an object"
+        }
+    }
+
     /// What stands in the file, cut where it is long.
     private var found: String {
         switch node.value {
-        case .array: return "an array"
-        case .object: return "an object"
+        case .array, .object: return kind
         case .string(let text) where text.unicodeScalars.count > 40:
             return "\(String(text.unicodeScalars.prefix(40)).debugDescription)..."
         case .string(let text): return text.debugDescription

@@ -27,9 +27,24 @@ struct KeepaliveKeys: Sendable {
                 \.plain.timeout,
                 "how long the answer may take"
             ),
-            .init("idle-only", .flag, \.plain.isIdleOnly, "whether received messages count as signs of life"),
-            .init("payload", ValueForm.text(1...4096).orAbsent, \.payload, "what is sent, in place of the protocol's own ping"),
-            .init("answer", ValueForm.text(1...4096).orAbsent, \.answer, "what comes back for payload and is no message"),
+            .init(
+                "idle-only",
+                .flag,
+                \.plain.isIdleOnly,
+                "whether it is asked for only after silence, or at every interval"
+            ),
+            .init(
+                "payload",
+                ValueForm.text(1...4096).orAbsent,
+                \.payload,
+                "what is sent, in place of the protocol's own ping"
+            ),
+            .init(
+                "answer",
+                ValueForm.text(1...4096).orAbsent,
+                \.answer,
+                "what comes back for payload and is no message"
+            ),
             .init(
                 "adaptive",
                 adaptive,
@@ -66,7 +81,12 @@ struct KeepaliveKeys: Sendable {
         keys: [
             .init("minimum", .duration(.seconds(1) ... .seconds(86_400)), \.minimum, "an interval that is safe"),
             .init("maximum", .duration(.seconds(1) ... .seconds(86_400)), \.maximum, "the longest that is tried"),
-            .init("resolution", .duration(.seconds(1) ... .seconds(3600)), \.resolution, "how exact the result has to be"),
+            .init(
+                "resolution",
+                .duration(.seconds(1) ... .seconds(3600)),
+                \.resolution,
+                "how exact the result has to be"
+            ),
             .init("spare-connection", .flag, \.usesSpareConnection, "whether a link of its own is risked for it"),
         ],
         check: { (keys, value) throws(TransportError) in

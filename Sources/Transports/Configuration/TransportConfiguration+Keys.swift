@@ -4,7 +4,12 @@ import TransportAPI
 extension TransportConfiguration {
     static let object = ConfigurationObject<TransportConfiguration>(
         keys: [
-            .init("endpoints", .list(1...64, "URLs", of: .endpoint), \.endpoints, "where to connect, the first preferred"),
+            .init(
+                "endpoints",
+                .list(1...64, "URLs", of: .endpoint),
+                \.endpoints,
+                "where to connect, the first preferred"
+            ),
             .init("codec", .word, \.codec, "the format of messages"),
             .init("headers", .headers, \.headers, "sent with each WebSocket handshake"),
             .init(
@@ -75,7 +80,7 @@ extension TransportConfiguration {
             \.maximumAge,
             "how old a message may become"
         ),
-        .init("when-full", .word, \.whenFull, "what a message finds at the bound"),
+        .init("when-full", .word, \.whenFull, "what becomes of a message that finds it full"),
     ])
 
     private static let delivery = ConfigurationObject<DeliveryConfiguration>(keys: [
@@ -103,7 +108,7 @@ extension TransportConfiguration {
 extension ValueForm where Value == Endpoint {
     /// The URL of a transport that there is, with options that it takes.
     static var endpoint: Self {
-        ValueForm(allowed: "a URL") { (value) throws(TransportError) in
+        ValueForm(allowed: "a URL", isSecret: true) { (value) throws(TransportError) in
             guard let url = value.string else { return nil }
             do throws(TransportError) {
                 let endpoint = try Endpoint(url)
@@ -125,7 +130,7 @@ extension ValueForm where Value == Endpoint {
 extension ValueForm where Value == [HTTPHeader] {
     /// An object whose names and strings are headers. No error quotes a value: it may be a secret.
     static var headers: Self {
-        ValueForm(allowed: "an object of at most 64 strings") { (value) throws(TransportError) in
+        ValueForm(allowed: "an object of at most 64 strings", isSecret: true) { (value) throws(TransportError) in
             guard let members = value.members else { return nil }
             guard members.count <= 64 else {
                 throw value.failure("are \(members.count); allowed is an object of at most 64 strings")
@@ -133,7 +138,7 @@ extension ValueForm where Value == [HTTPHeader] {
             var headers: [HTTPHeader] = []
             for member in members {
                 let value = value.value(of: member)
-                guard let text = value.string else { throw value.wrong("a string") }
+                guard let text = value.string else { throw value.wrong("a string", isSecret: true) }
                 do throws(TransportError) {
                     headers.append(try HTTPHeader(member.name, text))
                 } catch {

@@ -63,7 +63,8 @@ public struct TransportConfiguration: Sendable, Hashable {
         var transports: [any Transport] = []
         for endpoint in endpoints {
             let full = registry.takesHeaders(endpoint.scheme) ? endpoint.adding(headers) : endpoint
-            transports.append(try registry.transport(for: full, on: loop))
+            let transport = try registry.transport(for: full, on: loop)
+            transports.append(full == endpoint ? transport : DiscreetTransport(endpoint: endpoint, whole: transport))
         }
         return transports
     }
@@ -80,7 +81,19 @@ extension TransportConfiguration: CustomReflectable {
         let children: KeyValuePairs<String, Any> = [
             "endpoints": endpoints, "codec": codec, "headers": headers.map(\.name), "supervisor": supervisor,
         ]
-        return Mirror(self, children: children)
+        return Mirror(self, children: children, displayStyle: .struct)
+    }
+}
+
+/// A transport that shows its endpoint without the headers, which may be secrets.
+private struct DiscreetTransport: Transport {
+    let endpoint: Endpoint
+    let whole: any Transport
+
+    var capabilities: Capabilities { whole.capabilities }
+
+    nonisolated(nonsending) func connect(timeout: Duration) async throws(TransportError) -> any Link {
+        try await whole.connect(timeout: timeout)
     }
 }
 

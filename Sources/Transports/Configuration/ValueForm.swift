@@ -6,6 +6,8 @@ struct ValueForm<Value>: Sendable {
     var allowed: String
     /// The strings that are allowed, where there are only a few; one of them is suggested for a misspelt one.
     var words: [String] = []
+    /// Whether no error quotes what the file says, since it may hold a password.
+    var isSecret = false
     /// Reads it; `nil` if it is none of what is allowed.
     var read: @Sendable (ConfigurationValue) throws(TransportError) -> Value?
     /// Writes it as the file would.
@@ -15,7 +17,7 @@ struct ValueForm<Value>: Sendable {
     ///
     /// - Throws: `.invalidConfiguration` with its place, what was found, and what is allowed.
     func take(_ value: ConfigurationValue) throws(TransportError) -> Value {
-        guard let read = try read(value) else { throw value.wrong(allowed, words: words) }
+        guard let read = try read(value) else { throw value.wrong(allowed, words: words, isSecret: isSecret) }
         return read
     }
 
@@ -130,7 +132,7 @@ extension ValueForm {
         of form: ValueForm<Element>
     ) -> Self where Value == [Element] {
         let allowed = "a list of \(count.lowerBound) to \(count.upperBound) \(name)"
-        return ValueForm(allowed: allowed) { (value) throws(TransportError) in
+        return ValueForm(allowed: allowed, isSecret: form.isSecret) { (value) throws(TransportError) in
             guard let elements = value.elements else { return nil }
             guard count.contains(elements.count) else {
                 throw value.failure("has \(elements.count) elements; allowed is \(allowed)")
