@@ -92,15 +92,25 @@ extension TransportConfiguration {
     private func checkHeaders(_ value: ConfigurationValue) throws(TransportError) {
         guard let headers = value.member("headers"), !self.headers.isEmpty else { return }
         let registry = value.registry
-        guard let endpoint = endpoints.first(where: { registry.takesHeaders($0.scheme) }) else {
+        let takers = endpoints.filter { registry.takesHeaders($0.scheme) }
+        guard let first = takers.first else {
             throw headers.failure("are for WebSocket, which none of the endpoints is")
         }
         for (member, header) in zip(headers.members ?? [], self.headers) {
-            do throws(TransportError) {
-                _ = try registry.transport(for: endpoint.adding([header]))
-            } catch {
-                throw headers.value(of: member).failure(error)
+            let place = headers.value(of: member)
+            if HTTPSyntax.equalIgnoringCase(header.name, "authorization"), takers.contains(where: { $0.user != nil }) {
+                throw place.failure("stands beside an endpoint with a user, who is sent in the same header")
             }
+            do throws(TransportError) {
+                _ = try registry.transport(for: first.adding([header]))
+            } catch {
+                throw place.failure(error)
+            }
+        }
+        do throws(TransportError) {
+            for endpoint in takers { _ = try registry.transport(for: endpoint.adding(self.headers)) }
+        } catch {
+            throw headers.failure(error)
         }
     }
 }

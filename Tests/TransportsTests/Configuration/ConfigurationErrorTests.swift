@@ -201,6 +201,16 @@ struct ConfigurationErrorTests {
         )
         #expect(file(#""a b": "c""#)?.hasPrefix(#"config.json:3: "headers.a b": "#) == true)
         #expect(
+            refusal("{\"endpoints\": [\"tcp://a\", \"ws://ann@b\"],\n\"headers\": {\"authorization\": \"x\"}}")
+                == #"config.json:2: "headers.authorization" stands beside an endpoint with a user, "#
+                + "who is sent in the same header"
+        )
+        let many = String(repeating: "header=a:b&", count: 90)
+        #expect(
+            refusal("{\"endpoints\": [\"ws://a?\(many)\"],\n\"headers\": {\"A\": \"b\"}}")?
+                .hasPrefix("config.json:2: \"headers") == true
+        )
+        #expect(
             refusal(with: #""headers": {"A": "b"}"#)
                 == #"config.json:2: "headers" are for WebSocket, which none of the endpoints is"#
         )
