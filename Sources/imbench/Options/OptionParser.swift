@@ -1,3 +1,5 @@
+import TransportAPI
+
 /// Reads a command line into ``Options``. Pure: words in, options or one sentence out.
 ///
 /// Values are written `--name=value` or `--name value`; `--` ends the options; the first other word is the command.

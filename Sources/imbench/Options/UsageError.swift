@@ -1,3 +1,5 @@
+import TransportAPI
+
 /// A mistake in the command line, as one line that says what was wrong and what would have been right.
 /// The program ends with status 64 (EX_USAGE of sysexits.h).
 struct UsageError: Error, Sendable, Hashable {

@@ -1,6 +1,6 @@
 /// The word of `words` that `typed` was most probably meant to be: one that begins with it, or else the one at the smallest
 /// edit distance, as long as no more than a third of the letters differ. `nil` if none is near.
-func nearestWord(to typed: String, in words: [String]) -> String? {
+package func nearestWord(to typed: String, in words: [String]) -> String? {
     // A command line may hold anything; beyond this length nothing is a misspelling of a word of ours.
     guard typed.utf8.count <= 40 else { return nil }
     let typed = typed.lowercased()
@@ -13,7 +13,7 @@ func nearestWord(to typed: String, in words: [String]) -> String? {
 
 /// How many insertions, deletions, substitutions and swaps of neighbours lead from one word to the other (the optimal
 /// string alignment distance).
-func editDistance(_ left: String, _ right: String) -> Int {
+package func editDistance(_ left: String, _ right: String) -> Int {
     let a = Array(left)
     let b = Array(right)
     var beforeLast: [Int] = []

@@ -1,0 +1,138 @@
+import Codecs
+import TransportAPI
+
+/// The text of a JSON file (RFC 8259, strictly) and what it says, each name and value with its place.
+///
+/// The text may have 1 MiB and 32 levels. A name may not come twice in one object, since one of the two would be
+/// lost silently (section 4 leaves open which).
+struct JSONDocument: Sendable {
+    /// The longest text that is read, in bytes.
+    static let maximumLength = 1 << 20
+    /// The deepest nesting of objects and arrays; the outermost is level 1.
+    static let maximumDepth = 32
+
+    /// Where something stands, counted from 1.
+    struct Place: Sendable, Hashable {
+        var line: Int
+        /// In Unicode scalars.
+        var column: Int
+    }
+
+    /// What errors call the text, usually the file's name.
+    let label: String
+    /// The text.
+    let bytes: [UInt8]
+    /// The outermost value.
+    let root: JSONNode
+
+    /// Reads a text.
+    ///
+    /// - Throws: `.invalidConfiguration` with the line and column of the first mistake.
+    init(_ text: some Sequence<UInt8>, label: String) throws(TransportError) {
+        var bytes: [UInt8] = []
+        for byte in text {
+            guard bytes.count < Self.maximumLength else {
+                throw .configuration("\(label):", "the text is longer than \(Self.maximumLength) bytes")
+            }
+            bytes.append(byte)
+        }
+        do throws(CodecError) {
+            let limits = CodecLimits(maximumDepth: Self.maximumDepth, maximumLength: Self.maximumLength)
+            root = try JSONNode(bytes, limits: limits)
+        } catch {
+            let place = Self.place(of: error.offset, in: bytes)
+            throw .configuration("\(label):\(place.line):\(place.column):", Self.sentence(for: error, in: bytes))
+        }
+        self.bytes = bytes
+        self.label = label
+        try refuseRepeatedNames(in: root, path: "")
+    }
+
+    /// Where the byte at `offset` stands.
+    func place(of offset: Int) -> Place { Self.place(of: offset, in: bytes) }
+
+    /// A mistake at `offset`: file, line, the path of keys in quotes, and what is wrong.
+    func failure(at offset: Int, _ path: String, _ problem: String) -> TransportError {
+        .configuration(subject(at: offset, path), problem)
+    }
+
+    /// The same for a mistake that has a sentence of its own.
+    func failure(at offset: Int, _ path: String, _ error: TransportError) -> TransportError {
+        .configuration(subject(at: offset, path) + ":", error.reason)
+    }
+
+    private func subject(at offset: Int, _ path: String) -> String {
+        "\(label):\(place(of: offset).line): \(path.isEmpty ? "the file" : path.debugDescription)"
+    }
+
+    /// The path of a member; names that are too long to be meant are cut.
+    static func path(_ outer: String, _ name: String) -> String {
+        let shown = name.unicodeScalars.count > 40 ? "\(String(name.unicodeScalars.prefix(40)))..." : name
+        return outer.isEmpty ? shown : "\(outer).\(shown)"
+    }
+
+    private func refuseRepeatedNames(in node: JSONNode, path: String) throws(TransportError) {
+        switch node.value {
+        case .array(let nodes):
+            for (index, node) in nodes.enumerated() { try refuseRepeatedNames(in: node, path: "\(path)[\(index)]") }
+        case .object(let members):
+            var offsets: [String: Int] = [:]
+            for member in members {
+                let memberPath = Self.path(path, member.name)
+                if let first = offsets.updateValue(member.offset, forKey: member.name) {
+                    let line = place(of: first).line
+                    throw failure(at: member.offset, memberPath, "stands in line \(line) already; once is allowed")
+                }
+                try refuseRepeatedNames(in: member.node, path: memberPath)
+            }
+        default: return
+        }
+    }
+
+    /// Lines end in LF, CR LF or CR.
+    private static func place(of offset: Int, in bytes: [UInt8]) -> Place {
+        var place = Place(line: 1, column: 1)
+        for index in 0..<min(offset, bytes.count) {
+            let byte = bytes[index]
+            let isBeforeLineFeed = index + 1 < bytes.count && bytes[index + 1] == UInt8(ascii: "\n")
+            if byte == UInt8(ascii: "\n") || (byte == UInt8(ascii: "\r") && !isBeforeLineFeed) {
+                place = Place(line: place.line + 1, column: 1)
+            } else if byte & 0xC0 != 0x80 {
+                place.column += 1
+            }
+        }
+        return place
+    }
+}
+
+extension JSONDocument {
+    /// What is wrong with the text, in words for whoever wrote it by hand.
+    private static func sentence(for error: CodecError, in bytes: [UInt8]) -> String {
+        switch error.code {
+        case .truncated: return "the text ends before its last value does"
+        case .tooDeep: return "objects and arrays are nested deeper than \(maximumDepth) levels"
+        case .tooManyElements: return "an object or array has too many elements"
+        case .numberOutOfRange: return "the number is too large"
+        case .trailingBytes: return "something follows the value that is the file"
+        case .wrongType: return "only a name in double quotes may stand here"
+        case .unexpectedCharacter: return stranger(at: error.offset, in: bytes)
+        default: return error.reason
+        }
+    }
+
+    private static func stranger(at offset: Int, in bytes: [UInt8]) -> String {
+        guard offset < bytes.count else { return "the text ends before its last value does" }
+        let before = bytes[..<offset].last { $0 != 0x20 && $0 != 0x09 && $0 != 0x0A && $0 != 0x0D }
+        switch bytes[offset] {
+        case UInt8(ascii: "}"), UInt8(ascii: "]"):
+            if before == UInt8(ascii: ",") { return "a comma stands before a closing bracket" }
+        case UInt8(ascii: "/"), UInt8(ascii: "#"): return "JSON has no comments"
+        case UInt8(ascii: "'"): return "JSON has double quotes only"
+        case 0xEF where offset == 0: return "a byte order mark stands before the value (RFC 8259, section 8.1)"
+        default: break
+        }
+        let byte = bytes[offset]
+        guard byte > 0x20, byte < 0x7F else { return "a character stands where JSON does not allow it" }
+        return "'\(Character(Unicode.Scalar(byte)))' stands where JSON does not allow it"
+    }
+}
