@@ -64,6 +64,12 @@ extension TransportConfiguration {
                 "what a sent message is promised",
                 inner: delivery.reference(defaults: DeliveryConfiguration())
             ),
+            .init(
+                "message-buffer",
+                .integer(1...65_536),
+                \.supervisor.messageBuffer,
+                "received messages that each listener's buffer holds"
+            ),
         ],
         check: { (configuration, value) throws(TransportError) in
             guard !configuration.endpoints.isEmpty else { throw value.missing("endpoints", "a list of 1 to 64 URLs") }

@@ -62,11 +62,16 @@ public struct TransportConfiguration: Sendable, Hashable {
         guard !endpoints.isEmpty else { throw .configuration("endpoints", "are empty; at least one is needed") }
         var transports: [any Transport] = []
         for endpoint in endpoints {
-            let full = registry.takesHeaders(endpoint.scheme) ? endpoint.adding(headers) : endpoint
+            let full = withHeaders(endpoint, registry)
             let transport = try registry.transport(for: full, on: loop)
             transports.append(full == endpoint ? transport : DiscreetTransport(endpoint: endpoint, whole: transport))
         }
         return transports
+    }
+
+    /// The endpoint with the headers, if its transport takes any.
+    func withHeaders(_ endpoint: Endpoint, _ registry: TransportRegistry) -> Endpoint {
+        registry.takesHeaders(endpoint.scheme) ? endpoint.adding(headers) : endpoint
     }
 
     /// The table of all keys of the file: what each may be, its default, and what it means.

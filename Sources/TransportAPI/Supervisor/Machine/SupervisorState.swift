@@ -94,4 +94,6 @@ public enum SupervisorNote: Sendable, Hashable {
     case received(bytes: Int)
     /// A message came twice and was dropped.
     case duplicate
+    /// A message of this many bytes was received that the codec can't read, and why.
+    case undecodable(bytes: Int, String)
 }

@@ -44,7 +44,7 @@ public final class Supervisor: Sendable {
         self.runtime = runtime
         stateChanges = RuntimeConfined(shell.states, to: runtime)
         received = RuntimeConfined(shell.messages, to: runtime)
-        returned = RuntimeConfined(shell.undelivered, to: runtime)
+        returned = RuntimeConfined(shell.outgoing.undelivered, to: runtime)
         let confined = RuntimeConfined(shell, to: runtime)
         self.shell = confined
         runtime.execute { confined.value.begin(confined) }
@@ -80,7 +80,7 @@ public final class Supervisor: Sendable {
         guard runtime.isCurrent else {
             return await withTaskExecutorPreference(runtime.taskExecutor) { await self.closed() }
         }
-        await withUnsafeContinuation { shell.value.park(closer: $0) }
+        await withUnsafeContinuation { shell.value.wait(closer: $0) }
     }
 
     // MARK: Messages
@@ -94,7 +94,7 @@ public final class Supervisor: Sendable {
         let (id, outcome) = shell.value.submit(payload)
         if let outcome { return outcome }
         return await suspending(on: shell, #isolation) {
-            $0.park(sender: id, $1)
+            $0.outgoing.wait(sender: id, $1)
         } onCancel: {
             $0.handle(.cancel(id))
         }
@@ -115,9 +115,12 @@ public final class Supervisor: Sendable {
         }
         let (id, outcome) = shell.value.submit(payload)
         if case .rejected(let error) = outcome { throw error }
-        if outcome != nil || shell.value.isAccepted(id) { return id }
+        if let outcome {
+            shell.value.outgoing.note(outcome, of: id, payload)
+            return id
+        }
         let result: Result<MessageID, TransportError> = await suspending(on: shell, #isolation) {
-            $0.park(submitter: id, $1)
+            $0.outgoing.wait(submitter: id, $1)
         } onCancel: {
             $0.handle(.cancel(id))
         }
@@ -142,6 +145,11 @@ public final class Supervisor: Sendable {
             return await withTaskExecutorPreference(runtime.taskExecutor) { await self.state() }
         }
         return shell.value.state
+    }
+
+    /// Tells the observer something that the supervisor can't see itself.
+    package func report(_ note: SupervisorNote) {
+        runtime.execute { [shell] in shell.value.note(note) }
     }
 
     /// The smoothed round-trip time (RFC 6298), once one was measured.

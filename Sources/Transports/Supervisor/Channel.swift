@@ -1,0 +1,87 @@
+import Codecs
+import TransportAPI
+
+/// A supervisor and a codec together: messages of one type in and out, whatever transport and format the configuration names.
+///
+/// ```swift
+/// let chat = supervisor.channel(of: ChatMessage.self, codec: configuration.codec.codec())
+/// let outcome = await chat.send(message)
+/// for await message in chat.messages { show(message) }
+/// ```
+public struct Channel<Message: WireMessage & Sendable>: Sendable {
+    /// What carries the messages.
+    public let supervisor: Supervisor
+    /// Their format.
+    public let codec: ConfiguredCodec
+
+    /// Sends one message and waits for its end; see ``Supervisor/send(_:)``. A message that the codec refuses ends in
+    /// `.rejected(.invalidConfiguration)` with the codec's reason.
+    public nonisolated(nonsending) func send(_ message: consuming Message) async -> SendOutcome {
+        switch encoded(message) {
+        case .success(let payload): await supervisor.send(payload)
+        case .failure(let error): .rejected(error)
+        }
+    }
+
+    /// Puts one message into the outbox; see ``Supervisor/submit(_:)``.
+    public nonisolated(nonsending) func submit(_ message: consuming Message) async throws(TransportError) -> MessageID {
+        try await supervisor.submit(try encoded(message).get())
+    }
+
+    /// The messages received. What the codec can't read is told to the supervisor's observer and left out.
+    public var messages: Messages { Messages(payloads: supervisor.messages, channel: self) }
+
+    /// Reads a payload, such as one that ``Supervisor/undelivered`` gives back.
+    public func decode(_ payload: Payload) throws(CodecError) -> Message {
+        try codec.decode(Message.self, from: payload.bytes)
+    }
+
+    private func encoded(_ message: consuming Message) -> Result<Payload, TransportError> {
+        do throws(CodecError) {
+            return .success(Payload(try codec.encode(message), kind: codec.format.isText ? .text : .binary))
+        } catch {
+            return .failure(TransportError(.invalidConfiguration, .open, "the message can't be encoded: \(error)"))
+        }
+    }
+
+    /// Messages as they arrive.
+    public struct Messages: AsyncSequence, Sendable {
+        let payloads: Subscription<Payload>
+        let channel: Channel
+
+        /// Begins to read.
+        public func makeAsyncIterator() -> Iterator {
+            Iterator(payloads: payloads.makeAsyncIterator(), channel: channel)
+        }
+
+        /// Reads the messages.
+        public struct Iterator: AsyncIteratorProtocol {
+            var payloads: Subscription<Payload>.Iterator
+            let channel: Channel
+
+            /// The next message; `nil` at the end, or when the task is cancelled.
+            public mutating func next() async -> Message? {
+                await next(isolation: #isolation)
+            }
+
+            /// As ``next()``, in the caller's isolation.
+            public mutating func next(isolation actor: isolated (any Actor)?) async -> Message? {
+                while let payload = await payloads.next(isolation: actor) {
+                    do throws(CodecError) {
+                        return try channel.decode(payload)
+                    } catch {
+                        channel.supervisor.report(.undecodable(bytes: payload.bytes.count, "\(error)"))
+                    }
+                }
+                return nil
+            }
+        }
+    }
+}
+
+extension Supervisor {
+    /// A channel for messages of one type.
+    public func channel<Message: WireMessage>(of _: Message.Type, codec: ConfiguredCodec) -> Channel<Message> {
+        Channel(supervisor: self, codec: codec)
+    }
+}

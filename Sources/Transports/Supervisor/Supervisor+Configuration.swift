@@ -1,0 +1,38 @@
+import SocketIO
+import TransportAPI
+
+extension Supervisor {
+    /// A supervisor as a configuration describes it, from code or from a file. It has not been started.
+    ///
+    /// - Parameters:
+    ///   - registry: the transports that there are.
+    ///   - loop: where the supervisor and its links live; the shared loop by default.
+    ///   - adjust: sets what no file can say: where credentials come from, what watches the network, who is told.
+    /// - Throws: `.invalidConfiguration` if there is no endpoint, or one is wrong.
+    public convenience init(
+        _ configuration: TransportConfiguration,
+        registry: TransportRegistry = .standard,
+        on loop: EventLoop = .shared,
+        adjust: (inout Setup) -> Void = { _ in }
+    ) throws(TransportError) {
+        // What is wrong with an endpoint shows now, and not at the first attempt.
+        _ = try configuration.transports(from: registry, on: loop)
+        var setup = Setup(endpoints: configuration.endpoints) { (endpoint) throws(TransportError) in
+            try registry.transport(for: configuration.withHeaders(endpoint, registry), on: loop)
+        }
+        setup.configuration = configuration.supervisor
+        adjust(&setup)
+        try self.init(setup, on: loop)
+    }
+
+    /// A supervisor for one URL, with the defaults. It has not been started.
+    public convenience init(
+        _ url: String,
+        _ configuration: SupervisorConfiguration = SupervisorConfiguration(),
+        registry: TransportRegistry = .standard,
+        on loop: EventLoop = .shared
+    ) throws(TransportError) {
+        let whole = TransportConfiguration(endpoints: [try Endpoint(url)], supervisor: configuration)
+        try self.init(whole, registry: registry, on: loop)
+    }
+}
