@@ -42,7 +42,9 @@ struct StormPlot: Sendable {
             let count = last >= 0 ? timeline[last].back : 0
             return Double(count) / Double(max(1, clients))
         }
-        return chart(attempts, top: short(top), bottom: "1/s") + chart(back, top: "all", bottom: "back") + [axis(ranges.count)]
+        return chart(attempts, top: short(top), bottom: "1/s") + chart(back, top: "all", bottom: "back") + [
+            axis(ranges.count)
+        ]
     }
 
     /// Which seconds each column stands for. A short course is drawn over fewer columns, not stretched.

@@ -58,21 +58,26 @@ enum StormReport {
         if results.run.wasCutShort { remarks.append("CUT SHORT: the run was interrupted; policies are missing") }
         for (policy, outcome) in results.outcomes where outcome.stillTrying > 0 {
             let limit = DurationText.format(results.model.limit)
-            remarks.append("\(policy.rawValue): the limit of \(limit) was reached with \(outcome.stillTrying) still trying")
+            remarks.append(
+                "\(policy.rawValue): the limit of \(limit) was reached with \(outcome.stillTrying) still trying"
+            )
+        }
+        for (policy, outcome) in results.outcomes where outcome.wasted > 0 {
+            remarks.append("\(policy.rawValue): \(outcome.wasted) handshakes were wasted on clients that had left")
         }
         return remarks
     }
 
     static func table(_ results: StormResults) -> TextTable {
         let titles = [
-            "peak/s", "once up", "attempts", "refused", "timed out", "wasted", "50 % s", "99 % s", "100 % s", "gave up",
+            "peak/s", "once up", "attempts", "refused", "timed out", "50 % s", "99 % s", "100 % s", "gave up",
         ]
         return TextTable(
             columns: [.init(title: "policy", alignedRight: false)] + titles.map { .init(title: $0) },
             rows: results.outcomes.map { policy, outcome in
                 var cells = [
                     policy.rawValue, String(outcome.peak), String(outcome.peakOnceUp), String(outcome.attempts),
-                    String(outcome.refused), String(outcome.timedOut), String(outcome.wasted),
+                    String(outcome.refused), String(outcome.timedOut),
                 ]
                 cells += [50, 99, 100].map { seconds(outcome, percent: $0, results.model) }
                 return TextTable.Row(cells: cells + [String(outcome.gaveUp)])
