@@ -2,7 +2,7 @@ import TransportAPI
 
 /// All options, in the order of the help text.
 enum OptionTable {
-    static let rows: [OptionRow] = comparison + load + report + general
+    static let rows: [OptionRow] = comparison + load + storm + report + general
 
     static let comparison: [OptionRow] = [
         OptionRow(
@@ -165,8 +165,8 @@ enum OptionTable {
             name: "seed",
             placeholder: "S",
             group: .load,
-            commands: [.run],
-            summary: "the order of the repeats and the texts; chosen and printed if not given",
+            commands: [.run, .storm],
+            summary: "the order of the repeats, the texts, the clients' luck; chosen and printed if not given",
             shown: { $0.seed.map(String.init) },
             apply: { (options, text, _) throws(UsageError) in
                 // The largest whole number that every reader of JSON keeps exactly (RFC 8259, section 6).
@@ -180,7 +180,7 @@ enum OptionTable {
             name: "format",
             placeholder: "FORMAT",
             group: .report,
-            commands: [.run, .overhead, .trace],
+            commands: [.run, .overhead, .trace, .storm],
             summary: "how the report is written",
             allowed: { _ in Format.allCases.map(\.rawValue) },
             shown: { $0.format.rawValue },
@@ -195,7 +195,7 @@ enum OptionTable {
             name: "output",
             placeholder: "FILE",
             group: .report,
-            commands: [.run, .overhead, .trace],
+            commands: [.run, .overhead, .trace, .storm],
             summary: "write the report there in place of standard output",
             shown: { $0.output },
             apply: { (options, text, _) throws(UsageError) in

@@ -33,6 +33,7 @@ struct Options: Sendable, Equatable {
     var urls: [Endpoint] = []
     /// Where `serve` listens; empty for every transport on a port that the system chooses.
     var listen: [Endpoint] = []
+    var storm = StormOptions()
     var format = Format.table
     /// The file that gets the report in place of standard output.
     var output: String?

@@ -1,0 +1,99 @@
+import TransportAPI
+
+/// What one policy came to.
+struct StormOutcome: Sendable, Hashable {
+    /// One second of the course.
+    struct Second: Sendable, Hashable {
+        /// How many connection attempts reached the server in it.
+        var attempts = 0
+        /// How many clients are back at its end.
+        var back = 0
+    }
+
+    /// A tenth of a second, in nanoseconds; peaks are looked for at this grain.
+    private static let tick: Int64 = 100_000_000
+
+    let clients: Int
+    /// Attempts answered by a refusal.
+    var refused = 0
+    /// Attempts that the client gave up after its connect timeout.
+    var timedOut = 0
+    /// Handshakes that the server did, or will do, for clients that had left.
+    var wasted = 0
+    /// Attempts without an end at the limit.
+    var underWay = 0
+    /// Clients that wait for their next attempt at the limit.
+    var waiting = 0
+    /// Clients whose policy has ended.
+    var gaveUp = 0
+    /// When each client was back, in nanoseconds after the loss; in order once the outcome is finished.
+    var backTimes: [Int64] = []
+    private var whileDown: [Int]
+    private var whileUp: [Int]
+
+    /// An empty outcome with room for the time up to the model's limit.
+    init(_ model: StormModel) {
+        clients = model.clients
+        let ticks = Int(max(0, model.limit.wholeNanoseconds) / Self.tick) + 1
+        whileDown = Array(repeating: 0, count: ticks)
+        whileUp = whileDown
+        backTimes.reserveCapacity(model.clients)
+    }
+
+    mutating func countAttempt(at time: Int64, isUp: Bool) {
+        let tick = Int(time / Self.tick)
+        if isUp { whileUp[tick] += 1 } else { whileDown[tick] += 1 }
+    }
+
+    mutating func finish() {
+        backTimes.sort()
+    }
+
+    var back: Int { backTimes.count }
+    /// Clients that neither are back nor have given up when the simulation ends: the limit was reached.
+    var stillTrying: Int { waiting + underWay }
+    var attempts: Int { whileDown.reduce(0, +) + whileUp.reduce(0, +) }
+
+    /// The most attempts that reached the server within any second.
+    var peak: Int { Self.peak(zip(whileDown, whileUp).map(+)) }
+
+    /// The same, of those attempts only that came when the server was up again.
+    var peakOnceUp: Int { Self.peak(whileUp) }
+
+    /// The largest sum of ten neighbouring ticks.
+    private static func peak(_ ticks: [Int]) -> Int {
+        var (sum, largest) = (0, 0)
+        for index in ticks.indices {
+            sum += ticks[index] - (index >= 10 ? ticks[index - 10] : 0)
+            largest = max(largest, sum)
+        }
+        return largest
+    }
+
+    /// Seconds until `percent` of all clients were back; `nil` if that never was, or not before the limit.
+    func secondsUntilBack(percent: Int) -> Double? {
+        let needed = (clients * percent + 99) / 100
+        guard needed > 0, needed <= backTimes.count else { return nil }
+        return Double(backTimes[needed - 1]) / 1e9
+    }
+
+    /// Whether `percent` can no longer be reached, as too many have given up.
+    func isOutOfReach(percent: Int) -> Bool { clients - gaveUp < (clients * percent + 99) / 100 }
+
+    /// Second by second, up to the last one in which anything happened.
+    var timeline: [Second] {
+        var seconds: [Second] = []
+        var back = 0
+        for start in stride(from: 0, to: whileUp.count, by: 10) {
+            let ticks = start..<min(start + 10, whileUp.count)
+            let end = Int64(start + 10) * Self.tick
+            while back < backTimes.count, backTimes[back] < end { back += 1 }
+            let attempts = ticks.reduce(0) { $0 + whileDown[$1] + whileUp[$1] }
+            seconds.append(Second(attempts: attempts, back: back))
+        }
+        while let last = seconds.last, last.attempts == 0, last.back == (seconds.dropLast().last?.back ?? 0) {
+            seconds.removeLast()
+        }
+        return seconds
+    }
+}

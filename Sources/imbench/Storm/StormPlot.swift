@@ -1,0 +1,84 @@
+/// Draws the course of a storm in text: attempts per second on a logarithmic scale, and the clients that are back.
+///
+/// All policies of a report share both axes, so that one can be held against the other.
+struct StormPlot: Sendable {
+    /// No line is longer, whatever is drawn.
+    static let width = 100
+
+    private static let margin = 8
+    private static let columns = width - margin - 2
+    private static let height = 4
+    private static let blocks: [Character] = [" ", "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"]
+    private static let ascii: [Character] = [" ", ".", ":", "#"]
+
+    /// From an empty cell to a full one.
+    private let ramp: [Character]
+    private let rule: Character
+    /// How many seconds the time axis has, and how many attempts the upper end of the other one.
+    private let seconds: Int
+    private let top: Int
+
+    /// Axes that have room for all of `timelines`; in blocks of Unicode or in plain ASCII.
+    init(_ timelines: [[StormOutcome.Second]], isUnicode: Bool) {
+        ramp = isUnicode ? Self.blocks : Self.ascii
+        rule = isUnicode ? "│" : "|"
+        seconds = max(1, timelines.map(\.count).max() ?? 1)
+        var top = 10
+        let most = timelines.joined().map(\.attempts).max() ?? 0
+        while top < most, top < Int.max / 10 { top *= 10 }
+        self.top = top
+    }
+
+    /// The lines of one policy.
+    func lines(_ timeline: [StormOutcome.Second], clients: Int) -> [String] {
+        let ranges = columnRanges
+        let attempts = ranges.map { range in
+            // The busiest second of a column: a mean would hide that all come at once.
+            let most = timeline[range.clamped(to: timeline.indices)].map(\.attempts).max() ?? 0
+            return most > 0 ? max(logarithm(Double(most)) / logarithm(Double(top)), 0.01) : 0
+        }
+        let back = ranges.map { range in
+            let last = min(range.upperBound, timeline.count) - 1
+            let count = last >= 0 ? timeline[last].back : 0
+            return Double(count) / Double(max(1, clients))
+        }
+        return chart(attempts, top: short(top), bottom: "1/s") + chart(back, top: "all", bottom: "back") + [
+            axis(ranges.count)
+        ]
+    }
+
+    /// Which seconds each column stands for. A short course is drawn over fewer columns, not stretched.
+    private var columnRanges: [Range<Int>] {
+        let columns = min(Self.columns, seconds)
+        return (0..<columns).map { ($0 * seconds / columns)..<(($0 + 1) * seconds / columns) }
+    }
+
+    private func chart(_ values: [Double], top: String, bottom: String) -> [String] {
+        let steps = ramp.count - 1
+        return (0..<Self.height).reversed().map { row in
+            let label = row == Self.height - 1 ? top : row == 0 ? bottom : ""
+            let cells = values.map { value in
+                // Little is not nothing, and almost all is not all.
+                let whole = Self.height * steps
+                let filled = value < 1 ? min(Int((value * Double(whole)).rounded(.up)), whole - 1) : whole
+                return ramp[min(max(filled - row * steps, 0), steps)]
+            }
+            return label.padded(to: Self.margin, alignedRight: true) + " " + String(rule) + String(cells)
+        }
+    }
+
+    private func axis(_ columns: Int) -> String {
+        let end = "\(seconds) s"
+        let line = "0".padded(to: max(1, columns - end.count)) + end
+        return String(repeating: " ", count: Self.margin + 2) + line
+    }
+
+    private func short(_ value: Int) -> String {
+        value >= 1_000_000 ? "\(value / 1_000_000)M/s" : value >= 1000 ? "\(value / 1000)k/s" : "\(value)/s"
+    }
+
+    /// The binary logarithm, near enough for a picture: the exponent, and the significand as a straight line.
+    private func logarithm(_ value: Double) -> Double {
+        value >= 1 ? Double(value.exponent) + (value.significand - 1) : 0
+    }
+}

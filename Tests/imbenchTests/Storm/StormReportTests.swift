@@ -1,0 +1,151 @@
+import Testing
+import TransportAPI
+
+@testable import imbench
+
+private func results(_ policies: [StormPolicy] = StormPolicy.allCases) -> StormResults {
+    let run = RunResults(environment: Environment(), options: [("clients", "500"), ("format", "table")], seed: 7)
+    var results = StormResults(run: run, model: smallStorm())
+    for policy in policies {
+        guard let outcome = ReconnectStorm.run(smallStorm(), policy.backoff, seed: 7) else { continue }
+        results.outcomes.append((policy, outcome))
+    }
+    return results
+}
+
+private func text(_ results: StormResults, _ format: Format, isUnicode: Bool = false) -> String {
+    StormReport.text(results, format: format, style: .none, isUnicode: isUnicode)
+}
+
+@Suite struct StormReportTests {
+    @Test("no line is wider than 100 columns", arguments: [true, false])
+    func width(isUnicode: Bool) {
+        for line in text(results(), .table, isUnicode: isUnicode).split(separator: "\n") { #expect(line.count <= 100) }
+    }
+
+    @Test("the numbers of a hundred thousand clients fit too")
+    func widthOfTable() {
+        var wide = results([.equalJitter])
+        wide.outcomes[0].outcome.timedOut = 10_000_000
+        wide.outcomes[0].outcome.refused = 100_000_000
+        for line in StormReport.table(wide).plain(.none).split(separator: "\n") { #expect(line.count <= 100) }
+    }
+
+    @Test("what does not go to a terminal is ASCII")
+    func ascii() {
+        #expect(text(results(), .table).utf8.allSatisfy { $0 < 0x80 })
+        #expect(text(results(), .table, isUnicode: true).contains("█"))
+        #expect(text(results(), .markdown, isUnicode: true).utf8.allSatisfy { $0 < 0x80 })
+    }
+
+    @Test("a plot of any length keeps its width and draws as many lines", arguments: [0, 1, 5, 89, 90, 91, 3600])
+    func plot(_ seconds: Int) {
+        let timeline = (0..<seconds).map { StormOutcome.Second(attempts: $0 * $0, back: $0) }
+        let lines = StormPlot([timeline], isUnicode: true).lines(timeline, clients: max(1, seconds - 1))
+        #expect(lines.count == 9)
+        for line in lines { #expect(line.count <= StormPlot.width) }
+        if seconds > 1 { #expect(lines[4].last == "█") }
+    }
+
+    @Test("a share that is not whole is drawn as neither nothing nor all")
+    func plotEnds() {
+        let timeline = [StormOutcome.Second(attempts: 0, back: 1), StormOutcome.Second(attempts: 1, back: 999)]
+        let lines = StormPlot([timeline], isUnicode: false).lines(timeline, clients: 1000)
+        #expect(lines[7].hasSuffix("|.#"))
+        #expect(lines[4].hasSuffix("| :"))
+        #expect(lines[3].hasSuffix("| ."))
+    }
+
+    @Test("the table says never, and the limit, where there is no time")
+    func never() throws {
+        let text = text(results(), .table)
+        let signalr = try #require(text.split(separator: "\n").first { $0.hasPrefix("signalr ") })
+        #expect(signalr.contains("never"))
+        let none = try #require(text.split(separator: "\n").first { $0.hasPrefix("no-jitter ") })
+        #expect(none.contains("> 600"))
+        #expect(text.contains("no-jitter: the limit of 10m was reached with "))
+    }
+
+    @Test("JSON has the members of every report, and null for what was never reached")
+    func json() throws {
+        guard case .object(let members) = StormReport.json(results([.signalr])) else {
+            Issue.record("no object")
+            return
+        }
+        #expect(members.map(\.0) == ["schema", "environment", "options", "cut_short", "remarks", "results"])
+        #expect(members[0].1 == .string("imbench/1"))
+        guard case .array(let rows) = members[5].1, case .object(let row)? = rows.first else {
+            Issue.record("no results")
+            return
+        }
+        let values = Dictionary(row, uniquingKeysWith: { first, _ in first })
+        #expect(values["policy"] == .string("signalr"))
+        #expect(values["back_100_s"] == .null)
+        for name in ["peak_attempts_per_s", "attempts", "back_50_s", "back_99_s", "gave_up"] {
+            #expect(values[name] != nil)
+        }
+        guard case .array(let timeline)? = values["timeline"] else {
+            Issue.record("no timeline")
+            return
+        }
+        #expect(timeline.count > 40)
+    }
+
+    @Test("CSV has one line for each policy, with as many cells as names")
+    func csv() {
+        let lines = text(results(), .csv).split(separator: "\r\n").map {
+            $0.split(separator: ",", omittingEmptySubsequences: false)
+        }
+        #expect(lines.map { String($0[0]) } == ["policy"] + StormPolicy.allCases.map(\.rawValue))
+        #expect(Set(lines.map(\.count)).count == 1)
+    }
+}
+
+@Suite struct StormOptionTests {
+    private func parse(_ line: String) throws(UsageError) -> Options {
+        try OptionParser(vocabulary: everything).parse(line.split(separator: " ").map(String.init))
+    }
+
+    @Test("every option is read and recorded")
+    func everyOption() throws {
+        let line =
+            "storm --policy full-jitter,signalr --clients 10 --handshakes 20 --backlog 30 --outage 4s --connect-timeout 5s"
+            + " --limit 6m --seed 7 --format csv --output out.csv"
+        let options = try parse(line)
+        #expect(options.storm.policies == [.fullJitter, .signalr])
+        let model = options.storm.model
+        #expect((model.clients, model.handshakes, model.backlog) == (10, 20, 30))
+        #expect((model.outage, model.connectTimeout, model.limit) == (.seconds(4), .seconds(5), .seconds(360)))
+        let typed = OptionTable.record(of: options).map { "--\($0.name) \($0.value)" }.joined(separator: " ")
+        #expect(try parse("storm " + typed).storm == options.storm)
+    }
+
+    @Test("without options all policies meet a hundred thousand clients")
+    func defaults() throws {
+        let options = try parse("storm")
+        #expect(options.storm.policies == StormPolicy.allCases)
+        #expect((options.storm.model.clients, options.storm.model.handshakes) == (100_000, 2000))
+    }
+
+    @Test(
+        "a mistake names its option",
+        arguments: [
+            ("--clients 0", "--clients: 0 is not between 1 and 1000000"),
+            ("--clients many", "--clients: 'many' is not a whole number"),
+            ("--handshakes 0", "--handshakes: 0 is not between 1 and 1000000"),
+            ("--backlog -1", "--backlog: -1 is not between 0 and 1000000"),
+            ("--outage 10", "--outage: '10' is not a duration; write it as 250ms, 5s or 2m"),
+            ("--connect-timeout 50ms", "--connect-timeout: 50ms is not between 100ms and 1h"),
+            ("--limit 2h", "--limit: 2h is not between 1s and 1h"),
+            ("--policy fulljitter", "unknown policy 'fulljitter'; did you mean 'full-jitter'?"),
+            (
+                "--policy ,",
+                "--policy names nothing; there is \(OptionValue.list(StormPolicy.allCases.map(\.rawValue)))"
+            ),
+            ("--rate 5", "--rate belongs to 'run', not to 'storm'"),
+        ]
+    )
+    func mistakes(_ line: String, _ sentence: String) {
+        #expect(throws: UsageError(sentence)) { try parse("storm " + line) }
+    }
+}
