@@ -15,11 +15,9 @@ final class SupervisorShell: LinkOwner {
     private(set) var state = SupervisorState.idle
     /// The smoothed round-trip time, once one was measured.
     private(set) var roundTripTime: Duration?
-    private var actions: [SupervisorAction] = []
-    private var performed = 0
-    private var isPerforming = false
+    private let queue = ActionQueue()
+    private let timer: DeadlineTimer
     var attempts: [Int: LinkAttempt] = [:]
-    private var armed: (timer: UInt64, deadline: Instant)?
     private var closers: [UnsafeContinuation<Void, Never>] = []
     private let paths: (any PathMonitor)?
     private var pathWatch: (any Sendable)?
@@ -31,6 +29,7 @@ final class SupervisorShell: LinkOwner {
         preparation = setup.preparation
         observer = setup.observer
         outgoing = Outgoing(setup.store)
+        timer = DeadlineTimer(on: runtime)
         messages = Broadcast(limit: setup.configuration.messageBuffer, .pause, keepsBacklog: true)
         random = runtime.makeRandomSource()
         machine = SupervisorMachine(setup.configuration, endpoints: setup.endpoints, using: &random)
@@ -48,23 +47,11 @@ final class SupervisorShell: LinkOwner {
     // MARK: Events and actions
 
     func handle(_ event: SupervisorMachine.Event) {
-        machine.handle(event, at: runtime.clock, using: &random, &actions)
-        performAll()
-    }
-
-    /// Does what was asked for, and what that leads to, in order.
-    private func performAll() {
-        guard !isPerforming else { return }
-        isPerforming = true
-        while performed < actions.count {
-            let action = actions[performed]
-            performed += 1
-            perform(action)
+        machine.handle(event, at: runtime.clock, using: &random, &queue.actions)
+        queue.performAll(perform)
+        timer.arm(machine.deadline) { [self] in
+            handle(.tick(bytesReceived: attempts[machine.link]?.port?.bytesReceived ?? 0))
         }
-        actions.removeAll(keepingCapacity: true)
-        performed = 0
-        isPerforming = false
-        arm()
     }
 
     private func perform(_ action: SupervisorAction) {
@@ -101,24 +88,6 @@ final class SupervisorShell: LinkOwner {
         pathWatch = nil
         for closer in closers { closer.resume() }
         closers = []
-    }
-
-    private func arm() {
-        guard let deadline = machine.deadline else {
-            if let armed { runtime.cancel(timer: armed.timer) }
-            armed = nil
-            return
-        }
-        // One that is set too early costs a look at the time; the messages that move it are many more.
-        if let armed, armed.deadline <= deadline { return }
-        if let armed { runtime.cancel(timer: armed.timer) }
-        armed = (
-            runtime.schedule(at: deadline) { [self] in
-                armed = nil
-                handle(.tick(bytesReceived: attempts[machine.link]?.port?.bytesReceived ?? 0))
-            },
-            deadline
-        )
     }
 
     // MARK: Links

@@ -1,0 +1,92 @@
+/// Serves clients that have supervisors: a session lives on while its client reconnects, messages to it wait in an outbox, and
+/// a client that answers no ping is let go. In plain style each link is a session of its own.
+///
+/// The sessions belong to the server and not to a listener: ``serve(_:)`` may be called again after a listener has closed, and
+/// clients that return go on where they were.
+public final class SessionServer: Sendable {
+    /// How a server treats its sessions.
+    public struct Configuration: Sendable, Hashable {
+        /// Keepalive towards clients, outbox and delivery; what concerns connecting is not used.
+        public var supervisor = SupervisorConfiguration()
+        /// The most sessions; further clients are refused. Default 10,000.
+        public var maximumSessions = 10_000
+        /// How long a session waits for its client's next link. Default 10 minutes.
+        public var sessionLifetime: Duration = .seconds(600)
+        /// How long a new link may take to say whose session it belongs to. Default 10 s.
+        public var helloTimeout: Duration = .seconds(10)
+
+        /// The defaults, in session style.
+        public init() {
+            supervisor.delivery.mode = .session
+        }
+    }
+
+    private let runtime: any SupervisorRuntime
+    private let shell: RuntimeConfined<SessionServerShell>
+
+    /// A server without listeners.
+    ///
+    /// - Parameter onSession: called on the runtime with each new session; it must not block.
+    public init(
+        _ configuration: Configuration = Configuration(),
+        on runtime: any SupervisorRuntime,
+        onSession: @escaping @Sendable (Session) -> Void
+    ) {
+        self.runtime = runtime
+        shell = RuntimeConfined(SessionServerShell(configuration, on: runtime, onSession), to: runtime)
+    }
+
+    /// Takes the clients of `listener` until it is closed.
+    ///
+    /// - Throws: what ended the listener, if it was not closed.
+    public nonisolated(nonsending) func serve(_ listener: any Listener) async throws(TransportError) {
+        while let link = try await listener.accept() {
+            runtime.execute { [shell] in shell.value.take(link) }
+        }
+    }
+
+    /// Ends all links, as a server does that is about to restart; the sessions wait for their clients.
+    public nonisolated(nonsending) func dropLinks() async {
+        await withTaskExecutorPreference(runtime.taskExecutor) { [shell] in shell.value.dropLinks() }
+    }
+
+    /// Ends all sessions.
+    public nonisolated(nonsending) func close() async {
+        await withTaskExecutorPreference(runtime.taskExecutor) { [shell] in shell.value.close() }
+    }
+}
+
+/// One client of a ``SessionServer``, across all its links.
+public final class Session: Sendable {
+    private let runtime: any SupervisorRuntime
+    private let shell: RuntimeConfined<SessionShell>
+    private let received: RuntimeConfined<Broadcast<Payload>>
+
+    init(_ shell: SessionShell) {
+        runtime = shell.runtime
+        self.shell = RuntimeConfined(shell, to: runtime)
+        received = RuntimeConfined(shell.messages, to: runtime)
+    }
+
+    /// The messages of the client, each once and in order. The sequence ends with the session.
+    public var messages: Subscription<Payload> { Subscription(received) }
+
+    /// Sends one message and waits for its end, as ``Supervisor/send(_:)`` does.
+    public nonisolated(nonsending) func send(_ payload: Payload) async -> SendOutcome {
+        guard runtime.isCurrent else {
+            return await withTaskExecutorPreference(runtime.taskExecutor) { await self.send(payload) }
+        }
+        let (id, outcome) = shell.value.submit(payload)
+        if let outcome { return outcome }
+        return await suspending(on: shell, #isolation) {
+            $0.outgoing.wait(sender: id, $1)
+        } onCancel: {
+            $0.run { $0.cancel(id, at: $1, &$2) }
+        }
+    }
+
+    /// Ends the session.
+    public nonisolated(nonsending) func close(_ reason: CloseReason = .user) async {
+        await withTaskExecutorPreference(runtime.taskExecutor) { [shell] in shell.value.run { $0.close(reason, &$2) } }
+    }
+}

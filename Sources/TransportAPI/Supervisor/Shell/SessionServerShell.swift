@@ -1,0 +1,120 @@
+/// Runs the sessions of a server. Lives on its runtime.
+final class SessionServerShell {
+    private let runtime: any SupervisorRuntime
+    private let configuration: SessionServer.Configuration
+    private let onSession: @Sendable (Session) -> Void
+    private var registry: SessionRegistry<SessionShell>
+    private var sessions: [ObjectIdentifier: SessionShell] = [:]
+    private var random: RandomSource
+    private var lastLink = 0
+    /// Links that have not said whose they are.
+    private var newcomers: [Int: any Link] = [:]
+
+    init(
+        _ configuration: SessionServer.Configuration,
+        on runtime: any SupervisorRuntime,
+        _ onSession: @escaping @Sendable (Session) -> Void
+    ) {
+        self.runtime = runtime
+        self.configuration = configuration
+        self.onSession = onSession
+        registry = SessionRegistry(capacity: configuration.maximumSessions)
+        random = runtime.makeRandomSource()
+    }
+
+    /// A client has connected.
+    func take(_ link: any Link) {
+        lastLink += 1
+        let number = lastLink
+        switch Delivery.style(configuration.supervisor.delivery, link.capabilities) {
+        case .plain, .origin:
+            guard sessions.count < configuration.maximumSessions else { return turnAway(link, .full) }
+            attach(link, number, to: begin(nil), nil)
+        case .session:
+            guard newcomers.count < configuration.maximumSessions else { return turnAway(link, .full) }
+            newcomers[number] = link
+            let shell = RuntimeConfined(self, to: runtime)
+            let timer = runtime.schedule(at: runtime.clock.advanced(by: configuration.helloTimeout)) { [self] in
+                guard let link = newcomers.removeValue(forKey: number) else { return }
+                hangUp(link, CloseReason(.timedOut(.handshake)))
+            }
+            Task(executorPreference: runtime.taskExecutor) {
+                var first: Payload?
+                do throws(TransportError) { first = try await link.receive() } catch {}
+                shell.value.runtime.cancel(timer: timer)
+                shell.value.introduced(link, number, first)
+            }
+        }
+    }
+
+    /// The link's first frame says whose session it is.
+    private func introduced(_ link: any Link, _ number: Int, _ first: Payload?) {
+        guard newcomers.removeValue(forKey: number) != nil, let first else { return }
+        do throws(TransportError) {
+            guard case .hello(let client, let incarnation, let received) = try SessionFrame(first) else {
+                return turnAway(link, .broken)
+            }
+            let hello = (incarnation: incarnation, received: received)
+            switch registry.decide(client) {
+            case .resume(let session): attach(link, number, to: session, hello)
+            case .begin: attach(link, number, to: begin(client), hello)
+            case .refuse(let refusal): turnAway(link, refusal)
+            }
+        } catch {
+            turnAway(link, error.code == .handshakeFailed ? .version : .broken)
+        }
+    }
+
+    private func begin(_ client: SessionID?) -> SessionShell {
+        let machine = ServedSession(
+            configuration.supervisor,
+            incarnation: random.next() | 1,
+            lifetime: configuration.sessionLifetime,
+            at: runtime.clock
+        )
+        let session = SessionShell(machine, on: runtime, messageBuffer: configuration.supervisor.messageBuffer)
+        sessions[ObjectIdentifier(session)] = session
+        if let client { registry.insert(client, session) }
+        session.onOver = { [self] session in
+            sessions[ObjectIdentifier(session)] = nil
+            if let client { registry.remove(client) }
+        }
+        onSession(Session(session))
+        return session
+    }
+
+    private func attach(
+        _ link: any Link,
+        _ number: Int,
+        to session: SessionShell,
+        _ hello: (incarnation: UInt64, received: UInt64)?
+    ) {
+        let port = LinkPort(link, number, session)
+        session.ports[number] = port
+        session.run { $0.attach(number, link.capabilities, hello: hello, at: $1, &$2) }
+        let confined = RuntimeConfined(port, to: runtime)
+        Task(executorPreference: runtime.taskExecutor) { await LinkPort.read(confined) }
+    }
+
+    private func turnAway(_ link: any Link, _ refusal: SessionFrame.Refusal) {
+        Task(executorPreference: runtime.taskExecutor) {
+            _ = await link.send(SessionFrame.refused(refusal).payload)
+            await link.close(CloseReason(refusal.error))
+        }
+    }
+
+    private func hangUp(_ link: any Link, _ reason: CloseReason) {
+        Task(executorPreference: runtime.taskExecutor) { await link.close(reason) }
+    }
+
+    func dropLinks() {
+        for link in newcomers.values { hangUp(link, .user) }
+        newcomers = [:]
+        for session in sessions.values { session.dropLinks() }
+    }
+
+    func close() {
+        dropLinks()
+        for session in sessions.values { session.run { $0.close(.user, &$2) } }
+    }
+}

@@ -1,0 +1,76 @@
+/// Runs one ``ServedSession``. Lives on its runtime.
+final class SessionShell: LinkOwner {
+    let runtime: any SupervisorRuntime
+    let messages: Broadcast<Payload>
+    let outgoing = Outgoing(nil)
+    var ports: [Int: LinkPort] = [:]
+    /// Called when the session has ended.
+    var onOver: ((SessionShell) -> Void)?
+    private var machine: ServedSession
+    private let queue = ActionQueue()
+    private let timer: DeadlineTimer
+
+    init(_ machine: ServedSession, on runtime: any SupervisorRuntime, messageBuffer: Int) {
+        self.machine = machine
+        self.runtime = runtime
+        timer = DeadlineTimer(on: runtime)
+        messages = Broadcast(limit: messageBuffer, .pause, keepsBacklog: true)
+    }
+
+    /// Gives the machine an event, and does what it asks for.
+    func run(_ event: (inout ServedSession, Instant, inout [SupervisorAction]) -> Void) {
+        event(&machine, runtime.clock, &queue.actions)
+        queue.performAll(perform)
+        timer.arm(machine.deadline) { [self] in
+            let bytes = ports[machine.link]?.bytesReceived ?? 0
+            run { $0.tick(bytesReceived: bytes, at: $1, &$2) }
+        }
+    }
+
+    private func perform(_ action: SupervisorAction) {
+        switch action {
+        case .transmit(let link, let id, let payload): ports[link]?.transmit(id, payload)
+        case .deliver(let payload): messages.send(payload)
+        case .accepted(let id): outgoing.accepted(id)
+        case .finish(let id, let outcome): outgoing.finished(id, outcome)
+        case .abandon(let link): ports.removeValue(forKey: link)?.close(CloseReason(.keepalive))
+        case .close(let link, let reason): ports.removeValue(forKey: link)?.close(reason)
+        case .ping(let link): ports[link]?.ping()
+        case .state(let state):
+            guard state.isFinal else { return }
+            messages.finish()
+            onOver?(self)
+            onOver = nil
+        case .connect, .note: break
+        }
+    }
+
+    func happened(_ event: LinkEvent, on link: Int) {
+        run { machine, now, actions in
+            switch event {
+            case .received(let payload): machine.received(link, payload, at: now, &actions)
+            case .pong(let time): machine.pong(link, time, at: now, &actions)
+            case .settled(let id, let outcome): machine.settled(id, on: link, outcome, at: now, &actions)
+            case .reading(let isReading): machine.reading(isReading, at: now)
+            case .ended(let reason):
+                ports[link] = nil
+                machine.ended(link, reason, at: now, &actions)
+            }
+        }
+    }
+
+    func submit(_ payload: Payload) -> (MessageID, SendOutcome?) {
+        outgoing.handIn(payload) { id, payload in
+            run { $0.submit(id, payload, at: $1, &$2) }
+        }
+    }
+
+    func dropLinks() {
+        let dropped = ports
+        ports = [:]
+        for (number, port) in dropped {
+            port.close(.user)
+            run { $0.ended(number, .user, at: $1, &$2) }
+        }
+    }
+}
