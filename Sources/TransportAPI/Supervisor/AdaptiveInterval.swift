@@ -23,9 +23,9 @@ public struct AdaptiveInterval: Sendable, Hashable {
 
         /// The shortest length at or below which two trials failed.
         var bad: Duration? { failures.count < 2 ? nil : failures[1] }
-        /// A length that failed once only.
+        /// A length above the good ones that failed once only.
         var suspect: Duration? {
-            guard let shortest = failures.first else { return nil }
+            guard let shortest = failures.first, shortest > good else { return nil }
             return shortest == bad ? nil : shortest
         }
     }
