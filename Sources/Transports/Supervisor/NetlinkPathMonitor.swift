@@ -88,7 +88,7 @@ final class NetlinkListener: PollHandler, TurnHandler {
             case .failed: return giveUp()
             }
         }
-        _ = loop.schedule(at: loop.now) { self.ready(.read) }
+        _ = loop.schedule(at: loop.now + 1) { self.ready(.read) }
     }
 
     func turnEnded() {
