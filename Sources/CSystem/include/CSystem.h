@@ -3,6 +3,7 @@
 #define CSYSTEM_H
 
 #if defined(__linux__)
+#include <linux/rtnetlink.h>
 #include <stddef.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
@@ -40,6 +41,14 @@ int csystem_accept(int descriptor);
 struct sockaddr_storage;
 int csystem_receive_many(int descriptor, void *buffer, size_t slot, unsigned int count, unsigned int *lengths,
                          struct sockaddr_storage *senders, unsigned int *sender_lengths);
+
+// A non-blocking, close-on-exec rtnetlink socket (RFC 3549) that hears of `groups` (RTMGRP_...). -1 with errno.
+int csystem_netlink_open(unsigned int groups);
+// Asks for a dump: RTM_GETLINK, RTM_GETADDR or RTM_GETROUTE, of all families. 0, or -1 with errno.
+int csystem_netlink_request(int descriptor, unsigned short type, unsigned int sequence);
+// Takes one datagram of the kernel's, others are dropped. Its length; -1 with errno, which is EMSGSIZE for one that is longer
+// than the buffer, and ENOBUFS where the kernel had to drop some.
+long csystem_netlink_receive(int descriptor, void *buffer, size_t size);
 
 // sched.h declares these only with _GNU_SOURCE. The mask has one bit a core, in words of unsigned long; the thread is the
 // calling one.

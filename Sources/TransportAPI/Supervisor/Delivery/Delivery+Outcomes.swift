@@ -49,7 +49,7 @@ extension Delivery {
             sample = entry.isRepeated ? nil : entry.sentAt.duration(to: now)
             finish(entry, .acknowledged, &actions)
         }
-        if let sample { roundTrip.sample(sample) }
+        if let sample { roundTrip.measured(sample) }
         rearmRetransmission(at: now)
         flush(at: now, &actions)
     }
@@ -146,7 +146,7 @@ extension Delivery {
     }
 
     private mutating func retransmit(at now: Instant, _ actions: inout [SupervisorAction]) {
-        roundTrip.backOff()
+        roundTrip.timedOut()
         retransmission = now.advanced(by: roundTrip.timeout)
         // The far side keeps what came early, so the oldest few are what it most likely misses.
         for position in 0..<min(8, outbox.sentCount) { transmit(outbox.noteSending(position, at: now), &actions) }

@@ -1,0 +1,195 @@
+import Testing
+import TransportAPI
+
+@Suite("Adaptive keepalive interval")
+struct AdaptiveIntervalTests {
+    private static let configuration: AdaptiveKeepaliveConfiguration = {
+        var configuration = AdaptiveKeepaliveConfiguration()
+        configuration.maximum = .seconds(1500)
+        return configuration
+    }()
+
+    /// Tries what is asked for on a NAT that forgets after `timeout`, losing each so many-th trial by chance. Gives how many
+    /// trials it took; `nil` if the search does not end.
+    private func search(
+        _ interval: inout AdaptiveInterval,
+        on network: String = "home",
+        timeout: Duration,
+        losses: Double = 0,
+        random: inout RandomSource
+    ) -> Int? {
+        for trial in 0..<200 {
+            guard let length = interval.nextTrial(on: network) else { return trial }
+            let isLost = Double.random(in: 0..<1, using: &random) < losses
+            if length < timeout, !isLost {
+                interval.succeeded(length, on: network)
+            } else {
+                interval.failed(length, on: network)
+            }
+        }
+        return nil
+    }
+
+    @Test(
+        "ends within the resolution below what the NAT bears",
+        arguments: [31, 45, 60, 61, 119, 120, 180, 299, 300, 600, 1200]
+    )
+    func search(seconds: Int) throws {
+        var random = RandomSource.seeded(1)
+        var interval = AdaptiveInterval(Self.configuration)
+        let timeout = Duration.seconds(seconds)
+        let trials = try #require(search(&interval, timeout: timeout, random: &random))
+        let found = interval.current(on: "home")
+        #expect(found < timeout && timeout - found <= Self.configuration.resolution)
+        #expect(trials <= 20)
+    }
+
+    @Test("ends at the maximum where the path bears it, and at the minimum where it bears no more")
+    func ends() throws {
+        var random = RandomSource.seeded(1)
+        var patient = AdaptiveInterval(Self.configuration)
+        #expect(patient.current(on: "home") == Self.configuration.minimum)
+        try #require(search(&patient, timeout: .seconds(7200), random: &random) != nil)
+        #expect(patient.current(on: "home") == Self.configuration.maximum)
+        var strict = AdaptiveInterval(Self.configuration)
+        try #require(search(&strict, timeout: .seconds(30), random: &random) != nil)
+        #expect(strict.current(on: "home") == Self.configuration.minimum)
+    }
+
+    @Test("is not misled far by chance losses of one trial in twenty")
+    func chance() throws {
+        var isBelowHalf = 0
+        for seed in 1...200 as ClosedRange<UInt64> {
+            var random = RandomSource.seeded(seed)
+            var interval = AdaptiveInterval(Self.configuration)
+            let timeout = Duration.seconds(Int.random(in: 120...1200, using: &random))
+            try #require(search(&interval, timeout: timeout, losses: 0.05, random: &random) != nil)
+            let found = interval.current(on: "home")
+            #expect(found < timeout && found > Self.configuration.minimum)
+            if found < timeout / 2 { isBelowHalf += 1 }
+        }
+        // Two chance losses at the same length (one in 400 trials) may still end a search early.
+        #expect(isBelowHalf <= 10)
+    }
+
+    @Test("lets a single failure pass, and tries the same length again")
+    func singleFailure() {
+        var interval = AdaptiveInterval(Self.configuration)
+        #expect(interval.nextTrial(on: "home") == .seconds(60))
+        interval.failed(.seconds(60), on: "home")
+        #expect(interval.nextTrial(on: "home") == .seconds(60))
+        interval.succeeded(.seconds(60), on: "home")
+        #expect(interval.current(on: "home") == .seconds(60))
+        #expect(interval.nextTrial(on: "home") == .seconds(120))
+        interval.failed(.seconds(120), on: "home")
+        interval.failed(.seconds(120), on: "home")
+        #expect(interval.nextTrial(on: "home") == .seconds(90))
+    }
+
+    @Test("counts failures at shorter lengths against longer ones")
+    func shorterFailures() {
+        var interval = AdaptiveInterval(Self.configuration)
+        interval.succeeded(.seconds(200), on: "home")
+        interval.failed(.seconds(400), on: "home")
+        interval.failed(.seconds(300), on: "home")
+        // Two at 400 or less: 400 is bad. One at 300: to be tried again.
+        #expect(interval.nextTrial(on: "home") == .seconds(300))
+        interval.succeeded(.seconds(300), on: "home")
+        #expect(interval.nextTrial(on: "home") == .seconds(400))
+    }
+
+    @Test("knows each network by itself")
+    func networks() throws {
+        var random = RandomSource.seeded(1)
+        var interval = AdaptiveInterval(Self.configuration)
+        try #require(search(&interval, on: "home", timeout: .seconds(600), random: &random) != nil)
+        let home = interval.current(on: "home")
+        #expect(interval.current(on: "train") == Self.configuration.minimum)
+        try #require(search(&interval, on: "train", timeout: .seconds(90), random: &random) != nil)
+        #expect(interval.current(on: "train") < .seconds(90))
+        #expect(interval.current(on: "home") == home)
+        #expect(interval.nextTrial(on: "home") == nil)
+    }
+
+    @Test("falls back to the minimum when the user's link is lost, and finds the NAT's new limit")
+    func lost() throws {
+        var random = RandomSource.seeded(1)
+        var interval = AdaptiveInterval(Self.configuration)
+        try #require(search(&interval, timeout: .seconds(600), random: &random) != nil)
+        interval.lost(on: "home")
+        #expect(interval.current(on: "home") == Self.configuration.minimum)
+        // From below again, not straight back to where the link died.
+        #expect(interval.nextTrial(on: "home") == .seconds(60))
+        try #require(search(&interval, timeout: .seconds(100), random: &random) != nil)
+        let found = interval.current(on: "home")
+        #expect(found < .seconds(100) && found >= .seconds(85))
+    }
+
+    @Test("recovers when the loss was chance")
+    func lostByChance() throws {
+        var random = RandomSource.seeded(1)
+        var interval = AdaptiveInterval(Self.configuration)
+        try #require(search(&interval, timeout: .seconds(600), random: &random) != nil)
+        interval.lost(on: "home")
+        try #require(search(&interval, timeout: .seconds(600), random: &random) != nil)
+        let found = interval.current(on: "home")
+        #expect(found < .seconds(600) && found >= .seconds(585))
+    }
+
+    @Test("learns nothing from a loss at the minimum")
+    func lostAtMinimum() {
+        var interval = AdaptiveInterval(Self.configuration)
+        for _ in 0..<3 { interval.lost(on: "home") }
+        interval.failed(.seconds(30), on: "home")
+        #expect(interval.nextTrial(on: "home") == .seconds(60))
+    }
+
+    @Test("gives up a good length that fails twice")
+    func goodTurnsBad() {
+        var interval = AdaptiveInterval(Self.configuration)
+        interval.succeeded(.seconds(480), on: "home")
+        interval.failed(.seconds(400), on: "home")
+        #expect(interval.current(on: "home") == .seconds(480))
+        interval.failed(.seconds(400), on: "home")
+        #expect(interval.current(on: "home") == Self.configuration.minimum)
+    }
+
+    @Test("remembers sixteen networks, and forgets the one used least recently")
+    func bound() {
+        var interval = AdaptiveInterval(Self.configuration)
+        for index in 0..<16 { interval.succeeded(.seconds(100 + index), on: "net \(index)") }
+        #expect(interval.current(on: "net 0") == .seconds(100))
+        interval.succeeded(.seconds(60), on: "one more")
+        #expect(interval.networks.count == AdaptiveInterval.networkLimit)
+        #expect(interval.current(on: "net 0") == .seconds(100))
+        #expect(interval.current(on: "net 1") == Self.configuration.minimum)
+        for index in 0..<100 { _ = interval.current(on: "unknown \(index)") }
+        #expect(interval.networks.count == AdaptiveInterval.networkLimit)
+    }
+
+    @Test("stays within its bounds whatever it is told, and whatever its configuration")
+    func nonsense() {
+        var random = RandomSource.seeded(7)
+        var odd = AdaptiveKeepaliveConfiguration()
+        (odd.minimum, odd.maximum, odd.resolution) = (.seconds(-5), .seconds(Int64.max), .zero)
+        for configuration in [Self.configuration, odd] {
+            var interval = AdaptiveInterval(configuration)
+            let bounds = interval.configuration
+            for _ in 0..<20_000 {
+                let network = "net \(Int.random(in: 0..<20, using: &random))"
+                let length = Duration.seconds(Int64.random(in: -10...100_000, using: &random))
+                switch Int.random(in: 0..<4, using: &random) {
+                case 0: interval.succeeded(length, on: network)
+                case 1: interval.failed(length, on: network)
+                case 2: interval.lost(on: network)
+                default: interval.nextTrial(on: network).map { interval.succeeded($0, on: network) }
+                }
+                let current = interval.current(on: network)
+                #expect(current >= bounds.minimum && current <= bounds.maximum)
+                if let next = interval.nextTrial(on: network) {
+                    #expect(next > current && next <= bounds.maximum && next <= current * 2)
+                }
+            }
+        }
+    }
+}
