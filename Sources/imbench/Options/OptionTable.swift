@@ -2,7 +2,7 @@ import TransportAPI
 
 /// All options, in the order of the help text.
 enum OptionTable {
-    static let rows: [OptionRow] = comparison + load + report + general
+    static let rows: [OptionRow] = comparison + load + proxy + report + general
 
     static let comparison: [OptionRow] = [
         OptionRow(
@@ -61,6 +61,7 @@ enum OptionTable {
             group: .what,
             commands: [.serve],
             summary: "which server listens where, as in ws://[::1]:8080; may be repeated",
+            excludes: "proxy",
             shown: { $0.listen.isEmpty ? nil : $0.listen.map(\.description).joined(separator: " ") },
             apply: { (options, text, words) throws(UsageError) in
                 guard options.listen.count < 64 else { throw UsageError("--listen may be given at most 64 times") }
@@ -165,8 +166,9 @@ enum OptionTable {
             name: "seed",
             placeholder: "S",
             group: .load,
-            commands: [.run],
-            summary: "the order of the repeats and the texts; chosen and printed if not given",
+            commands: [.run, .serve],
+            summary:
+                "the order of the repeats and the texts, and what a proxy loses; chosen and printed if not given",
             shown: { $0.seed.map(String.init) },
             apply: { (options, text, _) throws(UsageError) in
                 // The largest whole number that every reader of JSON keeps exactly (RFC 8259, section 6).
