@@ -11,7 +11,9 @@ import Transports
 /// await proxy.set(PathFaults(delay: .milliseconds(80), loss: 0.02))
 /// ```
 ///
-/// Of each connection and way it holds at most 256 KiB; then streams are no longer read, and datagrams are lost.
+/// Of each connection and way it holds at most 256 KiB; then streams are no longer read, and datagrams are lost. What it
+/// can't do is keep a kernel from answering: a TCP connection is accepted even when the path is dead, only that nothing
+/// comes back over it; and a UDP server that is not there shows as silence.
 public final class FaultProxy: Sendable {
     /// How a connection is cut.
     public enum Cut: String, Sendable, Hashable, CaseIterable {
@@ -24,7 +26,7 @@ public final class FaultProxy: Sendable {
     /// The most connections at a time. Further ones wait in the kernel; over UDP they take the place of the client that has
     /// been silent for longest.
     public static let maximumClients = 1024
-    /// The most bytes held for one way of one connection.
+    /// The most bytes held for one way of one connection, besides a datagram that waits to be overtaken.
     public static let maximumBytesHeld = DelayLine.maximumBytes
 
     /// Where clients reach it: the target's endpoint, but with this machine's address and a port that the system chose.

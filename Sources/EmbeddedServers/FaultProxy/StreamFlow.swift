@@ -102,7 +102,7 @@ final class StreamFlow {
         deliver()
         // After so many rounds others get their turn.
         var rounds = 16
-        while isReadable, !isClosed, ending == nil, line.room > 0, rounds > 0 {
+        while isReadable, !isClosed, !isOver, ending == nil, line.room > 0, rounds > 0 {
             fill()
             deliver()
             rounds -= 1
@@ -115,9 +115,9 @@ final class StreamFlow {
     }
 
     private func nextWakeUp() -> Int64? {
-        guard !path.faults.isBlackHole(way) else { return nil }
+        guard !isOver, !path.faults.isBlackHole(way) else { return nil }
         let reset = ending?.how == .reset ? endingDue : nil
-        guard let due = line.nextDue else { return isOver ? nil : endingDue }
+        guard let due = line.nextDue else { return endingDue }
         guard isWritable else { return reset }
         return min(reset ?? .max, max(due, bucket.nextTime(for: line.firstCount, now: path.loop.now)))
     }

@@ -167,8 +167,7 @@ enum OptionTable {
             placeholder: "S",
             group: .load,
             commands: [.run, .serve],
-            summary:
-                "the order of the repeats and the texts, and what a proxy loses; chosen and printed if not given",
+            summary: "the order of the repeats, the texts, what a proxy loses; chosen and printed if not given",
             shown: { $0.seed.map(String.init) },
             apply: { (options, text, _) throws(UsageError) in
                 // The largest whole number that every reader of JSON keeps exactly (RFC 8259, section 6).

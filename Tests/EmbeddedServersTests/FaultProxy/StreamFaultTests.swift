@@ -1,4 +1,5 @@
 import EmbeddedServers
+import SocketIO
 import Testing
 import TransportAPI
 import Transports
@@ -37,20 +38,36 @@ struct StreamFaultTests {
         await pair.stop()
     }
 
-    @Test("a dead path hides even a reset, until it heals")
-    func deadHidesReset() async throws {
+    @Test("a goodbye waits in a dead path, too")
+    func deadHidesGoodbye() async throws {
         let pair = try await ProxiedPair(url)
         await pair.proxy.set(.dead)
-        #expect(await pair.server.send(Payload([1])).isSuccess)
-        await pair.proxy.wait { $0.bytesHeld > 0 }
-        // The client leaves; its side of the proxy sees it, the server does not.
         let closing = Task { await pair.client.close() }
-        await pair.proxy.wait { $0.bytesHeld > 10 }
+        await pair.proxy.wait { $0.bytesHeld > 0 }
         #expect(await pair.proxy.statistics().openConnections == 1)
         #expect(await pair.server.send(Payload([2])).isSuccess)
         await pair.proxy.set(.none)
         #expect(await pair.server.closed().initiator == .peer)
         await closing.value
+        await pair.stop()
+    }
+
+    @Test("a dead path hides a reset until it heals")
+    func deadHidesReset() async throws {
+        let pair = try await ProxiedPair(url)
+        let before = try await FaultProxy.start(to: pair.proxy.endpoint, seed: 1)
+        async let accepted = pair.listener.accept()
+        let client = try await ProxiedServer.registry.transport(for: before.endpoint).connect(timeout: .seconds(20))
+        let server = try #require(try await accepted)
+        await pair.proxy.set(.dead)
+        await before.cut(.reset)
+        #expect(await client.closed().error?.code == .connectionReset)
+        for _ in 0..<3 { #expect(await server.send(Payload([1])).isSuccess) }
+        #expect(await pair.proxy.statistics().openConnections == 2)
+        // One way is enough for it to get through.
+        await pair.proxy.set(PathFaults(blackHoleToClient: true))
+        #expect(await server.closed().error?.code == .connectionReset)
+        await before.stop()
         await pair.stop()
     }
 
@@ -101,6 +118,29 @@ struct StreamFaultTests {
         for number in 0..<40 { #expect(await pair.client.send(Payload([UInt8(number)] + tail)).isSuccess) }
         for number in 0..<40 { #expect(try await pair.server.receive()?.bytes == [UInt8(number)] + tail) }
         await pair.stop()
+    }
+
+    @Test("works with the portable poller as well")
+    func portablePoller() async throws {
+        let loop = try EventLoop(poller: .portable)
+        let server = try await EmbeddedServer.start(url)
+        let proxy = try await FaultProxy.start(to: server.endpoint, on: loop, seed: 1)
+        let transport = try ProxiedServer.registry.transport(for: proxy.endpoint)
+        for how in FaultProxy.Cut.allCases {
+            let link = try await transport.connect(timeout: .seconds(20))
+            let bytes = [UInt8](repeating: 5, count: 3_000_000)
+            await proxy.set(.dead)
+            async let outcome = link.send(Payload(bytes))
+            await proxy.wait { $0.bytesHeld == FaultProxy.maximumBytesHeld }
+            await proxy.set(.none)
+            #expect(try await link.receive()?.bytes == bytes)
+            #expect(await outcome.isSuccess)
+            await proxy.cut(how)
+            #expect(await link.closed().initiator == .network)
+        }
+        await proxy.wait { $0.openConnections == 0 }
+        await proxy.stop()
+        await server.stop()
     }
 
     @Test("a delay is waited for, a change of it holds at once, and so does the end of a throttle")
