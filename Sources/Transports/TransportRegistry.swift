@@ -7,6 +7,8 @@ public struct TransportDescriptor: Sendable {
     public var name: String
     /// The port of a URL that names none; `nil` if the transport needs no port.
     public var defaultPort: UInt16?
+    /// Whether it is carried by UDP, where datagrams get lost and change places, and not by a stream.
+    public var isDatagram = false
     /// The options that its URLs take, besides the common ones.
     public var options: [TransportOption]
     /// Makes the recipe for links to an endpoint, on a loop; throws `.invalidConfiguration` that names the key.

@@ -5,6 +5,7 @@ import Transports
 
 /// `imbench serve`: runs the embedded servers until it is interrupted, and prints where each listens.
 func serve(_ options: Options) throws(SystemFailure) -> Int32 {
+    if let target = options.proxy { return try serveProxy(to: target, options) }
     let registry = TransportRegistry.standard
     // What has no port can't be reached from outside.
     let reachable = registry.transports.filter { $0.defaultPort != nil }
@@ -29,14 +30,19 @@ func serve(_ options: Options) throws(SystemFailure) -> Int32 {
     try ReportTarget(path: nil).write(lines)
     remark("serving until interrupted; MQTT is a broker, all others send each message back", isQuiet: options.quiet)
     runBlocking(on: .shared) {
-        while !Interruption.isRequested {
-            await withCheckedContinuation { continuation in
-                EventLoop.shared.execute {
-                    _ = EventLoop.shared.schedule(at: Clocks.monotonic() + 100_000_000) { continuation.resume() }
-                }
-            }
-        }
+        await untilInterrupted()
         for server in servers { await server.stop() }
     }
     return ExitStatus.good
+}
+
+/// Waits for Ctrl-C.
+func untilInterrupted() async {
+    while !Interruption.isRequested {
+        await withCheckedContinuation { continuation in
+            EventLoop.shared.execute {
+                _ = EventLoop.shared.schedule(at: Clocks.monotonic() + 100_000_000) { continuation.resume() }
+            }
+        }
+    }
 }

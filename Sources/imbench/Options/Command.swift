@@ -1,7 +1,7 @@
 /// What imbench can be asked to do. Which of these a build offers is said by its ``Vocabulary``.
 enum Command: String, Sendable, Hashable, CaseIterable {
     case run, overhead, serve, trace
-    case storm
+    case storm, outage
 
     /// One line for the help text.
     var summary: String {
@@ -11,6 +11,7 @@ enum Command: String, Sendable, Hashable, CaseIterable {
         case .serve: "run the embedded servers until interrupted"
         case .trace: "show the bytes of one chat message on every wire, one line a field"
         case .storm: "simulate how clients come back after a restart, by reconnect policy, in virtual time"
+        case .outage: "break the path in a dozen ways: time to notice, time to recover, what became of the messages"
         }
     }
 
@@ -18,7 +19,7 @@ enum Command: String, Sendable, Hashable, CaseIterable {
     var argument: String? {
         switch self {
         case .trace: "TEXT"
-        case .run, .overhead, .serve, .storm: nil
+        case .run, .overhead, .serve, .storm, .outage: nil
         }
     }
 }

@@ -122,6 +122,9 @@ struct OptionParser: Sendable {
 
     /// Checks what several options say together.
     private func finish(_ options: inout Options, _ given: Set<String>) throws(UsageError) {
+        for row in OptionTable.rows where given.contains(row.name) {
+            if let other = row.requires, !given.contains(other) { throw UsageError("--\(row.name) needs --\(other)") }
+        }
         if !options.urls.isEmpty {
             if !given.contains("transport") { options.transports = options.urls.map(\.scheme) }
             if let stray = options.urls.first(where: { !options.transports.contains($0.scheme) }) {

@@ -1,3 +1,4 @@
+import EmbeddedServers
 import TransportAPI
 
 /// Everything that the command line says, checked. Built by ``OptionParser``.
@@ -34,6 +35,11 @@ struct Options: Sendable, Equatable {
     /// Where `serve` listens; empty for every transport on a port that the system chooses.
     var listen: [Endpoint] = []
     var storm = StormOptions()
+    var outage = OutageOptions()
+    /// The server to which `serve` gives a bad path, in place of the embedded ones.
+    var proxy: Endpoint?
+    /// What is wrong with that path.
+    var faults = PathFaults.none
     var format = Format.table
     /// The file that gets the report in place of standard output.
     var output: String?
