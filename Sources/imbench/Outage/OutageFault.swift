@@ -66,7 +66,8 @@ enum OutageFault: String, Sendable, Hashable, CaseIterable {
     func isMeaningless(for transport: TransportDescriptor) -> String? {
         switch self {
         case .rebind where !transport.isDatagram: "a TCP connection does not outlive its address"
-        case .finish where transport.isDatagram: "there is no connection that could end"
+        case .reset where transport.isDatagram, .finish where transport.isDatagram:
+            "there is no connection that could be cut"
         case .badCredentials where RefusingServer.answers[transport.name] == nil: "the protocol has no credentials"
         default: nil
         }

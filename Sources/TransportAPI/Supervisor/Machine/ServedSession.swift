@@ -58,7 +58,7 @@ package struct ServedSession: Sendable {
         let canProbe = capabilities.hasNativePing || hello != nil
         keepalive = Keepalive(configuration.keepalive, isAnswered: canProbe, at: now)
         if !canProbe { keepalive?.interval = nil }
-        if !isReading { keepalive?.pause() }
+        if !isReading { keepalive?.reading(false, at: now) }
         if let hello {
             welcome(&actions)
             if hello.incarnation == incarnation {
@@ -164,7 +164,7 @@ package struct ServedSession: Sendable {
     /// Whether what was received is taken.
     package mutating func reading(_ isReading: Bool, at now: Instant) {
         self.isReading = isReading
-        if isReading { keepalive?.resume(at: now) } else { keepalive?.pause() }
+        keepalive?.reading(isReading, at: now)
     }
 
     /// The server ends the session.
@@ -189,8 +189,7 @@ package struct ServedSession: Sendable {
             return end(CloseReason(.network, text: "the client did not return"), &actions)
         }
         delivery.tick(at: now, &actions)
-        keepalive?.received(bytes: bytesReceived, at: now)
-        switch keepalive?.tick(at: now) {
+        switch keepalive?.tick(bytesReceived: bytesReceived, at: now) {
         case .probe where delivery.style == .session:
             pingToken &+= 1
             pingSentAt = now

@@ -60,7 +60,7 @@ extension SupervisorMachine {
         hopeless = []
         keepalive = Keepalive(configuration.keepalive, isAnswered: isProbeAnswered, at: now)
         if !canProbe { keepalive?.interval = nil }
-        if !isReading { keepalive?.pause() }
+        if !isReading { keepalive?.reading(false, at: now) }
         delivery.attach(link, capabilities)
         enter(.open, .open(endpoints[endpoint], isResumed: isResumed), &actions)
         delivery.flush(at: now, &actions)
@@ -190,13 +190,8 @@ extension SupervisorMachine {
         case .offline:
             if path.isUsable { attempt(at: now, &actions) }
         case .open:
-            if !path.isUsable {
-                // The link may outlive a short absence; nothing is concluded from silence meanwhile.
-                keepalive?.pause()
-            } else {
-                if isReading { keepalive?.resume(at: now) }
-                keepalive?.hurry()
-            }
+            // The link may outlive a short absence, and even another address.
+            keepalive?.online(path.isUsable, at: now)
         case .idle, .suspended, .closed: break
         }
     }

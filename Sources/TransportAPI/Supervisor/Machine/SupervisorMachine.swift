@@ -155,7 +155,7 @@ package struct SupervisorMachine: Sendable {
 
     private mutating func reading(_ isReading: Bool, at now: Instant) {
         self.isReading = isReading
-        if isReading { keepalive?.resume(at: now) } else { keepalive?.pause() }
+        keepalive?.reading(isReading, at: now)
     }
 
     private mutating func tick(
@@ -176,8 +176,7 @@ package struct SupervisorMachine: Sendable {
             if let helloRetry, helloRetry <= now { greet(at: now, &actions) }
         case .waiting(let time) where time <= now: attempt(at: now, &actions)
         case .open:
-            keepalive?.received(bytes: bytes, at: now)
-            switch keepalive?.tick(at: now) {
+            switch keepalive?.tick(bytesReceived: bytes, at: now) {
             case .probe: probe(at: now, &actions)
             case .dead:
                 let error = TransportError(.keepaliveTimeout, .open, "the far side did not answer")

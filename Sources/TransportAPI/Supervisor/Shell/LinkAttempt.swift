@@ -68,4 +68,10 @@ final class LinkAttempt {
         isAbandoned = true
         if let port { port.close(reason) } else { task?.cancel() }
     }
+
+    /// As ``close(_:)``, without waiting for an answer to the goodbye.
+    func abandon(_ reason: CloseReason) {
+        isAbandoned = true
+        if let port { port.abandon(reason) } else { task?.cancel() }
+    }
 }

@@ -24,6 +24,8 @@ final class LinkPort {
     private let number: Int
     private let link: any Link
     private let immediate: (any ImmediateLink)?
+    /// Whether what was handed over at once is settled: not over a link with acknowledgements of its own.
+    private let settlesAtOnce: Bool
     /// Sends that were begun in tasks of their own and have not ended: nothing may overtake them.
     private var sendsUnderWay = 0
     /// The owner has let go of it: nothing more is reported but what became of its messages.
@@ -34,8 +36,8 @@ final class LinkPort {
         self.link = link
         self.number = number
         self.owner = owner
-        // Over a link with acknowledgements of its own, what was handed over at once is not settled.
-        immediate = link.capabilities.acknowledgesMessages ? nil : link as? any ImmediateLink
+        immediate = link as? any ImmediateLink
+        settlesAtOnce = !link.capabilities.acknowledgesMessages
     }
 
     /// What the link has received, where that can be known at once.
@@ -90,7 +92,7 @@ final class LinkPort {
 
     /// Sends; with an identifier, the outcome is reported.
     func transmit(_ id: MessageID?, _ payload: Payload) {
-        if sendsUnderWay == 0, let immediate, let outcome = immediate.sendNow(payload) {
+        if settlesAtOnce, sendsUnderWay == 0, let immediate, let outcome = immediate.sendNow(payload) {
             if let id { owner.happened(.settled(id, outcome), on: number) }
             return
         }
@@ -121,5 +123,13 @@ final class LinkPort {
         isClosed = true
         resumeReading()
         Task(executorPreference: owner.runtime.taskExecutor) { [link] in await link.close(reason) }
+    }
+
+    /// Ends a link on which there is no point in waiting for an answer.
+    func abandon(_ reason: CloseReason) {
+        guard let immediate else { return close(reason) }
+        isClosed = true
+        resumeReading()
+        immediate.abandon(reason)
     }
 }

@@ -62,7 +62,7 @@ final class SupervisorShell: LinkOwner {
         case .finish(let id, let outcome): finished(id, outcome)
         case .connect(let link, let endpoint, let timeout, let isRefresh):
             attempts[link] = LinkAttempt(self, link, endpoints[endpoint], timeout: timeout, isRefresh: isRefresh)
-        case .abandon(let link): attempts.removeValue(forKey: link)?.close(CloseReason(.keepalive))
+        case .abandon(let link): attempts.removeValue(forKey: link)?.abandon(CloseReason(.keepalive))
         case .close(let link, let reason): attempts.removeValue(forKey: link)?.close(reason)
         case .ping(let link): attempts[link]?.port?.ping()
         case .state(let state): changed(to: state)
