@@ -59,11 +59,13 @@ extension SupervisorMachine {
         failedInRound = 0
         hopeless = []
         keepalive = Keepalive(configuration.keepalive, isAnswered: isProbeAnswered, at: now)
+        if let interval = adaptive?.interval(on: path.network) { keepalive?.interval = interval }
         if !canProbe { keepalive?.interval = nil }
         if !isReading { keepalive?.reading(false, at: now) }
         delivery.attach(link, capabilities)
         enter(.open, .open(endpoints[endpoint], isResumed: isResumed), &actions)
         delivery.flush(at: now, &actions)
+        beginTrial(at: now, &actions)
     }
 
     mutating func attemptFailed(
@@ -133,7 +135,7 @@ extension SupervisorMachine {
         case .idle, .connecting, .waiting, .offline, .suspended, .closed: return
         }
         actions.append(.note(.linkEnded(endpoints[endpoint], reason)))
-        leaveLink()
+        leaveLink(&actions)
         endpoint = goodEndpoint
         if openedAt.duration(to: now) >= configuration.stableAfter {
             backoff.reset()
@@ -157,8 +159,9 @@ extension SupervisorMachine {
         }
     }
 
-    mutating func leaveLink() {
+    mutating func leaveLink(_ actions: inout [SupervisorAction]) {
         keepalive = nil
+        if let number = adaptive?.abandonTrial() { actions.append(.endTrial(number)) }
         helloRetry = nil
         delivery.detach()
     }
@@ -192,6 +195,10 @@ extension SupervisorMachine {
         case .open:
             // The link may outlive a short absence, and even another address.
             keepalive?.online(path.isUsable, at: now)
+            if isOther {
+                if let number = adaptive?.abandonTrial() { actions.append(.endTrial(number)) }
+                if let interval = adaptive?.interval(on: path.network) { keepalive?.interval = interval }
+            }
         case .idle, .suspended, .closed: break
         }
     }
@@ -203,7 +210,7 @@ extension SupervisorMachine {
         case .open: actions.append(.close(link: link, reason))
         case .idle, .waiting, .offline, .suspended, .closed: return
         }
-        leaveLink()
+        leaveLink(&actions)
     }
 
     // MARK: The end

@@ -33,7 +33,7 @@ final class LinkAttempt {
         }
     }
 
-    private static func prepare(
+    static func prepare(
         _ endpoint: Endpoint,
         _ preparation: EndpointPreparation?,
         _ isRefresh: Bool

@@ -41,7 +41,7 @@ final class SessionShell: LinkOwner {
             messages.finish()
             onOver?(self)
             onOver = nil
-        case .connect, .note: break
+        case .connect, .note, .beginTrial, .endTrial: break
         }
     }
 

@@ -18,6 +18,10 @@ final class SupervisorShell: LinkOwner {
     private let queue = ActionQueue()
     private let timer: DeadlineTimer
     var attempts: [Int: LinkAttempt] = [:]
+    var trials: [Int: SpareTrial] = [:]
+    private let spareEndpoint: @Sendable (Endpoint) -> Endpoint
+    /// What was learned about keepalive intervals.
+    var intervals: AdaptiveInterval? { machine.adaptive?.intervals }
     private var closers: [UnsafeContinuation<Void, Never>] = []
     private let paths: (any PathMonitor)?
     private var pathWatch: (any Sendable)?
@@ -32,7 +36,13 @@ final class SupervisorShell: LinkOwner {
         timer = DeadlineTimer(on: runtime)
         messages = Broadcast(limit: setup.configuration.messageBuffer, .pause, keepsBacklog: true)
         random = runtime.makeRandomSource()
-        machine = SupervisorMachine(setup.configuration, endpoints: setup.endpoints, using: &random)
+        spareEndpoint = setup.spareEndpoint
+        machine = SupervisorMachine(
+            setup.configuration,
+            endpoints: setup.endpoints,
+            intervals: setup.intervals,
+            using: &random
+        )
         paths = setup.paths
     }
 
@@ -65,6 +75,16 @@ final class SupervisorShell: LinkOwner {
         case .abandon(let link): attempts.removeValue(forKey: link)?.abandon(CloseReason(.keepalive))
         case .close(let link, let reason): attempts.removeValue(forKey: link)?.close(reason)
         case .ping(let link): attempts[link]?.port?.ping()
+        case .beginTrial(let number, let endpoint, let idle, let timeout, let isSession):
+            trials[number] = SpareTrial(
+                self,
+                number,
+                spareEndpoint(endpoints[endpoint]),
+                idle: idle,
+                timeout: timeout,
+                isSession: isSession
+            )
+        case .endTrial(let number): trials.removeValue(forKey: number)?.cancel()
         case .state(let state): changed(to: state)
         case .note(let note): self.note(note)
         }
