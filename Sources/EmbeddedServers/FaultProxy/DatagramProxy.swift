@@ -10,6 +10,8 @@ final class DatagramProxy: PollHandler, ProxyEngine {
     private var socket: DatagramSocket?
     private var clients: [SocketAddress: DatagramClient] = [:]
     private var lastNumber: UInt64 = 0
+    /// Holds the port while clients are refused.
+    private var reserved: ReservedPort?
     private var isStopped = false
     /// Memory into which all sockets are read in turn.
     private let batch = DatagramBatch(largest: 65_507)
@@ -91,7 +93,9 @@ final class DatagramProxy: PollHandler, ProxyEngine {
         if on {
             socket?.close()
             socket = nil
+            reserved = try ReservedPort(address, isDatagram: true)
         } else {
+            reserved = nil
             let fresh = try DatagramSocket(boundTo: address, on: path.loop)
             try fresh.attach(self)
             socket = fresh
@@ -104,6 +108,7 @@ final class DatagramProxy: PollHandler, ProxyEngine {
 
     func stop() {
         isStopped = true
+        reserved = nil
         socket?.close()
         socket = nil
         cut(.reset)

@@ -10,6 +10,8 @@ final class StreamProxy: PollHandler, ProxyEngine {
     private var listener: ListeningSocket?
     private var connections: [UInt64: StreamConnection] = [:]
     private var lastNumber: UInt64 = 0
+    /// Holds the port while clients are refused.
+    private var reserved: ReservedPort?
     private var isStopped = false
     private var retry = WakeUp()
 
@@ -76,7 +78,9 @@ final class StreamProxy: PollHandler, ProxyEngine {
             retry.cancel(on: path.loop)
             listener?.close()
             listener = nil
+            reserved = try ReservedPort(address, isDatagram: false)
         } else {
+            reserved = nil
             let socket = try ListeningSocket(boundTo: address, on: path.loop)
             try socket.attach(self)
             listener = socket
@@ -88,6 +92,7 @@ final class StreamProxy: PollHandler, ProxyEngine {
 
     func stop() {
         isStopped = true
+        reserved = nil
         retry.cancel(on: path.loop)
         listener?.close()
         listener = nil

@@ -15,6 +15,8 @@ final class OutageServer: Sendable {
 
     let endpoint: Endpoint
     let ledger: LoopConfined<OutageLedger>
+    private let address: SocketAddress?
+    private let isDatagram: Bool
     private let kind: Kind
     private let loop: EventLoop
     private let running: LoopConfined<Running>
@@ -22,6 +24,8 @@ final class OutageServer: Sendable {
     private final class Running {
         var listener: (any Listener)?
         var broker: EmbeddedServer?
+        /// Holds the port while the server is down.
+        var reserved: ReservedPort?
     }
 
     /// Starts a server for a transport, on a port of the system's choice.
@@ -48,17 +52,20 @@ final class OutageServer: Sendable {
         }
         let running = LoopConfined(Running(), to: loop)
         let endpoint = try await open(Endpoint("\(transport.name)://127.0.0.1:0"), kind, ledger, running, loop)
-        return OutageServer(endpoint, ledger, kind, loop, running)
+        return OutageServer(endpoint, isDatagram: transport.isDatagram, ledger, kind, loop, running)
     }
 
     private init(
         _ endpoint: Endpoint,
+        isDatagram: Bool,
         _ ledger: LoopConfined<OutageLedger>,
         _ kind: Kind,
         _ loop: EventLoop,
         _ running: LoopConfined<Running>
     ) {
         self.endpoint = endpoint
+        self.isDatagram = isDatagram
+        address = SocketAddress(numeric: "127.0.0.1", port: endpoint.port ?? 0)
         self.ledger = ledger
         self.kind = kind
         self.loop = loop
@@ -94,10 +101,15 @@ final class OutageServer: Sendable {
         await listener?.close()
         if case .sessions(let server) = kind { await server.dropLinks() }
         await broker?.stop()
+        await loop.perform { [running, address, isDatagram] in
+            guard let address else { return }
+            running.value.reserved = try? ReservedPort(address, isDatagram: isDatagram)
+        }
     }
 
     /// Listens again at the same port.
     func startAgain() async throws(TransportError) {
+        await loop.perform { [running] in running.value.reserved = nil }
         _ = try await Self.open(endpoint, kind, ledger, running, loop)
     }
 
