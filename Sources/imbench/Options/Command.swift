@@ -1,7 +1,7 @@
 /// What imbench can be asked to do. Which of these a build offers is said by its ``Vocabulary``.
 enum Command: String, Sendable, Hashable, CaseIterable {
     case run, overhead, serve, trace
-    case storm
+    case storm, chat
 
     /// One line for the help text.
     var summary: String {
@@ -11,6 +11,7 @@ enum Command: String, Sendable, Hashable, CaseIterable {
         case .serve: "run the embedded servers until interrupted"
         case .trace: "show the bytes of one chat message on every wire, one line a field"
         case .storm: "simulate how clients come back after a restart, by reconnect policy, in virtual time"
+        case .chat: "talk to others through a chat server ('imbench serve --chat') or an MQTT broker"
         }
     }
 
@@ -18,6 +19,7 @@ enum Command: String, Sendable, Hashable, CaseIterable {
     var argument: String? {
         switch self {
         case .trace: "TEXT"
+        case .chat: "URL"
         case .run, .overhead, .serve, .storm: nil
         }
     }

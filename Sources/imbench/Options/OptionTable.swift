@@ -2,7 +2,7 @@ import TransportAPI
 
 /// All options, in the order of the help text.
 enum OptionTable {
-    static let rows: [OptionRow] = comparison + load + storm + report + general
+    static let rows: [OptionRow] = comparison + chat + load + storm + report + general
 
     static let comparison: [OptionRow] = [
         OptionRow(
@@ -21,12 +21,13 @@ enum OptionTable {
             name: "codec",
             placeholder: "LIST",
             group: .what,
-            commands: [.run, .overhead, .trace],
-            summary: "codecs",
+            commands: [.run, .overhead, .trace, .chat],
+            summary: "codecs; of a chat, one",
             allowed: { $0.codecs },
             shown: { $0.codecs.joined(separator: ",") },
             apply: { (options, text, words) throws(UsageError) in
                 options.codecs = try OptionValue.words(text, "codec", of: words.codecs)
+                options.isCodecGiven = true
             }
         ),
         OptionRow(

@@ -34,6 +34,11 @@ struct Options: Sendable, Equatable {
     /// Where `serve` listens; empty for every transport on a port that the system chooses.
     var listen: [Endpoint] = []
     var storm = StormOptions()
+    var chat = ChatOptions()
+    /// A configuration file.
+    var config: String?
+    /// Whether `codecs` was asked for, so that a configuration file does not decide.
+    var isCodecGiven = false
     var format = Format.table
     /// The file that gets the report in place of standard output.
     var output: String?
