@@ -160,15 +160,18 @@ extension SupervisorState {
     /// One line for somebody who chats.
     var words: String {
         switch self {
-        case .idle: "not started"
-        case .connecting(let attempt, let endpoint):
-            "connecting to \(endpoint)" + (attempt > 1 ? ", attempt \(attempt)" : "")
-        case .open(_, let isResumed): isResumed ? "open, session resumed" : "open, new session"
+        case .idle: return "not started"
+        case .connecting(let attempt, var endpoint):
+            // Options are long, and nothing new.
+            endpoint.options = []
+            return "connecting to \(endpoint)" + (attempt > 1 ? ", attempt \(attempt)" : "")
+        case .open(_, let isResumed): return isResumed ? "open, session resumed" : "open, new session"
         case .waiting(let delay, let reason):
-            "waiting \(fixed(Double(delay.wholeNanoseconds) / 1e9, 1)) s because: \(reason.error?.reason ?? "\(reason)")"
-        case .offline: "offline"
-        case .suspended: "suspended"
-        case .closed(let reason): reason.initiator == .user ? "closed" : "closed: \(reason)"
+            return
+                "waiting \(fixed(Double(delay.wholeNanoseconds) / 1e9, 1)) s because: \(reason.error?.reason ?? "\(reason)")"
+        case .offline: return "offline"
+        case .suspended: return "suspended"
+        case .closed(let reason): return reason.initiator == .user ? "closed" : "closed: \(reason)"
         }
     }
 }
