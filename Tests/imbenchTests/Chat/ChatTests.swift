@@ -59,6 +59,23 @@ struct ChatTests {
         await server.stop()
     }
 
+    @Test("and what a server had acknowledged before it was pulled reaches whoever comes after", arguments: names)
+    func forgotten(name: String) async throws {
+        var server = try await ChatServer.start(url(name, "forgotten"), room: ChatRoom())
+        let ann = try await ChatPerson("ann", at: server.endpoint)
+        await ann.type(0..<20)
+        await ann.display.wait { lines in (1...20).allSatisfy { lines.contains(.acknowledged($0)) } }
+        await server.stop()
+        await ann.type(20..<40)
+        server = try await ChatServer.start(server.endpoint.description, room: ChatRoom())
+        let bob = try await ChatPerson("bob", at: server.endpoint)
+        await ann.display.wait { RecordingDisplay.confirmed($0) == 40 }
+        #expect(bob.display.heard == (0..<40).map { "ann \($0)" })
+        await ann.leave()
+        await bob.leave()
+        await server.stop()
+    }
+
     @Test("through different transports of one room, in different formats")
     func bridged() async throws {
         let room = ChatRoom()
