@@ -64,11 +64,6 @@ final class ChatClient {
         run(client) { $0.typed(text, atMs: milliseconds, &$1) }
     }
 
-    /// Waits until every message has an outcome, or nothing will ever happen again.
-    nonisolated(nonsending) func settled() async {
-        while conversation.underWay > 0, !state.isFinal { await withUnsafeContinuation { waiters.append($0) } }
-    }
-
     /// How many messages have no outcome yet.
     var underWay: Int { conversation.underWay }
 

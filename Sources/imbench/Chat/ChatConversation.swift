@@ -39,6 +39,8 @@ struct ChatConversation: Sendable {
     private var lastNumber: UInt64 = 0
     /// Nobody has confirmed these.
     private var kept: [Own] = []
+    /// The user has been told that some are not kept any more.
+    private var hasForgotten = false
     private var incoming = IncomingOrder()
     private var lines: [(line: ChatLine, ticks: Int)] = []
 

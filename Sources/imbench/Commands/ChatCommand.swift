@@ -48,7 +48,18 @@ private struct ChatSession {
 
     func run() -> Int32 {
         var input = LineInput(STDIN_FILENO)
+        var wasFull = false
         reading: while !Interruption.isRequested, !isFinal {
+            // Whoever types far ahead of the server is not read until it has caught up.
+            let isFull = underWay >= ChatClient.underWayLimit
+            if isFull, !wasFull {
+                display.show(.status("\(underWay) messages are under way; no more are read for now"))
+            }
+            wasFull = isFull
+            if isFull {
+                _ = poll(nil, 0, 20)
+                continue
+            }
             switch input.next(timeout: 100) {
             case .nothing: break
             case .tooLong: display.show(.status("a line of more than \(LineInput.longestLine) bytes was not sent"))
@@ -74,6 +85,8 @@ private struct ChatSession {
 
     private var isFinal: Bool { runBlocking(on: .shared) { [client] in client.value.state.isFinal } }
     private var isOpen: Bool { runBlocking(on: .shared) { [client] in client.value.state.isOpen } }
+
+    private var underWay: Int { runBlocking(on: .shared) { [client] in client.value.underWay } }
 
     /// Waits for what is under way, as long as that makes sense.
     private func wait(while makesSense: () -> Bool) {
