@@ -128,6 +128,7 @@ struct OptionParser: Sendable {
                 throw UsageError("--url \(stray) is for \(stray.scheme), which --transport leaves out")
             }
         }
+        options.isCodecGiven = given.contains("codec") && (options.command == .chat || options.config != nil)
         if options.command == .chat { return try OptionTable.finishChat(&options, given, vocabulary) }
         if options.config != nil, let other = ["transport", "url"].first(where: given.contains) {
             throw UsageError("--config and --\(other) exclude each other")

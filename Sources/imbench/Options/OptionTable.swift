@@ -27,7 +27,6 @@ enum OptionTable {
             shown: { $0.codecs.joined(separator: ",") },
             apply: { (options, text, words) throws(UsageError) in
                 options.codecs = try OptionValue.words(text, "codec", of: words.codecs)
-                options.isCodecGiven = true
             }
         ),
         OptionRow(

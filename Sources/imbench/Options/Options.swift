@@ -37,7 +37,7 @@ struct Options: Sendable, Equatable {
     var chat = ChatOptions()
     /// A configuration file.
     var config: String?
-    /// Whether `codecs` was asked for, so that a configuration file does not decide.
+    /// Whether `codecs` was asked for where a configuration file or a default would decide otherwise.
     var isCodecGiven = false
     var format = Format.table
     /// The file that gets the report in place of standard output.
