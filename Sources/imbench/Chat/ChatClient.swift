@@ -166,7 +166,8 @@ extension SupervisorState {
                 "waiting \(fixed(Double(delay.wholeNanoseconds) / 1e9, 1)) s because: \(reason.error?.reason ?? "\(reason)")"
         case .offline: return "offline"
         case .suspended: return "suspended"
-        case .closed(let reason): return reason.initiator == .user ? "closed" : "closed: \(reason)"
+        case .closed(let reason):
+            return reason.initiator == .user ? "closed" : "closed: \(reason.error?.reason ?? "\(reason)")"
         }
     }
 }
