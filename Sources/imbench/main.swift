@@ -18,6 +18,7 @@ let program = Program(
         Program.Entry(command: .trace, run: trace),
         Program.Entry(command: .storm, run: storm),
         Program.Entry(command: .outage, run: outage),
+        Program.Entry(command: .chat, run: chat),
     ],
     transports: transports.map(\.name),
     // What has no port stays inside the process, and is there to be asked for.

@@ -131,6 +131,11 @@ struct OptionParser: Sendable {
                 throw UsageError("--url \(stray) is for \(stray.scheme), which --transport leaves out")
             }
         }
+        options.isCodecGiven = given.contains("codec") && (options.command == .chat || options.config != nil)
+        if options.command == .chat { return try OptionTable.finishChat(&options, given, vocabulary) }
+        if options.config != nil, let other = ["transport", "url"].first(where: given.contains) {
+            throw UsageError("--config and --\(other) exclude each other")
+        }
         if let argument = options.command.argument, options.arguments.isEmpty {
             let name = options.command.rawValue
             throw UsageError("'\(name)' needs a text: imbench \(name) \"\(argument)\"")

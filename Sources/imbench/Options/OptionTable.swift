@@ -2,7 +2,7 @@ import TransportAPI
 
 /// All options, in the order of the help text.
 enum OptionTable {
-    static let rows: [OptionRow] = comparison + load + proxy + storm + outage + report + general
+    static let rows: [OptionRow] = comparison + chat + load + proxy + storm + outage + report + general
 
     static let comparison: [OptionRow] = [
         OptionRow(
@@ -21,8 +21,8 @@ enum OptionTable {
             name: "codec",
             placeholder: "LIST",
             group: .what,
-            commands: [.run, .overhead, .trace],
-            summary: "codecs",
+            commands: [.run, .overhead, .trace, .chat],
+            summary: "codecs; of a chat, one",
             allowed: { $0.codecs },
             shown: { $0.codecs.joined(separator: ",") },
             apply: { (options, text, words) throws(UsageError) in

@@ -40,6 +40,11 @@ struct Options: Sendable, Equatable {
     var proxy: Endpoint?
     /// What is wrong with that path.
     var faults = PathFaults.none
+    var chat = ChatOptions()
+    /// A configuration file.
+    var config: String?
+    /// Whether `codecs` was asked for where a configuration file or a default would decide otherwise.
+    var isCodecGiven = false
     var format = Format.table
     /// The file that gets the report in place of standard output.
     var output: String?
