@@ -16,6 +16,7 @@ let program = Program(
         Program.Entry(command: .overhead, run: overhead),
         Program.Entry(command: .serve, run: serve),
         Program.Entry(command: .trace, run: trace),
+        Program.Entry(command: .simulate, run: simulate),
     ],
     transports: transports.map(\.name),
     // What has no port stays inside the process, and is there to be asked for.

@@ -1,6 +1,7 @@
 /// What imbench can be asked to do. Which of these a build offers is said by its ``Vocabulary``.
 enum Command: String, Sendable, Hashable, CaseIterable {
     case run, overhead, serve, trace
+    case simulate
 
     /// One line for the help text.
     var summary: String {
@@ -9,6 +10,7 @@ enum Command: String, Sendable, Hashable, CaseIterable {
         case .overhead: "bytes per message, per handshake and per day of keepalive, layer by layer"
         case .serve: "run the embedded servers until interrupted"
         case .trace: "show the bytes of one chat message on every wire, one line a field"
+        case .simulate: "run the supervisor through simulated worlds full of faults, and check that it keeps its rules"
         }
     }
 
@@ -16,7 +18,7 @@ enum Command: String, Sendable, Hashable, CaseIterable {
     var argument: String? {
         switch self {
         case .trace: "TEXT"
-        case .run, .overhead, .serve: nil
+        case .run, .overhead, .serve, .simulate: nil
         }
     }
 }

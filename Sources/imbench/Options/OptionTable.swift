@@ -2,7 +2,7 @@ import TransportAPI
 
 /// All options, in the order of the help text.
 enum OptionTable {
-    static let rows: [OptionRow] = comparison + load + report + general
+    static let rows: [OptionRow] = comparison + load + simulate + report + general
 
     static let comparison: [OptionRow] = [
         OptionRow(
@@ -165,7 +165,7 @@ enum OptionTable {
             name: "seed",
             placeholder: "S",
             group: .load,
-            commands: [.run],
+            commands: [.run, .simulate],
             summary: "the order of the repeats and the texts; chosen and printed if not given",
             shown: { $0.seed.map(String.init) },
             apply: { (options, text, _) throws(UsageError) in
