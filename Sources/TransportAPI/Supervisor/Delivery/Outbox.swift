@@ -30,6 +30,8 @@ package struct Outbox: Sendable {
         package var sentAt = Instant.zero
         /// Whether it was handed to a link more than once, so that its answer says nothing about the round trip.
         package var isRepeated = false
+        /// Whether its caller has been told how it ended, though it is still sent.
+        package var isTold = false
 
         var size: Int { payload?.bytes.count ?? 0 }
     }
