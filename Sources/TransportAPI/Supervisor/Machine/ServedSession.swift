@@ -56,8 +56,7 @@ package struct ServedSession: Sendable {
         self.capabilities = capabilities
         forgottenAt = nil
         let canProbe = capabilities.hasNativePing || hello != nil
-        keepalive = Keepalive(configuration.keepalive, isAnswered: canProbe, at: now)
-        if !canProbe { keepalive?.interval = nil }
+        keepalive = canProbe ? Keepalive(configuration.keepalive, isAnswered: true, at: now) : nil
         if !isReading { keepalive?.pause() }
         if let hello {
             welcome(&actions)

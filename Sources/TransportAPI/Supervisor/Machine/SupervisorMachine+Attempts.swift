@@ -58,8 +58,8 @@ extension SupervisorMachine {
         goodEndpoint = endpoint
         failedInRound = 0
         hopeless = []
-        keepalive = Keepalive(configuration.keepalive, isAnswered: isProbeAnswered, at: now)
-        if !canProbe { keepalive?.interval = nil }
+        // Without anything to ask with there is no keepalive, not even after a change of the network.
+        keepalive = canProbe ? Keepalive(configuration.keepalive, isAnswered: isProbeAnswered, at: now) : nil
         if !isReading { keepalive?.pause() }
         delivery.attach(link, capabilities)
         enter(.open, .open(endpoints[endpoint], isResumed: isResumed), &actions)
