@@ -9,7 +9,7 @@ extension SupervisorMachine {
     }
 
     /// Makes the next attempt, if there is a network.
-    mutating func attempt(at now: Instant, refreshing: Bool = false, _ actions: inout [SupervisorAction]) {
+    mutating func attempt(at now: Instant, _ actions: inout [SupervisorAction]) {
         if lostAt == nil { lostAt = now }
         guard path.isUsable else { return enter(.offline, .offline, &actions) }
         link += 1
@@ -19,7 +19,7 @@ extension SupervisorMachine {
             &actions
         )
         actions.append(
-            .connect(link: link, endpoint: endpoint, timeout: configuration.connectTimeout, refreshing: refreshing)
+            .connect(link: link, endpoint: endpoint, timeout: configuration.connectTimeout, refreshing: mustRefresh)
         )
     }
 
@@ -34,6 +34,7 @@ extension SupervisorMachine {
             return actions.append(.abandon(link: link))
         }
         self.capabilities = capabilities
+        mustRefresh = false
         guard Delivery.style(configuration.delivery, capabilities) == .session else {
             return opened(isResumed: false, at: now, &actions)
         }
@@ -76,8 +77,8 @@ extension SupervisorMachine {
         failures += 1
         if error.code == .authenticationFailed {
             guard hasRefreshed else {
-                hasRefreshed = true
-                return attempt(at: now, refreshing: true, &actions)
+                (hasRefreshed, mustRefresh) = (true, true)
+                return attempt(at: now, &actions)
             }
             return giveUp(CloseReason(error), &actions)
         }
@@ -148,8 +149,8 @@ extension SupervisorMachine {
         }
         switch error.code {
         case .authenticationFailed where !hasRefreshed:
-            hasRefreshed = true
-            attempt(at: now, refreshing: true, &actions)
+            (hasRefreshed, mustRefresh) = (true, true)
+            attempt(at: now, &actions)
         // What an open link breaks by may go well on the next one, but for these.
         case .authenticationFailed, .forbidden, .certificateRejected, .invalidConfiguration, .unsupported:
             giveUp(reason, &actions)

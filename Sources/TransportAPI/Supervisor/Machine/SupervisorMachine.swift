@@ -35,6 +35,8 @@ package struct SupervisorMachine: Sendable {
     var openedAt = Instant.zero
     /// The credentials were refused, and others have been asked for since.
     var hasRefreshed = false
+    /// Others are still to be asked for: an attempt that was to do so may have ended before they came.
+    var mustRefresh = false
     var path = NetworkPath(isUsable: true)
     var capabilities = Capabilities(maximumMessageSize: 0)
     var keepalive: Keepalive?
