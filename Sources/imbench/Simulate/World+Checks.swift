@@ -66,9 +66,9 @@ extension World {
             let (up, down) = (links[index].hasHoleUp, links[index].hasHoleDown)
             let isNoticed = scenario.canClientAsk && client != nil && (up == down || server != nil)
             guard up || down, !isNoticed else { continue }
-            links[index].hasHoleUp = false
-            links[index].hasHoleDown = false
-            cut(index + 1, isAbrupt: true, losesSuffix: true)
+            links[index].isCut = true
+            queue.push(.ended(index + 1, CloseReason(.network)), at: now + trip())
+            queue.push(.serverEnded(index + 1, CloseReason(.network)), at: now + trip())
         }
         queue.push(.submit(.client), at: now + 1_000_000)
         queue.push(.submit(.server), at: now + 1_000_000)

@@ -42,11 +42,12 @@ package struct Keepalive: Sendable {
         askedAt = nil
     }
 
-    /// The link has received so many bytes in all. Bytes of a message that is not complete are a sign of life too.
-    package mutating func received(bytes: UInt64, at now: Instant) {
+    /// The link has received so many bytes in all. Bytes of a message that is not complete answer a probe too; when they came
+    /// is not known, so that they count from the probe on.
+    package mutating func received(bytes: UInt64) {
         guard bytes > receivedBytes else { return }
         receivedBytes = bytes
-        received(at: now)
+        if let askedAt { received(at: askedAt) }
     }
 
     /// The far side should be heard soon; if it is not, it is asked.

@@ -188,7 +188,7 @@ package struct ServedSession: Sendable {
             return end(CloseReason(.network, text: "the client did not return"), &actions)
         }
         delivery.tick(at: now, &actions)
-        keepalive?.received(bytes: bytesReceived, at: now)
+        keepalive?.received(bytes: bytesReceived)
         switch keepalive?.tick(at: now) {
         case .probe where delivery.style == .session:
             pingToken &+= 1

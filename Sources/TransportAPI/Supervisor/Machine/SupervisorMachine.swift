@@ -178,7 +178,7 @@ package struct SupervisorMachine: Sendable {
             if let helloRetry, helloRetry <= now { greet(at: now, &actions) }
         case .waiting(let time) where time <= now: attempt(at: now, &actions)
         case .open:
-            keepalive?.received(bytes: bytes, at: now)
+            keepalive?.received(bytes: bytes)
             switch keepalive?.tick(at: now) {
             case .probe: probe(at: now, &actions)
             case .dead:
