@@ -30,7 +30,10 @@ extension World {
     mutating func begin(_ fault: Fault) {
         let link = live
         let hasLink = link > 0 && !links[link - 1].isCut
-        let duration = roll(3) == 0 ? span(60_000_000_000) : span(5_000_000_000)
+        var duration = roll(3) == 0 ? span(60_000_000_000) : span(5_000_000_000)
+        // Whoever never pauses would try for ever so often.
+        if scenario.client.backoff == .immediate { duration = min(duration, 2_000_000_000) }
+        duration = min(duration, scenario.faultTime - now)
         switch fault {
         case .fin: cut(link, isAbrupt: false, losesSuffix: false)
         case .reset: cut(link, isAbrupt: true, losesSuffix: false)

@@ -101,7 +101,8 @@ extension World {
 
     /// The network breaks a link, and both sides hear of it.
     mutating func cut(_ link: Int, isAbrupt: Bool, losesSuffix: Bool) {
-        guard link > 0, !links[link - 1].isCut else { return }
+        // What is not accepted yet can fail, but not end.
+        guard link > 0, !links[link - 1].isCut, links[link - 1].lastDown > 0 else { return }
         let index = link - 1
         links[index].isCut = true
         if losesSuffix {

@@ -128,6 +128,8 @@ extension World {
             }
             begin(link, hello: nil)
         case .origin:
+            // A broker ends the link that its client had before (MQTT 3.1.1, section 3.1.4).
+            for old in 1..<link { serverLetsGo(old, isAbrupt: true) }
             for message in brokerQueue { sendDown(link, message.payload) }
         case .reliable, .lossy: break
         }
