@@ -67,7 +67,7 @@ enum SimulatedEvent {
     case unblock(Int)
     /// A black hole has swallowed this link for as long as a keepalive may need to notice.
     case mustBeDead(Int, pauses: Int, serverPauses: Int)
-    case calm, enough
+    case calm, look, enough
 }
 
 /// Who sends a message.

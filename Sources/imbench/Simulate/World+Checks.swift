@@ -67,17 +67,21 @@ extension World {
             let isNoticed = scenario.canClientAsk && client != nil && (up == down || server != nil)
             guard up || down, !isNoticed else { continue }
             links[index].isCut = true
-            queue.push(.ended(index + 1, CloseReason(.network)), at: now + trip())
+            queue.push(.ended(index + 1, CloseReason(.network)), at: max(links[index].lastDown, now + trip()))
             queue.push(.serverEnded(index + 1, CloseReason(.network)), at: now + trip())
         }
         queue.push(.submit(.client), at: now + 1_000_000)
         queue.push(.submit(.server), at: now + 1_000_000)
+        queue.push(.look, at: scenario.faultTime + Self.restTime)
         queue.push(.enough, at: now + 6 * 3600 * 1_000_000_000)
     }
 
+    /// So long into the calm a probe that was lost before it may still end a link.
+    private static let restTime: Int64 = 15_000_000_000
+
     /// Whether the link is open and everything has arrived; if so, the calm may end.
     mutating func checkWell() {
-        guard stage == .calming else { return }
+        guard stage == .calming, now >= scenario.faultTime + Self.restTime || clientState == .closed else { return }
         if clientState == .closed { return enough() }
         guard isWell else { return }
         stage = .lingering

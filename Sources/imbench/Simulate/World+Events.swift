@@ -66,6 +66,7 @@ extension World {
             end(fault)
         case .unblock(let link): unblock(link)
         case .mustBeDead(let link, let pauses, let serverPauses): checkDead(link, pauses, serverPauses)
+        case .look: break
         case .calm: calm()
         case .enough: enough()
         }

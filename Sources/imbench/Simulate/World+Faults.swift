@@ -42,8 +42,8 @@ extension World {
             links[link - 1].hasHoleUp = true
             links[link - 1].hasHoleDown = true
             expectDeath(of: link)
-        case .holeUp where hasLink: links[link - 1].hasHoleUp = true
-        case .holeDown where hasLink: links[link - 1].hasHoleDown = true
+        case .holeUp where hasLink: halfHole(link, isUp: true)
+        case .holeDown where hasLink: halfHole(link, isUp: false)
         case .stall where hasLink: stall(link, duration)
         case .block where hasLink:
             links[link - 1].isBlocked = true
@@ -113,7 +113,12 @@ extension World {
         }
     }
 
-    func hasEnded(_ link: Int) -> Bool { link == 0 || links[link - 1].isCut }
+    /// One direction goes. Where nobody would notice, because the other one goes on for ever, both go.
+    private mutating func halfHole(_ link: Int, isUp: Bool) {
+        let isNoticed = scenario.client.keepalive.interval != nil && scenario.server.keepalive.interval != nil
+        if isUp || !isNoticed { links[link - 1].hasHoleUp = true }
+        if !isUp || !isNoticed { links[link - 1].hasHoleDown = true }
+    }
 
     private mutating func stall(_ link: Int, _ duration: Int64) {
         let index = link - 1
