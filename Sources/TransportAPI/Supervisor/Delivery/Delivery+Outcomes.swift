@@ -19,9 +19,10 @@ extension Delivery {
                 // Written or not, the far side's acknowledgement is what counts.
                 break
             case (_, .rejected(let error)) where !error.isFinal:
-                // The link has ended under it, and nothing of it has left. It waits for the next one, if anybody waits for it.
-                outbox[position].mayHaveLeft = false
-                if outbox[position].isTold { outbox.remove(at: position) }
+                // The link has ended under it, and nothing of it has left, unless on a link before. It waits for the next one, if
+                // anybody waits for it.
+                outbox[position].mayHaveLeft = outbox[position].isRepeated
+                if outbox[position].isTold, !outbox[position].mayHaveLeft { outbox.remove(at: position) }
                 isHolding = true
             case (.origin, .unknown(let error)) where !error.isFinal:
                 // The receiver drops it if it comes twice.
