@@ -65,6 +65,8 @@ enum SimulatedEvent {
     case fault(Fault)
     case over(Fault)
     case unblock(Int)
+    /// The network ends a link through which nothing came any more.
+    case breaks(Int)
     /// A black hole has swallowed this link for as long as a keepalive may need to notice.
     case mustBeDead(Int, pauses: Int, serverPauses: Int)
     case calm, look, enough

@@ -66,9 +66,7 @@ extension World {
             let (up, down) = (links[index].hasHoleUp, links[index].hasHoleDown)
             let isNoticed = scenario.canClientAsk && client != nil && (up == down || server != nil)
             guard up || down, !isNoticed else { continue }
-            links[index].isCut = true
-            queue.push(.ended(index + 1, CloseReason(.network)), at: max(links[index].lastDown, now + trip()))
-            queue.push(.serverEnded(index + 1, CloseReason(.network)), at: now + trip())
+            breakOff(index + 1)
         }
         queue.push(.submit(.client), at: now + 1_000_000)
         queue.push(.submit(.server), at: now + 1_000_000)

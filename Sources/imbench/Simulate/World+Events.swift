@@ -65,6 +65,7 @@ extension World {
             log.write(now, "over: \(fault)")
             end(fault)
         case .unblock(let link): unblock(link)
+        case .breaks(let link): breakOff(link)
         case .mustBeDead(let link, let pauses, let serverPauses): checkDead(link, pauses, serverPauses)
         case .look: break
         case .calm: calm()

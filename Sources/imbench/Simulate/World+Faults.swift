@@ -42,6 +42,7 @@ extension World {
             links[link - 1].hasHoleUp = true
             links[link - 1].hasHoleDown = true
             expectDeath(of: link)
+            if scenario.client.keepalive.interval == nil { queue.push(.breaks(link), at: now + 60_000_000_000) }
         case .holeUp where hasLink: halfHole(link, isUp: true)
         case .holeDown where hasLink: halfHole(link, isUp: false)
         case .stall where hasLink: stall(link, duration)
@@ -118,6 +119,7 @@ extension World {
         let isNoticed = scenario.client.keepalive.interval != nil && scenario.server.keepalive.interval != nil
         if isUp || !isNoticed { links[link - 1].hasHoleUp = true }
         if !isUp || !isNoticed { links[link - 1].hasHoleDown = true }
+        if !isNoticed { queue.push(.breaks(link), at: now + 60_000_000_000) }
     }
 
     private mutating func stall(_ link: Int, _ duration: Int64) {

@@ -114,6 +114,13 @@ extension World {
         queue.push(.serverEnded(link, reason), at: max(links[index].lastUp, now + trip()))
     }
 
+    /// Both sides hear of the end of a link, whatever the network has done to it.
+    mutating func breakOff(_ link: Int) {
+        links[link - 1].isCut = true
+        queue.push(.ended(link, CloseReason(.network)), at: max(links[link - 1].lastDown, now + trip()))
+        queue.push(.serverEnded(link, CloseReason(.network)), at: now + trip())
+    }
+
     /// The link takes again what it is given.
     mutating func unblock(_ link: Int) {
         guard links[link - 1].isBlocked else { return }
