@@ -59,7 +59,10 @@ extension World {
             note(clientLedger.finished(id, outcome, checksAcknowledgement: isSession))
         case .state(let state): entered(state)
         case .note(.attemptFailed): failures += 1
-        case .note(.linkEnded):
+        case .note(.linkEnded(_, let reason)):
+            if reason.error?.code == .keepaliveTimeout, !isPathUsable || !isClientReading {
+                fail(.liveness, "silence was taken for death while nothing could be heard")
+            }
             failures = now - openedAt >= scenario.client.stableAfter.wholeNanoseconds ? 0 : failures + 1
         case .note: break
         }

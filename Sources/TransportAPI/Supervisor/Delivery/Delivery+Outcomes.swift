@@ -51,7 +51,8 @@ extension Delivery {
             sample = entry.isRepeated ? nil : entry.sentAt.duration(to: now)
             finish(entry, .acknowledged, &actions)
         }
-        if let sample { roundTrip.sample(sample) }
+        // What a new link's greeting acknowledges has waited for that link.
+        if let sample, link != 0 { roundTrip.sample(sample) }
         rearmRetransmission(at: now)
         flush(at: now, &actions)
     }
