@@ -157,7 +157,7 @@ package struct SupervisorMachine: Sendable {
 
     private mutating func reading(_ isReading: Bool, at now: Instant) {
         self.isReading = isReading
-        if isReading { keepalive?.resume(at: now) } else { keepalive?.pause() }
+        if !isReading { keepalive?.pause() } else if path.isUsable { keepalive?.resume(at: now) }
     }
 
     private mutating func tick(
