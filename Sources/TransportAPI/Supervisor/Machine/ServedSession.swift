@@ -56,7 +56,9 @@ package struct ServedSession: Sendable {
         self.capabilities = capabilities
         forgottenAt = nil
         let canProbe = capabilities.hasNativePing || hello != nil
-        keepalive = canProbe ? Keepalive(configuration.keepalive, isAnswered: true, at: now) : nil
+        let isReliable = capabilities.isReliable
+        keepalive =
+            canProbe ? Keepalive(configuration.keepalive, isAnswered: true, isReliable: isReliable, at: now) : nil
         if !isReading { keepalive?.pause() }
         if let hello {
             welcome(&actions)

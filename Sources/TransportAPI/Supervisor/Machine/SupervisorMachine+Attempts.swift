@@ -60,7 +60,15 @@ extension SupervisorMachine {
         failedInRound = 0
         hopeless = []
         // Without anything to ask with there is no keepalive, not even after a change of the network.
-        keepalive = canProbe ? Keepalive(configuration.keepalive, isAnswered: isProbeAnswered, at: now) : nil
+        keepalive =
+            canProbe
+            ? Keepalive(
+                configuration.keepalive,
+                isAnswered: isProbeAnswered,
+                isReliable: capabilities.isReliable,
+                at: now
+            )
+            : nil
         if !isReading { keepalive?.pause() }
         delivery.attach(link, capabilities)
         enter(.open, .open(endpoints[endpoint], isResumed: isResumed), &actions)

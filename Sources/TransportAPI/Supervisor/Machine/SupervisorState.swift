@@ -54,7 +54,7 @@ extension CloseReason: CustomStringConvertible {
 package enum SupervisorAction: Sendable {
     /// Make one attempt, with credentials asked for anew if the last ones were refused. Its result is to carry `link`.
     case connect(link: Int, endpoint: Int, timeout: Duration, refreshing: Bool)
-    /// End the attempt or the link without a goodbye, and report nothing more of it.
+    /// End the attempt or the link without a goodbye, and report nothing more of it but the outcomes of what it was handed.
     case abandon(link: Int)
     /// Send this over the link. With an identifier, the outcome is to be reported.
     case transmit(Int, MessageID?, Payload)
