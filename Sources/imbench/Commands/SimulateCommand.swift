@@ -16,7 +16,8 @@ func simulate(_ options: Options) throws(SystemFailure) -> Int32 {
     }
     text += "seeds     \(result.seeds), from \(first)\n"
     text += "events    \(result.events), \(fixed(Double(result.events) / Double(max(1, result.seeds)), 0)) a seed\n"
-    text += "speed     \(fixed(Double(result.seeds) / seconds, 0)) seeds a second, threads: \(options.simulation.threads)\n"
+    text +=
+        "speed     \(fixed(Double(result.seeds) / seconds, 0)) seeds a second, threads: \(options.simulation.threads)\n"
     text += "hash      \(String(result.hash, radix: 16))\n"
     text += "failures  \(result.failed)\n"
     try target.write(text)

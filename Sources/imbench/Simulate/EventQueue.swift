@@ -13,6 +13,7 @@ struct EventQueue<Event> {
     private var free: [UInt32] = []
     private var pushed: UInt32 = 0
 
+    var count: Int { heap.count }
     /// When the next event is; `nil` if there is none.
     var nextTime: Int64? { heap.first?.at }
 

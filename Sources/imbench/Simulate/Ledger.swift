@@ -31,7 +31,9 @@ struct Ledger {
     }
 
     mutating func accepted(_ id: SentID) -> Violation? {
-        guard let index = index(id) else { return Violation(rule: .oneOutcome, text: "accepted what was never submitted") }
+        guard let index = index(id) else {
+            return Violation(rule: .oneOutcome, text: "accepted what was never submitted")
+        }
         guard !records[index].isAccepted else {
             return Violation(rule: .oneOutcome, text: "message \(id.number) was accepted twice")
         }

@@ -99,7 +99,10 @@ extension World {
 
     mutating func enough() {
         if stage == .calming, clientState != .closed {
-            return fail(.recovery, "after the calm not all is well: \(clientState), \(client.delivery.outbox.count) left")
+            return fail(
+                .recovery,
+                "after the calm not all is well: \(clientState), \(client.delivery.outbox.count) left"
+            )
         }
         stage = .closing
     }

@@ -93,11 +93,17 @@ extension World {
     mutating func settleRest(_ link: Int) {
         let index = link - 1
         for message in links[index].inFlight {
-            queue.push(.settled(link, message, .unknown(TransportError(.connectionLost, .open, "gone"))), at: now + Self.settling)
+            queue.push(
+                .settled(link, message, .unknown(TransportError(.connectionLost, .open, "gone"))),
+                at: now + Self.settling
+            )
         }
         for message in links[index].pending {
             guard let id = message.id else { continue }
-            queue.push(.settled(link, id, .rejected(TransportError(.connectionLost, .open, "gone"))), at: now + Self.settling)
+            queue.push(
+                .settled(link, id, .rejected(TransportError(.connectionLost, .open, "gone"))),
+                at: now + Self.settling
+            )
         }
         links[index].inFlight = []
         links[index].pending = []

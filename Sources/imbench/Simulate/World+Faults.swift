@@ -11,7 +11,9 @@ extension World {
         // Many messages at one moment meet the bounds.
         if roll(4) == 0 {
             let burst = span(time)
-            for index in 0..<roll(40) { queue.push(.submit(roll(3) == 0 ? .server : .client), at: burst + Int64(index)) }
+            for index in 0..<roll(40) {
+                queue.push(.submit(roll(3) == 0 ? .server : .client), at: burst + Int64(index))
+            }
         }
         for _ in 0..<roll(12) {
             var fault = Fault(rawValue: roll(Fault.allCases.count)) ?? .reset

@@ -160,7 +160,9 @@ extension World {
 
     /// The first frame of a link says whose it is.
     private mutating func greet(_ link: Int, _ payload: Payload) {
-        guard let frame = try? SessionFrame(payload), case .hello(let id, let incarnation, let received) = frame else { return }
+        guard let frame = try? SessionFrame(payload), case .hello(let id, let incarnation, let received) = frame else {
+            return
+        }
         if mode == .full {
             sendDown(link, SessionFrame.refused(.full).payload)
             return serverLetsGo(link, isAbrupt: false)

@@ -87,7 +87,9 @@ struct World {
         if scenario.kind == .origin { openPeer() }
         tellClient(.connect)
         while violation == nil, stage != .closing {
-            guard step() else { return fail(.recovery, "nothing will happen any more, and the client is \(clientState)") }
+            guard step() else {
+                return fail(.recovery, "nothing will happen any more, and the client is \(clientState)")
+            }
             checkWell()
         }
         if violation == nil { close() }

@@ -91,7 +91,7 @@ private func mistake(_ line: String) -> String? { mistake(line.split(separator: 
         "a mistake is one sentence with the nearest right word",
         arguments: [
             ("rum", "unknown command 'rum'; did you mean 'run'?"),
-            ("xyzzy", "unknown command 'xyzzy'; there is run, overhead, serve, trace"),
+            ("xyzzy", "unknown command 'xyzzy'; there is run, overhead, serve, trace, simulate"),
             ("--transprt ws", "unknown option '--transprt'; did you mean '--transport'?"),
             ("-quiet", "unknown option '-quiet'; did you mean '--quiet'?"),
             ("--xyzzyplugh", "unknown option '--xyzzyplugh'; 'imbench --help' lists them"),
