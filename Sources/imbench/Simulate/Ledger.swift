@@ -51,6 +51,8 @@ struct Ledger {
         }
         records[index].outcome = outcome
         switch outcome {
+        case .acknowledged where !records[index].isAccepted, .written where !records[index].isAccepted:
+            return Violation(rule: .oneOutcome, text: "message \(id.number) was sent and never accepted")
         case .acknowledged where checksAcknowledgement && records[index].deliveries == 0:
             return Violation(rule: .delivery, text: "message \(id.number) was acknowledged and never delivered")
         case .rejected where records[index].deliveries > 0, .expired where records[index].deliveries > 0:

@@ -41,8 +41,9 @@ extension World {
     /// A client gives up for its limits, for what retrying can't mend, and for nothing else.
     mutating func checkGivingUp(_ reason: CloseReason) {
         if let most = scenario.client.maximumAttempts, failures >= most { return }
-        if scenario.client.maximumElapsed != nil { return }
-        if case .schedule(_, givesUp: true) = scenario.client.backoff { return }
+        // Where the next pause would reach beyond the limit, the end comes before it; no pause here is longer than 100 s.
+        if let most = scenario.client.maximumElapsed, now - lostAt + 100_000_000_000 > most.wholeNanoseconds { return }
+        if case .schedule(let delays, givesUp: true) = scenario.client.backoff, failures >= delays.count { return }
         if mode == .credentialsForever, reason.error?.code == .authenticationFailed { return }
         if hopelessEndpoints.count == scenario.endpoints.count { return }
         fail(.recovery, "gave up for no good reason: \(reason)")
@@ -84,6 +85,11 @@ extension World {
         guard isWell else { return }
         stage = .lingering
         log.write(now, "all is well")
+        if scenario.lingerTime > 0 {
+            witnesses = [clientLedger.records.count, serverLedger.records.count]
+            submit(.client, size: 3)
+            submit(.server, size: 3)
+        }
         queue.push(.enough, at: now + scenario.lingerTime)
     }
 
@@ -104,7 +110,17 @@ extension World {
                 "after the calm not all is well: \(clientState), \(client.delivery.outbox.count) left"
             )
         }
+        if stage == .lingering, let first = witnesses.first, let second = witnesses.last {
+            checkWitness(clientLedger.records[first].outcome)
+            checkWitness(serverLedger.records[second].outcome)
+        }
         stage = .closing
+    }
+
+    /// What was sent in the calm has arrived in it.
+    private mutating func checkWitness(_ outcome: SendOutcome?) {
+        let wanted = scenario.kind == .plain ? SendOutcome.written : .acknowledged
+        if outcome != wanted { fail(.recovery, "in the calm a message ended \(outcome.map { "\($0)" } ?? "never")") }
     }
 
     // MARK: The end

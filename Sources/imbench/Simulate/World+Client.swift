@@ -63,7 +63,8 @@ extension World {
             if reason.error?.code == .keepaliveTimeout, !isPathUsable || !isClientReading {
                 fail(.liveness, "silence was taken for death while nothing could be heard")
             }
-            failures = now - openedAt >= scenario.client.stableAfter.wholeNanoseconds ? 0 : failures + 1
+            failures += 1
+            judgeStability()
         case .note: break
         }
     }
@@ -87,6 +88,14 @@ extension World {
         }
         log.note(now, 9, clientState.hashValueForLog)
         if stage == .lingering, clientState != .open { fail(.recovery, "in the calm the link was lost: \(state)") }
+    }
+
+    /// An open link is over: if it was stable, everything is counted anew.
+    mutating func judgeStability() {
+        guard now - openedAt >= scenario.client.stableAfter.wholeNanoseconds else { return }
+        failures = 0
+        lostAt = now
+        if credentials == requiredCredentials { canExpire = true }
     }
 
     /// The client's end of a link is over: what it has not settled, it settles.

@@ -46,7 +46,7 @@ extension World {
             attempt(link, endpoint, timeout)
         case .accepted, .serverReceived, .serverPong, .serverEnded, .serverSettled, .brokerAcknowledged:
             handleAtServer(event)
-        case .submit(let side): submit(side)
+        case .submit(let side): submit(side, size: 2 + (roll(10) == 0 ? roll(400) : roll(20)))
         case .cancel(.client, let id):
             log.note(now, 27, 0, id.number)
             tellClient(.cancel(id))
@@ -79,8 +79,7 @@ extension World {
         return false
     }
 
-    private mutating func submit(_ side: Side) {
-        let size = 2 + (roll(10) == 0 ? roll(400) : roll(20))
+    mutating func submit(_ side: Side, size: Int) {
         switch side {
         case .client:
             let id = clientLedger.submit()

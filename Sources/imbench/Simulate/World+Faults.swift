@@ -64,7 +64,9 @@ extension World {
         case .kick:
             tellServer { session, now, actions in session.close(CloseReason(.peer), &actions) }
         case .credentialsExpired:
-            requiredCredentials = 1
+            guard canExpire else { return }
+            canExpire = false
+            requiredCredentials += 1
             if roll(2) == 0 { cut(link, isAbrupt: true, losesSuffix: false) }
         case .credentialsForever:
             mode = .credentialsForever
@@ -88,6 +90,7 @@ extension World {
             }
             changePath(isUsable: isPathUsable)
         case .suspend:
+            if clientState == .open { judgeStability() }
             tellClient(.suspend)
             queue.push(.over(fault), at: now + duration)
         case .connectNow:
@@ -109,7 +112,9 @@ extension World {
         case .pathDown: if !isPathUsable { changePath(isUsable: true) }
         case .suspend:
             triggers += 1
-            if clientState == .suspended { tellClient(.resume) }
+            guard clientState == .suspended else { return }
+            lostAt = now
+            tellClient(.resume)
         case .clientPauses: readClient(true)
         case .serverPauses: readServer(true)
         default: break

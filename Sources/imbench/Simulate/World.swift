@@ -24,6 +24,8 @@ struct World {
     var events = 0
     var stage = Stage.faulty
     var actions: [SupervisorAction] = []
+    /// The places of messages that were sent when all was well.
+    var witnesses: [Int] = []
     /// Timers in a row that left the time where it was.
     var idleTicks = 0
 
@@ -39,7 +41,11 @@ struct World {
     var isPathUsable = true
     var network = 0
     var openedAt: Int64 = 0
+    /// Since when there is no link that was stable.
+    var lostAt: Int64 = 0
     var failures = 0
+    /// The credentials have not expired since the last stable link: a client bears that once.
+    var canExpire = true
     var attempts = 0
     /// What made an attempt happen without a pause.
     var triggers = 0

@@ -244,18 +244,3 @@ extension SupervisorMachine {
         actions.append(.state(state))
     }
 }
-
-extension CloseReason {
-    /// The error that stands for this end, where it was none by itself.
-    var asError: TransportError {
-        if let error { return error }
-        switch initiator {
-        case .user: return TransportError(.closedByUser, .closing, text.isEmpty ? "closed by the user" : text)
-        case .peer: return TransportError(.closedByPeer, .open, text.isEmpty ? "closed by the far side" : text)
-        case .network: return TransportError(.connectionLost, .open, text.isEmpty ? "the connection broke" : text)
-        case .keepalive: return TransportError(.keepaliveTimeout, .open, "the far side fell silent")
-        case .protocolError: return TransportError(.protocolViolation, .open, text)
-        case .authentication: return TransportError(.authenticationFailed, .handshake, text)
-        }
-    }
-}
