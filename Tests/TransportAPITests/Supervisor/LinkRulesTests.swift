@@ -83,6 +83,26 @@ import Testing
         #expect(client.attempts == [false, true, true, false])
     }
 
+    @Test("a stable link proves itself by being suspended too: old failures and an old refresh are forgotten")
+    func suspendedStable() {
+        var configuration = SupervisorConfiguration.session
+        configuration.maximumAttempts = 3
+        var client = MachineHarness(configuration)
+        let expired = TransportError(.authenticationFailed, .handshake, "expired")
+        client.tell(.connect)
+        client.tell(.failed(1, gone))
+        client.tell(.tick(bytesReceived: 0))
+        client.tell(.failed(2, expired))
+        client.tell(.connected(3, .session))
+        client.tell(.received(3, SessionFrame.welcome(incarnation: 7, received: 0).payload))
+        client.wait(.seconds(3600))
+        client.tell(.suspend)
+        client.tell(.resume)
+        client.tell(.failed(4, expired))
+        #expect(client.attempts == [false, false, true, false, true])
+        #expect(client.machine.phase != .closed)
+    }
+
     @Test("a server that takes each link and ends it at once meets longer and longer pauses")
     func acceptAndClose() {
         var configuration = SupervisorConfiguration.session

@@ -144,14 +144,8 @@ extension SupervisorMachine {
         actions.append(.note(.linkEnded(endpoints[endpoint], reason)))
         leaveLink()
         endpoint = goodEndpoint
-        if openedAt.duration(to: now) >= configuration.stableAfter {
-            backoff.reset()
-            failures = 0
-            hasRefreshed = false
-            lostAt = now
-        } else {
-            failures += 1
-        }
+        failures += 1
+        judgeStability(at: now)
         guard let error = reason.error else {
             return retry(reason, after: nil, at: now, using: &random, &actions)
         }
@@ -166,6 +160,15 @@ extension SupervisorMachine {
         }
     }
 
+    /// The open link is over: if it was stable, everything is counted anew.
+    private mutating func judgeStability(at now: Instant) {
+        guard openedAt.duration(to: now) >= configuration.stableAfter else { return }
+        backoff.reset()
+        failures = 0
+        hasRefreshed = false
+        lostAt = now
+    }
+
     mutating func leaveLink() {
         keepalive = nil
         helloRetry = nil
@@ -174,7 +177,8 @@ extension SupervisorMachine {
 
     // MARK: The app and the network
 
-    mutating func suspend(_ actions: inout [SupervisorAction]) {
+    mutating func suspend(at now: Instant, _ actions: inout [SupervisorAction]) {
+        if phase == .open { judgeStability(at: now) }
         dropLink(CloseReason(.user, text: "suspended"), &actions)
         enter(.suspended, .suspended, &actions)
     }

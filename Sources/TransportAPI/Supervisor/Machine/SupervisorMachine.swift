@@ -95,7 +95,7 @@ package struct SupervisorMachine: Sendable {
         if phase == .closed { return reject(event, &actions) }
         switch event {
         case .connect: connectNow(at: now, &actions)
-        case .suspend: suspend(&actions)
+        case .suspend: suspend(at: now, &actions)
         case .resume: resume(at: now, &actions)
         case .path(let path): changed(path, at: now, &actions)
         case .connected(let link, let capabilities): connected(link, capabilities, at: now, &actions)
