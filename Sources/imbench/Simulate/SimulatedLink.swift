@@ -10,6 +10,8 @@ struct SimulatedLink {
 
     /// The client has neither let go of it nor been told of its end.
     var isClientUp = true
+    /// It is certain that the attempt will succeed, so that it can end.
+    var isGranted = false
     /// The server has accepted it, and neither let go of it nor been told of its end.
     var isServerUp = false
     /// The server's session uses it.

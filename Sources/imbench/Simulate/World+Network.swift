@@ -42,6 +42,7 @@ extension World {
         default: break
         }
         queue.push(.accepted(link, closes: mode == .acceptAndClose), at: now + slowness + first)
+        links[link - 1].isGranted = true
         links[link - 1].lastDown = now + slowness + first + second
         queue.push(.connected(link), at: now + slowness + first + second)
     }
@@ -102,7 +103,7 @@ extension World {
     /// The network breaks a link, and both sides hear of it.
     mutating func cut(_ link: Int, isAbrupt: Bool, losesSuffix: Bool) {
         // What is not accepted yet can fail, but not end.
-        guard link > 0, !links[link - 1].isCut, links[link - 1].lastDown > 0 else { return }
+        guard link > 0, !links[link - 1].isCut, links[link - 1].isGranted else { return }
         let index = link - 1
         links[index].isCut = true
         if losesSuffix {
