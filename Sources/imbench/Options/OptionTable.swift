@@ -2,7 +2,7 @@ import TransportAPI
 
 /// All options, in the order of the help text.
 enum OptionTable {
-    static let rows: [OptionRow] = comparison + chat + load + proxy + storm + outage + report + general
+    static let rows: [OptionRow] = comparison + chat + load + proxy + storm + outage + simulate + report + general
 
     static let comparison: [OptionRow] = [
         OptionRow(
@@ -166,7 +166,7 @@ enum OptionTable {
             name: "seed",
             placeholder: "S",
             group: .load,
-            commands: [.run, .serve, .storm, .outage],
+            commands: [.run, .serve, .storm, .outage, .simulate],
             summary: "what is left to chance: order, texts, clients, losses; chosen and printed if not given",
             shown: { $0.seed.map(String.init) },
             apply: { (options, text, _) throws(UsageError) in

@@ -52,6 +52,8 @@ struct Options: Sendable, Equatable {
     var quiet = false
     var wantsHelp = false
     var wantsVersion = false
+    /// What `simulate` runs.
+    var simulation = SimulateOptions()
     /// The words after the command, for commands that take some.
     var arguments: [String] = []
 

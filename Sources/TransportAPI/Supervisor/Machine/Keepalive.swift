@@ -15,6 +15,8 @@ package struct Keepalive: Sendable {
     package var interval: Duration?
     /// Whether probes are answered, so that silence after one means something.
     private let isAnswered: Bool
+    /// How long a probe is waited for before it is sent again, on a link that may have lost it; `nil`: never.
+    private let repetition: Duration?
     private var lastReceived: Instant
     private var lastProbe: Instant
     /// When the probe that has not been answered was sent.
@@ -30,10 +32,14 @@ package struct Keepalive: Sendable {
 
     /// A link that has just opened.
     ///
-    /// - Parameter isAnswered: whether there is a probe at all, and whether it is answered.
-    package init(_ configuration: KeepaliveConfiguration, isAnswered: Bool, at now: Instant) {
+    /// - Parameters:
+    ///   - isAnswered: whether there is a probe at all, and whether it is answered.
+    ///   - isReliable: whether what is sent arrives as long as the link lives; otherwise a probe is sent four times, because one
+    ///     packet that is lost is no sign of death.
+    package init(_ configuration: KeepaliveConfiguration, isAnswered: Bool, isReliable: Bool = true, at now: Instant) {
         self.configuration = configuration
         self.isAnswered = isAnswered
+        repetition = isReliable ? nil : configuration.timeout / 4
         interval = configuration.interval
         lastReceived = now
         lastProbe = now
@@ -61,7 +67,10 @@ package struct Keepalive: Sendable {
     /// When ``tick(bytesReceived:at:)`` wants to be called.
     package var deadline: Instant? {
         guard !isOffline else { return nil }
-        if let askedAt { return askedAt.advanced(by: configuration.timeout) }
+        if let askedAt {
+            let end = askedAt.advanced(by: configuration.timeout)
+            return repetition.map { min(end, lastProbe.advanced(by: $0)) } ?? end
+        }
         if isUrgent { return .zero }
         guard let interval else { return nil }
         let isIdleOnly = configuration.isIdleOnly && isReading
@@ -73,13 +82,16 @@ package struct Keepalive: Sendable {
     /// - Parameter bytesReceived: what the link has received in all. Bytes of a message that is not complete yet are a sign of
     ///   life too.
     package mutating func tick(bytesReceived: UInt64, at now: Instant) -> Verdict {
-        if askedAt != nil, bytesReceived > receivedBytes { received(at: now) }
+        // When they came is not known, so that they count from the question on.
+        if let askedAt, bytesReceived > receivedBytes { received(at: askedAt) }
         guard let deadline, deadline <= now else { return .wait }
-        guard askedAt == nil else { return .dead }
+        if let askedAt, askedAt.advanced(by: configuration.timeout) <= now { return .dead }
         isUrgent = false
         lastProbe = now
-        receivedBytes = bytesReceived
-        if isAnswered, isReading { askedAt = now }
+        if isAnswered, isReading, askedAt == nil {
+            askedAt = now
+            receivedBytes = bytesReceived
+        }
         return .probe
     }
 }

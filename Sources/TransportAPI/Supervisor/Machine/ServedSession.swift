@@ -56,8 +56,9 @@ package struct ServedSession: Sendable {
         self.capabilities = capabilities
         forgottenAt = nil
         let canProbe = capabilities.hasNativePing || hello != nil
-        keepalive = Keepalive(configuration.keepalive, isAnswered: canProbe, at: now)
-        if !canProbe { keepalive?.interval = nil }
+        let isReliable = capabilities.isReliable
+        keepalive =
+            canProbe ? Keepalive(configuration.keepalive, isAnswered: true, isReliable: isReliable, at: now) : nil
         if !isReading { keepalive?.reading(false, at: now) }
         if let hello {
             welcome(&actions)

@@ -9,7 +9,7 @@ extension SupervisorMachine {
     }
 
     /// Makes the next attempt, if there is a network.
-    mutating func attempt(at now: Instant, refreshing: Bool = false, _ actions: inout [SupervisorAction]) {
+    mutating func attempt(at now: Instant, _ actions: inout [SupervisorAction]) {
         if lostAt == nil { lostAt = now }
         guard path.isUsable else { return enter(.offline, .offline, &actions) }
         link += 1
@@ -19,7 +19,7 @@ extension SupervisorMachine {
             &actions
         )
         actions.append(
-            .connect(link: link, endpoint: endpoint, timeout: configuration.connectTimeout, refreshing: refreshing)
+            .connect(link: link, endpoint: endpoint, timeout: configuration.connectTimeout, refreshing: mustRefresh)
         )
     }
 
@@ -34,6 +34,7 @@ extension SupervisorMachine {
             return actions.append(.abandon(link: link))
         }
         self.capabilities = capabilities
+        mustRefresh = false
         guard Delivery.style(configuration.delivery, capabilities) == .session else {
             return opened(isResumed: false, at: now, &actions)
         }
@@ -58,9 +59,17 @@ extension SupervisorMachine {
         goodEndpoint = endpoint
         failedInRound = 0
         hopeless = []
-        keepalive = Keepalive(configuration.keepalive, isAnswered: isProbeAnswered, at: now)
+        // Without anything to ask with there is no keepalive, not even after a change of the network.
+        keepalive =
+            canProbe
+            ? Keepalive(
+                configuration.keepalive,
+                isAnswered: isProbeAnswered,
+                isReliable: capabilities.isReliable,
+                at: now
+            )
+            : nil
         if let interval = adaptive?.interval(on: path.network) { keepalive?.interval = interval }
-        if !canProbe { keepalive?.interval = nil }
         if !isReading { keepalive?.reading(false, at: now) }
         delivery.attach(link, capabilities)
         enter(.open, .open(endpoints[endpoint], isResumed: isResumed), &actions)
@@ -78,8 +87,8 @@ extension SupervisorMachine {
         failures += 1
         if error.code == .authenticationFailed {
             guard hasRefreshed else {
-                hasRefreshed = true
-                return attempt(at: now, refreshing: true, &actions)
+                (hasRefreshed, mustRefresh) = (true, true)
+                return attempt(at: now, &actions)
             }
             return giveUp(CloseReason(error), &actions)
         }
@@ -137,26 +146,29 @@ extension SupervisorMachine {
         actions.append(.note(.linkEnded(endpoints[endpoint], reason)))
         leaveLink(&actions)
         endpoint = goodEndpoint
-        if openedAt.duration(to: now) >= configuration.stableAfter {
-            backoff.reset()
-            failures = 0
-            hasRefreshed = false
-            lostAt = now
-        } else {
-            failures += 1
-        }
+        failures += 1
+        judgeStability(at: now)
         guard let error = reason.error else {
             return retry(reason, after: nil, at: now, using: &random, &actions)
         }
         switch error.code {
         case .authenticationFailed where !hasRefreshed:
-            hasRefreshed = true
-            attempt(at: now, refreshing: true, &actions)
+            (hasRefreshed, mustRefresh) = (true, true)
+            attempt(at: now, &actions)
         // What an open link breaks by may go well on the next one, but for these.
         case .authenticationFailed, .forbidden, .certificateRejected, .invalidConfiguration, .unsupported:
             giveUp(reason, &actions)
         default: retry(reason, after: nil, at: now, using: &random, &actions)
         }
+    }
+
+    /// The open link is over: if it was stable, everything is counted anew.
+    private mutating func judgeStability(at now: Instant) {
+        guard openedAt.duration(to: now) >= configuration.stableAfter else { return }
+        backoff.reset()
+        failures = 0
+        hasRefreshed = false
+        lostAt = now
     }
 
     mutating func leaveLink(_ actions: inout [SupervisorAction]) {
@@ -168,7 +180,8 @@ extension SupervisorMachine {
 
     // MARK: The app and the network
 
-    mutating func suspend(_ actions: inout [SupervisorAction]) {
+    mutating func suspend(at now: Instant, _ actions: inout [SupervisorAction]) {
+        if phase == .open { judgeStability(at: now) }
         dropLink(CloseReason(.user, text: "suspended"), &actions)
         enter(.suspended, .suspended, &actions)
     }
@@ -235,20 +248,5 @@ extension SupervisorMachine {
     private mutating func enter(_ phase: Phase, _ state: SupervisorState, _ actions: inout [SupervisorAction]) {
         self.phase = phase
         actions.append(.state(state))
-    }
-}
-
-extension CloseReason {
-    /// The error that stands for this end, where it was none by itself.
-    var asError: TransportError {
-        if let error { return error }
-        switch initiator {
-        case .user: return TransportError(.closedByUser, .closing, text.isEmpty ? "closed by the user" : text)
-        case .peer: return TransportError(.closedByPeer, .open, text.isEmpty ? "closed by the far side" : text)
-        case .network: return TransportError(.connectionLost, .open, text.isEmpty ? "the connection broke" : text)
-        case .keepalive: return TransportError(.keepaliveTimeout, .open, "the far side fell silent")
-        case .protocolError: return TransportError(.protocolViolation, .open, text)
-        case .authentication: return TransportError(.authenticationFailed, .handshake, text)
-        }
     }
 }

@@ -35,6 +35,8 @@ package struct SupervisorMachine: Sendable {
     var openedAt = Instant.zero
     /// The credentials were refused, and others have been asked for since.
     var hasRefreshed = false
+    /// Others are still to be asked for: an attempt that was to do so may have ended before they came.
+    var mustRefresh = false
     var path = NetworkPath(isUsable: true)
     var capabilities = Capabilities(maximumMessageSize: 0)
     var keepalive: Keepalive?
@@ -112,7 +114,7 @@ package struct SupervisorMachine: Sendable {
         if phase == .closed { return reject(event, &actions) }
         switch event {
         case .connect: connectNow(at: now, &actions)
-        case .suspend: suspend(&actions)
+        case .suspend: suspend(at: now, &actions)
         case .resume: resume(at: now, &actions)
         case .path(let path): changed(path, at: now, &actions)
         case .connected(let link, let capabilities): connected(link, capabilities, at: now, &actions)
