@@ -92,10 +92,9 @@ extension SupervisorMachine {
             }
             return giveUp(CloseReason(error), &actions)
         }
-        if !error.isRetryable { hopeless.insert(endpoint) }
+        if error.isRetryable { failedInRound += 1 } else { hopeless.insert(endpoint) }
         guard hopeless.count < endpoints.count else { return giveUp(CloseReason(error), &actions) }
         repeat { endpoint = (endpoint + 1) % endpoints.count } while hopeless.contains(endpoint)
-        failedInRound += 1
         // All endpoints are tried before the first pause.
         let isRoundOver = failedInRound >= endpoints.count - hopeless.count
         retry(CloseReason(error), after: isRoundOver ? nil : .zero, at: now, using: &random, &actions)
