@@ -11,11 +11,7 @@ extension World {
         var actions = self.actions
         self.actions = []
         let epoch = scenario.kind == .plain ? 1 : session?.incarnation ?? 0
-        if var current = session {
-            session = nil
-            event(&current, Instant(nanoseconds: now), &actions)
-            session = current
-        }
+        session?.take(event, at: Instant(nanoseconds: now), &actions)
         checkServer()
         for action in actions { applyAtServer(action, epoch) }
         if session?.isOver == true {
@@ -182,5 +178,16 @@ extension World {
         if case .message(let sequence, let content) = frame, sequence <= session.delivery.receiver.received {
             note(clientLedger.delivered(content, epoch: session.incarnation))
         }
+    }
+}
+
+extension ServedSession {
+    /// Lets `event` change the session where it lies.
+    fileprivate mutating func take(
+        _ event: (inout ServedSession, Instant, inout [SupervisorAction]) -> Void,
+        at now: Instant,
+        _ actions: inout [SupervisorAction]
+    ) {
+        event(&self, now, &actions)
     }
 }
