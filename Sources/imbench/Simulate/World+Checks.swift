@@ -4,21 +4,13 @@ import TransportAPI
 
 extension World {
     /// The bounds of the client's queues.
-    mutating func checkClient() { checkBounds(client.delivery, scenario.client) }
+    mutating func checkClient() {
+        if let text = client.delivery.brokenBound(scenario.client) { fail(.bounds, text) }
+    }
 
     /// The bounds of the server's queues.
     mutating func checkServer() {
-        if let session { checkBounds(session.delivery, scenario.server) }
-    }
-
-    private mutating func checkBounds(_ delivery: Delivery, _ configuration: SupervisorConfiguration) {
-        let (outbox, bounds) = (delivery.outbox, configuration.outbox)
-        if outbox.count > bounds.maximumCount { fail(.bounds, "\(outbox.count) messages in the outbox") }
-        if outbox.bytes > bounds.maximumBytes { fail(.bounds, "\(outbox.bytes) bytes in the outbox") }
-        if outbox.bytes < 0 { fail(.bounds, "fewer bytes than none in the outbox") }
-        if delivery.waiting.count > bounds.maximumCount { fail(.bounds, "\(delivery.waiting.count) messages wait") }
-        if outbox.sentCount > configuration.delivery.window { fail(.bounds, "\(outbox.sentCount) messages under way") }
-        if delivery.receiver.earlyCount > 1024 { fail(.bounds, "\(delivery.receiver.earlyCount) messages came early") }
+        if let text = session?.delivery.brokenBound(scenario.server) { fail(.bounds, text) }
     }
 
     /// What a client that has ended may still ask for.
@@ -146,5 +138,19 @@ extension World {
         while violation == nil, let next = queue.nextTime, next < end, step() {}
         note(clientLedger.final(acknowledgedMustArrive: scenario.kind != .plain))
         note(serverLedger.final(acknowledgedMustArrive: false))
+    }
+}
+
+extension Delivery {
+    /// Which bound is not kept.
+    fileprivate func brokenBound(_ configuration: SupervisorConfiguration) -> String? {
+        let (most, bytes) = (configuration.outbox.maximumCount, configuration.outbox.maximumBytes)
+        if outbox.count > most { return "\(outbox.count) messages in the outbox" }
+        if outbox.bytes > bytes { return "\(outbox.bytes) bytes in the outbox" }
+        if outbox.bytes < 0 { return "fewer bytes than none in the outbox" }
+        if waiting.count > most { return "\(waiting.count) messages wait" }
+        if outbox.sentCount > configuration.delivery.window { return "\(outbox.sentCount) messages under way" }
+        if receiver.earlyCount > 1024 { return "\(receiver.earlyCount) messages came early" }
+        return nil
     }
 }

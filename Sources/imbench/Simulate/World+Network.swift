@@ -90,14 +90,13 @@ extension World {
 
     /// Whether something that was sent to the server arrives there now.
     func arrivesUp(_ link: Int) -> Bool {
-        let state = links[link - 1]
-        return state.isServerUp && !state.hasHoleUp && now <= state.cutoffUp
+        let index = link - 1
+        return links[index].isServerUp && !links[index].hasHoleUp && now <= links[index].cutoffUp
     }
 
     /// Whether something that was sent to the client arrives there now.
     func arrivesDown(_ link: Int) -> Bool {
-        let state = links[link - 1]
-        return !state.hasHoleDown && now <= state.cutoffDown
+        !links[link - 1].hasHoleDown && now <= links[link - 1].cutoffDown
     }
 
     /// The network breaks a link, and both sides hear of it.

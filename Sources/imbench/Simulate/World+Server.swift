@@ -11,11 +11,7 @@ extension World {
         var actions = self.actions
         self.actions = []
         let epoch = scenario.kind == .plain ? 1 : session?.incarnation ?? 0
-        if var current = session {
-            session = nil
-            event(&current, Instant(nanoseconds: now), &actions)
-            session = current
-        }
+        session?.take(event, at: Instant(nanoseconds: now), &actions)
         checkServer()
         for action in actions { applyAtServer(action, epoch) }
         if session?.isOver == true {
@@ -154,8 +150,9 @@ extension World {
             session.attach(link, capabilities, hello: hello, at: now, &actions)
             if mutation == .keepOldLink { actions.removeAll { if case .abandon = $0 { true } else { false } } }
         }
-        let served = links.indices.filter { links[$0].isServed && links[$0].isServerUp }
-        if served.count > 1 { fail(.oneLink, "the session has \(served.count) links") }
+        var served = 0
+        for index in links.indices where links[index].isServed && links[index].isServerUp { served += 1 }
+        if served > 1 { fail(.oneLink, "the session has \(served) links") }
     }
 
     /// The first frame of a link says whose it is.
@@ -181,5 +178,16 @@ extension World {
         if case .message(let sequence, let content) = frame, sequence <= session.delivery.receiver.received {
             note(clientLedger.delivered(content, epoch: session.incarnation))
         }
+    }
+}
+
+extension ServedSession {
+    /// Lets `event` change the session where it lies.
+    fileprivate mutating func take(
+        _ event: (inout ServedSession, Instant, inout [SupervisorAction]) -> Void,
+        at now: Instant,
+        _ actions: inout [SupervisorAction]
+    ) {
+        event(&self, now, &actions)
     }
 }
