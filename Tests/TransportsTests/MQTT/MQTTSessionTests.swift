@@ -80,8 +80,11 @@ struct MQTTSessionTests {
         configuration.messageBuffer = 1
         let supervisor = try Supervisor("mqtt://127.0.0.1:\(port)/?\(Self.options("off"))", configuration)
         var messages = supervisor.messages.makeAsyncIterator()
+        var states = supervisor.states.makeAsyncIterator()
         supervisor.connect()
         let server = try #require(try await accepted)
+        // Until the client has subscribed, the server knows of no topic to send to.
+        while let state = await states.next(), !state.isOpen {}
         let sending = (0..<20).map { number in Task { await server.send(Payload(text: "\(number)")) } }
         var received = await messages.next() == nil ? 0 : 1
         supervisor.suspend()

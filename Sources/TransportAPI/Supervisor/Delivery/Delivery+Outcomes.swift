@@ -22,8 +22,8 @@ extension Delivery {
                 // The link has ended under it, and nothing of it has left. It waits for the next one.
                 outbox[position].mayHaveLeft = false
                 isHolding = true
-            case (.origin, .unknown(let error)) where !error.isFinal:
-                // The receiver drops it if it comes twice.
+            case (.origin, .unknown):
+                // The link has ended, whatever it ended by. The receiver drops the message if it comes twice.
                 isHolding = true
             default:
                 finish(outbox.remove(at: position), outcome, &actions)
