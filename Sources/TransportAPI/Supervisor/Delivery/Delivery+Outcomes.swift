@@ -24,8 +24,8 @@ extension Delivery {
                 outbox[position].mayHaveLeft = outbox[position].isRepeated
                 if outbox[position].isTold, !outbox[position].mayHaveLeft { outbox.remove(at: position) }
                 isHolding = true
-            case (.origin, .unknown(let error)) where !error.isFinal:
-                // The receiver drops it if it comes twice.
+            case (.origin, .unknown):
+                // The link has ended, whatever it ended by. The receiver drops the message if it comes twice.
                 isHolding = true
             default:
                 finish(outbox.remove(at: position), outcome, &actions)

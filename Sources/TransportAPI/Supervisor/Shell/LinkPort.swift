@@ -53,6 +53,8 @@ final class LinkPort {
         do throws(TransportError) {
             while let payload = try await link.receive() {
                 if port.value.mustPause(after: payload) { await pause(port) }
+                // What was not reported must not be confirmed by asking for more.
+                if port.value.isClosed { break }
             }
         } catch {
             if error.code == .cancelled { return }
