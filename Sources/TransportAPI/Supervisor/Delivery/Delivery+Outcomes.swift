@@ -29,7 +29,7 @@ extension Delivery {
                 finish(outbox.remove(at: position), outcome, &actions)
             }
         }
-        if isHolding, unsettled == 0 { takeBack() }
+        if isHolding, unsettled == 0, link != handedTo { takeBack() }
         flush(at: now, &actions)
     }
 
