@@ -19,7 +19,8 @@ final class Broadcast<Element: Sendable> {
             self.limit = limit
         }
 
-        var isFull: Bool { buffer.count - head >= limit }
+        var count: Int { buffer.count - head }
+        var isFull: Bool { count >= limit }
 
         func give(_ element: Element, _ bound: Bound) {
             if let waiter {
@@ -65,6 +66,13 @@ final class Broadcast<Element: Sendable> {
     var hasRoom: Bool {
         if listeners.isEmpty { return backlog?.isFull != true }
         return !listeners.values.contains { $0.isFull }
+    }
+
+    /// Whether some buffer holds twice as much as it should: what a link had received already when it ended is taken still,
+    /// but not of one such link after the other.
+    var isOverfull: Bool {
+        if listeners.isEmpty { return backlog.map { $0.count >= 2 * limit } ?? false }
+        return listeners.values.contains { $0.count >= 2 * limit }
     }
 
     func send(_ element: Element) {

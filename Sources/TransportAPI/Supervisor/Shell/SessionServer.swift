@@ -50,7 +50,7 @@ public final class SessionServer: Sendable {
         await withTaskExecutorPreference(runtime.taskExecutor) { [shell] in shell.value.dropLinks() }
     }
 
-    /// Ends all sessions.
+    /// Ends all sessions; links that come later are closed.
     public nonisolated(nonsending) func close() async {
         await withTaskExecutorPreference(runtime.taskExecutor) { [shell] in shell.value.close() }
     }

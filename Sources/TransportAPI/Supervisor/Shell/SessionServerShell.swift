@@ -9,6 +9,7 @@ final class SessionServerShell {
     private var lastLink = 0
     /// Links that have not said whose they are.
     private var newcomers: [Int: any Link] = [:]
+    private var isClosed = false
 
     init(
         _ configuration: SessionServer.Configuration,
@@ -24,6 +25,7 @@ final class SessionServerShell {
 
     /// A client has connected.
     func take(_ link: any Link) {
+        guard !isClosed else { return hangUp(link, .user) }
         lastLink += 1
         let number = lastLink
         switch Delivery.style(configuration.supervisor.delivery, link.capabilities) {
@@ -108,13 +110,19 @@ final class SessionServerShell {
     }
 
     func dropLinks() {
-        for link in newcomers.values { hangUp(link, .user) }
-        newcomers = [:]
+        dropNewcomers()
         for session in sessions.values { session.dropLinks() }
     }
 
+    /// Ends all sessions, with a word to those that have a link.
     func close() {
-        dropLinks()
+        isClosed = true
+        dropNewcomers()
         for session in sessions.values { session.run { $0.close(.user, &$2) } }
+    }
+
+    private func dropNewcomers() {
+        for link in newcomers.values { hangUp(link, .user) }
+        newcomers = [:]
     }
 }

@@ -29,7 +29,7 @@ final class SessionShell: LinkOwner {
 
     private func perform(_ action: SupervisorAction) {
         switch action {
-        case .transmit(let link, let id, let payload): ports[link]?.transmit(id, payload)
+        case .transmit(let link, let id, let payload): transmit(link, id, payload)
         case .deliver(let payload): messages.send(payload)
         case .accepted(let id): outgoing.accepted(id)
         case .finish(let id, let outcome): outgoing.finished(id, outcome)
@@ -43,6 +43,12 @@ final class SessionShell: LinkOwner {
             onOver = nil
         case .connect, .note: break
         }
+    }
+
+    private func transmit(_ link: Int, _ id: MessageID?, _ payload: Payload) {
+        if let port = ports[link] { return port.transmit(id, payload) }
+        let gone = TransportError(.connectionLost, .open, "the link has ended")
+        if let id { happened(.settled(id, .rejected(gone)), on: link) }
     }
 
     func happened(_ event: LinkEvent, on link: Int) {

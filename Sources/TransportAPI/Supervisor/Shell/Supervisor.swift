@@ -47,7 +47,8 @@ public final class Supervisor: Sendable {
         returned = RuntimeConfined(shell.outgoing.undelivered, to: runtime)
         let confined = RuntimeConfined(shell, to: runtime)
         self.shell = confined
-        runtime.execute { confined.value.begin(confined) }
+        // Before anything else that its maker may ask for.
+        if runtime.isCurrent { shell.begin(confined) } else { runtime.execute { confined.value.begin(confined) } }
     }
 
     // MARK: Life
@@ -75,12 +76,17 @@ public final class Supervisor: Sendable {
         shell.value.handle(.close(reason))
     }
 
-    /// Waits until the supervisor has ended: closed, or given up.
+    /// Waits until the supervisor has ended: closed, or given up. Returns early if the task is cancelled.
     public nonisolated(nonsending) func closed() async {
         guard runtime.isCurrent else {
             return await withTaskExecutorPreference(runtime.taskExecutor) { await self.closed() }
         }
-        await withUnsafeContinuation { shell.value.wait(closer: $0) }
+        let id = shell.value.closers.newID()
+        await suspending(on: shell, #isolation) {
+            $0.wait(closer: id, $1)
+        } onCancel: {
+            $0.closers.cancel(id)
+        }
     }
 
     // MARK: Messages
@@ -119,10 +125,12 @@ public final class Supervisor: Sendable {
             shell.value.outgoing.note(outcome, of: id, payload)
             return id
         }
+        if shell.value.outgoing.letGo(id) { return id }
         let result: Result<MessageID, TransportError> = await suspending(on: shell, #isolation) {
             $0.outgoing.wait(submitter: id, $1)
         } onCancel: {
-            $0.handle(.cancel(id))
+            // One that has its place by now is the supervisor's.
+            if $0.outgoing.isWaiting(submitter: id) { $0.handle(.cancel(id)) }
         }
         return try result.get()
     }
