@@ -47,7 +47,9 @@ struct BrokeredSessionTests {
         let link = try await TransportRegistry.standard.connect("\(endpoint(broker, "publish=room"))")
         let sender = SessionID(high: 1, low: 2)
         for sequence: UInt64 in [1, 2, 1, 2, 3] {
-            #expect(await link.send(SessionFrame.origin(sender, sequence, bytes("\(sequence)")).payload) == .acknowledged)
+            #expect(
+                await link.send(SessionFrame.origin(sender, sequence, bytes("\(sequence)")).payload) == .acknowledged
+            )
         }
         #expect(await link.send(bytes("bare")) == .acknowledged)
         for expected in ["1", "2", "3", "bare"] { #expect(await messages.next()?.string == expected) }

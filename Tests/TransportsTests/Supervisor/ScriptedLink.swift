@@ -82,7 +82,9 @@ final class ScriptedLink: Link {
             }
         }
         return state.withLock { state in
-            if let reason = state.reason { return .rejected(reason.error ?? TransportError(.closedByPeer, .open, "ended")) }
+            if let reason = state.reason {
+                return .rejected(reason.error ?? TransportError(.closedByPeer, .open, "ended"))
+            }
             state.sent.append(payload)
             return state.outcome
         }

@@ -135,7 +135,10 @@ struct SessionClientTests {
         try runtime.run { await supervisor.close() }
     }
 
-    @Test("ends a link on which the server speaks nonsense, and goes on with the next", arguments: [[], [99], [7], [4, 0]])
+    @Test(
+        "ends a link on which the server speaks nonsense, and goes on with the next",
+        arguments: [[], [99], [7], [4, 0]]
+    )
     func nonsense(frame: [UInt8]) throws {
         let supervisor = try supervisor()
         welcome(7)

@@ -130,7 +130,10 @@ struct SessionServerTests {
         #expect(runtime.timerCount == 0)
     }
 
-    @Test("refuses a first frame that is no hello", arguments: [[], [1], [99, 1, 2], [4, 0, 0], [1, 77] + [UInt8](repeating: 0, count: 32)])
+    @Test(
+        "refuses a first frame that is no hello",
+        arguments: [[], [1], [99, 1, 2], [4, 0, 0], [1, 77] + [UInt8](repeating: 0, count: 32)]
+    )
     func garbage(frame: [UInt8]) throws {
         _ = server()
         let link = listener.connect()
@@ -217,6 +220,28 @@ struct SessionServerTests {
         runtime.settle()
         #expect(link == nil && session == nil)
         #expect(runtime.timerCount == 0)
+    }
+
+    @Test("lets go of a client in plain style that answers no ping, and turns those away that are too many")
+    func plain() throws {
+        _ = server {
+            $0.supervisor.delivery.mode = .plain
+            $0.supervisor.keepalive.interval = .seconds(30)
+            $0.maximumSessions = 1
+        }
+        let link = listener.connect()
+        link.answerPings(.milliseconds(5))
+        runtime.advance(by: .seconds(65))
+        #expect(link.pings == 2)
+        let other = listener.connect()
+        runtime.settle()
+        #expect(other.hasEnded && other.sent.isEmpty && !link.hasEnded)
+        let session = try #require(sessions.all.first)
+        #expect(try runtime.run { await session.send(bytes("hello")) } == .written)
+        link.answerPings(nil)
+        runtime.advance(by: .seconds(65))
+        #expect(link.hasEnded)
+        #expect(try runtime.run { await session.messages.first { _ in true } } == nil)
     }
 
     @Test("ends the link of a client that sends and does not read, before too much is waiting for it")

@@ -96,7 +96,9 @@ struct SupervisorAttemptsTests {
         runtime.advance(by: .seconds(3600))
         #expect(script.attempts.count == 5)
         #expect(try reason(supervisor)?.error?.code == .refused)
-        #expect(outcome.value.map { if case .rejected(let error) = $0 { error.code == .refused } else { false } } == true)
+        #expect(
+            outcome.value.map { if case .rejected(let error) = $0 { error.code == .refused } else { false } } == true
+        )
     }
 
     @Test("end when there was no link for too long")

@@ -25,7 +25,9 @@ struct SupervisorConcurrencyTests {
                 group.addTask {
                     try await caller.run {
                         var good = 0
-                        for number in 0..<count where await supervisor.send(bytes("\(task) \(number)")).isSuccess { good += 1 }
+                        for number in 0..<count where await supervisor.send(bytes("\(task) \(number)")).isSuccess {
+                            good += 1
+                        }
                         return good
                     }
                 }

@@ -13,7 +13,9 @@ struct SupervisorHandshakeTests {
 
     @Test("waits as long as a 503 asks")
     func retryAfter() async throws {
-        let busy = try RawServer(.http("HTTP/1.1 503 Service Unavailable\r\nRetry-After: 7\r\nContent-Length: 0\r\n\r\n"))
+        let busy = try RawServer(
+            .http("HTTP/1.1 503 Service Unavailable\r\nRetry-After: 7\r\nContent-Length: 0\r\n\r\n")
+        )
         let (supervisor, recorder) = try Supervisor.recorded([endpoint(busy)])
         supervisor.connect()
         await recorder.wait { $0.contains { if case .state(.waiting) = $0 { true } else { false } } }
@@ -81,7 +83,9 @@ struct SupervisorHandshakeTests {
         configuration.keepalive.timeout = .milliseconds(20)
         let (supervisor, recorder) = try Supervisor.recorded([endpoint(hole, name)], configuration)
         supervisor.connect()
-        await recorder.wait { $0.contains { if case .linkEnded(_, let why) = $0 { why.initiator == .keepalive } else { false } } }
+        await recorder.wait {
+            $0.contains { if case .linkEnded(_, let why) = $0 { why.initiator == .keepalive } else { false } }
+        }
         await recorder.waitUntilOpen(2)
         await supervisor.close()
         hole.stop()
@@ -117,7 +121,11 @@ struct SupervisorHandshakeTests {
             #expect(recorder.states.count(where: \.isOpen) == 1)
         } else {
             await recorder.waitUntilOpen(2)
-            #expect(recorder.notes.contains { if case .linkEnded(_, let why) = $0 { why.initiator == .keepalive } else { false } })
+            #expect(
+                recorder.notes.contains {
+                    if case .linkEnded(_, let why) = $0 { why.initiator == .keepalive } else { false }
+                }
+            )
         }
         await supervisor.close()
         #expect(await messages.first { _ in true } == nil)

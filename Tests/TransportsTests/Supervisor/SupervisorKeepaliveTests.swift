@@ -36,7 +36,9 @@ struct SupervisorKeepaliveTests {
         #expect(script.links.count == 2)
         #expect(script.links[0].reason != nil)
         #expect(
-            recorder.notes.contains { if case .linkEnded(_, let why) = $0 { why.initiator == .keepalive } else { false } }
+            recorder.notes.contains {
+                if case .linkEnded(_, let why) = $0 { why.initiator == .keepalive } else { false }
+            }
         )
         try runtime.run { await supervisor.close() }
     }

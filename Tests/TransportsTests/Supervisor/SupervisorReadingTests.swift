@@ -49,6 +49,20 @@ struct SupervisorReadingTests {
         try runtime.run { await supervisor.close() }
     }
 
+    @Test("are read again when there is room for half a buffer of them, and not for each")
+    func hysteresis() throws {
+        let supervisor = try supervisor(buffer: 8)
+        let messages = supervisor.messages
+        give(0..<20)
+        #expect(script.last?.unread == 12)
+        for unread in [12, 12, 12, 8] {
+            #expect(try runtime.run { await messages.first { _ in true } } != nil)
+            runtime.settle()
+            #expect(script.last?.unread == unread)
+        }
+        try runtime.run { await supervisor.close() }
+    }
+
     @Test("do not hide the end of a link, and what it had received is not lost")
     func endWhilePaused() throws {
         let supervisor = try supervisor(buffer: 4)

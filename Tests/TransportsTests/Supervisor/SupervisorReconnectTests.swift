@@ -55,7 +55,16 @@ struct SupervisorReconnectTests {
         let (supervisor, _) = try Supervisor.recorded(endpoints) { setup in
             // First to the one that resets, and then to the other.
             let attempts = Locked(0)
-            setup.preparation = { _, _ in endpoints[min(attempts.withLock { $0 += 1; return $0 } - 1, 1)] }
+            setup.preparation = { _, _ in
+                endpoints[
+                    min(
+                        attempts.withLock {
+                            $0 += 1; return $0
+                        } - 1,
+                        1
+                    )
+                ]
+            }
         }
         supervisor.connect()
         #expect(await supervisor.send(bytes("hello")).isSuccess)
@@ -127,8 +136,24 @@ struct SupervisorReconnectTests {
         await recorder.waitUntilOpen(2)
         await supervisor.close()
         let notes = recorder.notes
-        #expect(notes.contains { if case .attemptFailed(let to, let why) = $0 { to == gone.endpoint && why.code == .refused } else { false } })
-        #expect(notes.contains { if case .linkEnded(let to, let why) = $0 { to == server.endpoint && why.initiator == .peer } else { false } })
+        #expect(
+            notes.contains {
+                if case .attemptFailed(let to, let why) = $0 {
+                    to == gone.endpoint && why.code == .refused
+                } else {
+                    false
+                }
+            }
+        )
+        #expect(
+            notes.contains {
+                if case .linkEnded(let to, let why) = $0 {
+                    to == server.endpoint && why.initiator == .peer
+                } else {
+                    false
+                }
+            }
+        )
         #expect(notes.contains(.submitted(MessageID(1), bytes: 5)))
         #expect(notes.contains(.finished(MessageID(1), .written)))
         #expect(notes.last == .state(.closed(.user)))

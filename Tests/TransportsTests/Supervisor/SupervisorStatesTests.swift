@@ -40,7 +40,8 @@ struct SupervisorStatesTests {
         for story in stories {
             #expect(
                 story.value?.map(name) == [
-                    "idle", "connecting 1", "waiting", "connecting 2", "open", "waiting", "connecting 1", "open", "closed",
+                    "idle", "connecting 1", "waiting", "connecting 2", "open", "waiting", "connecting 1", "open",
+                    "closed",
                 ]
             )
             #expect(story.value?.contains(.open(server, isResumed: false)) == true)

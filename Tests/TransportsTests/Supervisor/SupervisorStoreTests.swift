@@ -47,7 +47,9 @@ struct SupervisorStoreTests {
     private let runtime = VirtualRuntime()
     private let script = Script()
 
-    private func supervisor(_ store: Store, _ change: (inout SupervisorConfiguration) -> Void = { _ in }) throws -> Supervisor {
+    private func supervisor(_ store: Store, _ change: (inout SupervisorConfiguration) -> Void = { _ in }) throws
+        -> Supervisor
+    {
         var setup = try script.setup(["memory://server"], change)
         setup.store = store
         return try Supervisor(setup, on: runtime)

@@ -165,7 +165,9 @@ extension Delivery {
 
 extension TransportError {
     /// Whether another link would not take the message either.
-    var isFinal: Bool { fault == .local && code != .closedByUser && !isRetryable || code == .invalidText && detail == nil }
+    var isFinal: Bool {
+        fault == .local && code != .closedByUser && !isRetryable || code == .invalidText && detail == nil
+    }
 
     static let cancelledSend = TransportError(.cancelled, .open, "the task that sent the message was cancelled")
     static let acknowledgementMissing = TransportError(

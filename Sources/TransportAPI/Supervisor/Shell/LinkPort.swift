@@ -152,11 +152,12 @@ final class LinkPort {
 
     // MARK: The end
 
-    /// Says goodbye and ends the link.
-    func close(_ reason: CloseReason) {
+    /// Says goodbye and ends the link; the task ends when the link has.
+    @discardableResult
+    func close(_ reason: CloseReason) -> Task<Void, Never> {
         isClosed = true
         resumeReading()
-        end(reason)
+        return end(reason)
     }
 
     private func giveUp(_ error: TransportError) {
@@ -166,7 +167,8 @@ final class LinkPort {
         end(CloseReason(error))
     }
 
-    private func end(_ reason: CloseReason) {
+    @discardableResult
+    private func end(_ reason: CloseReason) -> Task<Void, Never> {
         Task(executorPreference: owner.runtime.taskExecutor) { [link] in await link.close(reason) }
     }
 }

@@ -68,12 +68,14 @@ public final class Supervisor: Sendable {
         runtime.execute { [shell] in shell.value.handle(.resume) }
     }
 
-    /// Ends for good: messages that wait end in `.rejected` or `.unknown`, and nothing is ever tried again.
+    /// Ends for good: messages that wait end in `.rejected` or `.unknown`, and nothing is ever tried again. Returns when the
+    /// link has said goodbye, which its transport's close timeout bounds.
     public nonisolated(nonsending) func close(_ reason: CloseReason = .user) async {
         guard runtime.isCurrent else {
             return await withTaskExecutorPreference(runtime.taskExecutor) { await self.close(reason) }
         }
         shell.value.handle(.close(reason))
+        await shell.value.goodbye?.value
     }
 
     /// Waits until the supervisor has ended: closed, or given up. Returns early if the task is cancelled.

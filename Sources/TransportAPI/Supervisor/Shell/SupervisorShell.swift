@@ -18,6 +18,8 @@ final class SupervisorShell: LinkOwner {
     private let timer: DeadlineTimer
     var attempts: [Int: LinkAttempt] = [:]
     let closers = Closers()
+    /// The goodbye of the last link that was closed.
+    private(set) var goodbye: Task<Void, Never>?
     private let paths: (any PathMonitor)?
     private var pathWatch: (any Sendable)?
     private var isBeginning = false
@@ -67,7 +69,7 @@ final class SupervisorShell: LinkOwner {
         case .connect(let link, let endpoint, let timeout, let isRefresh):
             attempts[link] = LinkAttempt(self, link, endpoints[endpoint], timeout: timeout, isRefresh: isRefresh)
         case .abandon(let link): attempts.removeValue(forKey: link)?.close(CloseReason(.keepalive))
-        case .close(let link, let reason): attempts.removeValue(forKey: link)?.close(reason)
+        case .close(let link, let reason): goodbye = attempts.removeValue(forKey: link)?.close(reason)
         case .ping(let link): attempts[link]?.port?.ping()
         case .state(let state): changed(to: state)
         case .note(let note): self.note(note)
