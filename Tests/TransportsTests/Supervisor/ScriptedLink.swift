@@ -17,10 +17,13 @@ final class ScriptedLink: Link {
     }
 
     let capabilities: Capabilities
+    /// Whether the link lives where the supervisor does.
+    let isHere: Bool
     private let state = Locked(State())
 
-    init(_ capabilities: Capabilities) {
+    init(_ capabilities: Capabilities, isHere: Bool = false) {
         self.capabilities = capabilities
+        self.isHere = isHere
     }
 
     // MARK: For tests
@@ -81,7 +84,11 @@ final class ScriptedLink: Link {
                 if isFree { continuation.resume() }
             }
         }
-        return state.withLock { state in
+        return take(payload)
+    }
+
+    private func take(_ payload: Payload) -> SendOutcome {
+        state.withLock { state in
             if let reason = state.reason {
                 return .rejected(reason.error ?? TransportError(.closedByPeer, .open, "ended"))
             }
@@ -137,4 +144,12 @@ final class ScriptedLink: Link {
     }
 
     nonisolated(nonsending) func statistics() async -> LinkStatistics { LinkStatistics() }
+}
+
+extension ScriptedLink: ImmediateLink {
+    var bytesReceivedNow: UInt64 { 0 }
+
+    func sendNow(_ payload: Payload) -> SendOutcome? {
+        state.withLock { $0.isBlocked } ? nil : take(payload)
+    }
 }

@@ -26,12 +26,16 @@ final class Script: Sendable {
 
     private let state: Locked<State>
     let capabilities: Capabilities
+    private let isHere: Bool
 
+    /// - Parameter isHere: whether the links live where the supervisor does.
     init(
         _ capabilities: Capabilities = Capabilities(maximumMessageSize: 1 << 20),
+        isHere: Bool = false,
         _ answer: @escaping @Sendable (Attempt) -> Answer = { _ in .open }
     ) {
         self.capabilities = capabilities
+        self.isHere = isHere
         state = Locked(State(answer: answer))
     }
 
@@ -58,7 +62,7 @@ final class Script: Sendable {
     }
 
     fileprivate func open() -> ScriptedLink {
-        let link = ScriptedLink(capabilities)
+        let link = ScriptedLink(capabilities, isHere: isHere)
         state.withLock { $0.links.append(link) }
         return link
     }

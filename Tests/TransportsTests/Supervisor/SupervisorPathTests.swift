@@ -1,3 +1,4 @@
+import SocketIO
 import Testing
 import TransportAPI
 import Transports
@@ -58,15 +59,32 @@ struct SupervisorPathTests {
         try runtime.run { await supervisor.close() }
     }
 
-    @Test("is let go by the monitor when it has ended")
+    /// A monitor that knows whether anybody watches it.
+    private final class Watched: PathMonitor {
+        private final class Watch: Sendable {}
+        private let watch = Locked<Weak>(Weak())
+        private struct Weak: Sendable { weak var watch: Watch? }
+
+        var isWatched: Bool { watch.withLock { $0.watch != nil } }
+
+        func watch(_: @escaping @Sendable (NetworkPath) -> Void) -> any Sendable {
+            let new = Watch()
+            watch.withLock { $0.watch = new }
+            return new
+        }
+    }
+
+    @Test("watches no longer when it has ended")
     func letGo() throws {
-        let supervisor = try supervisor()
+        let paths = Watched()
+        var setup = try script.setup()
+        setup.paths = paths
+        let supervisor = try Supervisor(setup, on: runtime)
         supervisor.connect()
         runtime.settle()
+        #expect(paths.isWatched)
         try runtime.run { await supervisor.close() }
-        paths.set(NetworkPath(isUsable: false))
-        runtime.settle()
-        #expect(try runtime.run { await supervisor.state() } == .closed(.user))
+        #expect(!paths.isWatched)
     }
 
     @Test("is silent while suspended, and keeps its messages")
