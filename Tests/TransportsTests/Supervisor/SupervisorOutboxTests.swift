@@ -158,6 +158,22 @@ struct SupervisorOutboxTests {
         try runtime.run { await supervisor.close() }
     }
 
+    @Test("keeps a message whose submitter is cancelled in the moment in which it gets its place")
+    func cancelAdmitted() throws {
+        let supervisor = try supervisor(1)
+        let first = runtime.begin { await supervisor.send(bytes("not kept")) }
+        let second = runtime.begin { try? await supervisor.submit(bytes("kept")) }
+        first.cancel()
+        second.cancel()
+        runtime.settle()
+        #expect(code(first.value) == .cancelled)
+        #expect(second.value == MessageID(2))
+        supervisor.connect()
+        runtime.settle()
+        #expect(script.last?.texts == ["kept"])
+        try runtime.run { await supervisor.close() }
+    }
+
     @Test("holds what the link gave back, in order, until the next link")
     func givenBack() throws {
         let supervisor = try supervisor(10)

@@ -93,22 +93,22 @@ struct SupervisorStoreTests {
         let recorder = Recorder()
         var setup = try script.setup { $0.outbox.maximumBytes = 20 }
         (setup.store, setup.observer) = (store, recorder)
-        let made = setup
+        let ready = setup
         // Made on the runtime itself, where nothing comes between the making and the sending.
-        let (supervisor, send) = try runtime.run {
-            let supervisor = try? Supervisor(made, on: runtime)
-            return (supervisor, Task(executorPreference: runtime) { await supervisor?.send(bytes("new")) })
+        let made = try runtime.run {
+            let supervisor = try? Supervisor(ready, on: runtime)
+            _ = try? await supervisor?.submit(bytes("new"))
+            return supervisor
         }
-        _ = send
-        let made2 = try #require(supervisor)
-        made2.connect()
+        let supervisor = try #require(made)
+        supervisor.connect()
         runtime.settle()
         #expect(script.last?.texts == ["old 1", "old 2", "new"])
-        let back = made2.undelivered
+        let back = supervisor.undelivered
         #expect(try runtime.run { await back.first { _ in true } }?.payload == bytes("too large for this outbox"))
         let ids = recorder.notes.compactMap { if case .submitted(let id, _) = $0 { id } else { nil } }
         let ends = recorder.notes.compactMap { if case .finished(let id, _) = $0 { id } else { nil } }
         #expect(Set(ids) == Set(ends) && ids.count == 4 && ends.count == 4)
-        try runtime.run { await made2.close() }
+        try runtime.run { await supervisor.close() }
     }
 }
