@@ -100,6 +100,8 @@ package final class CoreLink: Link {
 }
 
 extension CoreLink: ImmediateLink {
+    package var isHere: Bool { loop.isCurrent }
+
     package func sendNow(_ payload: Payload) -> SendOutcome? {
         driver.value.sendUnlessWaiting(payload)
     }

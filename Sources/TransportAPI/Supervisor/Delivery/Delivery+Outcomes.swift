@@ -31,7 +31,7 @@ extension Delivery {
                 finish(outbox.remove(at: position), outcome, &actions)
             }
         }
-        if isHolding, unsettled == 0 { takeBack() }
+        if isHolding, unsettled == 0, self.link != handedTo { takeBack() }
         flush(at: now, &actions)
     }
 
@@ -169,7 +169,9 @@ extension Delivery {
 
 extension TransportError {
     /// Whether another link would not take the message either.
-    var isFinal: Bool { fault == .local && code != .closedByUser && !isRetryable }
+    var isFinal: Bool {
+        fault == .local && code != .closedByUser && !isRetryable || code == .invalidText && detail == nil
+    }
 
     static let cancelledSend = TransportError(.cancelled, .open, "the task that sent the message was cancelled")
     static let acknowledgementMissing = TransportError(

@@ -19,7 +19,8 @@ final class Broadcast<Element: Sendable> {
             self.limit = limit
         }
 
-        var isFull: Bool { buffer.count - head >= limit }
+        var count: Int { buffer.count - head }
+        var isFull: Bool { count >= limit }
 
         func give(_ element: Element, _ bound: Bound) {
             if let waiter {
@@ -49,22 +50,35 @@ final class Broadcast<Element: Sendable> {
     /// What arrived while nobody listened, for the first who will.
     private let backlog: Listener?
     private(set) var isFinished = false
-    /// Called when there is room again after there was none.
+    /// Called once every buffer is half empty, until it is taken away.
     var onRoom: (() -> Void)?
 
     /// - Parameters:
     ///   - limit: how many elements a listener's buffer holds.
     ///   - keepsBacklog: whether elements that nobody listens to are kept, as many, for the next listener.
     init(limit: Int, _ bound: Bound, keepsBacklog: Bool) {
-        self.limit = limit
+        self.limit = max(1, limit)
         self.bound = bound
-        backlog = keepsBacklog ? Listener(limit: limit) : nil
+        backlog = keepsBacklog ? Listener(limit: self.limit) : nil
     }
 
     /// Whether every buffer takes another element.
     var hasRoom: Bool {
         if listeners.isEmpty { return backlog?.isFull != true }
         return !listeners.values.contains { $0.isFull }
+    }
+
+    /// Whether some buffer holds twice as much as it should: what a link had received already when it ended is taken still,
+    /// but not of one such link after the other.
+    var isOverfull: Bool {
+        if listeners.isEmpty { return backlog.map { $0.count >= 2 * limit } ?? false }
+        return listeners.values.contains { $0.count >= 2 * limit }
+    }
+
+    /// Tells the source when to go on: not for each element taken, but for half a buffer of them.
+    private func taken() {
+        guard let onRoom, !listeners.isEmpty, listeners.values.allSatisfy({ $0.count <= limit / 2 }) else { return }
+        onRoom()
     }
 
     func send(_ element: Element) {
@@ -103,17 +117,15 @@ final class Broadcast<Element: Sendable> {
     }
 
     func remove(_ id: UInt64) {
-        let hadRoom = hasRoom
         if let listener = listeners.removeValue(forKey: id) { end(listener) }
-        if !hadRoom, hasRoom { onRoom?() }
+        if hasRoom { onRoom?() }
     }
 
     /// The next element if there is one, or the end; `nil` if there is neither yet.
     func next(_ id: UInt64) -> Element?? {
         guard let listener = listeners[id] else { return .some(nil) }
-        let wasFull = listener.isFull
         if let element = listener.take() {
-            if wasFull, hasRoom { onRoom?() }
+            taken()
             return element
         }
         return listener.isFinished ? .some(nil) : nil

@@ -64,9 +64,14 @@ final class LinkAttempt {
     }
 
     /// Ends the attempt, or its link with a goodbye. Nothing more is reported but what became of its messages.
-    func close(_ reason: CloseReason) {
+    ///
+    /// - Returns: what ends when the link has said goodbye.
+    @discardableResult
+    func close(_ reason: CloseReason) -> Task<Void, Never>? {
         isAbandoned = true
-        if let port { port.close(reason) } else { task?.cancel() }
+        if let port { return port.close(reason) }
+        task?.cancel()
+        return nil
     }
 
     /// As ``close(_:)``, without waiting for an answer to the goodbye.

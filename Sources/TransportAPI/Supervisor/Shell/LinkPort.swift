@@ -20,24 +20,32 @@ protocol LinkOwner: AnyObject {
 /// One live link in the hands of its owner: reads it, sends over it, and reports, until it is closed. Lives on the owner's
 /// runtime.
 final class LinkPort {
+    /// How many messages and frames of the session may wait for a link that does not take them. A far side that keeps to the
+    /// window never makes it so many: it would have to send and not to read.
+    private static let maximumSendsUnderWay = 4096
+
     private let owner: any LinkOwner
     private let number: Int
     private let link: any Link
     private let immediate: (any ImmediateLink)?
-    /// Whether what was handed over at once is settled: not over a link with acknowledgements of its own.
-    private let settlesAtOnce: Bool
+    /// Over a link with acknowledgements of its own, what was handed over at once is not settled.
+    private let sendsAtOnce: Bool
     /// Sends that were begun in tasks of their own and have not ended: nothing may overtake them.
     private var sendsUnderWay = 0
     /// The owner has let go of it: nothing more is reported but what became of its messages.
     private var isClosed = false
+    /// The link has ended while nothing was read from it, or is about to.
+    private var isOver = false
+    private var isWatched = false
     private var reader: UnsafeContinuation<Void, Never>?
 
     init(_ link: any Link, _ number: Int, _ owner: any LinkOwner) {
         self.link = link
         self.number = number
         self.owner = owner
-        immediate = link as? any ImmediateLink
-        settlesAtOnce = !link.capabilities.acknowledgesMessages
+        let near = link as? any ImmediateLink
+        immediate = near?.isHere == true ? near : nil
+        sendsAtOnce = !link.capabilities.acknowledgesMessages
     }
 
     /// What the link has received, where that can be known at once.
@@ -50,22 +58,27 @@ final class LinkPort {
     /// Reads and reports until the link ends.
     static func read(_ port: RuntimeConfined<LinkPort>) async {
         let link = port.value.link
+        if port.value.owner.messages.isOverfull { await pause(port) }
         do throws(TransportError) {
-            while let payload = try await link.receive() {
+            while !port.value.mustStop, let payload = try await link.receive() {
                 if port.value.mustPause(after: payload) { await pause(port) }
                 // What was not reported must not be confirmed by asking for more.
                 if port.value.isClosed { break }
             }
         } catch {
-            if error.code == .cancelled { return }
+            // It has ended by this, as a rule. One that has not can't be read any more.
+            await link.close(CloseReason(error))
         }
         let reason = await link.closed()
         port.value.report(.ended(reason))
     }
 
+    /// Whether nothing more is read of a link that has ended: the owner holds all that it may hold.
+    private var mustStop: Bool { isOver && owner.messages.isOverfull }
+
     private func mustPause(after payload: Payload) -> Bool {
         report(.received(payload))
-        return !owner.messages.hasRoom && !isClosed
+        return !owner.messages.hasRoom && !isClosed && !isOver
     }
 
     private static func pause(_ port: RuntimeConfined<LinkPort>) async {
@@ -73,16 +86,29 @@ final class LinkPort {
     }
 
     private func waitForRoom(_ continuation: UnsafeContinuation<Void, Never>) {
-        guard !owner.messages.hasRoom, !isClosed else { return continuation.resume() }
+        guard !owner.messages.hasRoom, !isClosed, !isOver else { return continuation.resume() }
         reader = continuation
         report(.reading(false))
         owner.messages.onRoom = { [self] in resumeReading() }
+        watch()
+    }
+
+    /// The end of a link must not wait until somebody takes messages.
+    private func watch() {
+        guard !isWatched else { return }
+        isWatched = true
+        Task(executorPreference: owner.runtime.taskExecutor) { [link, confined] in
+            _ = await link.closed()
+            confined.value.isOver = true
+            confined.value.resumeReading()
+        }
     }
 
     private func resumeReading() {
         guard let reader = reader.take() else { return }
         owner.messages.onRoom = nil
-        report(.reading(true))
+        // Also of a link that was let go: the next one is read from its beginning.
+        owner.happened(.reading(true), on: number)
         reader.resume()
     }
 
@@ -94,19 +120,25 @@ final class LinkPort {
 
     /// Sends; with an identifier, the outcome is reported.
     func transmit(_ id: MessageID?, _ payload: Payload) {
-        if settlesAtOnce, sendsUnderWay == 0, let immediate, let outcome = immediate.sendNow(payload) {
-            if let id { owner.happened(.settled(id, outcome), on: number) }
-            return
+        if sendsUnderWay == 0, sendsAtOnce, let immediate, let outcome = immediate.sendNow(payload) {
+            return settled(id, outcome)
+        }
+        guard sendsUnderWay < Self.maximumSendsUnderWay else {
+            let error = TransportError(.bufferFull, .open, "the far side sends, but does not read")
+            giveUp(error)
+            return settled(id, .rejected(error))
         }
         sendsUnderWay += 1
         Task(executorPreference: owner.runtime.taskExecutor) { [link, confined] in
             let outcome = await link.send(payload)
+            confined.value.sendsUnderWay -= 1
             confined.value.settled(id, outcome)
         }
     }
 
     private func settled(_ id: MessageID?, _ outcome: SendOutcome) {
-        sendsUnderWay -= 1
+        // It has ended, or is of no use: the message waits for the next one, which there must be then.
+        if case .rejected(let error) = outcome, !error.isFinal { giveUp(error) }
         if let id { owner.happened(.settled(id, outcome), on: number) }
     }
 
@@ -120,16 +152,31 @@ final class LinkPort {
         }
     }
 
-    /// Says goodbye and ends the link.
-    func close(_ reason: CloseReason) {
+    // MARK: The end
+
+    /// Says goodbye and ends the link; the task ends when the link has.
+    @discardableResult
+    func close(_ reason: CloseReason) -> Task<Void, Never> {
         isClosed = true
         resumeReading()
+        return end(reason)
+    }
+
+    private func giveUp(_ error: TransportError) {
+        guard !isOver, !isClosed else { return }
+        isOver = true
+        resumeReading()
+        end(CloseReason(error))
+    }
+
+    @discardableResult
+    private func end(_ reason: CloseReason) -> Task<Void, Never> {
         Task(executorPreference: owner.runtime.taskExecutor) { [link] in await link.close(reason) }
     }
 
     /// Ends a link on which there is no point in waiting for an answer.
     func abandon(_ reason: CloseReason) {
-        guard let immediate else { return close(reason) }
+        guard let immediate else { return _ = close(reason) }
         isClosed = true
         resumeReading()
         immediate.abandon(reason)

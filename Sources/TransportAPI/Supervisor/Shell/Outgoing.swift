@@ -63,13 +63,24 @@ final class Outgoing {
         submitter.resume(returning: .success(id))
     }
 
-    func finished(_ id: MessageID, _ outcome: SendOutcome) {
-        store?.remove(id)
-        if current?.id == id {
+    /// A message has ended.
+    ///
+    /// - Returns: whether this is the first word of it; one whose caller did not wait for the end may end once more.
+    @discardableResult
+    func finished(_ id: MessageID, _ outcome: SendOutcome) -> Bool {
+        if let handedIn = current, handedIn.id == id {
+            guard handedIn.outcome == nil else { return false }
+            if handedIn.isAccepted { store?.remove(id) }
             current?.outcome = outcome
-            return
+            return true
         }
-        guard let message = messages.removeValue(forKey: id) else { return }
+        guard let message = messages.removeValue(forKey: id) else { return false }
+        if message.isAccepted { store?.remove(id) }
+        tell(message, id, outcome)
+        return true
+    }
+
+    private func tell(_ message: Message, _ id: MessageID, _ outcome: SendOutcome) {
         if let sender = message.sender {
             sender.resume(returning: outcome)
         } else if let submitter = message.submitter {
@@ -91,16 +102,28 @@ final class Outgoing {
     // MARK: Waiting
 
     func wait(sender id: MessageID, _ continuation: UnsafeContinuation<SendOutcome, Never>) {
+        guard messages[id] != nil else {
+            return continuation.resume(returning: .unknown(TransportError(.cancelled, .open, "the message has ended")))
+        }
         messages[id]?.sender = continuation
     }
 
-    /// Waits for a place in the outbox; the continuation is resumed at once if there is one already.
+    /// Lets the caller of a message go on if it has a place in the outbox already; `false`: it has to wait for one.
+    func letGo(_ id: MessageID) -> Bool {
+        guard messages[id]?.isAccepted != false else { return false }
+        messages[id]?.isOnItsOwn = true
+        return true
+    }
+
+    /// Waits for a place in the outbox.
     func wait(submitter id: MessageID, _ continuation: UnsafeContinuation<Result<MessageID, TransportError>, Never>) {
-        guard messages[id]?.isAccepted == false else {
-            messages[id]?.isOnItsOwn = true
-            return continuation.resume(returning: .success(id))
-        }
+        guard !letGo(id) else { return continuation.resume(returning: .success(id)) }
         messages[id]?.submitter = continuation
+    }
+
+    /// Whether somebody waits for a place in the outbox for this message.
+    func isWaiting(submitter id: MessageID) -> Bool {
+        messages[id]?.submitter != nil
     }
 
     /// The end of a message whose caller was not made to wait.

@@ -45,14 +45,19 @@ public final class SessionServer: Sendable {
         }
     }
 
-    /// Ends all links, as a server does that is about to restart; the sessions wait for their clients.
+    /// Ends all links, as a server does that is about to restart; the sessions wait for their clients. Returns when the links
+    /// have said goodbye.
     public nonisolated(nonsending) func dropLinks() async {
-        await withTaskExecutorPreference(runtime.taskExecutor) { [shell] in shell.value.dropLinks() }
+        await withTaskExecutorPreference(runtime.taskExecutor) { [shell] in
+            for goodbye in shell.value.dropLinks() { await goodbye.value }
+        }
     }
 
-    /// Ends all sessions.
+    /// Ends all sessions; links that come later are closed. Returns when the links have said goodbye.
     public nonisolated(nonsending) func close() async {
-        await withTaskExecutorPreference(runtime.taskExecutor) { [shell] in shell.value.close() }
+        await withTaskExecutorPreference(runtime.taskExecutor) { [shell] in
+            for goodbye in shell.value.close() { await goodbye.value }
+        }
     }
 }
 
@@ -85,8 +90,11 @@ public final class Session: Sendable {
         }
     }
 
-    /// Ends the session.
+    /// Ends the session. Returns when its link has said goodbye.
     public nonisolated(nonsending) func close(_ reason: CloseReason = .user) async {
-        await withTaskExecutorPreference(runtime.taskExecutor) { [shell] in shell.value.run { $0.close(reason, &$2) } }
+        await withTaskExecutorPreference(runtime.taskExecutor) { [shell] in
+            shell.value.run { $0.close(reason, &$2) }
+            await shell.value.goodbye?.value
+        }
     }
 }

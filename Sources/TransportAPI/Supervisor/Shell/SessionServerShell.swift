@@ -9,6 +9,7 @@ final class SessionServerShell {
     private var lastLink = 0
     /// Links that have not said whose they are.
     private var newcomers: [Int: any Link] = [:]
+    private var isClosed = false
 
     init(
         _ configuration: SessionServer.Configuration,
@@ -24,11 +25,18 @@ final class SessionServerShell {
 
     /// A client has connected.
     func take(_ link: any Link) {
+        guard !isClosed else {
+            hangUp(link, .user)
+            return
+        }
         lastLink += 1
         let number = lastLink
         switch Delivery.style(configuration.supervisor.delivery, link.capabilities) {
         case .plain, .origin:
-            guard sessions.count < configuration.maximumSessions else { return turnAway(link, .full) }
+            guard sessions.count < configuration.maximumSessions else {
+                hangUp(link, CloseReason(SessionFrame.Refusal.full.error))
+                return
+            }
             attach(link, number, to: begin(nil), nil)
         case .session:
             guard newcomers.count < configuration.maximumSessions else { return turnAway(link, .full) }
@@ -113,18 +121,30 @@ final class SessionServerShell {
         }
     }
 
-    private func hangUp(_ link: any Link, _ reason: CloseReason) {
+    @discardableResult
+    private func hangUp(_ link: any Link, _ reason: CloseReason) -> Task<Void, Never> {
         Task(executorPreference: runtime.taskExecutor) { await link.close(reason) }
     }
 
-    func dropLinks() {
-        for link in newcomers.values { hangUp(link, .user) }
-        newcomers = [:]
-        for session in sessions.values { session.dropLinks() }
+    /// Ends all links.
+    ///
+    /// - Returns: what ends when they have said goodbye.
+    func dropLinks() -> [Task<Void, Never>] {
+        dropNewcomers() + sessions.values.flatMap { $0.dropLinks() }
     }
 
-    func close() {
-        dropLinks()
-        for session in sessions.values { session.run { $0.close(.user, &$2) } }
+    /// Ends all sessions, with a word to those that have a link.
+    func close() -> [Task<Void, Never>] {
+        isClosed = true
+        return dropNewcomers()
+            + sessions.values.compactMap { session in
+                session.run { $0.close(.user, &$2) }
+                return session.goodbye
+            }
+    }
+
+    private func dropNewcomers() -> [Task<Void, Never>] {
+        defer { newcomers = [:] }
+        return newcomers.values.map { hangUp($0, .user) }
     }
 }

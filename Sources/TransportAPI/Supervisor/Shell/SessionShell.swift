@@ -4,6 +4,8 @@ final class SessionShell: LinkOwner {
     let messages: Broadcast<Payload>
     let outgoing = Outgoing(nil)
     var ports: [Int: LinkPort] = [:]
+    /// The goodbye of the last link that was closed.
+    private(set) var goodbye: Task<Void, Never>?
     /// Called when the session has ended.
     var onOver: ((SessionShell) -> Void)?
     private var machine: ServedSession
@@ -29,12 +31,12 @@ final class SessionShell: LinkOwner {
 
     private func perform(_ action: SupervisorAction) {
         switch action {
-        case .transmit(let link, let id, let payload): ports[link]?.transmit(id, payload)
+        case .transmit(let link, let id, let payload): transmit(link, id, payload)
         case .deliver(let payload): messages.send(payload)
         case .accepted(let id): outgoing.accepted(id)
         case .finish(let id, let outcome): outgoing.finished(id, outcome)
         case .abandon(let link): ports.removeValue(forKey: link)?.abandon(CloseReason(.keepalive))
-        case .close(let link, let reason): ports.removeValue(forKey: link)?.close(reason)
+        case .close(let link, let reason): goodbye = ports.removeValue(forKey: link)?.close(reason)
         case .ping(let link): ports[link]?.ping()
         case .state(let state):
             guard state.isFinal else { return }
@@ -43,6 +45,12 @@ final class SessionShell: LinkOwner {
             onOver = nil
         case .connect, .note, .beginTrial, .endTrial: break
         }
+    }
+
+    private func transmit(_ link: Int, _ id: MessageID?, _ payload: Payload) {
+        if let port = ports[link] { return port.transmit(id, payload) }
+        let gone = TransportError(.connectionLost, .open, "the link has ended")
+        if let id { happened(.settled(id, .rejected(gone)), on: link) }
     }
 
     func happened(_ event: LinkEvent, on link: Int) {
@@ -65,12 +73,14 @@ final class SessionShell: LinkOwner {
         }
     }
 
-    func dropLinks() {
+    /// Ends the link, and not the session.
+    func dropLinks() -> [Task<Void, Never>] {
         let dropped = ports
         ports = [:]
-        for (number, port) in dropped {
-            port.close(.user)
+        return dropped.map { number, port in
+            let goodbye = port.close(.user)
             run { $0.ended(number, .user, at: $1, &$2) }
+            return goodbye
         }
     }
 }

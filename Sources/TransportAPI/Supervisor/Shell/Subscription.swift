@@ -4,26 +4,43 @@ public struct Subscription<Element: Sendable>: AsyncSequence, Sendable {
     /// Keeps the listener's place for as long as anybody can ask for its elements.
     fileprivate final class Place: Sendable {
         let broadcast: RuntimeConfined<Broadcast<Element>>
-        let id: RuntimeConfined<Reference>
+        let listener: RuntimeConfined<Listener>
 
         init(_ broadcast: RuntimeConfined<Broadcast<Element>>, _ first: @escaping @Sendable () -> Element?) {
+            let listener = RuntimeConfined(Listener(first), to: broadcast.runtime)
             self.broadcast = broadcast
-            let id = RuntimeConfined(Reference(), to: broadcast.runtime)
-            self.id = id
-            let begin: @Sendable () -> Void = {
-                id.value.number = broadcast.value.newID()
-                broadcast.value.add(id.value.number, first: first())
+            self.listener = listener
+            if broadcast.runtime.isCurrent {
+                _ = listener.value.number(in: broadcast.value)
+            } else {
+                broadcast.runtime.execute { _ = listener.value.number(in: broadcast.value) }
             }
-            if broadcast.runtime.isCurrent { begin() } else { broadcast.runtime.execute(begin) }
         }
 
         deinit {
-            broadcast.runtime.execute { [broadcast, id] in broadcast.value.remove(id.value.number) }
+            broadcast.runtime.execute { [broadcast, listener] in
+                broadcast.value.remove(listener.value.number(in: broadcast.value))
+            }
         }
     }
 
-    fileprivate final class Reference {
-        var number: UInt64 = 0
+    /// The place of one listener, entered when the runtime first hears of it.
+    fileprivate final class Listener {
+        private var number: UInt64?
+        private var first: (@Sendable () -> Element?)?
+
+        init(_ first: @escaping @Sendable () -> Element?) {
+            self.first = first
+        }
+
+        func number(in broadcast: Broadcast<Element>) -> UInt64 {
+            if let number { return number }
+            let new = broadcast.newID()
+            number = new
+            broadcast.add(new, first: first?())
+            first = nil
+            return new
+        }
     }
 
     private let place: Place
@@ -48,21 +65,21 @@ public struct Subscription<Element: Sendable>: AsyncSequence, Sendable {
 
         /// As ``next()``, without leaving the caller's actor if that lives on the supervisor's loop.
         public mutating func next(isolation actor: isolated (any Actor)?) async -> Element? {
-            let (broadcast, id) = (place.broadcast, place.id)
+            let (broadcast, listener) = (place.broadcast, place.listener)
             guard broadcast.runtime.isCurrent else {
                 return await withTaskExecutorPreference(broadcast.runtime.taskExecutor) {
-                    await Self.next(broadcast, id, nil)
+                    await Self.next(broadcast, listener, nil)
                 }
             }
-            return await Self.next(broadcast, id, actor)
+            return await Self.next(broadcast, listener, actor)
         }
 
         private static func next(
             _ broadcast: RuntimeConfined<Broadcast<Element>>,
-            _ id: RuntimeConfined<Reference>,
+            _ listener: RuntimeConfined<Listener>,
             _ isolation: isolated (any Actor)?
         ) async -> Element? {
-            let number = id.value.number
+            let number = listener.value.number(in: broadcast.value)
             if let element = broadcast.value.next(number) { return element }
             let waitID = broadcast.value.newID()
             return await suspending(on: broadcast, isolation) {

@@ -52,7 +52,8 @@ public final class Supervisor: Sendable {
         returned = RuntimeConfined(shell.outgoing.undelivered, to: runtime)
         let confined = RuntimeConfined(shell, to: runtime)
         self.shell = confined
-        runtime.execute { confined.value.begin(confined) }
+        // Before anything else that its maker may ask for.
+        if runtime.isCurrent { shell.begin(confined) } else { runtime.execute { confined.value.begin(confined) } }
     }
 
     // MARK: Life
@@ -72,20 +73,27 @@ public final class Supervisor: Sendable {
         runtime.execute { [shell] in shell.value.handle(.resume) }
     }
 
-    /// Ends for good: messages that wait end in `.rejected` or `.unknown`, and nothing is ever tried again.
+    /// Ends for good: messages that wait end in `.rejected` or `.unknown`, and nothing is ever tried again. Returns when the
+    /// link has said goodbye, which its transport's close timeout bounds.
     public nonisolated(nonsending) func close(_ reason: CloseReason = .user) async {
         guard runtime.isCurrent else {
             return await withTaskExecutorPreference(runtime.taskExecutor) { await self.close(reason) }
         }
         shell.value.handle(.close(reason))
+        await shell.value.goodbye?.value
     }
 
-    /// Waits until the supervisor has ended: closed, or given up.
+    /// Waits until the supervisor has ended: closed, or given up. Returns early if the task is cancelled.
     public nonisolated(nonsending) func closed() async {
         guard runtime.isCurrent else {
             return await withTaskExecutorPreference(runtime.taskExecutor) { await self.closed() }
         }
-        await withUnsafeContinuation { shell.value.wait(closer: $0) }
+        let id = shell.value.closers.newID()
+        await suspending(on: shell, #isolation) {
+            $0.wait(closer: id, $1)
+        } onCancel: {
+            $0.closers.cancel(id)
+        }
     }
 
     // MARK: Messages
@@ -124,10 +132,12 @@ public final class Supervisor: Sendable {
             shell.value.outgoing.note(outcome, of: id, payload)
             return id
         }
+        if shell.value.outgoing.letGo(id) { return id }
         let result: Result<MessageID, TransportError> = await suspending(on: shell, #isolation) {
             $0.outgoing.wait(submitter: id, $1)
         } onCancel: {
-            $0.handle(.cancel(id))
+            // One that has its place by now is the supervisor's.
+            if $0.outgoing.isWaiting(submitter: id) { $0.handle(.cancel(id)) }
         }
         return try result.get()
     }

@@ -38,6 +38,8 @@ public struct Undelivered: Sendable, Hashable {
 
 /// A link whose owner lives on the same loop, so that nothing need wait.
 package protocol ImmediateLink: Link {
+    /// Whether the caller runs on the link's loop.
+    var isHere: Bool { get }
     /// Sends at once; `nil` if that would have to wait, in which case nothing was sent. To be called on the link's loop.
     func sendNow(_ payload: Payload) -> SendOutcome?
     /// Says goodbye without waiting for an answer, and ends the link. To be called on the link's loop.

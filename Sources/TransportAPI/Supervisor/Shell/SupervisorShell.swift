@@ -13,8 +13,7 @@ final class SupervisorShell: LinkOwner {
     private var machine: SupervisorMachine
     private var random: RandomSource
     private(set) var state = SupervisorState.idle
-    /// The smoothed round-trip time, once one was measured.
-    private(set) var roundTripTime: Duration?
+    private var roundTrip = RoundTripTime()
     private let queue = ActionQueue()
     private let timer: DeadlineTimer
     var attempts: [Int: LinkAttempt] = [:]
@@ -22,9 +21,12 @@ final class SupervisorShell: LinkOwner {
     private let spareEndpoint: @Sendable (Endpoint) -> Endpoint
     /// What was learned about keepalive intervals.
     var intervals: AdaptiveInterval? { machine.adaptive?.intervals }
-    private var closers: [UnsafeContinuation<Void, Never>] = []
+    let closers = Closers()
+    /// The goodbye of the last link that was closed.
+    private(set) var goodbye: Task<Void, Never>?
     private let paths: (any PathMonitor)?
     private var pathWatch: (any Sendable)?
+    private var isBeginning = false
 
     init(_ setup: Supervisor.Setup, on runtime: any SupervisorRuntime) {
         self.runtime = runtime
@@ -48,10 +50,14 @@ final class SupervisorShell: LinkOwner {
 
     /// The first thing that happens on the runtime.
     func begin(_ confined: RuntimeConfined<SupervisorShell>) {
+        // A monitor that tells of the present path at once is heard before the first attempt.
+        isBeginning = true
         pathWatch = paths?.watch { path in
+            if confined.runtime.isCurrent, confined.value.isBeginning { return confined.value.handle(.path(path)) }
             confined.runtime.execute { confined.value.handle(.path(path)) }
         }
-        outgoing.restore { handle(.submit($0, $1)) }
+        isBeginning = false
+        outgoing.restore { handIn($0, $1) }
     }
 
     // MARK: Events and actions
@@ -66,14 +72,14 @@ final class SupervisorShell: LinkOwner {
 
     private func perform(_ action: SupervisorAction) {
         switch action {
-        case .transmit(let link, let id, let payload): attempts[link]?.port?.transmit(id, payload)
+        case .transmit(let link, let id, let payload): transmit(link, id, payload)
         case .deliver(let payload): deliver(payload)
         case .accepted(let id): outgoing.accepted(id)
         case .finish(let id, let outcome): finished(id, outcome)
         case .connect(let link, let endpoint, let timeout, let isRefresh):
             attempts[link] = LinkAttempt(self, link, endpoints[endpoint], timeout: timeout, isRefresh: isRefresh)
         case .abandon(let link): attempts.removeValue(forKey: link)?.abandon(CloseReason(.keepalive))
-        case .close(let link, let reason): attempts.removeValue(forKey: link)?.close(reason)
+        case .close(let link, let reason): goodbye = attempts.removeValue(forKey: link)?.close(reason)
         case .ping(let link): attempts[link]?.port?.ping()
         case .beginTrial(let number, let endpoint, let idle, let timeout, let isSession):
             trials[number] = SpareTrial(
@@ -91,9 +97,7 @@ final class SupervisorShell: LinkOwner {
     }
 
     func note(_ note: SupervisorNote) {
-        if case .roundTrip(let time) = note {
-            roundTripTime = time
-        }
+        if case .roundTrip(let time) = note { roundTrip.measured(time) }
         observer?.note(note, at: runtime.clock)
     }
 
@@ -106,9 +110,11 @@ final class SupervisorShell: LinkOwner {
         messages.finish()
         outgoing.undelivered.finish()
         pathWatch = nil
-        for closer in closers { closer.resume() }
-        closers = []
+        closers.finish()
     }
+
+    /// The smoothed round-trip time, once one was measured.
+    var roundTripTime: Duration? { roundTrip.smoothed }
 
     // MARK: Links
 
@@ -126,6 +132,12 @@ final class SupervisorShell: LinkOwner {
 
     // MARK: Messages
 
+    private func transmit(_ link: Int, _ id: MessageID?, _ payload: Payload) {
+        if let port = attempts[link]?.port { return port.transmit(id, payload) }
+        let gone = TransportError(.connectionLost, .open, "the link has ended")
+        if let id { handle(.settled(link, id, .rejected(gone))) }
+    }
+
     private func deliver(_ payload: Payload) {
         if observer != nil { note(.received(bytes: payload.bytes.count)) }
         messages.send(payload)
@@ -133,18 +145,19 @@ final class SupervisorShell: LinkOwner {
 
     /// Puts a message into the outbox; the outcome, if it is known already.
     func submit(_ payload: Payload) -> (MessageID, SendOutcome?) {
-        outgoing.handIn(payload) { id, payload in
-            if observer != nil { note(.submitted(id, bytes: payload.bytes.count)) }
-            handle(.submit(id, payload))
-        }
+        outgoing.handIn(payload) { handIn($0, $1) }
+    }
+
+    private func handIn(_ id: MessageID, _ payload: Payload) {
+        if observer != nil { note(.submitted(id, bytes: payload.bytes.count)) }
+        handle(.submit(id, payload))
     }
 
     private func finished(_ id: MessageID, _ outcome: SendOutcome) {
-        if observer != nil { note(.finished(id, outcome)) }
-        outgoing.finished(id, outcome)
+        if outgoing.finished(id, outcome), observer != nil { note(.finished(id, outcome)) }
     }
 
-    func wait(closer continuation: UnsafeContinuation<Void, Never>) {
-        if state.isFinal { continuation.resume() } else { closers.append(continuation) }
+    func wait(closer id: UInt64, _ continuation: UnsafeContinuation<Void, Never>) {
+        if state.isFinal { continuation.resume() } else { closers.wait(id, continuation) }
     }
 }

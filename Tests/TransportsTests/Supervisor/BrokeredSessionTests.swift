@@ -1,0 +1,82 @@
+import EmbeddedServers
+import SocketIO
+import Testing
+import TransportAPI
+
+@testable import Transports
+
+/// Sessions through a broker, which acknowledges each message itself.
+@Suite("A session through a broker", .timeLimit(.minutes(2)))
+struct BrokeredSessionTests {
+    private func configuration() -> SupervisorConfiguration {
+        var configuration = SupervisorConfiguration.quick
+        configuration.delivery.mode = .session
+        return configuration
+    }
+
+    private func endpoint(_ server: EmbeddedServer, _ options: String) throws -> Endpoint {
+        try Endpoint("mqtt://127.0.0.1:\(server.endpoint.port ?? 0)/?qos=1&\(options)")
+    }
+
+    @Test("is acknowledged by the broker, and delivered once and in order")
+    func acknowledged() async throws {
+        let broker = try await EmbeddedServer.start("mqtt://127.0.0.1:0")
+        let (ann, _) = try Supervisor.recorded([endpoint(broker, "publish=room")], configuration())
+        let (ben, notes) = try Supervisor.recorded([endpoint(broker, "subscribe=room")], configuration())
+        var messages = ben.messages.makeAsyncIterator()
+        ben.connect()
+        await notes.waitUntilOpen()
+        ann.connect()
+        for number in 0..<50 {
+            #expect(await ann.send(bytes("\(number)")) == .acknowledged)
+            #expect(await messages.next()?.string == "\(number)")
+        }
+        #expect(!notes.notes.contains(.duplicate))
+        await ann.close()
+        await ben.close()
+        await broker.stop()
+    }
+
+    @Test("drops what comes twice, and delivers what others publish without an envelope")
+    func duplicates() async throws {
+        let broker = try await EmbeddedServer.start("mqtt://127.0.0.1:0")
+        let (ben, notes) = try Supervisor.recorded([endpoint(broker, "subscribe=room")], configuration())
+        var messages = ben.messages.makeAsyncIterator()
+        ben.connect()
+        await notes.waitUntilOpen()
+        let link = try await TransportRegistry.standard.connect("\(endpoint(broker, "publish=room"))")
+        let sender = SessionID(high: 1, low: 2)
+        for sequence: UInt64 in [1, 2, 1, 2, 3] {
+            #expect(
+                await link.send(SessionFrame.origin(sender, sequence, bytes("\(sequence)")).payload) == .acknowledged
+            )
+        }
+        #expect(await link.send(bytes("bare")) == .acknowledged)
+        for expected in ["1", "2", "3", "bare"] { #expect(await messages.next()?.string == expected) }
+        #expect(notes.notes.count { $0 == .duplicate } == 2)
+        await link.close()
+        await ben.close()
+        await broker.stop()
+    }
+
+    @Test("sends what the broker had not acknowledged when it went away, in order")
+    func restart() async throws {
+        let broker = try await EmbeddedServer.start("mqtt://127.0.0.1:0")
+        let (ann, notes) = try Supervisor.recorded([endpoint(broker, "publish=room&subscribe=room")], configuration())
+        let messages = ann.messages
+        ann.connect()
+        await notes.waitUntilOpen()
+        await broker.stop()
+        await notes.wait { $0.contains { if case .attemptFailed = $0 { true } else { false } } }
+        let sends = (0..<100).map { number in
+            Task(executorPreference: EventLoop.shared) { await ann.send(bytes("\(number)")) }
+        }
+        let again = try await EmbeddedServer.start("mqtt://127.0.0.1:\(broker.endpoint.port ?? 0)")
+        for send in sends { #expect(await send.value == .acknowledged) }
+        var seen: [String] = []
+        for await message in messages.prefix(100) { seen.append(message.string) }
+        #expect(seen == (0..<100).map(String.init))
+        await ann.close()
+        await again.stop()
+    }
+}

@@ -1,0 +1,74 @@
+import Foundation
+import SocketIO
+
+/// A TCP server of few words, on a thread of its own: each connection gets the next of its answers, the last one again and
+/// again.
+final class RawServer: Sendable {
+    enum Answer: Sendable {
+        /// Says this to whatever ends in an empty line, and ends.
+        case http(String)
+        /// Breaks the connection.
+        case reset
+        /// Takes the connection and never says a word.
+        case silent
+    }
+
+    let port: UInt16
+    private let listening: Int32
+    private let held = Locked<[Int32]>([])
+
+    init(_ answers: Answer...) throws {
+        let listening = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
+        var address = sockaddr_in()
+        address.sin_family = sa_family_t(AF_INET)
+        address.sin_addr.s_addr = in_addr_t(0x7f00_0001).bigEndian
+        var length = socklen_t(MemoryLayout<sockaddr_in>.size)
+        let result = withUnsafeMutablePointer(to: &address) { pointer in
+            pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) { pointer in
+                bind(listening, pointer, length) | listen(listening, 16) | getsockname(listening, pointer, &length)
+            }
+        }
+        guard result == 0 else { throw POSIXError(.EADDRNOTAVAIL) }
+        self.listening = listening
+        port = UInt16(bigEndian: address.sin_port)
+        let thread = Thread { [self] in serve(answers) }
+        thread.start()
+    }
+
+    private func serve(_ answers: [Answer]) {
+        var next = 0
+        while true {
+            let connection = accept(listening, nil, nil)
+            guard connection >= 0 else { return }
+            answer(answers[min(next, answers.count - 1)], connection)
+            next += 1
+        }
+    }
+
+    private func answer(_ answer: Answer, _ connection: Int32) {
+        switch answer {
+        case .silent: return held.withLock { $0.append(connection) }
+        case .reset:
+            var lingering = linger(l_onoff: 1, l_linger: 0)
+            setsockopt(connection, SOL_SOCKET, SO_LINGER, &lingering, socklen_t(MemoryLayout<linger>.size))
+        case .http(let text):
+            var seen: [UInt8] = []
+            var buffer = [UInt8](repeating: 0, count: 4096)
+            while !seen.contains([13, 10, 13, 10]) {
+                let count = recv(connection, &buffer, buffer.count, 0)
+                guard count > 0 else { break }
+                seen += buffer[..<count]
+            }
+            let bytes = Array(text.utf8)
+            _ = send(connection, bytes, bytes.count, Int32(MSG_NOSIGNAL))
+        }
+        close(connection)
+    }
+
+    /// Ends the server and all that it holds.
+    func stop() {
+        shutdown(listening, Int32(SHUT_RDWR))
+        close(listening)
+        for connection in held.withLock({ $0 }) { close(connection) }
+    }
+}

@@ -1,0 +1,57 @@
+import SocketIO
+import TransportAPI
+
+/// An observer that keeps all it is told.
+final class Recorder: SupervisorObserver {
+    private struct State: Sendable {
+        var notes: [SupervisorNote] = []
+        var waiters: [(@Sendable ([SupervisorNote]) -> Bool, UnsafeContinuation<Void, Never>)] = []
+    }
+
+    private let state = Locked(State())
+
+    var notes: [SupervisorNote] { state.withLock { $0.notes } }
+
+    /// The states among the notes.
+    var states: [SupervisorState] {
+        notes.compactMap { if case .state(let state) = $0 { state } else { nil } }
+    }
+
+    func note(_ note: SupervisorNote, at _: Instant) {
+        let ready = state.withLock { state in
+            state.notes.append(note)
+            let notes = state.notes
+            let ready = state.waiters.filter { $0.0(notes) }
+            if !ready.isEmpty { state.waiters.removeAll { $0.0(notes) } }
+            return ready
+        }
+        for (_, continuation) in ready { continuation.resume() }
+    }
+
+    /// Waits until the notes so far fit.
+    func wait(_ fits: @escaping @Sendable ([SupervisorNote]) -> Bool) async {
+        await withUnsafeContinuation { continuation in
+            let isReady = state.withLock { state in
+                if fits(state.notes) { return true }
+                state.waiters.append((fits, continuation))
+                return false
+            }
+            if isReady { continuation.resume() }
+        }
+    }
+
+    /// Waits until there were so many open links.
+    func waitUntilOpen(_ times: Int = 1) async {
+        await wait { notes in
+            notes.count { if case .state(let state) = $0 { state.isOpen } else { false } } >= times
+        }
+    }
+}
+
+/// A payload of this text's bytes.
+func bytes(_ text: String) -> Payload { Payload(Array(text.utf8)) }
+
+extension Payload {
+    /// The bytes as text.
+    var string: String { String(decoding: bytes, as: UTF8.self) }
+}

@@ -1,0 +1,159 @@
+import SocketIO
+import TransportAPI
+
+/// A link that does what a test tells it to do.
+final class ScriptedLink: Link {
+    private struct State: Sendable {
+        var inbox: [Payload] = []
+        var receiver: UnsafeContinuation<Void, Never>?
+        var sent: [Payload] = []
+        var blocked: [UnsafeContinuation<Void, Never>] = []
+        var isBlocked = false
+        var outcome = SendOutcome.written
+        var reason: CloseReason?
+        var closers: [UnsafeContinuation<Void, Never>] = []
+        var pings = 0
+        var roundTrip: Duration?
+    }
+
+    let capabilities: Capabilities
+    /// Whether the link lives where the supervisor does.
+    let isHere: Bool
+    private let state = Locked(State())
+
+    init(_ capabilities: Capabilities, isHere: Bool = false) {
+        self.capabilities = capabilities
+        self.isHere = isHere
+    }
+
+    // MARK: For tests
+
+    /// What was sent over it.
+    var sent: [Payload] { state.withLock { $0.sent } }
+    /// The same, as text.
+    var texts: [String] { sent.map { String(decoding: $0.bytes, as: UTF8.self) } }
+    var pings: Int { state.withLock { $0.pings } }
+    var reason: CloseReason? { state.withLock { $0.reason } }
+    /// What was received and nobody has taken.
+    var unread: Int { state.withLock { $0.inbox.count } }
+
+    /// Answers pings after `time`; `nil`: not at all.
+    func answerPings(_ time: Duration?) { state.withLock { $0.roundTrip = time } }
+
+    /// Each message that is taken from now on ends so.
+    func settle(_ outcome: SendOutcome) { state.withLock { $0.outcome = outcome } }
+
+    /// Messages wait from now on, or no longer.
+    func block(_ isBlocked: Bool) {
+        let waiting = state.withLock { state in
+            state.isBlocked = isBlocked
+            defer { if !isBlocked { state.blocked = [] } }
+            return isBlocked ? [] : state.blocked
+        }
+        for continuation in waiting { continuation.resume() }
+    }
+
+    /// A message comes from the far side.
+    func give(_ payload: Payload) {
+        state.withLock { state in
+            state.inbox.append(payload)
+            return state.receiver.take()
+        }?.resume()
+    }
+
+    /// The link ends.
+    func end(_ reason: CloseReason) {
+        let waiting = state.withLock { state in
+            if state.reason == nil { state.reason = reason }
+            defer { (state.closers, state.blocked) = ([], []) }
+            return state.closers + state.blocked + [state.receiver.take()].compactMap { $0 }
+        }
+        for continuation in waiting { continuation.resume() }
+    }
+
+    // MARK: Link
+
+    nonisolated(nonsending) func send(_ payload: Payload) async -> SendOutcome {
+        if state.withLock({ $0.isBlocked && $0.reason == nil }) {
+            await withUnsafeContinuation { continuation in
+                let isFree = state.withLock { state in
+                    guard state.isBlocked, state.reason == nil else { return true }
+                    state.blocked.append(continuation)
+                    return false
+                }
+                if isFree { continuation.resume() }
+            }
+        }
+        return take(payload)
+    }
+
+    private func take(_ payload: Payload) -> SendOutcome {
+        state.withLock { state in
+            if let reason = state.reason {
+                return .rejected(reason.error ?? TransportError(.closedByPeer, .open, "ended"))
+            }
+            state.sent.append(payload)
+            return state.outcome
+        }
+    }
+
+    nonisolated(nonsending) func receive() async throws(TransportError) -> Payload? {
+        if let next = next() { return try next.get() }
+        await withUnsafeContinuation { continuation in
+            let isReady = state.withLock { state in
+                guard state.inbox.isEmpty, state.reason == nil else { return true }
+                state.receiver = continuation
+                return false
+            }
+            if isReady { continuation.resume() }
+        }
+        return try next()?.get()
+    }
+
+    private func next() -> Result<Payload?, TransportError>? {
+        state.withLock { state in
+            if !state.inbox.isEmpty { return .success(state.inbox.removeFirst()) }
+            guard let reason = state.reason else { return nil }
+            return reason.error.map { .failure($0) } ?? .success(nil)
+        }
+    }
+
+    nonisolated(nonsending) func ping() async throws(TransportError) -> Duration {
+        let time = state.withLock { state in
+            state.pings += 1
+            return state.roundTrip
+        }
+        if let time { return time }
+        _ = await closed()
+        throw TransportError(.connectionLost, .open, "the link has ended")
+    }
+
+    nonisolated(nonsending) func close(_ reason: CloseReason) async {
+        end(reason)
+    }
+
+    nonisolated(nonsending) func closed() async -> CloseReason {
+        await withUnsafeContinuation { continuation in
+            let isOver = state.withLock { state in
+                if state.reason == nil { state.closers.append(continuation) }
+                return state.reason != nil
+            }
+            if isOver { continuation.resume() }
+        }
+        return reason ?? .user
+    }
+
+    nonisolated(nonsending) func statistics() async -> LinkStatistics { LinkStatistics() }
+}
+
+extension ScriptedLink: ImmediateLink {
+    var bytesReceivedNow: UInt64 { 0 }
+
+    func abandon(_ reason: CloseReason) {
+        end(reason)
+    }
+
+    func sendNow(_ payload: Payload) -> SendOutcome? {
+        state.withLock { $0.isBlocked } ? nil : take(payload)
+    }
+}

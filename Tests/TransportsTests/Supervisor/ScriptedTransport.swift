@@ -1,0 +1,122 @@
+import SocketIO
+import TransportAPI
+
+/// What a test plays to a supervisor: each attempt ends as `answer` says, and each link does what it is told.
+final class Script: Sendable {
+    enum Answer: Sendable {
+        case open
+        case fail(TransportError.Code, retryAfter: Duration? = nil)
+        /// Nothing comes until the attempt is cancelled.
+        case hang
+        /// The far side accepts and closes.
+        case openAndClose
+    }
+
+    struct Attempt: Sendable {
+        var endpoint: Endpoint
+        var number: Int
+    }
+
+    private struct State: Sendable {
+        var attempts: [Attempt] = []
+        var cancelled = 0
+        var answer: @Sendable (Attempt) -> Answer
+        var links: [ScriptedLink] = []
+    }
+
+    private let state: Locked<State>
+    let capabilities: Capabilities
+    private let isHere: Bool
+
+    /// - Parameter isHere: whether the links live where the supervisor does.
+    init(
+        _ capabilities: Capabilities = Capabilities(maximumMessageSize: 1 << 20),
+        isHere: Bool = false,
+        _ answer: @escaping @Sendable (Attempt) -> Answer = { _ in .open }
+    ) {
+        self.capabilities = capabilities
+        self.isHere = isHere
+        state = Locked(State(answer: answer))
+    }
+
+    /// All attempts so far.
+    var attempts: [Attempt] { state.withLock { $0.attempts } }
+    /// How many attempts that hung were cancelled.
+    var cancelled: Int { state.withLock { $0.cancelled } }
+    /// All links so far.
+    var links: [ScriptedLink] { state.withLock { $0.links } }
+    var last: ScriptedLink? { links.last }
+
+    /// Forgets the links, so that only the supervisor keeps them.
+    func forget() { state.withLock { $0.links = [] } }
+
+    func answer(_ answer: @escaping @Sendable (Attempt) -> Answer) { state.withLock { $0.answer = answer } }
+
+    fileprivate func begin(_ endpoint: Endpoint) -> Answer {
+        let (answer, attempt) = state.withLock { state in
+            let attempt = Attempt(endpoint: endpoint, number: state.attempts.count)
+            state.attempts.append(attempt)
+            return (state.answer, attempt)
+        }
+        return answer(attempt)
+    }
+
+    fileprivate func open() -> ScriptedLink {
+        let link = ScriptedLink(capabilities, isHere: isHere)
+        state.withLock { $0.links.append(link) }
+        return link
+    }
+
+    fileprivate func hang() async {
+        let waiter = Locked<(UnsafeContinuation<Void, Never>?, isCancelled: Bool)>((nil, false))
+        await withTaskCancellationHandler {
+            await withUnsafeContinuation { continuation in
+                let isCancelled = waiter.withLock { waiter in
+                    waiter.0 = continuation
+                    return waiter.isCancelled
+                }
+                if isCancelled { continuation.resume() }
+            }
+        } onCancel: {
+            waiter.withLock { waiter in
+                waiter.isCancelled = true
+                return waiter.0
+            }?.resume()
+        }
+        state.withLock { $0.cancelled += 1 }
+    }
+
+    /// A setup for these endpoints, which this script answers for.
+    func setup(
+        _ endpoints: [String] = ["memory://server"],
+        _ change: (inout SupervisorConfiguration) -> Void = { _ in }
+    ) throws -> Supervisor.Setup {
+        var setup = Supervisor.Setup(endpoints: try endpoints.map { try Endpoint($0) }) { [self] in
+            ScriptedTransport(script: self, endpoint: $0)
+        }
+        setup.configuration.backoff = .fixed(.seconds(1))
+        change(&setup.configuration)
+        return setup
+    }
+}
+
+private struct ScriptedTransport: Transport {
+    let script: Script
+    let endpoint: Endpoint
+    var capabilities: Capabilities { script.capabilities }
+
+    nonisolated(nonsending) func connect(timeout: Duration) async throws(TransportError) -> any Link {
+        switch script.begin(endpoint) {
+        case .open: return script.open()
+        case .openAndClose:
+            let link = script.open()
+            link.end(CloseReason(.peer))
+            return link
+        case .fail(let code, let retryAfter):
+            throw TransportError(code, .handshake, "as the script says", retryAfter: retryAfter)
+        case .hang:
+            await script.hang()
+            throw TransportError(.cancelled, .connect, "cancelled")
+        }
+    }
+}

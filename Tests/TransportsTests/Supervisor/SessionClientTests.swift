@@ -1,0 +1,151 @@
+import Testing
+import TransportAPI
+
+/// A supervisor in session mode towards a server that a test plays, with time under the test's control.
+@Suite("A supervisor's session", .timeLimit(.minutes(2)))
+struct SessionClientTests {
+    private let runtime = VirtualRuntime()
+    private let script = Script()
+    private let recorder = Recorder()
+
+    private func supervisor(_ change: (inout SupervisorConfiguration) -> Void = { _ in }) throws -> Supervisor {
+        var setup = try script.setup {
+            $0.delivery.mode = .session
+            change(&$0)
+        }
+        setup.observer = recorder
+        let supervisor = try Supervisor(setup, on: runtime)
+        supervisor.connect()
+        runtime.settle()
+        return supervisor
+    }
+
+    private func welcome(_ incarnation: UInt64, received: UInt64 = 0) {
+        script.last?.give(.welcome(incarnation: incarnation, received: received))
+        runtime.settle()
+    }
+
+    private func breakLink() {
+        script.last?.end(CloseReason(.network))
+        runtime.advance(by: .seconds(2))
+    }
+
+    @Test("is greeted first, and acknowledges end its messages")
+    func acknowledged() throws {
+        let supervisor = try supervisor()
+        let sends = (1...3).map { number in runtime.begin { await supervisor.send(bytes("\(number)")) } }
+        #expect(script.last?.frames.count == 1)
+        welcome(7)
+        #expect(script.last?.messages == ["1", "2", "3"])
+        script.last?.give(.acknowledge(2))
+        runtime.settle()
+        #expect(sends.map(\.value) == [.acknowledged, .acknowledged, nil])
+        script.last?.give(.acknowledge(3))
+        runtime.settle()
+        #expect(sends[2].value == .acknowledged)
+        try runtime.run { await supervisor.close() }
+        #expect(script.last?.frames.last == .bye)
+    }
+
+    @Test("sends what was not acknowledged again, and nothing else")
+    func resumed() throws {
+        let supervisor = try supervisor()
+        welcome(7)
+        let sends = (1...3).map { number in runtime.begin { await supervisor.send(bytes("\(number)")) } }
+        breakLink()
+        guard case .hello(_, 7, 0) = script.last?.frames.first else {
+            Issue.record("it said \(String(describing: script.last?.frames))")
+            return
+        }
+        welcome(7, received: 1)
+        #expect(script.last?.messages == ["2", "3"])
+        #expect(sends.map(\.value) == [.acknowledged, nil, nil])
+        #expect(try runtime.run { await supervisor.state() } == .open(Endpoint("memory://server"), isResumed: true))
+        try runtime.run { await supervisor.close() }
+        guard case .unknown = sends[1].value else {
+            Issue.record("it ended in \(String(describing: sends[1].value))")
+            return
+        }
+    }
+
+    @Test("begins anew with a server that has forgotten it: what was not acknowledged is sent again, and it is told")
+    func lost() throws {
+        let supervisor = try supervisor()
+        welcome(7)
+        let sends = (1...3).map { number in runtime.begin { await supervisor.send(bytes("\(number)")) } }
+        script.last?.give(.acknowledge(1))
+        breakLink()
+        welcome(8)
+        #expect(recorder.notes.contains(.sessionLost))
+        #expect(script.last?.frames.dropFirst() == [.message(1, bytes("2")), .message(2, bytes("3"))])
+        script.last?.give(.acknowledge(2))
+        runtime.settle()
+        #expect(sends.allSatisfy { $0.value == .acknowledged })
+        try runtime.run { await supervisor.close() }
+    }
+
+    @Test("gives each received message once and in order, whatever the links do")
+    func receives() throws {
+        let supervisor = try supervisor()
+        let messages = supervisor.messages
+        welcome(7)
+        for number in [1, 3, 2, 2] { script.last?.give(.message(UInt64(number), bytes("\(number)"))) }
+        breakLink()
+        guard case .hello(_, 7, 3) = script.last?.frames.first else {
+            Issue.record("it said \(String(describing: script.last?.frames))")
+            return
+        }
+        welcome(7)
+        for number in [3, 4] { script.last?.give(.message(UInt64(number), bytes("\(number)"))) }
+        runtime.settle()
+        #expect(try runtime.run { await messages.prefix(4).reduce("") { $0 + $1.string } } == "1234")
+        #expect(recorder.notes.contains(.duplicate))
+        try runtime.run { await supervisor.close() }
+    }
+
+    @Test("tries another time when the server is full, and does not greet for ever")
+    func refused() throws {
+        let supervisor = try supervisor { $0.connectTimeout = .seconds(5) }
+        script.last?.give(.refused(.full))
+        runtime.advance(by: .seconds(2))
+        #expect(script.links.count == 2)
+        // No welcome comes.
+        runtime.advance(by: .seconds(10))
+        #expect(script.links.count == 3)
+        #expect(script.links.dropLast().allSatisfy { $0.hasEnded })
+        try runtime.run { await supervisor.close() }
+    }
+
+    @Test("answers the server's pings, and measures its own")
+    func pings() throws {
+        let supervisor = try supervisor {
+            $0.keepalive.interval = .seconds(30)
+            $0.keepalive.timeout = .seconds(10)
+        }
+        welcome(7)
+        script.last?.give(.ping(5))
+        runtime.advance(by: .seconds(30))
+        #expect(script.last?.frames.suffix(2) == [.pong(5), .ping(1)])
+        runtime.advance(by: .milliseconds(250))
+        script.last?.give(.pong(1))
+        runtime.settle()
+        #expect(try runtime.run { await supervisor.roundTripTime() } == .milliseconds(250))
+        runtime.advance(by: .seconds(42))
+        #expect(script.links.count == 2)
+        try runtime.run { await supervisor.close() }
+    }
+
+    @Test(
+        "ends a link on which the server speaks nonsense, and goes on with the next",
+        arguments: [[], [99], [7], [4, 0]]
+    )
+    func nonsense(frame: [UInt8]) throws {
+        let supervisor = try supervisor()
+        welcome(7)
+        script.last?.give(Payload(frame))
+        runtime.advance(by: .seconds(2))
+        #expect(script.links.count == 2)
+        #expect(script.links[0].hasEnded)
+        try runtime.run { await supervisor.close() }
+    }
+}

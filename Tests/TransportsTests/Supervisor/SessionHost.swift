@@ -1,0 +1,85 @@
+import SocketIO
+import TransportAPI
+
+@testable import Transports
+
+/// A session server of any transport for tests, which keeps what its sessions receive and can be started anew on its port.
+final class SessionHost: Sendable {
+    private struct State: Sendable {
+        var listener: (any Listener)?
+        var server: SessionServer?
+        var sessions: [Session] = []
+        var received: [String] = []
+        var waiters: [(Int, UnsafeContinuation<Void, Never>)] = []
+    }
+
+    private let state = Locked(State())
+    private let listening: Endpoint
+    private let configuration: SessionServer.Configuration
+    /// Where clients reach it.
+    let endpoint: Endpoint
+
+    init(_ name: String, _ configuration: SessionServer.Configuration = SessionServer.Configuration()) async throws {
+        let registry = TransportRegistry.standard
+        let listener = try await registry.listen("\(name)://127.0.0.1:0")
+        (listening, self.configuration) = (listener.endpoint, configuration)
+        var endpoint = listener.endpoint
+        endpoint.options = try registry.transport(named: name).loopback("session")
+        self.endpoint = endpoint
+        replaceServer()
+        serve(listener)
+    }
+
+    var sessions: [Session] { state.withLock { $0.sessions } }
+    var received: [String] { state.withLock { $0.received } }
+    var server: SessionServer? { state.withLock { $0.server } }
+
+    /// Another server, which knows nothing of the sessions of the one before.
+    func replaceServer() {
+        let server = SessionServer(configuration, on: EventLoop.shared) { [self] session in
+            state.withLock { $0.sessions.append(session) }
+            let messages = session.messages
+            Task { for await payload in messages { self.note(payload) } }
+        }
+        state.withLock { $0.server = server }
+    }
+
+    private func serve(_ listener: any Listener) {
+        let server = state.withLock { state in
+            state.listener = listener
+            return state.server
+        }
+        Task { try await server?.serve(listener) }
+    }
+
+    private func note(_ payload: Payload) {
+        let ready = state.withLock { state in
+            state.received.append(payload.string)
+            let count = state.received.count
+            defer { state.waiters.removeAll { $0.0 <= count } }
+            return state.waiters.filter { $0.0 <= count }
+        }
+        for (_, continuation) in ready { continuation.resume() }
+    }
+
+    func wait(for count: Int) async {
+        await withUnsafeContinuation { continuation in
+            let isReady = state.withLock { state in
+                if state.received.count >= count { return true }
+                state.waiters.append((count, continuation))
+                return false
+            }
+            if isReady { continuation.resume() }
+        }
+    }
+
+    /// Stops listening, and ends all links.
+    func stop() async {
+        await state.withLock { $0.listener.take() }?.close()
+        await server?.dropLinks()
+    }
+
+    func start() async throws {
+        serve(try await TransportRegistry.standard.listen("\(listening)"))
+    }
+}

@@ -1,0 +1,169 @@
+import Testing
+import TransportAPI
+
+/// When a supervisor tries, where, and when it stops trying. With time under the test's control.
+@Suite("A supervisor's attempts", .timeLimit(.minutes(2)))
+struct SupervisorAttemptsTests {
+    private let runtime = VirtualRuntime()
+
+    private func reason(_ supervisor: Supervisor) throws -> CloseReason? {
+        if case .closed(let reason) = try runtime.run({ await supervisor.state() }) { reason } else { nil }
+    }
+
+    @Test("follow the backoff where the server accepts and closes at once")
+    func acceptAndClose() throws {
+        let script = Script { _ in .openAndClose }
+        let supervisor = try Supervisor(
+            script.setup {
+                $0.backoff = .exponential(initial: .seconds(1), maximum: .seconds(16), multiplier: 2, jitter: .none)
+            },
+            on: runtime
+        )
+        supervisor.connect()
+        // At 0, 1, 3, 7, 15, 31, 47 seconds; from then on every 16.
+        runtime.advance(by: .seconds(60))
+        #expect(script.attempts.count == 7)
+        runtime.advance(by: .seconds(3600))
+        #expect(script.attempts.count == 7 + 225)
+        try runtime.run { await supervisor.close() }
+    }
+
+    @Test("begin anew after a link that was stable")
+    func stable() throws {
+        let script = Script { $0.number < 6 ? .fail(.refused) : .open }
+        let supervisor = try Supervisor(
+            script.setup { $0.backoff = .schedule([.seconds(1), .seconds(100)], givesUp: false) },
+            on: runtime
+        )
+        supervisor.connect()
+        runtime.advance(by: .seconds(600))
+        #expect(script.attempts.count == 7)
+        script.last?.end(CloseReason(.network))
+        runtime.advance(by: .seconds(1))
+        #expect(script.attempts.count == 8)
+        try runtime.run { await supervisor.close() }
+    }
+
+    @Test("go through all endpoints before the first pause, and begin where it worked last")
+    func endpoints() throws {
+        let script = Script { $0.endpoint.host == "good" ? .open : .fail(.refused) }
+        let supervisor = try Supervisor(script.setup(["tcp://bad", "ws://worse", "udp://good"]), on: runtime)
+        supervisor.connect()
+        runtime.advance(by: .zero)
+        #expect(script.attempts.map(\.endpoint.host) == ["bad", "worse", "good"])
+        #expect(try runtime.run { await supervisor.state() }.isOpen)
+        runtime.advance(by: .seconds(60))
+        script.last?.end(CloseReason(TransportError(.connectionReset, .open, "reset")))
+        runtime.advance(by: .seconds(1))
+        #expect(script.attempts.map(\.endpoint.host) == ["bad", "worse", "good", "good"])
+        try runtime.run { await supervisor.close() }
+    }
+
+    @Test("that take too long are cancelled, and the next one is made")
+    func hanging() throws {
+        let script = Script { $0.number == 0 ? .hang : .open }
+        let supervisor = try Supervisor(script.setup { $0.connectTimeout = .seconds(5) }, on: runtime)
+        supervisor.connect()
+        runtime.advance(by: .seconds(6))
+        #expect(script.attempts.count == 2)
+        #expect(script.cancelled == 1)
+        #expect(try runtime.run { await supervisor.state() }.isOpen)
+        try runtime.run { await supervisor.close() }
+    }
+
+    @Test("are cancelled by `close`, and a link that comes too late is closed")
+    func closeWhileConnecting() throws {
+        let script = Script { _ in .hang }
+        let supervisor = try Supervisor(script.setup(), on: runtime)
+        supervisor.connect()
+        runtime.settle()
+        try runtime.run { await supervisor.close() }
+        runtime.settle()
+        #expect(script.cancelled == 1)
+        supervisor.connect()
+        runtime.advance(by: .seconds(3600))
+        #expect(script.attempts.count == 1)
+        #expect(try reason(supervisor) == .user)
+        #expect(runtime.timerCount == 0)
+    }
+
+    @Test("end at the most that there may be")
+    func maximumAttempts() throws {
+        let script = Script { _ in .fail(.refused) }
+        let supervisor = try Supervisor(script.setup { $0.maximumAttempts = 5 }, on: runtime)
+        let outcome = runtime.begin { await supervisor.send(bytes("hello")) }
+        supervisor.connect()
+        runtime.advance(by: .seconds(3600))
+        #expect(script.attempts.count == 5)
+        #expect(try reason(supervisor)?.error?.code == .refused)
+        #expect(
+            outcome.value.map { if case .rejected(let error) = $0 { error.code == .refused } else { false } } == true
+        )
+    }
+
+    @Test("end when there was no link for too long")
+    func maximumElapsed() throws {
+        let script = Script { _ in .fail(.unreachable) }
+        let supervisor = try Supervisor(script.setup { $0.maximumElapsed = .seconds(10) }, on: runtime)
+        supervisor.connect()
+        runtime.advance(by: .seconds(3600))
+        #expect(script.attempts.count == 11)
+        #expect(try reason(supervisor)?.error?.code == .unreachable)
+    }
+
+    @Test("wait as long as the server asks")
+    func retryAfter() throws {
+        let script = Script { $0.number == 0 ? .fail(.serverUnavailable, retryAfter: .seconds(90)) : .open }
+        let supervisor = try Supervisor(script.setup(), on: runtime)
+        supervisor.connect()
+        runtime.advance(by: .seconds(89))
+        #expect(script.attempts.count == 1)
+        runtime.advance(by: .seconds(1))
+        #expect(script.attempts.count == 2)
+        try runtime.run { await supervisor.close() }
+    }
+
+    @Test("ask for fresh credentials once after a refusal", arguments: [true, false])
+    func refresh(works: Bool) throws {
+        let script = Script { $0.endpoint.password == "fresh" && works ? .open : .fail(.authenticationFailed) }
+        var setup = try script.setup()
+        setup.preparation = { endpoint, isRefresh in
+            var endpoint = endpoint
+            endpoint.password = isRefresh ? "fresh" : "stale"
+            return endpoint
+        }
+        let supervisor = try Supervisor(setup, on: runtime)
+        supervisor.connect()
+        runtime.advance(by: .seconds(60))
+        #expect(script.attempts.map(\.endpoint.password) == ["stale", "fresh"])
+        #expect(try runtime.run { await supervisor.state() }.isOpen == works)
+        if !works { #expect(try reason(supervisor)?.initiator == .authentication) }
+        try runtime.run { await supervisor.close() }
+    }
+
+    @Test("leave an endpoint alone that does not know us, and end when there is none left")
+    func notFound() throws {
+        let script = Script { $0.endpoint.host == "gone" ? .fail(.notFound) : .fail(.refused) }
+        let supervisor = try Supervisor(script.setup(["ws://gone", "ws://away"]), on: runtime)
+        supervisor.connect()
+        runtime.advance(by: .seconds(10))
+        #expect(script.attempts.count { $0.endpoint.host == "gone" } == 1)
+        #expect(script.attempts.count { $0.endpoint.host == "away" } > 5)
+        script.answer { _ in .fail(.notFound) }
+        runtime.advance(by: .seconds(10))
+        #expect(try reason(supervisor)?.error?.code == .notFound)
+    }
+
+    @Test("fail with what the preparation throws")
+    func preparation() throws {
+        struct NoNetwork: Error {}
+        let script = Script()
+        var setup = try script.setup { $0.maximumAttempts = 3 }
+        setup.preparation = { _, _ in throw NoNetwork() }
+        let supervisor = try Supervisor(setup, on: runtime)
+        supervisor.connect()
+        runtime.advance(by: .seconds(60))
+        #expect(script.attempts.isEmpty)
+        #expect(try reason(supervisor)?.error?.code == .systemError)
+    }
+}

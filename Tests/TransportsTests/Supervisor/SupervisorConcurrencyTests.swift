@@ -1,0 +1,99 @@
+import EmbeddedServers
+import SocketIO
+import Testing
+import TransportAPI
+
+@testable import Transports
+
+/// Many tasks on many threads, and one supervisor.
+@Suite("A supervisor that many use", .timeLimit(.minutes(2)))
+struct SupervisorConcurrencyTests {
+    static let names = TransportRegistry.standard.transports.map(\.name)
+
+    @Test("ends each message once and keeps each task's order", arguments: names, Caller.allCases)
+    func manyTasks(name: String, caller: Caller) async throws {
+        let (tasks, count) = (8, 1000)
+        let server = try await PlainServer(name)
+        var configuration = SupervisorConfiguration.quick
+        // Datagrams that nobody reads in time are lost: only the order is promised of those that come.
+        let isReliable = try TransportRegistry.standard.transport(for: server.endpoint).capabilities.isReliable
+        configuration.outbox.maximumCount = 500
+        let (supervisor, recorder) = try Supervisor.recorded([server.endpoint], configuration)
+        supervisor.connect()
+        let outcomes = try await withThrowingTaskGroup { group in
+            for task in 0..<tasks {
+                group.addTask {
+                    try await caller.run {
+                        var good = 0
+                        for number in 0..<count where await supervisor.send(bytes("\(task) \(number)")).isSuccess {
+                            good += 1
+                        }
+                        return good
+                    }
+                }
+            }
+            return try await group.reduce(into: []) { $0.append($1) }
+        }
+        #expect(outcomes == Array(repeating: count, count: tasks))
+        if isReliable { await server.wait(for: tasks * count) }
+        let received = server.received
+        for task in 0..<tasks {
+            let numbers = received.filter { $0.hasPrefix("\(task) ") }.compactMap { Int($0.dropFirst(2)) }
+            #expect(zip(numbers, numbers.dropFirst()).allSatisfy { $0 < $1 })
+            if isReliable { #expect(numbers.count == count) }
+        }
+        let ends = recorder.notes.compactMap { if case .finished(let id, _) = $0 { id.number } else { nil } }
+        #expect(ends.sorted() == (1...UInt64(tasks * count)).map { $0 })
+        await supervisor.close()
+        await server.stop()
+    }
+
+    @Test("and its links may live on different loops", arguments: names)
+    func loops(name: String) async throws {
+        let loop = try EventLoop(name: "im-other")
+        let server = try await EmbeddedServer.start("\(name)://127.0.0.1:0")
+        var endpoint = server.endpoint
+        endpoint.options = try TransportRegistry.standard.transport(named: name).loopback("loops")
+        // The links are made on the shared loop.
+        let setup = Supervisor.Setup(endpoints: [endpoint]) { (endpoint) throws(TransportError) in
+            try TransportRegistry.standard.transport(for: endpoint)
+        }
+        let supervisor = try Supervisor(setup, on: loop)
+        var messages = supervisor.messages.makeAsyncIterator()
+        supervisor.connect()
+        for number in 0..<100 {
+            #expect(await supervisor.send(bytes("\(number)")).isSuccess)
+            #expect(await messages.next()?.string == "\(number)")
+        }
+        await supervisor.close()
+        await server.stop()
+    }
+
+    @Test("can be closed while they do", arguments: names)
+    func close(name: String) async throws {
+        let server = try await EmbeddedServer.start("\(name)://127.0.0.1:0")
+        var endpoint = server.endpoint
+        endpoint.options = try TransportRegistry.standard.transport(named: name).loopback("close")
+        let (supervisor, recorder) = try Supervisor.recorded([endpoint])
+        supervisor.connect()
+        await recorder.waitUntilOpen()
+        let messages = supervisor.messages
+        await withTaskGroup { group in
+            for task in 0..<8 {
+                group.addTask {
+                    var number = 0
+                    while await supervisor.send(bytes("\(task) \(number)")).isSuccess { number += 1 }
+                }
+            }
+            group.addTask {
+                for await _ in messages.prefix(100) {}
+                await supervisor.close()
+            }
+        }
+        #expect(await supervisor.state() == .closed(.user))
+        let begun = recorder.notes.compactMap { if case .submitted(let id, _) = $0 { id } else { nil } }
+        let ended = recorder.notes.compactMap { if case .finished(let id, _) = $0 { id } else { nil } }
+        #expect(begun.sorted() == ended.sorted())
+        await server.stop()
+    }
+}

@@ -1,0 +1,135 @@
+import SocketIO
+import Testing
+import TransportAPI
+
+@testable import Transports
+
+/// What a supervisor makes of a web server's answers, and of a server that does not answer.
+@Suite("A supervisor and a server that says no", .timeLimit(.minutes(2)))
+struct SupervisorHandshakeTests {
+    private func endpoint(_ server: RawServer, _ scheme: String = "ws") -> Endpoint {
+        Endpoint(scheme: scheme, host: "127.0.0.1", port: server.port, path: scheme == "ws" ? "/" : "")
+    }
+
+    @Test("waits as long as a 503 asks")
+    func retryAfter() async throws {
+        let busy = try RawServer(
+            .http("HTTP/1.1 503 Service Unavailable\r\nRetry-After: 7\r\nContent-Length: 0\r\n\r\n")
+        )
+        let (supervisor, recorder) = try Supervisor.recorded([endpoint(busy)])
+        supervisor.connect()
+        await recorder.wait { $0.contains { if case .state(.waiting) = $0 { true } else { false } } }
+        guard case .waiting(let delay, let reason) = recorder.states.last else {
+            Issue.record("it is \(String(describing: recorder.states.last))")
+            return
+        }
+        #expect(delay == .seconds(7))
+        #expect(reason.error?.code == .serverUnavailable)
+        await supervisor.close()
+        busy.stop()
+    }
+
+    @Test("asks for fresh credentials after a 401, once", arguments: [true, false])
+    func unauthorized(works: Bool) async throws {
+        let strict = try RawServer(.http("HTTP/1.1 401 Unauthorized\r\nContent-Length: 0\r\n\r\n"))
+        let server = try await PlainServer("ws")
+        let asked = Locked<[Bool]>([])
+        let (supervisor, recorder) = try Supervisor.recorded([endpoint(strict)]) { setup in
+            setup.preparation = { endpoint, isRefresh in
+                asked.withLock { $0.append(isRefresh) }
+                return isRefresh && works ? server.endpoint : endpoint
+            }
+        }
+        supervisor.connect()
+        if works {
+            await recorder.waitUntilOpen()
+            #expect(await supervisor.send(bytes("hello")) == .written)
+            await supervisor.close()
+        } else {
+            await supervisor.closed()
+            guard case .closed(let reason) = await supervisor.state() else { return }
+            #expect(reason.initiator == .authentication)
+            #expect(reason.error?.detail == 401)
+        }
+        #expect(asked.withLock { $0 } == [false, true])
+        strict.stop()
+        await server.stop()
+    }
+
+    @Test("does not come back to where it is answered 404")
+    func notFound() async throws {
+        let wrong = try RawServer(.http("HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n"))
+        let (lost, recorder) = try Supervisor.recorded([endpoint(wrong)])
+        lost.connect()
+        await lost.closed()
+        guard case .closed(let reason) = recorder.states.last else { return }
+        #expect(reason.error?.code == .notFound)
+
+        let server = try await PlainServer("tcp")
+        let (supervisor, notes) = try Supervisor.recorded([endpoint(wrong), server.endpoint])
+        supervisor.connect()
+        #expect(await supervisor.send(bytes("hello")).isSuccess)
+        #expect(notes.notes.count { if case .attemptFailed = $0 { true } else { false } } == 1)
+        await supervisor.close()
+        wrong.stop()
+        await server.stop()
+    }
+
+    @Test("finds out that a server swallows everything", arguments: ["tcp"])
+    func blackHole(name: String) async throws {
+        let hole = try RawServer(.silent)
+        var configuration = SupervisorConfiguration.quick
+        configuration.keepalive.interval = .milliseconds(20)
+        configuration.keepalive.timeout = .milliseconds(20)
+        let (supervisor, recorder) = try Supervisor.recorded([endpoint(hole, name)], configuration)
+        supervisor.connect()
+        await recorder.wait {
+            $0.contains { if case .linkEnded(_, let why) = $0 { why.initiator == .keepalive } else { false } }
+        }
+        await recorder.waitUntilOpen(2)
+        await supervisor.close()
+        hole.stop()
+    }
+
+    @Test("keeps a link alive by a heartbeat of the server's own, over plain TCP", arguments: [true, false])
+    func heartbeat(answers: Bool) async throws {
+        let listener = try await TransportRegistry.standard.listen("tcp://127.0.0.1:0?framing=u16")
+        let (pinged, ping) = AsyncStream<Void>.makeStream()
+        let serving = Task {
+            var links: [any Link] = []
+            while let link = try await listener.accept() {
+                links.append(link)
+                while answers, let payload = try await link.receive() {
+                    guard payload == bytes("PING") else { continue }
+                    ping.yield()
+                    _ = await link.send(bytes("PONG"))
+                }
+            }
+        }
+        var configuration = SupervisorConfiguration.quick
+        configuration.keepalive.interval = .milliseconds(5)
+        configuration.keepalive.isIdleOnly = false
+        configuration.keepalive.timeout = answers ? .seconds(60) : .milliseconds(50)
+        configuration.keepalive.probe = .payload(bytes("PING"), answer: bytes("PONG"))
+        let (supervisor, recorder) = try Supervisor.recorded([listener.endpoint], configuration)
+        let messages = supervisor.messages
+        supervisor.connect()
+        if answers {
+            var heard = 0
+            for await _ in pinged.prefix(5) { heard += 1 }
+            #expect(heard == 5)
+            #expect(recorder.states.count(where: \.isOpen) == 1)
+        } else {
+            await recorder.waitUntilOpen(2)
+            #expect(
+                recorder.notes.contains {
+                    if case .linkEnded(_, let why) = $0 { why.initiator == .keepalive } else { false }
+                }
+            )
+        }
+        await supervisor.close()
+        #expect(await messages.first { _ in true } == nil)
+        await listener.close()
+        _ = await serving.result
+    }
+}

@@ -1,0 +1,98 @@
+import Testing
+import TransportAPI
+
+/// What is left of a supervisor after its end: nothing.
+@Suite("A supervisor's life", .timeLimit(.minutes(2)))
+struct SupervisorLifetimeTests {
+    private let runtime = VirtualRuntime()
+    private let script = Script()
+
+    /// What a test would like to see gone.
+    private struct Witnesses {
+        weak var supervisor: Supervisor?
+        weak var link: ScriptedLink?
+        weak var observer: Recorder?
+
+        var areGone: Bool { supervisor == nil && link == nil && observer == nil }
+    }
+
+    private func live(_ end: (Supervisor) throws -> Void) throws -> Witnesses {
+        let recorder = Recorder()
+        var setup = try script.setup {
+            $0.messageBuffer = 2
+            $0.maximumAttempts = 2
+        }
+        setup.observer = recorder
+        let supervisor = try Supervisor(setup, on: runtime)
+        let states = supervisor.states
+        let listening = runtime.begin { for await _ in states {} }
+        supervisor.connect()
+        runtime.settle()
+        let witnesses = Witnesses(supervisor: supervisor, link: script.last, observer: recorder)
+        // The link is paused, a message is under way, another one waits.
+        for number in 0..<5 { script.last?.give(bytes("\(number)")) }
+        script.last?.block(true)
+        let sends = (0..<2).map { _ in runtime.begin { await supervisor.send(bytes("message")) } }
+        let ping = runtime.begin { await supervisor.closed() }
+        runtime.settle()
+        #expect(script.last?.unread == 3)
+        try end(supervisor)
+        runtime.settle()
+        #expect(sends.allSatisfy { $0.value?.isSuccess == false })
+        #expect(ping.value != nil && listening.value != nil)
+        script.forget()
+        return witnesses
+    }
+
+    @Test("leaves nothing behind when it is closed")
+    func closed() throws {
+        let witnesses = try live { supervisor in try runtime.run { await supervisor.close() } }
+        runtime.settle()
+        #expect(witnesses.areGone)
+        #expect(runtime.timerCount == 0)
+    }
+
+    @Test("leaves nothing behind when it gives up")
+    func gaveUp() throws {
+        let witnesses = try live { _ in
+            script.answer { _ in .fail(.refused) }
+            script.last?.end(CloseReason(.network))
+            runtime.advance(by: .seconds(100))
+        }
+        runtime.settle()
+        #expect(witnesses.areGone)
+        #expect(runtime.timerCount == 0)
+    }
+
+    @Test("leaves nothing behind when it was never started")
+    func neverStarted() throws {
+        weak var supervisor: Supervisor?
+        weak var observer: Recorder?
+        do {
+            var setup = try script.setup()
+            let recorder = Recorder()
+            setup.observer = recorder
+            let made = try Supervisor(setup, on: runtime)
+            (supervisor, observer) = (made, recorder)
+            runtime.settle()
+        }
+        runtime.settle()
+        #expect(supervisor == nil && observer == nil)
+    }
+
+    @Test("leaves no listener's place behind")
+    func subscriptions() throws {
+        let supervisor = try Supervisor(script.setup { $0.messageBuffer = 2 }, on: runtime)
+        supervisor.connect()
+        for _ in 0..<100 { _ = supervisor.messages }
+        runtime.settle()
+        // Had one of them kept its place, nobody would take its messages, and reading would stop.
+        let messages = supervisor.messages
+        for number in 0..<10 {
+            script.last?.give(bytes("\(number)"))
+            runtime.settle()
+            #expect(try runtime.run { await messages.first { _ in true } } == bytes("\(number)"))
+        }
+        try runtime.run { await supervisor.close() }
+    }
+}

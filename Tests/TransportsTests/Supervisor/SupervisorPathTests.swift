@@ -1,0 +1,111 @@
+import SocketIO
+import Testing
+import TransportAPI
+import Transports
+
+/// What a supervisor makes of the network's coming and going, and of the app's.
+@Suite("A supervisor and its path", .timeLimit(.minutes(2)))
+struct SupervisorPathTests {
+    private let runtime = VirtualRuntime()
+    private let paths = ManualPathMonitor()
+    private let script = Script()
+
+    private func supervisor(_ change: (inout SupervisorConfiguration) -> Void = { _ in }) throws -> Supervisor {
+        var setup = try script.setup(["memory://server"], change)
+        setup.paths = paths
+        return try Supervisor(setup, on: runtime)
+    }
+
+    @Test("tries nothing without a network, and connects as soon as there is one")
+    func offline() throws {
+        paths.set(NetworkPath(isUsable: false))
+        let supervisor = try supervisor()
+        supervisor.connect()
+        runtime.advance(by: .seconds(3600))
+        #expect(script.attempts.isEmpty)
+        #expect(try runtime.run { await supervisor.state() } == .offline)
+        paths.set(NetworkPath(isUsable: true))
+        runtime.settle()
+        #expect(script.attempts.count == 1)
+        #expect(try runtime.run { await supervisor.state() }.isOpen)
+        try runtime.run { await supervisor.close() }
+    }
+
+    @Test("does not wait for the backoff on another network")
+    func another() throws {
+        script.answer { $0.number == 0 ? .fail(.refused) : .open }
+        let supervisor = try supervisor { $0.backoff = .fixed(.seconds(600)) }
+        supervisor.connect()
+        runtime.advance(by: .seconds(1))
+        paths.set(NetworkPath(isUsable: true, network: "train"))
+        runtime.settle()
+        #expect(try runtime.run { await supervisor.state() }.isOpen)
+        try runtime.run { await supervisor.close() }
+    }
+
+    @Test("keeps an open link through a short absence of the network")
+    func shortAbsence() throws {
+        let supervisor = try supervisor()
+        supervisor.connect()
+        runtime.settle()
+        script.last?.answerPings(.milliseconds(20))
+        paths.set(NetworkPath(isUsable: false))
+        runtime.advance(by: .seconds(600))
+        #expect(try runtime.run { await supervisor.state() }.isOpen)
+        paths.set(NetworkPath(isUsable: true))
+        runtime.advance(by: .seconds(1))
+        #expect(script.last?.pings == 1)
+        #expect(script.attempts.count == 1)
+        try runtime.run { await supervisor.close() }
+    }
+
+    /// A monitor that knows whether anybody watches it.
+    private final class Watched: PathMonitor {
+        private final class Watch: Sendable {}
+        private let watch = Locked<Weak>(Weak())
+        private struct Weak: Sendable { weak var watch: Watch? }
+
+        var isWatched: Bool { watch.withLock { $0.watch != nil } }
+
+        func watch(_: @escaping @Sendable (NetworkPath) -> Void) -> any Sendable {
+            let new = Watch()
+            watch.withLock { $0.watch = new }
+            return new
+        }
+    }
+
+    @Test("watches no longer when it has ended")
+    func letGo() throws {
+        let paths = Watched()
+        var setup = try script.setup()
+        setup.paths = paths
+        let supervisor = try Supervisor(setup, on: runtime)
+        supervisor.connect()
+        runtime.settle()
+        #expect(paths.isWatched)
+        try runtime.run { await supervisor.close() }
+        #expect(!paths.isWatched)
+    }
+
+    @Test("is silent while suspended, and keeps its messages")
+    func suspended() throws {
+        let supervisor = try supervisor()
+        supervisor.connect()
+        runtime.settle()
+        supervisor.suspend()
+        runtime.settle()
+        #expect(script.last?.reason?.initiator == .user)
+        let outcome = runtime.begin { await supervisor.send(bytes("later")) }
+        paths.set(NetworkPath(isUsable: true, network: "train"))
+        supervisor.connect()
+        runtime.advance(by: .seconds(3600))
+        #expect(script.attempts.count == 1)
+        #expect(outcome.value == nil)
+        supervisor.resume()
+        runtime.settle()
+        #expect(script.attempts.count == 2)
+        #expect(script.last?.texts == ["later"])
+        #expect(outcome.value == .written)
+        try runtime.run { await supervisor.close() }
+    }
+}

@@ -1,0 +1,126 @@
+import Testing
+import TransportAPI
+
+/// Received messages and those who are slow to take them, with time under the test's control.
+@Suite("A supervisor's messages", .timeLimit(.minutes(2)))
+struct SupervisorReadingTests {
+    private let runtime = VirtualRuntime()
+    private let script = Script()
+
+    private func supervisor(buffer: Int) throws -> Supervisor {
+        let supervisor = try Supervisor(
+            script.setup {
+                $0.messageBuffer = buffer
+                $0.keepalive.interval = .seconds(30)
+            },
+            on: runtime
+        )
+        supervisor.connect()
+        runtime.settle()
+        return supervisor
+    }
+
+    private func give(_ numbers: Range<Int>) {
+        for number in numbers { script.last?.give(bytes("\(number)")) }
+        runtime.settle()
+    }
+
+    @Test("go to every listener")
+    func listeners() throws {
+        let supervisor = try supervisor(buffer: 8)
+        let listeners = (0..<3).map { _ in supervisor.messages }
+        give(0..<8)
+        for listener in listeners {
+            let seen = try runtime.run { await listener.prefix(8).reduce(into: []) { $0.append($1.string) } }
+            #expect(seen == (0..<8).map(String.init))
+        }
+        try runtime.run { await supervisor.close() }
+    }
+
+    @Test("are kept while nobody listens, as many as the buffer holds, and the link is not read further")
+    func backlog() throws {
+        let supervisor = try supervisor(buffer: 4)
+        give(0..<10)
+        #expect(script.last?.unread == 6)
+        let listener = supervisor.messages
+        let seen = try runtime.run { await listener.prefix(10).reduce(into: []) { $0.append($1.string) } }
+        #expect(seen == (0..<10).map(String.init))
+        #expect(script.last?.unread == 0)
+        try runtime.run { await supervisor.close() }
+    }
+
+    @Test("are read again when there is room for half a buffer of them, and not for each")
+    func hysteresis() throws {
+        let supervisor = try supervisor(buffer: 8)
+        let messages = supervisor.messages
+        give(0..<20)
+        #expect(script.last?.unread == 12)
+        for unread in [12, 12, 12, 8] {
+            #expect(try runtime.run { await messages.first { _ in true } } != nil)
+            runtime.settle()
+            #expect(script.last?.unread == unread)
+        }
+        try runtime.run { await supervisor.close() }
+    }
+
+    @Test("do not hide the end of a link, and what it had received is not lost")
+    func endWhilePaused() throws {
+        let supervisor = try supervisor(buffer: 4)
+        give(0..<6)
+        script.last?.end(CloseReason(.network))
+        runtime.advance(by: .seconds(1))
+        #expect(script.links.count == 2)
+        #expect(try runtime.run { await supervisor.send(bytes("goes on")) } == .written)
+        give(6..<9)
+        let listener = supervisor.messages
+        let seen = try runtime.run { await listener.prefix(9).reduce(into: []) { $0.append($1.string) } }
+        #expect(seen == (0..<9).map(String.init))
+        try runtime.run { await supervisor.close() }
+    }
+
+    @Test("of many broken links do not grow without bound where nobody takes them")
+    func bounded() throws {
+        let supervisor = try supervisor(buffer: 4)
+        for _ in 0..<50 {
+            give(0..<10)
+            script.last?.end(CloseReason(.network))
+            runtime.advance(by: .seconds(1))
+        }
+        #expect(script.links.count == 51)
+        let messages = supervisor.messages
+        try runtime.run { await supervisor.close() }
+        runtime.settle()
+        #expect(try runtime.run { await messages.reduce(0) { count, _ in count + 1 } } <= 9)
+    }
+
+    @Test("let the keepalive watch the link after one that was let go unread")
+    func keepaliveAfterPause() throws {
+        let supervisor = try supervisor(buffer: 4)
+        let messages = supervisor.messages
+        give(0..<10)
+        supervisor.suspend()
+        runtime.settle()
+        #expect(try runtime.run { await messages.first { _ in true } } != nil)
+        #expect(try runtime.run { await messages.prefix(3).reduce(0) { count, _ in count + 1 } } == 3)
+        supervisor.resume()
+        runtime.settle()
+        #expect(script.links.count == 2)
+        // The new link is dead from its beginning.
+        runtime.advance(by: .seconds(42))
+        #expect(script.links.count == 3)
+        try runtime.run { await supervisor.close() }
+    }
+
+    @Test("end for a listener whose task is cancelled, which loses nothing")
+    func cancelled() throws {
+        let supervisor = try supervisor(buffer: 8)
+        let messages = supervisor.messages
+        let waiting = runtime.begin { await messages.first { _ in true } }
+        waiting.cancel()
+        runtime.settle()
+        #expect(waiting.value == .some(nil))
+        give(0..<2)
+        #expect(try runtime.run { await messages.prefix(2).reduce("") { $0 + $1.string } } == "01")
+        try runtime.run { await supervisor.close() }
+    }
+}

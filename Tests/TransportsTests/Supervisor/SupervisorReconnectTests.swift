@@ -1,0 +1,162 @@
+import SocketIO
+import Testing
+import TransportAPI
+
+@testable import Transports
+
+/// One supervisor over every registered transport, and servers that come and go.
+@Suite("A supervisor over a real server", .timeLimit(.minutes(2)))
+struct SupervisorReconnectTests {
+    static let names = TransportRegistry.standard.transports.map(\.name)
+
+    @Test("connects again after the server's goodbye", arguments: names)
+    func goodbye(name: String) async throws {
+        let server = try await PlainServer(name)
+        let (supervisor, recorder) = try Supervisor.recorded([server.endpoint])
+        supervisor.connect()
+        for round in 1...3 {
+            await recorder.waitUntilOpen(round)
+            #expect(await supervisor.send(bytes("\(round)")).isSuccess)
+            await server.wait(for: round)
+            await server.dropLinks()
+        }
+        await recorder.waitUntilOpen(4)
+        #expect(server.received == ["1", "2", "3"])
+        await supervisor.close()
+        await server.stop()
+    }
+
+    @Test("keeps messages while the server is away, and sends them in order when it is back", arguments: names)
+    func restart(name: String) async throws {
+        let server = try await PlainServer(name)
+        let (supervisor, recorder) = try Supervisor.recorded([server.endpoint])
+        supervisor.connect()
+        await recorder.waitUntilOpen()
+        #expect(await supervisor.send(bytes("before")).isSuccess)
+        await server.wait(for: 1)
+        await server.stop()
+        await recorder.wait { $0.contains { if case .attemptFailed = $0 { true } else { false } } }
+        let sends = (0..<50).map { number in
+            Task(executorPreference: EventLoop.shared) { await supervisor.send(bytes("\(number)")) }
+        }
+        try await server.start()
+        for send in sends { #expect(await send.value.isSuccess) }
+        await server.wait(for: 51)
+        #expect(server.received == ["before"] + (0..<50).map(String.init))
+        await supervisor.close()
+        await server.stop()
+    }
+
+    @Test("goes on after a reset")
+    func reset() async throws {
+        let bad = try RawServer(.reset)
+        let server = try await PlainServer("tcp")
+        let endpoints = [Endpoint(scheme: "tcp", host: "127.0.0.1", port: bad.port), server.endpoint]
+        let (supervisor, _) = try Supervisor.recorded(endpoints) { setup in
+            // First to the one that resets, and then to the other.
+            let attempts = Locked(0)
+            setup.preparation = { _, _ in
+                endpoints[
+                    min(
+                        attempts.withLock {
+                            $0 += 1; return $0
+                        } - 1,
+                        1
+                    )
+                ]
+            }
+        }
+        supervisor.connect()
+        #expect(await supervisor.send(bytes("hello")).isSuccess)
+        await supervisor.close()
+        bad.stop()
+        await server.stop()
+    }
+
+    @Test("goes from a transport that is refused to one that works, and stays there", arguments: names, names)
+    func mixed(first: String, second: String) async throws {
+        let gone = try await PlainServer(first)
+        await gone.stop()
+        let server = try await PlainServer(second)
+        let (supervisor, recorder) = try Supervisor.recorded([gone.endpoint, server.endpoint])
+        supervisor.connect()
+        await recorder.waitUntilOpen()
+        #expect(await supervisor.send(bytes("1")).isSuccess)
+        await server.wait(for: 1)
+        let before = recorder.states.count
+        await server.dropLinks()
+        await recorder.waitUntilOpen(2)
+        #expect(await supervisor.send(bytes("2")).isSuccess)
+        await server.wait(for: 2)
+        let attempts = recorder.states[before...].compactMap {
+            if case .connecting(_, let endpoint) = $0 { endpoint.scheme } else { nil }
+        }
+        #expect(attempts == [second])
+        await supervisor.close()
+        await server.stop()
+    }
+
+    @Test("does not come back after it was closed", arguments: names)
+    func closed(name: String) async throws {
+        let server = try await PlainServer(name)
+        let (supervisor, recorder) = try Supervisor.recorded([server.endpoint])
+        supervisor.connect()
+        await recorder.waitUntilOpen()
+        let link = try await ended(server, supervisor)
+        await supervisor.close()
+        await supervisor.closed()
+        #expect(await link.closed().initiator == .peer)
+        supervisor.connect()
+        #expect(await supervisor.state() == .closed(.user))
+        #expect(await supervisor.send(bytes("late")).isSuccess == false)
+        #expect(recorder.states.filter(\.isOpen).count == 1)
+        await server.stop()
+    }
+
+    /// The server's side of the link, once it is there.
+    private func ended(_ server: PlainServer, _ supervisor: Supervisor) async throws -> any Link {
+        #expect(await supervisor.send(bytes("hello")).isSuccess)
+        await server.wait(for: 1)
+        return try #require(server.links.first)
+    }
+
+    @Test("tells an observer of states, failed attempts, ends of links, and each message's beginning and end")
+    func observer() async throws {
+        let gone = try await PlainServer("tcp")
+        await gone.stop()
+        let server = try await PlainServer("ws")
+        let (supervisor, recorder) = try Supervisor.recorded([gone.endpoint, server.endpoint])
+        supervisor.connect()
+        #expect(await supervisor.send(bytes("hello")).isSuccess)
+        await server.wait(for: 1)
+        let link = try #require(server.links.first)
+        #expect(await link.send(bytes("welcome!")).isSuccess)
+        await recorder.wait { $0.contains(.received(bytes: 8)) }
+        await server.dropLinks()
+        await recorder.waitUntilOpen(2)
+        await supervisor.close()
+        let notes = recorder.notes
+        #expect(
+            notes.contains {
+                if case .attemptFailed(let to, let why) = $0 {
+                    to == gone.endpoint && why.code == .refused
+                } else {
+                    false
+                }
+            }
+        )
+        #expect(
+            notes.contains {
+                if case .linkEnded(let to, let why) = $0 {
+                    to == server.endpoint && why.initiator == .peer
+                } else {
+                    false
+                }
+            }
+        )
+        #expect(notes.contains(.submitted(MessageID(1), bytes: 5)))
+        #expect(notes.contains(.finished(MessageID(1), .written)))
+        #expect(notes.last == .state(.closed(.user)))
+        await server.stop()
+    }
+}
