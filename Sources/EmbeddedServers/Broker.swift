@@ -24,20 +24,25 @@ final class Broker: LinkHandler {
     /// Messages that a subscriber was too slow for.
     private(set) var dropped: UInt64 = 0
 
-    init(on loop: EventLoop) {
+    /// Shown each message that is taken.
+    private let tap: (@Sendable (Payload) -> Void)?
+
+    init(on loop: EventLoop, _ tap: (@Sendable (Payload) -> Void)?) {
         self.loop = loop
+        self.tap = tap
     }
 
     /// Starts a broker at `endpoint`.
     nonisolated(nonsending) static func listen(
         at endpoint: Endpoint,
-        on loop: EventLoop
+        on loop: EventLoop,
+        tap: (@Sendable (Payload) -> Void)? = nil
     ) async throws(TransportError) -> any Listener {
         let core = try MQTTCore(server: TransportDescriptor.brokerConfiguration(endpoint))
         let mode = ServerMode.behave { Echo() }
         return try await CoreListener.listen(at: endpoint, on: loop, mode: mode) {
             (address, queue) throws(SystemError) in
-            try StreamAcceptor(address, queue, on: loop, limits: LinkLimits(), handler: Broker(on: loop)) { core }
+            try StreamAcceptor(address, queue, on: loop, limits: LinkLimits(), handler: Broker(on: loop, tap)) { core }
         }
     }
 
@@ -91,6 +96,7 @@ final class Broker: LinkHandler {
     // MARK: Messages
 
     private func route(_ publish: MQTTPublish) {
+        tap?(Payload(publish.payload, topic: publish.topic))
         core.route(topic: publish.topic, qos: publish.qos, into: &deliveries)
         guard !deliveries.isEmpty else { return }
         encoded.removeAll()

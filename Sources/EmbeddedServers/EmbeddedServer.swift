@@ -38,6 +38,15 @@ public final class EmbeddedServer: Sendable {
         return EmbeddedServer(try await registry.listen(at: endpoint, on: loop, mode: mode))
     }
 
+    /// Starts a broker that shows `tap` each message that it takes, on the loop.
+    package nonisolated(nonsending) static func broker(
+        _ endpoint: Endpoint,
+        on loop: EventLoop = .shared,
+        tap: @escaping @Sendable (Payload) -> Void
+    ) async throws(TransportError) -> EmbeddedServer {
+        EmbeddedServer(try await Broker.listen(at: endpoint, on: loop, tap: tap))
+    }
+
     private init(_ listener: any Listener) {
         self.listener = listener
         endpoint = listener.endpoint

@@ -44,7 +44,7 @@ public struct CloseReason: Sendable, Hashable {
             case .keepaliveTimeout: .keepalive
             case .protocolViolation, .messageTooLarge, .invalidText, .handshakeFailed: .protocolError
             case .closedByUser, .cancelled: .user
-            case .closedByPeer: .peer
+            case .closedByPeer, .serverUnavailable, .tooManyRequests, .notFound: .peer
             default: .network
             }
         self.init(initiator, code: error.detail.flatMap { UInt16(exactly: $0) }, text: error.reason, error: error)

@@ -7,6 +7,8 @@ public struct TransportDescriptor: Sendable {
     public var name: String
     /// The port of a URL that names none; `nil` if the transport needs no port.
     public var defaultPort: UInt16?
+    /// Whether it is carried by UDP, where datagrams get lost and change places, and not by a stream.
+    public var isDatagram = false
     /// The options that its URLs take, besides the common ones.
     public var options: [TransportOption]
     /// Makes the recipe for links to an endpoint, on a loop; throws `.invalidConfiguration` that names the key.
@@ -16,6 +18,9 @@ public struct TransportDescriptor: Sendable {
     /// Options that make what a client sends come back to it through a server that routes: nothing for most, topics for
     /// MQTT. The argument tells clients apart.
     package var loopback: @Sendable (String) -> [Endpoint.Option] = { _ in [] }
+    /// The endpoint for a connection beside the user's that carries nothing and may be idle for as long as it likes: the same
+    /// for most; another client for MQTT, whose broker knows its clients by name.
+    package var spare: @Sendable (Endpoint) -> Endpoint = { $0 }
 }
 
 /// The transports that there are. Another one is a folder with its core and descriptor, and one line here.

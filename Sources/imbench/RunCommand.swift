@@ -1,7 +1,14 @@
+import TransportAPI
 import Transports
 
 /// `imbench run`: measures, writes the report, and returns the status with which the program ends.
-func runComparison(_ options: Options) throws(SystemFailure) -> Int32 {
+func runComparison(_ given: Options) throws(SystemFailure) -> Int32 {
+    let options: Options
+    do throws(TransportError) {
+        options = try given.withConfiguredServers()
+    } catch {
+        return complain(error)
+    }
     let target = try ReportTarget(path: options.output)
     // A seed that every reader of JSON keeps exactly.
     let seed = options.seed ?? UInt64.random(in: 0...UInt64(UInt32.max))

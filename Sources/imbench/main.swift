@@ -17,6 +17,9 @@ let program = Program(
         Program.Entry(command: .serve, run: serve),
         Program.Entry(command: .trace, run: trace),
         Program.Entry(command: .storm, run: storm),
+        Program.Entry(command: .outage, run: outage),
+        Program.Entry(command: .chat, run: chat),
+        Program.Entry(command: .simulate, run: simulate),
     ],
     transports: transports.map(\.name),
     // What has no port stays inside the process, and is there to be asked for.

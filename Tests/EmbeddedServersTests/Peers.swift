@@ -61,9 +61,7 @@ final class Peer {
     deinit {
         if isInputOpen { close(input) }
         close(output)
-        guard !hasEnded else { return }
-        kill(identifier, SIGKILL)
-        _ = wait()
+        destroy()
     }
 
     /// The next line of its output; `nil` at the end.
@@ -93,6 +91,18 @@ final class Peer {
             guard count > 0 else { throw POSIXError(.EPIPE) }
             bytes = bytes.dropFirst(count)
         }
+    }
+
+    /// Sends it a signal.
+    func signal(_ number: Int32) {
+        if !hasEnded { _ = Foundation.kill(identifier, number) }
+    }
+
+    /// Kills it, as a crash would, and waits until it is gone.
+    func destroy() {
+        guard !hasEnded else { return }
+        signal(SIGKILL)
+        _ = wait()
     }
 
     /// Closes its input, waits for its end and gives its status.

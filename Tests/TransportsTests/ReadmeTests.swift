@@ -1,13 +1,18 @@
 import Codecs
 import EmbeddedServers
+import SocketIO
 import Testing
 import TransportAPI
 import Transports
 
-/// The code of the README, as it stands there.
-private func chat(at url: String, format: WireFormat) async throws {
-    let link = try await TransportRegistry.standard.connect(url)
-    let codec = format.codec()
+// The code of README.md and Docs/supervisor.md, as it stands there.
+
+private func chat(_ file: String) async throws {
+    let configuration = try TransportConfiguration(json: file.utf8, label: "chat.json")
+    let supervisor = try Supervisor(configuration)
+    let chat = supervisor.channel(of: ChatMessage.self, codec: configuration.codec.codec())
+    let messages = chat.messages
+    supervisor.connect()
 
     let hello = ChatMessage(
         id: "1",
@@ -16,15 +21,74 @@ private func chat(at url: String, format: WireFormat) async throws {
         sentAtMs: 1_767_225_600_000,
         text: "Soup or salad?"
     )
-    let outcome = await link.send(Payload(try codec.encode(hello), kind: format.isText ? .text : .binary))
-    guard outcome.isSuccess else { return print("not sent: \(outcome)") }
+    let outcome = await chat.send(hello)
+    guard outcome.isSuccess else { throw NotSent(outcome: outcome) }
 
-    while let payload = try await link.receive() {
-        let message = try codec.decode(ChatMessage.self, from: payload.bytes)
+    for await message in messages {
         #expect(message.text == hello.text)
         if message.id == hello.id { break }
     }
-    await link.close()
+    await supervisor.close()
+}
+
+private struct NotSent: Error {
+    var outcome: SendOutcome
+}
+
+private func follow(_ supervisor: Supervisor, _ show: (String) -> Void) async {
+    for await state in supervisor.states {
+        switch state {
+        case .idle, .suspended: break
+        case .connecting, .waiting: show("connecting…")
+        case .open: show("online")
+        case .offline: show("no network")
+        case .closed(let reason): show("ended: \(reason)")
+        }
+    }
+}
+
+private func submit(_ message: ChatMessage, _ chat: Channel<ChatMessage>, _ show: (String) -> Void) async throws {
+    let supervisor = chat.supervisor
+    let id = try await chat.submit(message)
+    // Not in the README: otherwise there would be nothing to see.
+    await supervisor.close()
+    for await failed in supervisor.undelivered where failed.id == id {
+        show("not delivered, \(failed.outcome): \(try chat.decode(failed.payload).text)")
+    }
+}
+
+private actor Tokens {
+    private var count = 0
+
+    func current(renewing: Bool) throws -> String {
+        if renewing { count += 1 }
+        return "token-\(count)"
+    }
+}
+
+private func careful(_ configuration: TransportConfiguration, _ tokens: Tokens) throws -> Supervisor {
+    let supervisor = try Supervisor(configuration) { setup in
+        setup.paths = try? SystemPathMonitor.make()
+        setup.preparation = { endpoint, isRefresh in
+            var endpoint = endpoint
+            let token = try await tokens.current(renewing: isRefresh)
+            endpoint.options.append(.init(name: "header", value: "Authorization:Bearer \(token)"))
+            return endpoint
+        }
+        // Not in the README: loopback needs no network.
+        setup.paths = nil
+    }
+    return supervisor
+}
+
+private func echoServer() -> SessionServer {
+    let server = SessionServer(on: EventLoop.shared) { session in
+        let messages = session.messages
+        Task {
+            for await message in messages { _ = await session.send(message) }
+        }
+    }
+    return server
 }
 
 @Suite("The README", .timeLimit(.minutes(1)))
@@ -36,7 +100,65 @@ struct ReadmeTests {
         if scheme == "mqtt" {
             endpoint.options = ["publish", "subscribe"].map { .init(name: $0, value: "lunch") }
         }
-        try await chat(at: endpoint.description, format: format)
+        try await chat(#"{"endpoints": ["\#(endpoint)"], "codec": "\#(format.name)"}"#)
         await server.stop()
+    }
+
+    @Test("shows how to follow states, with credentials asked for at each attempt")
+    func states() async throws {
+        let server = try await EmbeddedServer.start("ws://127.0.0.1:0")
+        let supervisor = try careful(TransportConfiguration(endpoints: [server.endpoint]), Tokens())
+        supervisor.connect()
+        var shown: [String] = []
+        await follow(supervisor) { line in
+            shown.append(line)
+            if line == "online" { Task { await supervisor.close() } }
+        }
+        #expect(shown == ["connecting…", "online", "ended: user"])
+        await server.stop()
+    }
+
+    @Test("shows how undelivered messages come back")
+    func undelivered() async throws {
+        let configuration = TransportConfiguration(endpoints: [try Endpoint("tcp://127.0.0.1:1")])
+        let chat = try Supervisor(configuration).channel(of: ChatMessage.self, codec: configuration.codec.codec())
+        var message = ChatMessage()
+        message.text = "hi"
+        var shown: [String] = []
+        try await submit(message, chat) { shown.append($0) }
+        #expect(shown.count == 1)
+        #expect(shown.first?.hasSuffix(": hi") == true)
+    }
+
+    @Test("shows a server whose sessions outlive their links")
+    func sessions() async throws {
+        let server = echoServer()
+        let listener = try await TransportRegistry.standard.listen("ws://127.0.0.1:0")
+        let serving = Task { try await server.serve(listener) }
+        var configuration = SupervisorConfiguration()
+        configuration.delivery.mode = .session
+        let supervisor = try Supervisor("\(listener.endpoint)", configuration)
+        var messages = supervisor.messages.makeAsyncIterator()
+        supervisor.connect()
+        #expect(await supervisor.send(Payload(text: "one")) == .acknowledged)
+        #expect(await messages.next() == Payload(text: "one"))
+        await server.dropLinks()
+        #expect(await supervisor.send(Payload(text: "two")) == .acknowledged)
+        #expect(await messages.next() == Payload(text: "two"))
+        await supervisor.close()
+        await listener.close()
+        try await serving.value
+        await server.close()
+    }
+
+    @Test("shows a heartbeat that the configuration file takes")
+    func heartbeat() throws {
+        let file = """
+            {"endpoints": ["ws://127.0.0.1/"],
+            "keepalive": {"interval": "30s", "idle-only": false, "payload": "ping", "answer": "pong"}}
+            """
+        let keepalive = try TransportConfiguration(json: file.utf8).supervisor.keepalive
+        #expect(keepalive.probe == .payload(Payload(text: "ping"), answer: Payload(text: "pong")))
+        #expect(keepalive.isIdleOnly == false)
     }
 }

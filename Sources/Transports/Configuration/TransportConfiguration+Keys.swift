@@ -74,6 +74,7 @@ extension TransportConfiguration {
         check: { (configuration, value) throws(TransportError) in
             guard !configuration.endpoints.isEmpty else { throw value.missing("endpoints", "a list of 1 to 64 URLs") }
             try configuration.checkHeaders(value)
+            try configuration.checkProbe(value)
         }
     )
 
@@ -93,6 +94,13 @@ extension TransportConfiguration {
         .init("mode", .word, \.mode, "any server, or one that speaks the session envelope"),
         .init("window", .integer(1...1024), \.window, "messages under way without an acknowledgement"),
     ])
+
+    private func checkProbe(_ value: ConfigurationValue) throws(TransportError) {
+        guard case .payload = supervisor.keepalive.probe, supervisor.delivery.mode == .session,
+            let payload = value.member("keepalive")?.member("payload")
+        else { return }
+        throw payload.failure("stands beside \"delivery.mode\": \"session\"; a session asks with frames of its own")
+    }
 
     /// Each header on its own, so that an error can name its line.
     private func checkHeaders(_ value: ConfigurationValue) throws(TransportError) {

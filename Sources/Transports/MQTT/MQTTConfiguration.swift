@@ -6,7 +6,7 @@ public struct MQTTConfiguration: Sendable, Hashable {
     /// (MQTT 3.1.1, section 3.1.3.1).
     public var clientID: String?
     /// Whether the broker forgets this client's subscriptions and messages when the link ends. `false` needs a
-    /// ``clientID`` (section 3.1.2.4).
+    /// ``clientID`` (section 3.1.2.4), and what was received at QoS 1 is the broker's until the next message is asked for.
     public var cleanSession = true
     /// Seconds after which the broker may give up a silent client, 0 to 65,535; 60 by default, 0 for never. A link that
     /// is idle for three quarters of it sends PINGREQ (section 3.1.2.10).

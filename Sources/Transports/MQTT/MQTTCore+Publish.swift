@@ -9,16 +9,23 @@ extension MQTTCore {
     ) throws(TransportError) -> CoreEvent? {
         switch publish.qos {
         case .atMostOnce: break
-        case .atLeastOnce: write(.puback, publish.packetID, &context)
+        case .atLeastOnce: if !confirmsReceipt { write(.puback, publish.packetID, &context) }
         case .exactlyOnce: throw exactlyOnceRefused()
         }
         guard !routesSignals else { return .signal(MQTTSignal.published(publish)) }
+        if confirmsReceipt { unconfirmed.append(publish.packetID) }
         let payload = Payload(publish.payload, topic: publish.topic)
         guard state == .open else {
             try receiveEarly(payload)
             return nil
         }
         return .message(payload)
+    }
+
+    package mutating func confirmReceipt(_ context: inout CoreContext) {
+        guard state == .open, !unconfirmed.isEmpty else { return }
+        let packetID = unconfirmed.removeFirst()
+        if packetID != 0 { write(.puback, packetID, &context) }
     }
 
     private func exactlyOnceRefused() -> TransportError {

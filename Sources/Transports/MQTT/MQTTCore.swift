@@ -6,6 +6,13 @@ import TransportAPI
 /// The server is open when a CONNECT was let in; it serves either point to point, where payloads are messages, or a broker,
 /// which gets every packet as an ``MQTTSignal``.
 ///
+/// In a session that outlives the link, a client answers PUBLISH with PUBACK when the receiver has asked for the next message:
+/// what it has not taken is the broker's still, and comes again over the next link. Otherwise PUBACK is written at once.
+///
+/// A client asks for its subscriptions on each link, whether or not the broker has a session: the one that it has may stem from
+/// a link that broke before SUBSCRIBE, or from another configuration. Asking again changes nothing but that the broker repeats
+/// retained messages (MQTT-3.8.4-3).
+///
 /// Both sides publish at QoS 0 and 1. Nothing is sent twice over one link, as the specification asks; a message that is not
 /// acknowledged in time ends the link, and the supervisor above sends it again over the next.
 package struct MQTTCore: ProtocolCore {
@@ -53,6 +60,10 @@ package struct MQTTCore: ProtocolCore {
     var publishQoS: MQTTQoS
 
     // Client only.
+    package let confirmsReceipt: Bool
+    /// The packet identifiers of messages that were received and are not confirmed, oldest first; 0 for QoS 0. As many as
+    /// the inbox holds, and those that came early.
+    var unconfirmed: [UInt16] = []
     var handshakeSubscription: UInt16 = 0
     /// The QoS asked for by each SUBSCRIBE in flight.
     var requested: [UInt16: [MQTTQoS]] = [:]
@@ -81,6 +92,7 @@ package struct MQTTCore: ProtocolCore {
         reader = MQTTPacketReader(maximumMessageSize: maximumMessageSize, accepted: MQTTPacketTypes())
         defaultTopic = configuration.publishTopic
         publishQoS = configuration.qos
+        confirmsReceipt = !configuration.cleanSession
     }
 
     /// The server's side of one link.
@@ -96,6 +108,7 @@ package struct MQTTCore: ProtocolCore {
         inFlight = InFlight(window: configuration.maximumInFlight)
         reader = MQTTPacketReader(maximumMessageSize: maximumMessageSize, accepted: MQTTPacketTypes())
         publishQoS = configuration.qos
+        confirmsReceipt = false
     }
 
     package var capabilities: Capabilities {

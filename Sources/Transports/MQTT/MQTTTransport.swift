@@ -21,6 +21,12 @@ extension TransportDescriptor {
             let topic = "loopback/\(unique)"
             return [.init(name: "publish", value: topic), .init(name: "subscribe", value: topic)]
         }
+        descriptor.spare = { endpoint in
+            var spare = endpoint
+            spare.options.removeAll { ["client-id", "clean-session", "subscribe", "keep-alive"].contains($0.name) }
+            spare.options.append(.init(name: "keep-alive", value: "0"))
+            return spare
+        }
         return descriptor
     }()
 

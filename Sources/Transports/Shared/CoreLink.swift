@@ -106,6 +106,10 @@ extension CoreLink: ImmediateLink {
         driver.value.sendUnlessWaiting(payload)
     }
 
+    package func abandon(_ reason: CloseReason) {
+        driver.value.abandon(reason)
+    }
+
     package var bytesReceivedNow: UInt64 { driver.value.channel.bytesReceived }
 }
 

@@ -15,6 +15,16 @@ extension LinkDriver {
         readWhilePossible()
     }
 
+    /// Says goodbye and ends the link without waiting for the answer.
+    func abandon(_ reason: CloseReason) {
+        if phase == .open {
+            enterCore()
+            core.close(reason, &context)
+            leaveCore()
+        }
+        end(reason, abort: phase == .opening)
+    }
+
     /// Ends the link for its users through `error`.
     func end(_ error: TransportError, abort: Bool = false) {
         end(CloseReason(error), abort: abort)

@@ -40,6 +40,7 @@ extension LinkDriver {
 
     private func received(_ payload: Payload) {
         if let receiver = waiting.receiver.take() {
+            isAwaitingConfirmation = confirmsReceipt
             receiver.continuation.resume(returning: .success(payload))
         } else if inbox.hasRoom {
             inbox.append(payload)
@@ -59,15 +60,25 @@ extension LinkDriver {
 // MARK: Receiving
 
 extension LinkDriver {
-    /// The next message, if there is one, or the end, if it has come.
+    /// The next message, if there is one, or the end, if it has come. Who asks for it is done with the one before.
     func takeMessage() -> Waiting.Received? {
+        if isAwaitingConfirmation { confirmReceipt() }
         if let payload = inbox.popFirst() {
+            isAwaitingConfirmation = confirmsReceipt
             resumeReading()
             return .success(payload)
         }
         if let reason { return reason.receiveResult }
         return waiting.receiver == nil
             ? nil : .failure(TransportError(.busy, .open, "another task is receiving already"))
+    }
+
+    private func confirmReceipt() {
+        isAwaitingConfirmation = false
+        guard phase == .open, !isClosing else { return }
+        enterCore()
+        core.confirmReceipt(&context)
+        leaveCore()
     }
 
     /// Goes on reading if a full inbox had stopped it.

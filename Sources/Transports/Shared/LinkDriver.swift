@@ -35,6 +35,9 @@ package final class LinkDriver: PollHandler, TurnHandler {
     @exclusivity(unchecked) var waiting = Waiting()
     @exclusivity(unchecked) var statistics = LinkStatistics()
     let started: Int64
+    let confirmsReceipt: Bool
+    /// A message was given to the receiver, who is not known to be done with it; see ``ProtocolCore/confirmReceipt(_:)``.
+    @exclusivity(unchecked) var isAwaitingConfirmation = false
 
     @exclusivity(unchecked) private var isReadable = false
     /// This side has said goodbye.
@@ -60,6 +63,7 @@ package final class LinkDriver: PollHandler, TurnHandler {
         self.channel = channel
         self.limits = limits
         self.started = started
+        confirmsReceipt = core.confirmsReceipt
         inbox = Inbox(limits)
         context = CoreContext(now: Instant(nanoseconds: loop.now), random: .system())
     }

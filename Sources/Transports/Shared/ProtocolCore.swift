@@ -15,6 +15,13 @@ public protocol ProtocolCore: Sendable {
     /// What this core's links can do.
     var capabilities: Capabilities { get }
 
+    /// Whether the far side is to hear of each message only when its receiver is done with it; the driver then calls
+    /// ``confirmReceipt(_:)``. It stays the same. Default: no.
+    var confirmsReceipt: Bool { get }
+
+    /// The receiver is done with the oldest message that was reported and not confirmed: it has asked for the next one.
+    mutating func confirmReceipt(_ context: inout CoreContext)
+
     /// Opens the link: a client writes its handshake, a server sets its deadline for one.
     mutating func start(_ context: inout CoreContext)
 
@@ -41,6 +48,11 @@ public protocol ProtocolCore: Sendable {
 
     /// The time is at or past ``deadline``. The driver calls ``next(_:_:)`` after it.
     mutating func deadlineReached(_ context: inout CoreContext) throws(TransportError)
+}
+
+extension ProtocolCore {
+    public var confirmsReceipt: Bool { false }
+    public mutating func confirmReceipt(_ context: inout CoreContext) {}
 }
 
 /// What became of a message that a core was given.

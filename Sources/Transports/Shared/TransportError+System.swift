@@ -5,7 +5,7 @@ import TransportAPI
 
 extension TransportError {
     /// The error for an errno.
-    init(_ error: SystemError, _ phase: Phase) {
+    package init(_ error: SystemError, _ phase: Phase) {
         let code: Code =
             switch error.number {
             case ECONNREFUSED: .refused
@@ -24,7 +24,7 @@ extension TransportError {
     }
 
     /// The error for a connection that could not be opened.
-    init(_ error: ConnectError) {
+    package init(_ error: ConnectError) {
         switch error {
         case .nameNotFound(let sentence): self.init(.nameNotFound, .resolve, sentence)
         case .resolverFailed(let sentence): self.init(.resolverFailed, .resolve, sentence)

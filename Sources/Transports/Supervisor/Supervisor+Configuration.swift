@@ -21,6 +21,9 @@ extension Supervisor {
             try registry.transport(for: configuration.withHeaders(endpoint, registry), on: loop)
         }
         setup.configuration = configuration.supervisor
+        setup.spareEndpoint = { endpoint in
+            registry.transports.first { $0.name == endpoint.scheme }?.spare(endpoint) ?? endpoint
+        }
         adjust(&setup)
         try self.init(setup, on: loop)
     }

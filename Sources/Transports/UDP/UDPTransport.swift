@@ -6,6 +6,7 @@ extension TransportDescriptor {
     public static let udp = TransportDescriptor(
         name: "udp",
         defaultPort: defaultPort,
+        isDatagram: true,
         options: udpOptions,
         make: { (endpoint, loop) throws(TransportError) in
             let options = try OptionReader(endpoint, allowed: udpOptions)

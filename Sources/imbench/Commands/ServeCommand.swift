@@ -5,38 +5,63 @@ import Transports
 
 /// `imbench serve`: runs the embedded servers until it is interrupted, and prints where each listens.
 func serve(_ options: Options) throws(SystemFailure) -> Int32 {
+    if let target = options.proxy { return try serveProxy(to: target, options) }
     let registry = TransportRegistry.standard
     // What has no port can't be reached from outside.
     let reachable = registry.transports.filter { $0.defaultPort != nil }
     let urls =
         options.listen.isEmpty
         ? reachable.map { "\($0.name)://127.0.0.1:0" } : options.listen.map(\.description)
-    let started: Result<[EmbeddedServer], TransportError> = runBlocking(on: .shared) {
+    let room = options.chat.isServed ? ChatRoom() : nil
+    let started: Result<[Served], TransportError> = runBlocking(on: .shared) {
         do throws(TransportError) {
-            var servers: [EmbeddedServer] = []
-            for url in urls { servers.append(try await EmbeddedServer.start(url, .echo, registry: registry)) }
+            var servers: [Served] = []
+            for url in urls { servers.append(try await Served.start(url, room, registry)) }
             return .success(servers)
         } catch {
             return .failure(error)
         }
     }
-    let servers: [EmbeddedServer]
+    let servers: [Served]
     switch started {
     case .success(let all): servers = all
     case .failure(let error): throw SystemFailure("\(error)")
     }
     let lines = servers.map { "\($0.endpoint.scheme.padded(to: 8))\($0.endpoint)\n" }.joined()
     try ReportTarget(path: nil).write(lines)
-    remark("serving until interrupted; MQTT is a broker, all others send each message back", isQuiet: options.quiet)
+    let others = options.chat.isServed ? "share one chat room" : "send each message back"
+    remark("serving until interrupted; MQTT is a broker, all others \(others)", isQuiet: options.quiet)
     runBlocking(on: .shared) {
-        while !Interruption.isRequested {
-            await withCheckedContinuation { continuation in
-                EventLoop.shared.execute {
-                    _ = EventLoop.shared.schedule(at: Clocks.monotonic() + 100_000_000) { continuation.resume() }
-                }
-            }
-        }
+        await untilInterrupted()
         for server in servers { await server.stop() }
     }
     return ExitStatus.good
+}
+
+/// Waits for Ctrl-C.
+func untilInterrupted() async {
+    while !Interruption.isRequested {
+        await withCheckedContinuation { continuation in
+            EventLoop.shared.execute {
+                _ = EventLoop.shared.schedule(at: Clocks.monotonic() + 100_000_000) { continuation.resume() }
+            }
+        }
+    }
+}
+
+/// A server of either kind.
+private struct Served: Sendable {
+    var endpoint: Endpoint
+    var stop: @Sendable () async -> Void
+
+    static func start(_ url: String, _ room: ChatRoom?, _ registry: TransportRegistry) async throws(TransportError)
+        -> Served
+    {
+        if let room {
+            let server = try await ChatServer.start(url, room: room, registry: registry)
+            return Served(endpoint: server.endpoint) { await server.stop() }
+        }
+        let server = try await EmbeddedServer.start(url, .echo, registry: registry)
+        return Served(endpoint: server.endpoint) { await server.stop() }
+    }
 }

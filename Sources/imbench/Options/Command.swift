@@ -1,7 +1,7 @@
 /// What imbench can be asked to do. Which of these a build offers is said by its ``Vocabulary``.
 enum Command: String, Sendable, Hashable, CaseIterable {
     case run, overhead, serve, trace
-    case storm
+    case storm, outage, chat, simulate
 
     /// One line for the help text.
     var summary: String {
@@ -11,6 +11,9 @@ enum Command: String, Sendable, Hashable, CaseIterable {
         case .serve: "run the embedded servers until interrupted"
         case .trace: "show the bytes of one chat message on every wire, one line a field"
         case .storm: "simulate how clients come back after a restart, by reconnect policy, in virtual time"
+        case .outage: "break the path in a dozen ways: time to notice, time to recover, what became of the messages"
+        case .chat: "talk to others through a chat server ('imbench serve --chat') or an MQTT broker"
+        case .simulate: "run the supervisor through simulated worlds full of faults, and check that it keeps its rules"
         }
     }
 
@@ -18,7 +21,8 @@ enum Command: String, Sendable, Hashable, CaseIterable {
     var argument: String? {
         switch self {
         case .trace: "TEXT"
-        case .run, .overhead, .serve, .storm: nil
+        case .chat: "URL"
+        case .run, .overhead, .serve, .storm, .outage, .simulate: nil
         }
     }
 }

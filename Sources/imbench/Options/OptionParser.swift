@@ -122,11 +122,19 @@ struct OptionParser: Sendable {
 
     /// Checks what several options say together.
     private func finish(_ options: inout Options, _ given: Set<String>) throws(UsageError) {
+        for row in OptionTable.rows where given.contains(row.name) {
+            if let other = row.requires, !given.contains(other) { throw UsageError("--\(row.name) needs --\(other)") }
+        }
         if !options.urls.isEmpty {
             if !given.contains("transport") { options.transports = options.urls.map(\.scheme) }
             if let stray = options.urls.first(where: { !options.transports.contains($0.scheme) }) {
                 throw UsageError("--url \(stray) is for \(stray.scheme), which --transport leaves out")
             }
+        }
+        options.isCodecGiven = given.contains("codec") && (options.command == .chat || options.config != nil)
+        if options.command == .chat { return try OptionTable.finishChat(&options, given, vocabulary) }
+        if options.config != nil, let other = ["transport", "url"].first(where: given.contains) {
+            throw UsageError("--config and --\(other) exclude each other")
         }
         if let argument = options.command.argument, options.arguments.isEmpty {
             let name = options.command.rawValue

@@ -4,6 +4,7 @@ struct OptionRow: Sendable {
     enum Group: String, Sendable, CaseIterable {
         case what = "What is compared"
         case load = "How it is loaded"
+        case path = "What is wrong with the path"
         case report = "What comes out"
         case general = "General"
     }
@@ -24,6 +25,8 @@ struct OptionRow: Sendable {
     var allowed: @Sendable (Vocabulary) -> [String] = { _ in [] }
     /// An option that must not be given together with this one.
     var excludes: String?
+    /// An option without which this one means nothing.
+    var requires: String?
     /// The value that the options hold, as it could be typed; `nil` if there is none. Gives the default and the record.
     var shown: @Sendable (Options) -> String? = { _ in nil }
     var apply: Apply

@@ -2,14 +2,14 @@ import TransportAPI
 
 /// All options, in the order of the help text.
 enum OptionTable {
-    static let rows: [OptionRow] = comparison + load + storm + report + general
+    static let rows: [OptionRow] = comparison + chat + load + proxy + storm + outage + simulate + report + general
 
     static let comparison: [OptionRow] = [
         OptionRow(
             name: "transport",
             placeholder: "LIST",
             group: .what,
-            commands: [.run, .overhead, .trace],
+            commands: [.run, .overhead, .trace, .outage],
             summary: "transports",
             allowed: { $0.transports },
             shown: { $0.transports.joined(separator: ",") },
@@ -21,8 +21,8 @@ enum OptionTable {
             name: "codec",
             placeholder: "LIST",
             group: .what,
-            commands: [.run, .overhead, .trace],
-            summary: "codecs",
+            commands: [.run, .overhead, .trace, .chat],
+            summary: "codecs; of a chat, one",
             allowed: { $0.codecs },
             shown: { $0.codecs.joined(separator: ",") },
             apply: { (options, text, words) throws(UsageError) in
@@ -61,6 +61,7 @@ enum OptionTable {
             group: .what,
             commands: [.serve],
             summary: "which server listens where, as in ws://[::1]:8080; may be repeated",
+            excludes: "proxy",
             shown: { $0.listen.isEmpty ? nil : $0.listen.map(\.description).joined(separator: " ") },
             apply: { (options, text, words) throws(UsageError) in
                 guard options.listen.count < 64 else { throw UsageError("--listen may be given at most 64 times") }
@@ -165,8 +166,8 @@ enum OptionTable {
             name: "seed",
             placeholder: "S",
             group: .load,
-            commands: [.run, .storm],
-            summary: "the order of the repeats, the texts, the clients' luck; chosen and printed if not given",
+            commands: [.run, .serve, .storm, .outage, .simulate],
+            summary: "what is left to chance: order, texts, clients, losses; chosen and printed if not given",
             shown: { $0.seed.map(String.init) },
             apply: { (options, text, _) throws(UsageError) in
                 // The largest whole number that every reader of JSON keeps exactly (RFC 8259, section 6).
@@ -180,7 +181,7 @@ enum OptionTable {
             name: "format",
             placeholder: "FORMAT",
             group: .report,
-            commands: [.run, .overhead, .trace, .storm],
+            commands: [.run, .overhead, .trace, .storm, .outage],
             summary: "how the report is written",
             allowed: { _ in Format.allCases.map(\.rawValue) },
             shown: { $0.format.rawValue },
@@ -195,7 +196,7 @@ enum OptionTable {
             name: "output",
             placeholder: "FILE",
             group: .report,
-            commands: [.run, .overhead, .trace, .storm],
+            commands: [.run, .overhead, .trace, .storm, .outage],
             summary: "write the report there in place of standard output",
             shown: { $0.output },
             apply: { (options, text, _) throws(UsageError) in

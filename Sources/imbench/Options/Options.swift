@@ -1,3 +1,4 @@
+import EmbeddedServers
 import TransportAPI
 
 /// Everything that the command line says, checked. Built by ``OptionParser``.
@@ -34,6 +35,16 @@ struct Options: Sendable, Equatable {
     /// Where `serve` listens; empty for every transport on a port that the system chooses.
     var listen: [Endpoint] = []
     var storm = StormOptions()
+    var outage = OutageOptions()
+    /// The server to which `serve` gives a bad path, in place of the embedded ones.
+    var proxy: Endpoint?
+    /// What is wrong with that path.
+    var faults = PathFaults.none
+    var chat = ChatOptions()
+    /// A configuration file.
+    var config: String?
+    /// Whether `codecs` was asked for where a configuration file or a default would decide otherwise.
+    var isCodecGiven = false
     var format = Format.table
     /// The file that gets the report in place of standard output.
     var output: String?
@@ -41,6 +52,8 @@ struct Options: Sendable, Equatable {
     var quiet = false
     var wantsHelp = false
     var wantsVersion = false
+    /// What `simulate` runs.
+    var simulation = SimulateOptions()
     /// The words after the command, for commands that take some.
     var arguments: [String] = []
 

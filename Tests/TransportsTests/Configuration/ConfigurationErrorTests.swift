@@ -43,6 +43,11 @@ struct ConfigurationErrorTests {
                 #""codec": "protobuff""#,
                 #""codec" is "protobuff"; did you mean "protobuf"? allowed is "json", "protobuf""#
             ),
+            (
+                #""keepalive": {"payload": "heart"}, "delivery": {"mode": "session"}"#,
+                #""keepalive.payload" stands beside "delivery.mode": "session"; "#
+                    + "a session asks with frames of its own"
+            ),
             (#""codec": null"#, #""codec" is null; allowed is "json", "protobuf""#),
             (#""connect-timeout": 10"#, #""connect-timeout" is 10; allowed is "10ms" to "1h""#),
             (#""connect-timeout": "10""#, #""connect-timeout" is "10"; allowed is "10ms" to "1h""#),

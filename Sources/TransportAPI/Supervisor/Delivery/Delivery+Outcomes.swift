@@ -19,11 +19,13 @@ extension Delivery {
                 // Written or not, the far side's acknowledgement is what counts.
                 break
             case (_, .rejected(let error)) where !error.isFinal:
-                // The link has ended under it, and nothing of it has left. It waits for the next one.
-                outbox[position].mayHaveLeft = false
+                // The link has ended under it, and nothing of it has left, unless on a link before. It waits for the next one, if
+                // anybody waits for it.
+                outbox[position].mayHaveLeft = outbox[position].isRepeated
+                if outbox[position].isTold, !outbox[position].mayHaveLeft { outbox.remove(at: position) }
                 isHolding = true
-            case (.origin, .unknown(let error)) where !error.isFinal:
-                // The receiver drops it if it comes twice.
+            case (.origin, .unknown):
+                // The link has ended, whatever it ended by. The receiver drops the message if it comes twice.
                 isHolding = true
             default:
                 finish(outbox.remove(at: position), outcome, &actions)
@@ -49,7 +51,8 @@ extension Delivery {
             sample = entry.isRepeated ? nil : entry.sentAt.duration(to: now)
             finish(entry, .acknowledged, &actions)
         }
-        if let sample { roundTrip.measured(sample) }
+        // What a new link's greeting acknowledges has waited for that link.
+        if let sample, link != 0 { roundTrip.measured(sample) }
         rearmRetransmission(at: now)
         flush(at: now, &actions)
     }
@@ -67,8 +70,9 @@ extension Delivery {
     package mutating func cancel(_ id: MessageID, at now: Instant, _ actions: inout [SupervisorAction]) {
         if let index = waiting.firstIndex(where: { $0.id == id }) {
             waiting.remove(at: index)
-        } else if let position = outbox.position(of: id), outbox[position].payload != nil {
+        } else if let position = outbox.position(of: id), outbox[position].payload != nil, !outbox[position].isTold {
             guard !outbox[position].mayHaveLeft else {
+                outbox[position].isTold = true
                 return actions.append(.finish(id, .unknown(.cancelledSend)))
             }
             outbox.remove(at: position)
@@ -159,7 +163,7 @@ extension Delivery {
 
     private func finish(_ entry: Outbox.Entry, _ outcome: SendOutcome, _ actions: inout [SupervisorAction]) {
         // One without a payload has been told already.
-        if entry.payload != nil { actions.append(.finish(entry.id, outcome)) }
+        if entry.payload != nil, !entry.isTold { actions.append(.finish(entry.id, outcome)) }
     }
 }
 

@@ -52,7 +52,7 @@ package struct Delivery: Sendable {
     /// The style that a link of these capabilities asks for.
     package static func style(_ configuration: DeliveryConfiguration, _ capabilities: Capabilities) -> Style {
         guard configuration.mode == .session else { return .plain }
-        return capabilities.acknowledgesMessages ? .origin : .session
+        return capabilities.acknowledgesMessages || capabilities.routesByTopic ? .origin : .session
     }
 
     // MARK: The link

@@ -30,6 +30,8 @@ package struct Outbox: Sendable {
         package var sentAt = Instant.zero
         /// Whether it was handed to a link more than once, so that its answer says nothing about the round trip.
         package var isRepeated = false
+        /// Whether its caller has been told how it ended, though it is still sent.
+        package var isTold = false
 
         var size: Int { payload?.bytes.count ?? 0 }
     }
@@ -81,10 +83,12 @@ package struct Outbox: Sendable {
         guard size <= configuration.maximumBytes else { return .tooLarge }
         var displaced: MessageID?
         if !hasRoom(for: size) {
-            guard configuration.whenFull == .dropOldest, hasUnsent, count <= configuration.maximumCount,
-                bytes - self[sentCount].size + size <= configuration.maximumBytes
+            // What another link had and lost may have arrived, and its number is taken.
+            guard configuration.whenFull == .dropOldest,
+                let oldest = (sentCount..<count).first(where: { !self[$0].mayHaveLeft && self[$0].payload != nil }),
+                count <= configuration.maximumCount, bytes - self[oldest].size + size <= configuration.maximumBytes
             else { return .full }
-            displaced = remove(at: sentCount).id
+            displaced = remove(at: oldest).id
         }
         entries.append(Entry(id: id, payload: payload, expiry: expiry))
         bytes += size

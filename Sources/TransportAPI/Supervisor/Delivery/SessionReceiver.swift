@@ -7,6 +7,8 @@ package struct SessionReceiver: Sendable {
     package private(set) var received: UInt64 = 0
     /// What came too early; `nil` stands for a message that was given up.
     private var early: [UInt64: Payload?] = [:]
+    /// How many messages are held.
+    package var earlyCount: Int { early.count }
     /// Messages that came again.
     package private(set) var duplicates: UInt64 = 0
 

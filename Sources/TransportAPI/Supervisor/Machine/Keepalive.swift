@@ -15,22 +15,31 @@ package struct Keepalive: Sendable {
     package var interval: Duration?
     /// Whether probes are answered, so that silence after one means something.
     private let isAnswered: Bool
+    /// How long a probe is waited for before it is sent again, on a link that may have lost it; `nil`: never.
+    private let repetition: Duration?
     private var lastReceived: Instant
     private var lastProbe: Instant
     /// When the probe that has not been answered was sent.
     package private(set) var askedAt: Instant?
     /// Ask at once, whatever was received.
     private var isUrgent = false
-    /// This side reads nothing now, or has no network: silence means nothing.
-    private var isPaused = false
+    /// This side reads nothing now: silence means nothing. Probes go on, for the far side hears nothing else of us.
+    private var isReading = true
+    /// There is no network.
+    private var isOffline = false
+    /// What the link had received when the far side was asked.
     private var receivedBytes: UInt64 = 0
 
     /// A link that has just opened.
     ///
-    /// - Parameter isAnswered: whether there is a probe at all, and whether it is answered.
-    package init(_ configuration: KeepaliveConfiguration, isAnswered: Bool, at now: Instant) {
+    /// - Parameters:
+    ///   - isAnswered: whether there is a probe at all, and whether it is answered.
+    ///   - isReliable: whether what is sent arrives as long as the link lives; otherwise a probe is sent four times, because one
+    ///     packet that is lost is no sign of death.
+    package init(_ configuration: KeepaliveConfiguration, isAnswered: Bool, isReliable: Bool = true, at now: Instant) {
         self.configuration = configuration
         self.isAnswered = isAnswered
+        repetition = isReliable ? nil : configuration.timeout / 4
         interval = configuration.interval
         lastReceived = now
         lastProbe = now
@@ -42,46 +51,47 @@ package struct Keepalive: Sendable {
         askedAt = nil
     }
 
-    /// The link has received so many bytes in all. Bytes of a message that is not complete are a sign of life too.
-    package mutating func received(bytes: UInt64, at now: Instant) {
-        guard bytes > receivedBytes else { return }
-        receivedBytes = bytes
+    /// Whether this side takes what arrives. While it does not, silence means nothing.
+    package mutating func reading(_ isReading: Bool, at now: Instant) {
+        self.isReading = isReading
         received(at: now)
     }
 
-    /// The far side should be heard soon; if it is not, it is asked.
-    package mutating func hurry() {
-        if askedAt == nil { isUrgent = true }
+    /// Whether there is a network. While there is none, nothing is asked; when it is back, the far side is asked at once.
+    package mutating func online(_ isOnline: Bool, at now: Instant) {
+        isOffline = !isOnline
+        received(at: now)
+        isUrgent = isOnline
     }
 
-    /// Silence means nothing until ``resume(at:)``.
-    package mutating func pause() {
-        isPaused = true
-        askedAt = nil
-    }
-
-    package mutating func resume(at now: Instant) {
-        guard isPaused else { return }
-        isPaused = false
-        lastReceived = now
-    }
-
-    /// When ``tick(at:)`` wants to be called.
+    /// When ``tick(bytesReceived:at:)`` wants to be called.
     package var deadline: Instant? {
-        guard !isPaused else { return nil }
-        if let askedAt { return askedAt.advanced(by: configuration.timeout) }
+        guard !isOffline else { return nil }
+        if let askedAt {
+            let end = askedAt.advanced(by: configuration.timeout)
+            return repetition.map { min(end, lastProbe.advanced(by: $0)) } ?? end
+        }
         if isUrgent { return .zero }
         guard let interval else { return nil }
-        return (configuration.isIdleOnly ? max(lastReceived, lastProbe) : lastProbe).advanced(by: interval)
+        let isIdleOnly = configuration.isIdleOnly && isReading
+        return (isIdleOnly ? max(lastReceived, lastProbe) : lastProbe).advanced(by: interval)
     }
 
     /// What the time asks for.
-    package mutating func tick(at now: Instant) -> Verdict {
+    ///
+    /// - Parameter bytesReceived: what the link has received in all. Bytes of a message that is not complete yet are a sign of
+    ///   life too.
+    package mutating func tick(bytesReceived: UInt64, at now: Instant) -> Verdict {
+        // When they came is not known, so that they count from the question on.
+        if let askedAt, bytesReceived > receivedBytes { received(at: askedAt) }
         guard let deadline, deadline <= now else { return .wait }
-        guard askedAt == nil else { return .dead }
+        if let askedAt, askedAt.advanced(by: configuration.timeout) <= now { return .dead }
         isUrgent = false
         lastProbe = now
-        if isAnswered { askedAt = now }
+        if isAnswered, isReading, askedAt == nil {
+            askedAt = now
+            receivedBytes = bytesReceived
+        }
         return .probe
     }
 }

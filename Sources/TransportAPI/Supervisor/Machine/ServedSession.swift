@@ -56,9 +56,10 @@ package struct ServedSession: Sendable {
         self.capabilities = capabilities
         forgottenAt = nil
         let canProbe = capabilities.hasNativePing || hello != nil
-        keepalive = Keepalive(configuration.keepalive, isAnswered: canProbe, at: now)
-        if !canProbe { keepalive?.interval = nil }
-        if !isReading { keepalive?.pause() }
+        let isReliable = capabilities.isReliable
+        keepalive =
+            canProbe ? Keepalive(configuration.keepalive, isAnswered: true, isReliable: isReliable, at: now) : nil
+        if !isReading { keepalive?.reading(false, at: now) }
         if let hello {
             welcome(&actions)
             if hello.incarnation == incarnation {
@@ -100,7 +101,7 @@ package struct ServedSession: Sendable {
                 actions.append(.close(link: link, CloseReason(.peer)))
                 end(CloseReason(.peer), &actions)
             case .message, .acknowledge, .skip: try delivery.take(try SessionFrame(payload), at: now, &actions)
-            case .welcome, .refused, .origin: throw .envelope("a client does not send this frame")
+            case .welcome, .refused, .origin, .spare: throw .envelope("a client does not send this frame")
             }
         } catch {
             fail(error, &actions)
@@ -164,7 +165,7 @@ package struct ServedSession: Sendable {
     /// Whether what was received is taken.
     package mutating func reading(_ isReading: Bool, at now: Instant) {
         self.isReading = isReading
-        if isReading { keepalive?.resume(at: now) } else { keepalive?.pause() }
+        keepalive?.reading(isReading, at: now)
     }
 
     /// The server ends the session.
@@ -189,8 +190,7 @@ package struct ServedSession: Sendable {
             return end(CloseReason(.network, text: "the client did not return"), &actions)
         }
         delivery.tick(at: now, &actions)
-        keepalive?.received(bytes: bytesReceived, at: now)
-        switch keepalive?.tick(at: now) {
+        switch keepalive?.tick(bytesReceived: bytesReceived, at: now) {
         case .probe where delivery.style == .session:
             pingToken &+= 1
             pingSentAt = now

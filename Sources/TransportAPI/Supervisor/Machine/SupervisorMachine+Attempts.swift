@@ -9,7 +9,7 @@ extension SupervisorMachine {
     }
 
     /// Makes the next attempt, if there is a network.
-    mutating func attempt(at now: Instant, refreshing: Bool = false, _ actions: inout [SupervisorAction]) {
+    mutating func attempt(at now: Instant, _ actions: inout [SupervisorAction]) {
         if lostAt == nil { lostAt = now }
         guard path.isUsable else { return enter(.offline, .offline, &actions) }
         link += 1
@@ -19,7 +19,7 @@ extension SupervisorMachine {
             &actions
         )
         actions.append(
-            .connect(link: link, endpoint: endpoint, timeout: configuration.connectTimeout, refreshing: refreshing)
+            .connect(link: link, endpoint: endpoint, timeout: configuration.connectTimeout, refreshing: mustRefresh)
         )
     }
 
@@ -34,6 +34,7 @@ extension SupervisorMachine {
             return actions.append(.abandon(link: link))
         }
         self.capabilities = capabilities
+        mustRefresh = false
         guard Delivery.style(configuration.delivery, capabilities) == .session else {
             return opened(isResumed: false, at: now, &actions)
         }
@@ -58,12 +59,22 @@ extension SupervisorMachine {
         goodEndpoint = endpoint
         failedInRound = 0
         hopeless = []
-        keepalive = Keepalive(configuration.keepalive, isAnswered: isProbeAnswered, at: now)
-        if !canProbe { keepalive?.interval = nil }
-        if !isReading { keepalive?.pause() }
+        // Without anything to ask with there is no keepalive, not even after a change of the network.
+        keepalive =
+            canProbe
+            ? Keepalive(
+                configuration.keepalive,
+                isAnswered: isProbeAnswered,
+                isReliable: capabilities.isReliable,
+                at: now
+            )
+            : nil
+        if let interval = adaptive?.interval(on: path.network) { keepalive?.interval = interval }
+        if !isReading { keepalive?.reading(false, at: now) }
         delivery.attach(link, capabilities)
         enter(.open, .open(endpoints[endpoint], isResumed: isResumed), &actions)
         delivery.flush(at: now, &actions)
+        beginTrial(at: now, &actions)
     }
 
     mutating func attemptFailed(
@@ -76,15 +87,14 @@ extension SupervisorMachine {
         failures += 1
         if error.code == .authenticationFailed {
             guard hasRefreshed else {
-                hasRefreshed = true
-                return attempt(at: now, refreshing: true, &actions)
+                (hasRefreshed, mustRefresh) = (true, true)
+                return attempt(at: now, &actions)
             }
             return giveUp(CloseReason(error), &actions)
         }
-        if !error.isRetryable { hopeless.insert(endpoint) }
+        if error.isRetryable { failedInRound += 1 } else { hopeless.insert(endpoint) }
         guard hopeless.count < endpoints.count else { return giveUp(CloseReason(error), &actions) }
         repeat { endpoint = (endpoint + 1) % endpoints.count } while hopeless.contains(endpoint)
-        failedInRound += 1
         // All endpoints are tried before the first pause.
         let isRoundOver = failedInRound >= endpoints.count - hopeless.count
         retry(CloseReason(error), after: isRoundOver ? nil : .zero, at: now, using: &random, &actions)
@@ -133,23 +143,17 @@ extension SupervisorMachine {
         case .idle, .connecting, .waiting, .offline, .suspended, .closed: return
         }
         actions.append(.note(.linkEnded(endpoints[endpoint], reason)))
-        leaveLink()
+        leaveLink(&actions)
         endpoint = goodEndpoint
-        if openedAt.duration(to: now) >= configuration.stableAfter {
-            backoff.reset()
-            failures = 0
-            hasRefreshed = false
-            lostAt = now
-        } else {
-            failures += 1
-        }
+        failures += 1
+        judgeStability(at: now)
         guard let error = reason.error else {
             return retry(reason, after: nil, at: now, using: &random, &actions)
         }
         switch error.code {
         case .authenticationFailed where !hasRefreshed:
-            hasRefreshed = true
-            attempt(at: now, refreshing: true, &actions)
+            (hasRefreshed, mustRefresh) = (true, true)
+            attempt(at: now, &actions)
         // What an open link breaks by may go well on the next one, but for these.
         case .authenticationFailed, .forbidden, .certificateRejected, .invalidConfiguration, .unsupported:
             giveUp(reason, &actions)
@@ -157,15 +161,26 @@ extension SupervisorMachine {
         }
     }
 
-    mutating func leaveLink() {
+    /// The open link is over: if it was stable, everything is counted anew.
+    private mutating func judgeStability(at now: Instant) {
+        guard openedAt.duration(to: now) >= configuration.stableAfter else { return }
+        backoff.reset()
+        failures = 0
+        hasRefreshed = false
+        lostAt = now
+    }
+
+    mutating func leaveLink(_ actions: inout [SupervisorAction]) {
         keepalive = nil
+        if let number = adaptive?.abandonTrial() { actions.append(.endTrial(number)) }
         helloRetry = nil
         delivery.detach()
     }
 
     // MARK: The app and the network
 
-    mutating func suspend(_ actions: inout [SupervisorAction]) {
+    mutating func suspend(at now: Instant, _ actions: inout [SupervisorAction]) {
+        if phase == .open { judgeStability(at: now) }
         dropLink(CloseReason(.user, text: "suspended"), &actions)
         enter(.suspended, .suspended, &actions)
     }
@@ -190,12 +205,11 @@ extension SupervisorMachine {
         case .offline:
             if path.isUsable { attempt(at: now, &actions) }
         case .open:
-            if !path.isUsable {
-                // The link may outlive a short absence; nothing is concluded from silence meanwhile.
-                keepalive?.pause()
-            } else {
-                if isReading { keepalive?.resume(at: now) }
-                keepalive?.hurry()
+            // The link may outlive a short absence, and even another address.
+            keepalive?.online(path.isUsable, at: now)
+            if isOther {
+                if let number = adaptive?.abandonTrial() { actions.append(.endTrial(number)) }
+                if let interval = adaptive?.interval(on: path.network) { keepalive?.interval = interval }
             }
         case .idle, .suspended, .closed: break
         }
@@ -208,7 +222,7 @@ extension SupervisorMachine {
         case .open: actions.append(.close(link: link, reason))
         case .idle, .waiting, .offline, .suspended, .closed: return
         }
-        leaveLink()
+        leaveLink(&actions)
     }
 
     // MARK: The end
@@ -233,20 +247,5 @@ extension SupervisorMachine {
     private mutating func enter(_ phase: Phase, _ state: SupervisorState, _ actions: inout [SupervisorAction]) {
         self.phase = phase
         actions.append(.state(state))
-    }
-}
-
-extension CloseReason {
-    /// The error that stands for this end, where it was none by itself.
-    var asError: TransportError {
-        if let error { return error }
-        switch initiator {
-        case .user: return TransportError(.closedByUser, .closing, text.isEmpty ? "closed by the user" : text)
-        case .peer: return TransportError(.closedByPeer, .open, text.isEmpty ? "closed by the far side" : text)
-        case .network: return TransportError(.connectionLost, .open, text.isEmpty ? "the connection broke" : text)
-        case .keepalive: return TransportError(.keepaliveTimeout, .open, "the far side fell silent")
-        case .protocolError: return TransportError(.protocolViolation, .open, text)
-        case .authentication: return TransportError(.authenticationFailed, .handshake, text)
-        }
     }
 }

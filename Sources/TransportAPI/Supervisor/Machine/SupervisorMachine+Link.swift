@@ -32,7 +32,7 @@ extension SupervisorMachine {
         _ actions: inout [SupervisorAction]
     ) {
         guard link == self.link else { return }
-        keepalive?.received(at: now)
+        alive(at: now)
         switch phase {
         case .open, .greeting: break
         case .idle, .connecting, .waiting, .offline, .suspended, .closed: return
@@ -86,7 +86,7 @@ extension SupervisorMachine {
             // Before the welcome they can only be of a link that was slower than its successor.
             guard phase == .open else { return }
             try delivery.take(frame, at: now, &actions)
-        case .hello, .origin: throw .envelope("a server does not send this frame")
+        case .hello, .origin, .spare: throw .envelope("a server does not send this frame")
         }
     }
 
@@ -106,5 +106,54 @@ extension SupervisorMachine {
             self.incarnation = incarnation
         }
         opened(isResumed: isResumed, at: now, &actions)
+    }
+
+    // MARK: Adaptive keepalive
+
+    /// The link has shown that it lives.
+    mutating func alive(at now: Instant) {
+        if let asked = keepalive?.askedAt, let interval = keepalive?.interval, adaptive != nil {
+            // It counts if nothing but the probe went either way meanwhile.
+            if lastSent <= asked, asked >= idleSince.advanced(by: interval) {
+                adaptive?.survived(interval, on: path.network)
+                keepalive?.interval = adaptive?.interval(on: path.network)
+            }
+        }
+        keepalive?.received(at: now)
+        idleSince = now
+    }
+
+    /// Remembers when something left, other than the probe of an idle link.
+    mutating func noteSending(_ actions: ArraySlice<SupervisorAction>, at now: Instant) {
+        let hasSent = actions.contains {
+            switch $0 {
+            case .transmit, .ping: true
+            default: false
+            }
+        }
+        guard hasSent else { return }
+        lastSent = now
+        if keepalive?.askedAt != now { idleSince = now }
+    }
+
+    /// Opens a spare connection for the next interval to try, if there is one.
+    mutating func beginTrial(at now: Instant, _ actions: inout [SupervisorAction]) {
+        guard phase == .open, path.isUsable, let trial = adaptive?.nextTrial(on: path.network, at: now) else { return }
+        actions.append(
+            .beginTrial(
+                trial.number,
+                endpoint: endpoint,
+                idle: trial.interval,
+                timeout: configuration.keepalive.timeout,
+                isSession: delivery.style == .session
+            )
+        )
+    }
+
+    mutating func trialEnded(_ number: Int, _ survived: Bool?, at now: Instant, _ actions: inout [SupervisorAction]) {
+        adaptive?.ended(number, survived: survived, at: now)
+        guard phase == .open else { return }
+        if let interval = adaptive?.interval(on: path.network) { keepalive?.interval = interval }
+        beginTrial(at: now, &actions)
     }
 }

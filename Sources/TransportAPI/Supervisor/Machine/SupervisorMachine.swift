@@ -35,9 +35,16 @@ package struct SupervisorMachine: Sendable {
     var openedAt = Instant.zero
     /// The credentials were refused, and others have been asked for since.
     var hasRefreshed = false
+    /// Others are still to be asked for: an attempt that was to do so may have ended before they came.
+    var mustRefresh = false
     var path = NetworkPath(isUsable: true)
     var capabilities = Capabilities(maximumMessageSize: 0)
     var keepalive: Keepalive?
+    package internal(set) var adaptive: AdaptiveKeepalive?
+    /// When something was handed to the link last, which keeps a NAT from forgetting it.
+    var lastSent = Instant.zero
+    /// Since when nothing but a probe has gone over the link, either way.
+    var idleSince = Instant.zero
     package internal(set) var delivery: Delivery
     /// Which incarnation of the session the server has; 0 if none is known.
     var incarnation: UInt64 = 0
@@ -48,11 +55,21 @@ package struct SupervisorMachine: Sendable {
     var lastMessage: UInt64 = 0
 
     /// A machine for these endpoints, of which there must be at least one.
-    package init(_ configuration: SupervisorConfiguration, endpoints: [Endpoint], using random: inout RandomSource) {
+    ///
+    /// - Parameter intervals: what was learned of networks before.
+    package init(
+        _ configuration: SupervisorConfiguration,
+        endpoints: [Endpoint],
+        intervals: AdaptiveInterval? = nil,
+        using random: inout RandomSource
+    ) {
         self.configuration = configuration
         self.endpoints = endpoints
         backoff = Backoff(configuration.backoff)
         delivery = Delivery(configuration, identity: SessionID(using: &random))
+        if configuration.keepalive.interval != nil, let adaptive = configuration.keepalive.adaptive {
+            self.adaptive = AdaptiveKeepalive(adaptive, knowing: intervals)
+        }
     }
 
     /// What can happen to a machine.
@@ -78,6 +95,8 @@ package struct SupervisorMachine: Sendable {
         case submit(MessageID, Payload)
         case cancel(MessageID)
         case close(CloseReason)
+        /// The trial of this number found its connection alive after the interval, or dead; `nil` if it could not tell.
+        case trial(Int, survived: Bool?)
         /// The time has come; the link has received so many bytes.
         case tick(bytesReceived: UInt64)
     }
@@ -89,11 +108,13 @@ package struct SupervisorMachine: Sendable {
         using random: inout RandomSource,
         _ actions: inout [SupervisorAction]
     ) {
+        let count = actions.count
+        defer { if adaptive != nil { noteSending(actions[count...], at: now) } }
         if case .submit(let id, let payload) = event { return submit(id, payload, at: now, &actions) }
         if phase == .closed { return reject(event, &actions) }
         switch event {
         case .connect: connectNow(at: now, &actions)
-        case .suspend: suspend(&actions)
+        case .suspend: suspend(at: now, &actions)
         case .resume: resume(at: now, &actions)
         case .path(let path): changed(path, at: now, &actions)
         case .connected(let link, let capabilities): connected(link, capabilities, at: now, &actions)
@@ -103,13 +124,14 @@ package struct SupervisorMachine: Sendable {
         case .received(let link, let payload): received(link, payload, at: now, using: &random, &actions)
         case .pong(let link, let time):
             guard link == self.link else { return }
-            keepalive?.received(at: now)
+            alive(at: now)
             actions.append(.note(.roundTrip(time)))
         case .ended(let link, let reason): ended(link, reason, at: now, using: &random, &actions)
         case .settled(let link, let id, let outcome): delivery.settled(id, on: link, outcome, at: now, &actions)
         case .reading(let isReading): reading(isReading, at: now)
         case .cancel(let id): delivery.cancel(id, at: now, &actions)
         case .close(let reason): close(reason, &actions)
+        case .trial(let number, let survived): trialEnded(number, survived, at: now, &actions)
         case .tick(let bytes): tick(bytes, at: now, using: &random, &actions)
         case .submit: break
         }
@@ -128,7 +150,9 @@ package struct SupervisorMachine: Sendable {
         case .greeting(let deadline):
             consider(deadline)
             consider(helloRetry)
-        case .open: consider(keepalive?.deadline)
+        case .open:
+            consider(keepalive?.deadline)
+            consider(adaptive?.deadline(on: path.network))
         }
         consider(delivery.deadline)
         return earliest
@@ -155,7 +179,7 @@ package struct SupervisorMachine: Sendable {
 
     private mutating func reading(_ isReading: Bool, at now: Instant) {
         self.isReading = isReading
-        if isReading { keepalive?.resume(at: now) } else { keepalive?.pause() }
+        keepalive?.reading(isReading, at: now)
     }
 
     private mutating func tick(
@@ -176,15 +200,16 @@ package struct SupervisorMachine: Sendable {
             if let helloRetry, helloRetry <= now { greet(at: now, &actions) }
         case .waiting(let time) where time <= now: attempt(at: now, &actions)
         case .open:
-            keepalive?.received(bytes: bytes, at: now)
-            switch keepalive?.tick(at: now) {
+            switch keepalive?.tick(bytesReceived: bytes, at: now) {
             case .probe: probe(at: now, &actions)
             case .dead:
+                if let keepalive, let interval = keepalive.interval { adaptive?.died(interval, on: path.network) }
                 let error = TransportError(.keepaliveTimeout, .open, "the far side did not answer")
                 actions.append(.abandon(link: link))
                 ended(link, CloseReason(error), at: now, using: &random, &actions)
             case .wait, nil: break
             }
+            beginTrial(at: now, &actions)
         default: break
         }
     }

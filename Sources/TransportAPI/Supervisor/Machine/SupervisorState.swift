@@ -50,16 +50,35 @@ extension CloseReason: CustomStringConvertible {
     }
 }
 
+extension CloseReason {
+    /// The error that stands for this end, where it was none by itself.
+    var asError: TransportError {
+        if let error { return error }
+        switch initiator {
+        case .user: return TransportError(.closedByUser, .closing, text.isEmpty ? "closed by the user" : text)
+        case .peer: return TransportError(.closedByPeer, .open, text.isEmpty ? "closed by the far side" : text)
+        case .network: return TransportError(.connectionLost, .open, text.isEmpty ? "the connection broke" : text)
+        case .keepalive: return TransportError(.keepaliveTimeout, .open, "the far side fell silent")
+        case .protocolError: return TransportError(.protocolViolation, .open, text)
+        case .authentication: return TransportError(.authenticationFailed, .handshake, text)
+        }
+    }
+}
+
 /// What a machine asks its shell to do.
 package enum SupervisorAction: Sendable {
     /// Make one attempt, with credentials asked for anew if the last ones were refused. Its result is to carry `link`.
     case connect(link: Int, endpoint: Int, timeout: Duration, refreshing: Bool)
-    /// End the attempt or the link without a goodbye, and report nothing more of it.
+    /// End the attempt or the link without a goodbye, and report nothing more of it but the outcomes of what it was handed.
     case abandon(link: Int)
     /// Send this over the link. With an identifier, the outcome is to be reported.
     case transmit(Int, MessageID?, Payload)
     /// Send the protocol's own ping and report the answer.
     case ping(link: Int)
+    /// Make another connection to the endpoint, leave it idle, and see with the protocol's ping whether it is alive then.
+    case beginTrial(Int, endpoint: Int, idle: Duration, timeout: Duration, isSession: Bool)
+    /// Let go of that connection.
+    case endTrial(Int)
     /// Say goodbye and end the link.
     case close(link: Int, CloseReason)
     /// Give this to those who listen.

@@ -33,7 +33,7 @@ final class LinkAttempt {
         }
     }
 
-    private static func prepare(
+    static func prepare(
         _ endpoint: Endpoint,
         _ preparation: EndpointPreparation?,
         _ isRefresh: Bool
@@ -72,5 +72,11 @@ final class LinkAttempt {
         if let port { return port.close(reason) }
         task?.cancel()
         return nil
+    }
+
+    /// As ``close(_:)``, without waiting for an answer to the goodbye.
+    func abandon(_ reason: CloseReason) {
+        isAbandoned = true
+        if let port { port.abandon(reason) } else { task?.cancel() }
     }
 }

@@ -59,9 +59,9 @@ final class SessionServerShell {
     private func introduced(_ link: any Link, _ number: Int, _ first: Payload?) {
         guard newcomers.removeValue(forKey: number) != nil, let first else { return }
         do throws(TransportError) {
-            guard case .hello(let client, let incarnation, let received) = try SessionFrame(first) else {
-                return turnAway(link, .broken)
-            }
+            let frame = try SessionFrame(first)
+            if frame == .spare { return keep(link, number) }
+            guard case .hello(let client, let incarnation, let received) = frame else { return turnAway(link, .broken) }
             let hello = (incarnation: incarnation, received: received)
             switch registry.decide(client) {
             case .resume(let session): attach(link, number, to: session, hello)
@@ -102,6 +102,16 @@ final class SessionServerShell {
         session.run { $0.attach(number, link.capabilities, hello: hello, at: $1, &$2) }
         let confined = RuntimeConfined(port, to: runtime)
         Task(executorPreference: runtime.taskExecutor) { await LinkPort.read(confined) }
+    }
+
+    /// A link without a session is left alone until its client ends it.
+    private func keep(_ link: any Link, _ number: Int) {
+        newcomers[number] = link
+        let shell = RuntimeConfined(self, to: runtime)
+        Task(executorPreference: runtime.taskExecutor) {
+            _ = await link.closed()
+            shell.value.newcomers[number] = nil
+        }
     }
 
     private func turnAway(_ link: any Link, _ refusal: SessionFrame.Refusal) {

@@ -35,7 +35,7 @@ final class SessionShell: LinkOwner {
         case .deliver(let payload): messages.send(payload)
         case .accepted(let id): outgoing.accepted(id)
         case .finish(let id, let outcome): outgoing.finished(id, outcome)
-        case .abandon(let link): ports.removeValue(forKey: link)?.close(CloseReason(.keepalive))
+        case .abandon(let link): ports.removeValue(forKey: link)?.abandon(CloseReason(.keepalive))
         case .close(let link, let reason): goodbye = ports.removeValue(forKey: link)?.close(reason)
         case .ping(let link): ports[link]?.ping()
         case .state(let state):
@@ -43,7 +43,7 @@ final class SessionShell: LinkOwner {
             messages.finish()
             onOver?(self)
             onOver = nil
-        case .connect, .note: break
+        case .connect, .note, .beginTrial, .endTrial: break
         }
     }
 

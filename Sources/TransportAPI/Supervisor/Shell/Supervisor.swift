@@ -17,6 +17,11 @@ public final class Supervisor: Sendable {
         public var paths: (any PathMonitor)?
         /// Told of everything.
         public var observer: (any SupervisorObserver)?
+        /// What was learned about keepalive intervals before; see ``Supervisor/intervals()``.
+        public var intervals: AdaptiveInterval?
+        /// The endpoint for a spare connection beside the user's, on which keepalive intervals are tried. The same by default;
+        /// where a server knows its clients by name, it must be another name.
+        public var spareEndpoint: @Sendable (Endpoint) -> Endpoint = { $0 }
         /// Keeps the outbox beyond the process. None by default: it is kept in memory.
         public var store: (any OutboxStore)?
 
@@ -155,6 +160,15 @@ public final class Supervisor: Sendable {
             return await withTaskExecutorPreference(runtime.taskExecutor) { await self.state() }
         }
         return shell.value.state
+    }
+
+    /// What was learned about keepalive intervals, network by network, to be given to the next supervisor; `nil` unless the
+    /// keepalive is adaptive.
+    public nonisolated(nonsending) func intervals() async -> AdaptiveInterval? {
+        guard runtime.isCurrent else {
+            return await withTaskExecutorPreference(runtime.taskExecutor) { await self.intervals() }
+        }
+        return shell.value.intervals
     }
 
     /// Tells the observer something that the supervisor can't see itself.

@@ -42,6 +42,8 @@ package protocol ImmediateLink: Link {
     var isHere: Bool { get }
     /// Sends at once; `nil` if that would have to wait, in which case nothing was sent. To be called on the link's loop.
     func sendNow(_ payload: Payload) -> SendOutcome?
+    /// Says goodbye without waiting for an answer, and ends the link. To be called on the link's loop.
+    func abandon(_ reason: CloseReason)
     /// How many bytes have been received. To be called on the link's loop.
     var bytesReceivedNow: UInt64 { get }
 }

@@ -17,6 +17,10 @@ final class SupervisorShell: LinkOwner {
     private let queue = ActionQueue()
     private let timer: DeadlineTimer
     var attempts: [Int: LinkAttempt] = [:]
+    var trials: [Int: SpareTrial] = [:]
+    private let spareEndpoint: @Sendable (Endpoint) -> Endpoint
+    /// What was learned about keepalive intervals.
+    var intervals: AdaptiveInterval? { machine.adaptive?.intervals }
     let closers = Closers()
     /// The goodbye of the last link that was closed.
     private(set) var goodbye: Task<Void, Never>?
@@ -34,7 +38,13 @@ final class SupervisorShell: LinkOwner {
         timer = DeadlineTimer(on: runtime)
         messages = Broadcast(limit: setup.configuration.messageBuffer, .pause, keepsBacklog: true)
         random = runtime.makeRandomSource()
-        machine = SupervisorMachine(setup.configuration, endpoints: setup.endpoints, using: &random)
+        spareEndpoint = setup.spareEndpoint
+        machine = SupervisorMachine(
+            setup.configuration,
+            endpoints: setup.endpoints,
+            intervals: setup.intervals,
+            using: &random
+        )
         paths = setup.paths
     }
 
@@ -68,9 +78,19 @@ final class SupervisorShell: LinkOwner {
         case .finish(let id, let outcome): finished(id, outcome)
         case .connect(let link, let endpoint, let timeout, let isRefresh):
             attempts[link] = LinkAttempt(self, link, endpoints[endpoint], timeout: timeout, isRefresh: isRefresh)
-        case .abandon(let link): attempts.removeValue(forKey: link)?.close(CloseReason(.keepalive))
+        case .abandon(let link): attempts.removeValue(forKey: link)?.abandon(CloseReason(.keepalive))
         case .close(let link, let reason): goodbye = attempts.removeValue(forKey: link)?.close(reason)
         case .ping(let link): attempts[link]?.port?.ping()
+        case .beginTrial(let number, let endpoint, let idle, let timeout, let isSession):
+            trials[number] = SpareTrial(
+                self,
+                number,
+                spareEndpoint(endpoints[endpoint]),
+                idle: idle,
+                timeout: timeout,
+                isSession: isSession
+            )
+        case .endTrial(let number): trials.removeValue(forKey: number)?.cancel()
         case .state(let state): changed(to: state)
         case .note(let note): self.note(note)
         }

@@ -1,0 +1,61 @@
+import SocketIO
+import TransportAPI
+import Transports
+
+/// One way into a ``ChatRoom``: a listener whose clients have sessions that outlive their links. Of a transport that routes by
+/// topic it is a broker, whose clients find each other by the topic and not by the room.
+public final class ChatServer: Sendable {
+    private enum Kind: Sendable {
+        case room(any Listener, SessionServer)
+        case broker(EmbeddedServer)
+    }
+
+    /// Where clients reach it, with the port that the system chose.
+    public let endpoint: Endpoint
+    private let kind: Kind
+    private let loop: EventLoop
+
+    private init(_ endpoint: Endpoint, _ kind: Kind, on loop: EventLoop) {
+        self.endpoint = endpoint
+        self.kind = kind
+        self.loop = loop
+    }
+
+    /// Starts a server at `url`; port 0, or none, lets the system choose one.
+    ///
+    /// - Throws: what is wrong with the URL, or what the system refused.
+    public nonisolated(nonsending) static func start(
+        _ url: String,
+        room: ChatRoom,
+        registry: TransportRegistry = .standard
+    ) async throws(TransportError) -> ChatServer {
+        let loop = room.loop
+        let endpoint = try Endpoint(url)
+        if try registry.transport(for: endpoint, on: loop).capabilities.routesByTopic {
+            let broker = try await EmbeddedServer.start(url, on: loop, registry: registry)
+            return ChatServer(broker.endpoint, .broker(broker), on: loop)
+        }
+        var configuration = SessionServer.Configuration()
+        configuration.maximumSessions = room.limits.sessions
+        configuration.supervisor.outbox.maximumCount = room.limits.outboxCount
+        configuration.supervisor.outbox.maximumBytes = room.limits.outboxBytes
+        configuration.supervisor.outbox.whenFull = .dropOldest
+        let listener = try await registry.listen(at: endpoint, on: loop, mode: .accept)
+        let server = SessionServer(configuration, on: loop) { room.enter($0) }
+        Task(executorPreference: loop) {
+            // A listener that fails takes no more clients; those that are there stay.
+            do throws(TransportError) { try await server.serve(listener) } catch {}
+        }
+        return ChatServer(listener.endpoint, .room(listener, server), on: loop)
+    }
+
+    /// Stops listening, and ends all sessions and their links.
+    public nonisolated(nonsending) func stop() async {
+        switch kind {
+        case .broker(let server): await server.stop()
+        case .room(let listener, let server):
+            await listener.close()
+            await server.close()
+        }
+    }
+}

@@ -1,0 +1,83 @@
+import SocketIO
+import TransportAPI
+
+/// One client of a datagram proxy, with its socket toward the server. Lives on its loop.
+final class DatagramClient: PollHandler {
+    let path: ProxyPath
+    /// The how many-th of its proxy it is.
+    let number: UInt64
+    /// When it sent something last, in nanoseconds of the loop's clock.
+    private(set) var lastHeard: Int64
+    private unowned let proxy: DatagramProxy
+    private let address: SocketAddress
+    private let target: SocketAddress
+    private var upstream: DatagramSocket
+    private lazy var toServer = DatagramFlow(self, .toServer)
+    private lazy var toClient = DatagramFlow(self, .toClient)
+
+    init(
+        _ address: SocketAddress,
+        number: UInt64,
+        of proxy: DatagramProxy,
+        _ target: SocketAddress
+    ) throws(SystemError) {
+        self.address = address
+        self.number = number
+        self.proxy = proxy
+        self.target = target
+        path = proxy.path
+        lastHeard = path.loop.now
+        upstream = try DatagramSocket(connectedTo: target, on: path.loop)
+        try upstream.attach(self)
+    }
+
+    var bytesHeld: Int { toServer.bytesHeld + toClient.bytesHeld }
+
+    func takeFromClient(_ bytes: [UInt8]) {
+        lastHeard = path.loop.now
+        toServer.take(bytes)
+    }
+
+    func ready(_: Readiness) {
+        proxy.receive(from: upstream) { bytes, _ in toClient.take(bytes) }
+    }
+
+    /// Sends what has travelled the path; `false` if the kernel does not take it.
+    func send(_ bytes: UnsafeRawBufferPointer, _ way: PathWay) -> Bool {
+        var result = put(bytes, way)
+        // What failed may have been an earlier datagram, whose error this call was given.
+        if case .failed = result { result = put(bytes, way) }
+        switch result {
+        case .bytes, .end: return true
+        case .wouldBlock, .failed: return false
+        }
+    }
+
+    private func put(_ bytes: UnsafeRawBufferPointer, _ way: PathWay) -> IOResult {
+        way == .toServer ? upstream.send(bytes) : proxy.send(bytes, to: address)
+    }
+
+    /// Goes on from another port, as behind a NAT that has forgotten the first one. Keeps the old one if the system has no
+    /// sockets left.
+    func rebind() {
+        do throws(SystemError) {
+            let fresh = try DatagramSocket(connectedTo: target, on: path.loop)
+            try fresh.attach(self)
+            upstream.close()
+            upstream = fresh
+        } catch {
+            path.statistics.failedConnections += 1
+        }
+    }
+
+    func faultsChanged() {
+        toServer.faultsChanged()
+        toClient.faultsChanged()
+    }
+
+    func close() {
+        upstream.close()
+        toServer.close()
+        toClient.close()
+    }
+}

@@ -1,0 +1,116 @@
+import SocketIO
+import TransportAPI
+
+/// The proxy of transports over UDP: one socket for all clients, and one toward the server for each of them. Lives on its
+/// loop.
+final class DatagramProxy: PollHandler, ProxyEngine {
+    let path: ProxyPath
+    let address: SocketAddress
+    private let target: SocketAddress
+    private var socket: DatagramSocket?
+    private var clients: [SocketAddress: DatagramClient] = [:]
+    private var lastNumber: UInt64 = 0
+    /// Holds the port while clients are refused.
+    private var reserved: ReservedPort?
+    private var isStopped = false
+    /// Memory into which all sockets are read in turn.
+    private let batch = DatagramBatch(largest: 65_507)
+
+    /// Takes datagrams at a port of this machine, for `target`.
+    init(to target: SocketAddress, _ path: ProxyPath) throws(SystemError) {
+        self.path = path
+        self.target = target
+        let socket = try DatagramSocket(boundTo: FaultProxy.anyPort(), on: path.loop)
+        guard let local = socket.local else { throw SystemError("getsockname", ENOTSOCK) }
+        address = local
+        self.socket = socket
+        try socket.attach(self)
+    }
+
+    var load: (clients: Int, bytesHeld: Int) {
+        (clients.count, clients.values.reduce(0) { $0 + $1.bytesHeld })
+    }
+
+    func ready(_: Readiness) {
+        guard let socket else { return }
+        receive(from: socket) { bytes, sender in
+            if let sender { client(at: sender)?.takeFromClient(bytes) }
+        }
+    }
+
+    /// Gives all that waits in `socket` to `body`.
+    func receive(from socket: DatagramSocket, _ body: ([UInt8], SocketAddress?) -> Void) {
+        // An error that the network has reported stands before the datagrams, and is taken away by reading it.
+        var errors = 0
+        while errors < 16 {
+            switch socket.receive(into: batch) {
+            case .bytes:
+                while let datagram = batch.takeNext({ Array($0) }) { body(datagram, batch.lastSender) }
+                if batch.wasLast { return }
+            case .wouldBlock, .end: return
+            case .failed: errors += 1
+            }
+        }
+    }
+
+    func send(_ bytes: UnsafeRawBufferPointer, to client: SocketAddress) -> IOResult {
+        socket?.send(bytes, to: client) ?? .wouldBlock
+    }
+
+    /// The client of this address. A new one takes the place of the one that has been silent for longest if there are too
+    /// many; `nil` if the system has no sockets left.
+    private func client(at address: SocketAddress) -> DatagramClient? {
+        if let known = clients[address] { return known }
+        if clients.count >= FaultProxy.maximumClients,
+            let silent = clients.min(by: { $0.value.lastHeard < $1.value.lastHeard })
+        {
+            clients[silent.key] = nil
+            silent.value.close()
+        }
+        do throws(SystemError) {
+            let client = try DatagramClient(address, number: lastNumber + 1, of: self, target)
+            lastNumber += 1
+            path.statistics.connections += 1
+            clients[address] = client
+            return client
+        } catch {
+            path.statistics.failedConnections += 1
+            return nil
+        }
+    }
+
+    func faultsChanged() {
+        for client in clients.values { client.faultsChanged() }
+    }
+
+    func cut(_: FaultProxy.Cut) {
+        for client in clients.values { client.close() }
+        clients = [:]
+    }
+
+    func refuse(_ on: Bool) throws(SystemError) {
+        guard !isStopped, on == (socket != nil) else { return }
+        if on {
+            socket?.close()
+            socket = nil
+            reserved = try ReservedPort(address, isDatagram: true)
+        } else {
+            reserved = nil
+            let fresh = try DatagramSocket(boundTo: address, on: path.loop)
+            try fresh.attach(self)
+            socket = fresh
+        }
+    }
+
+    func rebindClients() {
+        for client in clients.values { client.rebind() }
+    }
+
+    func stop() {
+        isStopped = true
+        reserved = nil
+        socket?.close()
+        socket = nil
+        cut(.reset)
+    }
+}

@@ -1,0 +1,67 @@
+#if canImport(Glibc)
+import Glibc
+#elseif canImport(Musl)
+import Musl
+#else
+import Darwin
+#endif
+
+/// Reads lines from a descriptor, whatever it is: a terminal, a pipe, a file.
+struct LineInput: ~Copyable {
+    /// The longest line in bytes; what is longer is told and dropped.
+    static let longestLine = 16 << 10
+
+    enum Event: Equatable {
+        case line(String)
+        /// A line that was too long.
+        case tooLong
+        /// Nothing has come in the time given.
+        case nothing
+        case end
+    }
+
+    private let descriptor: Int32
+    private var unread: [UInt8] = []
+    private var isSkipping = false
+    private var hasEnded = false
+
+    init(_ descriptor: Int32) {
+        self.descriptor = descriptor
+    }
+
+    /// The next line without its end; waits `timeout` milliseconds at most. A signal ends the wait as well.
+    mutating func next(timeout: Int32) -> Event {
+        while true {
+            if let event = takeLine() { return event }
+            if hasEnded { return .end }
+            var request = pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0)
+            guard poll(&request, 1, timeout) > 0 else { return .nothing }
+            var chunk = [UInt8](repeating: 0, count: 4096)
+            let count = chunk.withUnsafeMutableBytes { read(descriptor, $0.baseAddress, $0.count) }
+            if count < 0, errno == EINTR || errno == EAGAIN { return .nothing }
+            if count > 0 { unread += chunk.prefix(count) } else { hasEnded = true }
+        }
+    }
+
+    private mutating func takeLine() -> Event? {
+        if let end = unread.firstIndex(of: 0x0a) {
+            let line = unread[..<end]
+            defer {
+                unread.removeFirst(end + 1)
+                isSkipping = false
+            }
+            return isSkipping || line.count > Self.longestLine ? .tooLong : .line(Self.text(line))
+        }
+        if unread.count > Self.longestLine {
+            unread = []
+            isSkipping = true
+        }
+        guard hasEnded, !unread.isEmpty || isSkipping else { return nil }
+        defer { (unread, isSkipping) = ([], false) }
+        return isSkipping ? .tooLong : .line(Self.text(unread[...]))
+    }
+
+    private static func text(_ line: ArraySlice<UInt8>) -> String {
+        String(decoding: line.last == 0x0d ? line.dropLast() : line, as: UTF8.self)
+    }
+}

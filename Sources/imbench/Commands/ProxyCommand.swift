@@ -1,0 +1,63 @@
+import EmbeddedServers
+import SocketIO
+import TransportAPI
+import Transports
+
+/// `imbench serve --proxy`: gives a server a bad path until it is interrupted; prints where the path begins, and at the end
+/// what has happened on it.
+func serveProxy(to target: Endpoint, _ options: Options) throws(SystemFailure) -> Int32 {
+    let seed = options.seed ?? UInt64.random(in: 0...UInt64(UInt32.max))
+    let faults = options.faults
+    let started: Result<FaultProxy, TransportError> = runBlocking(on: .shared) {
+        do throws(TransportError) {
+            let proxy = try await FaultProxy.start(to: target, seed: seed)
+            await proxy.set(faults)
+            return .success(proxy)
+        } catch {
+            return .failure(error)
+        }
+    }
+    let proxy: FaultProxy
+    switch started {
+    case .success(let one): proxy = one
+    case .failure(let error): throw SystemFailure("\(error)")
+    }
+    try ReportTarget(path: nil).write("\(proxy.endpoint)\n")
+    remark("a path to \(target) until interrupted; seed \(seed)", isQuiet: options.quiet)
+    let transport = TransportRegistry.standard.transports.first { $0.name == target.scheme }
+    if transport?.isDatagram == false, faults.loss + faults.duplication + faults.reordering > 0 {
+        remark(
+            "\(target.scheme) is a stream, which --loss, --duplicate and --reorder leave alone",
+            isQuiet: options.quiet
+        )
+    }
+    let statistics = runBlocking(on: .shared) {
+        await untilInterrupted()
+        let statistics = await proxy.statistics()
+        await proxy.stop()
+        return statistics
+    }
+    try ReportTarget(path: nil).write(proxyReport(statistics, isDatagram: transport?.isDatagram == true))
+    return ExitStatus.good
+}
+
+/// What a proxy has done, a line each.
+func proxyReport(_ statistics: FaultStatistics, isDatagram: Bool) -> String {
+    var rows: [(name: String, value: UInt64)] = [
+        (isDatagram ? "clients" : "connections", statistics.connections),
+        ("without server", statistics.failedConnections),
+        ("bytes to server", statistics.bytesToServer),
+        ("bytes to client", statistics.bytesToClient),
+    ]
+    if isDatagram {
+        rows += [
+            ("datagrams to server", statistics.datagramsToServer),
+            ("datagrams to client", statistics.datagramsToClient),
+            ("lost", statistics.lost),
+            ("duplicated", statistics.duplicated),
+            ("reordered", statistics.reordered),
+            ("overflowed", statistics.overflowed),
+        ]
+    }
+    return rows.map { "\($0.name.padded(to: 21))\(String($0.value).padded(to: 12, alignedRight: true))\n" }.joined()
+}

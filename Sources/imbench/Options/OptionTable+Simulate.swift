@@ -1,0 +1,44 @@
+extension OptionTable {
+    static let simulate: [OptionRow] = [
+        OptionRow(
+            name: "seeds",
+            placeholder: "N",
+            group: .load,
+            commands: [.simulate],
+            summary: "how many worlds, one after the other seed",
+            shown: { String($0.simulation.count) },
+            apply: { (options, text, _) throws(UsageError) in
+                options.simulation.count = try OptionValue.integer(text, "seeds", in: 1...1_000_000_000)
+            }
+        ),
+        OptionRow(
+            name: "from",
+            placeholder: "S",
+            group: .load,
+            commands: [.simulate],
+            summary: "the first seed",
+            shown: { String($0.simulation.first) },
+            apply: { (options, text, _) throws(UsageError) in
+                options.simulation.first = UInt64(try OptionValue.integer(text, "from", in: 0...9_007_199_254_740_991))
+            }
+        ),
+        OptionRow(
+            name: "threads",
+            placeholder: "N",
+            group: .load,
+            commands: [.simulate],
+            summary: "threads; the result is the same for any number",
+            shown: { String($0.simulation.threads) },
+            apply: { (options, text, _) throws(UsageError) in
+                options.simulation.threads = try OptionValue.integer(text, "threads", in: 1...64)
+            }
+        ),
+        OptionRow(
+            name: "verbose",
+            group: .report,
+            commands: [.simulate],
+            summary: "with --seed: everything that happens in that world",
+            apply: { (options, _, _) throws(UsageError) in options.simulation.isVerbose = true }
+        ),
+    ]
+}

@@ -1,0 +1,217 @@
+import EmbeddedServers
+import SocketIO
+import TransportAPI
+import Transports
+
+/// One row of `imbench outage`: a supervisor sends numbered messages through a fault.
+struct OutageRun: Sendable {
+    let transport: TransportDescriptor
+    let fault: OutageFault
+    let timing: OutageTiming
+    let seed: UInt64
+    let loop: EventLoop
+
+    /// Runs the row.
+    func measure() async -> OutageRow {
+        var row = OutageRow(transport: transport.name, fault: fault)
+        row.skipped = fault.isMeaningless(for: transport)
+        guard row.skipped == nil else { return row }
+        do throws(TransportError) {
+            try await measure(&row)
+        } catch {
+            row.failure = "\(error)"
+        }
+        return row
+    }
+
+    private func measure(_ row: inout OutageRow) async throws(TransportError) {
+        let ledger = LoopConfined(OutageLedger(), to: loop)
+        let server = try await OutageServer.start(transport, timing.configuration, ledger, on: loop)
+        let proxy = try await FaultProxy.start(to: server.endpoint, on: loop, seed: seed)
+        let refusing = try await refusingServer()
+        let watch = OutageWatch()
+        let supervisor = try supervisor(proxy, refusing?.port, watch)
+        let sender = OutageSender(supervisor, timing.pace, on: loop)
+
+        if fault == .refused { try await proxy.refuse(true) }
+        watch.mark()
+        supervisor.connect()
+        if fault.isMidway {
+            await waitUntil { watch.now.isOpen }
+            watch.mark()
+        }
+        let sending = Task(executorPreference: loop) { await sender.run() }
+        if fault.isMidway {
+            await loop.pause(.milliseconds(300))
+            watch.mark()
+        }
+        let healedAt = try await makeFault(proxy, server)
+        await waitUntil {
+            let now = watch.now
+            return now.end != nil || now.isOpen && (fault.isBearable || now.detectedAt != nil)
+        }
+        await loop.pause(.milliseconds(300))
+        sender.stop()
+        await sending.value
+        let outcomes = await sender.finish(within: timing.patience)
+        fill(&row, watch.now, healedAt, outcomes, await loop.perform { (ledger.value.taken, ledger.value.reordered) })
+        await supervisor.close()
+        await proxy.stop()
+        await server.close()
+        await loop.perform { refusing?.server.value.close() }
+    }
+
+    // MARK: The fault
+
+    /// Lets it happen, and pass; gives the time from which the path is good again.
+    private func makeFault(_ proxy: FaultProxy, _ server: OutageServer) async throws(TransportError) -> Int64 {
+        switch fault {
+        case .reset: await proxy.cut(.reset)
+        case .finish: await proxy.cut(.finish)
+        case .rebind:
+            await proxy.rebindClients()
+            await loop.pause(timing.outage)
+        case .blackHole: await darken(proxy, .dead)
+        case .blackHoleToServer: await darken(proxy, PathFaults(blackHoleToServer: true))
+        case .blackHoleToClient: await darken(proxy, PathFaults(blackHoleToClient: true))
+        case .killed:
+            try await proxy.refuse(true)
+            await proxy.cut(.reset)
+            await loop.pause(timing.outage)
+            try await proxy.refuse(false)
+        case .restart:
+            await server.stop()
+            await loop.pause(timing.outage)
+            try await server.startAgain()
+        case .slowReader:
+            await loop.perform { server.ledger.value.beSlow(true) }
+            await proxy.set(PathFaults(bytesPerSecond: 2000))
+            await loop.pause(timing.outage)
+            await proxy.set(.none)
+            await loop.perform { server.ledger.value.beSlow(false) }
+        case .refused:
+            await loop.pause(timing.outage)
+            try await proxy.refuse(false)
+        case .badName, .badCredentials: break
+        }
+        return MonotonicClock.now()
+    }
+
+    /// Nothing gets through until the loss can have been noticed by both sides.
+    private func darken(_ proxy: FaultProxy, _ faults: PathFaults) async {
+        await proxy.set(faults)
+        await loop.pause(timing.interval + timing.timeout + timing.outage)
+        await proxy.set(.none)
+    }
+
+    // MARK: The parts
+
+    private func supervisor(
+        _ proxy: FaultProxy,
+        _ refusingPort: UInt16?,
+        _ watch: OutageWatch
+    ) throws(TransportError) -> Supervisor {
+        var endpoint = proxy.endpoint
+        endpoint.options += transport.loopback("outage")
+        if try transport.make(endpoint, loop).capabilities.routesByTopic {
+            endpoint.options.append(.init(name: "qos", value: "1"))
+        }
+        var endpoints = [endpoint]
+        if fault == .badName {
+            // No label is longer than 63 bytes (RFC 1035, section 2.3.4), so that nobody need be asked.
+            var nowhere = endpoint
+            nowhere.host = String(repeating: "x", count: 64) + ".invalid"
+            endpoints = [nowhere, endpoint]
+        }
+        let configuration = TransportConfiguration(endpoints: endpoints, supervisor: timing.configuration)
+        return try Supervisor(configuration, on: loop) { setup in
+            setup.observer = watch
+            guard let refusingPort else { return }
+            setup.preparation = { endpoint, isRefresh in
+                var prepared = endpoint
+                if !isRefresh { prepared.port = refusingPort }
+                return prepared
+            }
+        }
+    }
+
+    private func refusingServer() async throws(TransportError) -> (server: LoopConfined<RefusingServer>, port: UInt16)?
+    {
+        guard fault == .badCredentials, let answer = RefusingServer.answers[transport.name] else { return nil }
+        let made: Result<LoopConfined<RefusingServer>, TransportError> = await loop.perform { [loop] in
+            do throws(SystemError) {
+                return .success(LoopConfined(living: try RefusingServer(answer, on: loop), on: loop))
+            } catch {
+                return .failure(TransportError(error, .connect))
+            }
+        }
+        let server = try made.get()
+        return (server, await loop.perform { server.value.port } ?? 0)
+    }
+
+    /// Looks every few milliseconds, and no longer than patience lasts.
+    private func waitUntil(_ condition: @Sendable () -> Bool) async {
+        let end = MonotonicClock.now() + timing.patience.wholeNanoseconds
+        while !condition(), MonotonicClock.now() < end, !Interruption.isRequested { await loop.pause(.milliseconds(2)) }
+    }
+
+    // MARK: The result
+
+    private func fill(
+        _ row: inout OutageRow,
+        _ times: OutageWatch.Times,
+        _ healedAt: Int64,
+        _ outcomes: [Int: SendOutcome?],
+        _ ledger: (taken: [Int: Int], reordered: Int)
+    ) {
+        row.sent = outcomes.count
+        row.reordered = ledger.reordered
+        for (number, outcome) in outcomes {
+            guard let outcome else { continue }
+            row.outcomes[outcome.name, default: 0] += 1
+            guard outcome == .acknowledged else { continue }
+            let taken = ledger.taken[number, default: 0]
+            if taken == 0 { row.lost += 1 }
+            if taken > 1 { row.duplicated += 1 }
+        }
+        if let faultAt = times.faultAt, let detectedAt = times.detectedAt {
+            row.detect = .nanoseconds(detectedAt - faultAt)
+            // Of a fault that passes by itself, the path is good again at once.
+            let goodAt =
+                fault == .reset || fault == .finish || !fault.isMidway && fault != .refused ? faultAt : healedAt
+            if times.isOpen, let openAt = times.openAt { row.recover = .nanoseconds(max(0, openAt - goodAt)) }
+        }
+        row.failure = failure(row, times)
+    }
+
+    /// What the row must show.
+    private func failure(_ row: OutageRow, _ times: OutageWatch.Times) -> String? {
+        if let end = times.end { return "gave up: \(end)" }
+        if !times.isOpen { return "did not recover" }
+        if row.inFlight > 0 { return "\(row.inFlight) messages have no outcome" }
+        if row.lost > 0 { return "\(row.lost) acknowledged messages are lost" }
+        if row.duplicated > 0 { return "\(row.duplicated) acknowledged messages came twice" }
+        if row.reordered > 0 { return "\(row.reordered) messages came out of order" }
+        if row.acked == 0 { return "nothing was acknowledged" }
+        if fault.isBearable, row.detect != nil { return "the link did not survive" }
+        // What the loop itself takes to come round.
+        let slack = Duration.milliseconds(100)
+        if fault.isSilent, let detect = row.detect, detect > timing.interval + timing.timeout + slack {
+            return "detected only after \(detect)"
+        }
+        return nil
+    }
+}
+
+extension SendOutcome {
+    /// The outcome's name in reports.
+    var name: String {
+        switch self {
+        case .acknowledged: "acknowledged"
+        case .written: "written"
+        case .expired: "expired"
+        case .rejected: "rejected"
+        case .unknown: "unknown"
+        }
+    }
+}

@@ -1,0 +1,111 @@
+import TransportAPI
+
+/// What became of each message of one side.
+struct Ledger {
+    struct Record {
+        var isAccepted = false
+        var outcome: SendOutcome?
+        /// How often it was delivered, and in which life of the receiver last.
+        var deliveries = 0
+        var epoch: UInt64 = 0
+        /// Its sender has forgotten it, with everything else.
+        var isForgotten = false
+    }
+
+    private(set) var records: [Record] = []
+    private var lastDelivered = -1
+    private var lastEpoch: UInt64 = 0
+
+    /// Notes a message that is about to be submitted, and gives its identifier.
+    mutating func submit() -> SentID {
+        records.append(Record())
+        return SentID(UInt64(records.count))
+    }
+
+    /// The number that a payload begins with.
+    static func payload(_ id: SentID, size: Int) -> Payload {
+        var bytes = [UInt8](repeating: 0x20, count: size)
+        bytes[0] = UInt8(truncatingIfNeeded: id.number >> 8)
+        bytes[1] = UInt8(truncatingIfNeeded: id.number)
+        return Payload(bytes)
+    }
+
+    mutating func accepted(_ id: SentID) -> Violation? {
+        guard let index = index(id) else {
+            return Violation(rule: .oneOutcome, text: "accepted what was never submitted")
+        }
+        guard !records[index].isAccepted else {
+            return Violation(rule: .oneOutcome, text: "message \(id.number) was accepted twice")
+        }
+        guard records[index].outcome == nil else {
+            return Violation(rule: .oneOutcome, text: "message \(id.number) was accepted after its end")
+        }
+        records[index].isAccepted = true
+        return nil
+    }
+
+    mutating func finished(_ id: SentID, _ outcome: SendOutcome, checksAcknowledgement: Bool) -> Violation? {
+        guard let index = index(id) else { return Violation(rule: .oneOutcome, text: "ended what was never submitted") }
+        if let before = records[index].outcome {
+            return Violation(rule: .oneOutcome, text: "message \(id.number) ended twice: \(before), then \(outcome)")
+        }
+        records[index].outcome = outcome
+        switch outcome {
+        case .acknowledged where !records[index].isAccepted, .written where !records[index].isAccepted:
+            return Violation(rule: .oneOutcome, text: "message \(id.number) was sent and never accepted")
+        case .acknowledged where checksAcknowledgement && records[index].deliveries == 0:
+            return Violation(rule: .delivery, text: "message \(id.number) was acknowledged and never delivered")
+        case .rejected where records[index].deliveries > 0, .expired where records[index].deliveries > 0:
+            return Violation(rule: .delivery, text: "message \(id.number) was delivered and then \(outcome)")
+        default: return nil
+        }
+    }
+
+    /// Notes a delivery in this life of the receiver: what it forgot between two lives it may be given again.
+    mutating func delivered(_ payload: Payload, epoch: UInt64) -> Violation? {
+        guard payload.bytes.count >= 2,
+            let index = index(SentID(UInt64(payload.bytes[0]) << 8 | UInt64(payload.bytes[1])))
+        else { return Violation(rule: .delivery, text: "something was delivered that nobody sent") }
+        if records[index].deliveries > 0, records[index].epoch == epoch {
+            return Violation(rule: .delivery, text: "message \(index + 1) was delivered twice")
+        }
+        if lastEpoch == epoch, index <= lastDelivered {
+            return Violation(rule: .delivery, text: "message \(index + 1) was delivered after \(lastDelivered + 1)")
+        }
+        switch records[index].outcome {
+        case .rejected, .expired:
+            return Violation(rule: .delivery, text: "message \(index + 1) was delivered though it had ended unsent")
+        default: break
+        }
+        records[index].deliveries += 1
+        records[index].epoch = epoch
+        lastDelivered = index
+        lastEpoch = epoch
+        return nil
+    }
+
+    /// The sender has lost its memory: nobody waits for these outcomes any more.
+    mutating func forget() {
+        for index in records.indices where records[index].outcome == nil { records[index].isForgotten = true }
+    }
+
+    /// What is wrong when everything is over.
+    func final(acknowledgedMustArrive: Bool) -> Violation? {
+        for (index, record) in records.enumerated() {
+            if record.outcome == nil, !record.isForgotten {
+                return Violation(rule: .oneOutcome, text: "message \(index + 1) never ended")
+            }
+            if acknowledgedMustArrive, record.outcome == .acknowledged, record.deliveries == 0 {
+                return Violation(rule: .delivery, text: "message \(index + 1) was acknowledged and never arrived")
+            }
+        }
+        return nil
+    }
+
+    private func index(_ id: SentID) -> Int? {
+        id.number >= 1 && id.number <= UInt64(records.count) ? Int(id.number) - 1 : nil
+    }
+}
+
+/// A message of the supervisor; imbench's own `MessageID` is the one that it writes into its messages.
+typealias SentID = TransportAPI.MessageID

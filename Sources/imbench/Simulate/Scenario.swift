@@ -1,0 +1,100 @@
+import TransportAPI
+
+/// What kind of world it is, drawn from the seed.
+struct Scenario {
+    enum Kind: Int, Sendable {
+        /// The session envelope over reliable and ordered links, over links that lose; a broker; plain messages.
+        case reliable, lossy, origin, plain
+    }
+
+    var kind = Kind.reliable
+    var client = SupervisorConfiguration()
+    var server = SupervisorConfiguration()
+    var endpoints: [Endpoint] = []
+    var capabilities = Capabilities(maximumMessageSize: 1 << 20)
+    /// How long a session waits for its client.
+    var lifetime = Duration.seconds(60)
+    /// One way, in nanoseconds: always, and at most in addition.
+    var latency: Int64 = 0
+    var jitter: Int64 = 0
+    /// In thousandths, for links that lose.
+    var loss = 0
+    var duplication = 0
+    /// Whether links that were let go still report.
+    var reportsLate = false
+    /// How long things go wrong, in nanoseconds.
+    var faultTime: Int64 = 0
+    /// How long the world is watched after all is well.
+    var lingerTime: Int64 = 0
+
+    init(using random: inout RandomSource) {
+        func roll(_ count: Int) -> Int { Int(random.next() % UInt64(count)) }
+        func pick<Value>(_ values: [Value]) -> Value { values[roll(values.count)] }
+
+        kind = pick([.reliable, .reliable, .reliable, .reliable, .lossy, .lossy, .origin, .origin, .plain, .plain])
+        let seconds: (Int) -> Int64 = { Int64($0) * 1_000_000_000 }
+        let count = 1 + roll(3)
+        endpoints = Self.allEndpoints[count - 1]
+        capabilities.isReliable = kind != .lossy
+        capabilities.isOrdered = kind != .lossy
+        capabilities.acknowledgesMessages = kind == .origin
+        capabilities.hasNativePing = roll(3) > 0
+        latency = Int64(1 + roll(200)) * 1_000_000
+        jitter = Int64(roll(200)) * 1_000_000
+        loss = pick([0, 10, 100, 300])
+        duplication = pick([0, 10, 200])
+        reportsLate = roll(2) == 0
+        lifetime = pick([.seconds(10), .seconds(600), .seconds(86_400), .seconds(86_400)])
+        faultTime = seconds(pick([10, 60, 300, 1800]))
+        lingerTime = roll(4) == 0 ? seconds(pick([60, 600, 1800])) : 0
+
+        client.connectTimeout = pick([.seconds(3), .seconds(10)])
+        client.stableAfter = pick([.zero, .seconds(1), .seconds(10), .seconds(60)])
+        client.maximumAttempts = roll(8) == 0 ? 3 + roll(8) : nil
+        client.maximumElapsed = roll(12) == 0 ? pick([.seconds(60), .seconds(600)]) : nil
+        switch roll(8) {
+        case 0: client.backoff = .immediate
+        case 1: client.backoff = .fixed(pick([.milliseconds(100), .seconds(1), .seconds(30)]))
+        case 2: client.backoff = .schedule([.zero, .seconds(1), .seconds(5)], givesUp: roll(4) == 0)
+        case 3, 4, 5:
+            client.backoff = .exponential(
+                initial: pick([.milliseconds(100), .milliseconds(500)]),
+                maximum: pick([.seconds(5), .seconds(60)]),
+                multiplier: pick([1.5, 2, 3]),
+                jitter: pick([.none, .equal, .full])
+            )
+        default: break
+        }
+        for isClient in [true, false] {
+            var side = isClient ? client : server
+            side.delivery.mode = kind == .plain ? .plain : .session
+            side.delivery.window = pick([1, 2, 4, 8, 64, 1024])
+            side.outbox.maximumCount = pick([1, 2, 5, 20, 1000, 1000])
+            side.outbox.maximumBytes = pick([64, 300, 4 << 20, 4 << 20])
+            side.outbox.maximumAge = pick([nil, .seconds(5), .seconds(60), .seconds(86_400), .seconds(86_400)])
+            side.outbox.whenFull = pick([.wait, .wait, .refuseNewest, .dropOldest, .dropOldest])
+            side.keepalive.interval = pick([nil, .seconds(5), .seconds(30), .seconds(180)])
+            side.keepalive.timeout = pick([.seconds(2), .seconds(10)])
+            side.keepalive.isIdleOnly = roll(3) > 0
+            if isClient { client = side } else { server = side }
+        }
+    }
+
+    private static let allEndpoints = (1...3).map { count in
+        (0..<count).map { Endpoint(scheme: "memory", host: "server\($0)") }
+    }
+
+    /// Whether silence of the far side can be noticed at the client.
+    var canClientAsk: Bool { capabilities.hasNativePing || kind == .reliable || kind == .lossy }
+
+    /// The shortest pause between two rounds of attempts, in nanoseconds; 0 if there need be none.
+    var shortestPause: Int64 {
+        switch client.backoff {
+        case .immediate, .schedule: 0
+        case .fixed(let delay): delay.wholeNanoseconds
+        case .exponential(let initial, _, _, .none): initial.wholeNanoseconds
+        case .exponential(let initial, _, _, .equal): initial.wholeNanoseconds / 2
+        case .exponential: 0
+        }
+    }
+}

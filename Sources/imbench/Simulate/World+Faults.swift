@@ -1,0 +1,207 @@
+import TransportAPI
+
+// What goes wrong, and for how long.
+
+extension World {
+    /// Plans everything that comes from outside.
+    mutating func plan() {
+        let time = scenario.faultTime
+        for _ in 0..<roll(25) { queue.push(.submit(.client), at: moment(time)) }
+        for _ in 0..<roll(16) { queue.push(.submit(.server), at: moment(time)) }
+        // Many messages at one moment meet the bounds.
+        if roll(4) == 0 {
+            let burst = span(time)
+            for index in 0..<roll(40) {
+                queue.push(.submit(roll(3) == 0 ? .server : .client), at: burst + Int64(index))
+            }
+        }
+        for _ in 0..<roll(12) {
+            var fault = Fault(rawValue: roll(Fault.allCases.count)) ?? .reset
+            let isRare = fault == .credentialsForever || fault == .endpointHopeless
+            if isRare, roll(8) > 0 { fault = .reset }
+            queue.push(.fault(fault), at: moment(time))
+        }
+        queue.push(.calm, at: time)
+    }
+
+    /// A moment in the time of faults, more often early than late.
+    private mutating func moment(_ time: Int64) -> Int64 {
+        roll(2) == 0 ? span(min(time, 5_000_000_000)) : span(time)
+    }
+
+    mutating func begin(_ fault: Fault) {
+        let link = live
+        let hasLink = link > 0 && !links[link - 1].isCut
+        var duration = roll(3) == 0 ? span(60_000_000_000) : span(5_000_000_000)
+        // Whoever never pauses would try for ever so often.
+        if scenario.client.backoff == .immediate { duration = min(duration, 2_000_000_000) }
+        duration = min(duration, scenario.faultTime - now)
+        switch fault {
+        case .fin: cut(link, isAbrupt: false, losesSuffix: false)
+        case .reset: cut(link, isAbrupt: true, losesSuffix: false)
+        case .resetWithLoss: cut(link, isAbrupt: true, losesSuffix: true)
+        case .hole where hasLink:
+            links[link - 1].hasHoleUp = true
+            links[link - 1].hasHoleDown = true
+            expectDeath(of: link)
+            if scenario.client.keepalive.interval == nil { queue.push(.breaks(link), at: now + 60_000_000_000) }
+        case .holeUp where hasLink: halfHole(link, isUp: true)
+        case .holeDown where hasLink: halfHole(link, isUp: false)
+        case .stall where hasLink: stall(link, duration)
+        case .block where hasLink:
+            links[link - 1].isBlocked = true
+            queue.push(.unblock(link), at: now + duration)
+        case .partial where hasLink:
+            for index in 1...3 { queue.push(.partial(link), at: now + Int64(index) * duration / 3) }
+        case .hole, .holeUp, .holeDown, .stall, .block, .partial: break
+        case .serverDown, .serverSilent, .slowConnect, .acceptAndClose, .full, .busy:
+            mode = mode == .credentialsForever ? mode : fault
+            queue.push(.over(fault), at: now + duration)
+            // It shows at once where there is no link to outlive it.
+            if roll(2) == 0 { cut(link, isAbrupt: true, losesSuffix: true) }
+        case .restartKeeping: restart(isForgetting: false)
+        case .restartForgetting: restart(isForgetting: true)
+        case .kick:
+            tellServer { session, now, actions in session.close(CloseReason(.peer), &actions) }
+        case .credentialsExpired:
+            guard canExpire else { return }
+            canExpire = false
+            requiredCredentials += 1
+            if roll(2) == 0 { cut(link, isAbrupt: true, losesSuffix: false) }
+        case .credentialsForever:
+            mode = .credentialsForever
+            cut(link, isAbrupt: true, losesSuffix: false)
+        case .endpointHopeless:
+            hopelessEndpoints.insert(roll(scenario.endpoints.count))
+            cut(link, isAbrupt: true, losesSuffix: false)
+        case .pathDown:
+            if link > 0 { stall(link, duration) }
+            if link > 0, roll(2) == 0 {
+                links[link - 1].hasHoleUp = true
+                links[link - 1].hasHoleDown = true
+            }
+            changePath(isUsable: false)
+            queue.push(.over(fault), at: now + duration)
+        case .pathChanged:
+            network += 1
+            if link > 0, roll(2) == 0 {
+                links[link - 1].hasHoleUp = true
+                links[link - 1].hasHoleDown = true
+            }
+            changePath(isUsable: isPathUsable)
+        case .suspend:
+            if clientState == .open { judgeStability() }
+            tellClient(.suspend)
+            queue.push(.over(fault), at: now + duration)
+        case .connectNow:
+            triggers += 1
+            tellClient(.connect)
+        case .clientPauses:
+            readClient(false)
+            queue.push(.over(fault), at: now + duration)
+        case .serverPauses:
+            readServer(false)
+            queue.push(.over(fault), at: now + duration)
+        }
+    }
+
+    /// What went wrong goes wrong no more; does nothing if that is so already.
+    mutating func end(_ fault: Fault) {
+        switch fault {
+        case .serverDown, .serverSilent, .slowConnect, .acceptAndClose, .full, .busy: if mode == fault { mode = nil }
+        case .pathDown: if !isPathUsable { changePath(isUsable: true) }
+        case .suspend:
+            triggers += 1
+            guard clientState == .suspended else { return }
+            lostAt = now
+            tellClient(.resume)
+        case .clientPauses: readClient(true)
+        case .serverPauses: readServer(true)
+        default: break
+        }
+    }
+
+    /// One direction goes. Where nobody would notice, because the other one goes on for ever, both go.
+    private mutating func halfHole(_ link: Int, isUp: Bool) {
+        let isNoticed = scenario.client.keepalive.interval != nil && scenario.server.keepalive.interval != nil
+        if isUp || !isNoticed { links[link - 1].hasHoleUp = true }
+        if !isUp || !isNoticed { links[link - 1].hasHoleDown = true }
+        if !isNoticed { queue.push(.breaks(link), at: now + 60_000_000_000) }
+    }
+
+    private mutating func stall(_ link: Int, _ duration: Int64) {
+        let index = link - 1
+        links[index].stalledUntil = now + duration
+        if scenario.kind != .lossy {
+            links[index].lastUp = max(links[index].lastUp, now + duration)
+            links[index].lastDown = max(links[index].lastDown, now + duration)
+        }
+    }
+
+    private mutating func changePath(isUsable: Bool) {
+        isPathUsable = isUsable
+        clientPauses += 1
+        if isUsable { triggers += 1 }
+        tellClient(.path(NetworkPath(isUsable: isUsable, network: "\(network)")))
+    }
+
+    mutating func readClient(_ isReading: Bool) {
+        guard isReading != isClientReading else { return }
+        isClientReading = isReading
+        clientPauses += 1
+        tellClient(.reading(isReading))
+        guard isReading else { return }
+        let inbox = clientInbox
+        clientInbox = []
+        for event in inbox { arrive(event) }
+    }
+
+    mutating func readServer(_ isReading: Bool) {
+        guard isReading != isServerReading else { return }
+        isServerReading = isReading
+        serverPauses += 1
+        tellServer { session, now, _ in session.reading(isReading, at: now) }
+        guard isReading else { return }
+        let inbox = serverInbox
+        serverInbox = []
+        for event in inbox { handleAtServer(event) }
+    }
+
+    private mutating func restart(isForgetting: Bool) {
+        let isSilent = roll(3) == 0
+        for index in links.indices where links[index].isServerUp {
+            let link = index + 1
+            links[index].isServerUp = false
+            links[index].isServed = false
+            if isSilent || links[index].isCut {
+                links[index].hasHoleUp = true
+                links[index].hasHoleDown = true
+            } else {
+                links[index].isCut = true
+                queue.push(.ended(link, CloseReason(.network)), at: max(links[index].lastDown, now + trip()))
+            }
+            tellServer { session, now, actions in session.ended(link, CloseReason(.network), at: now, &actions) }
+        }
+        serverInbox = []
+        guard isForgetting, session != nil, scenario.kind != .plain else { return }
+        session = nil
+        sessionDeadline = nil
+        if let client = registry.sessions.keys.first { registry.remove(client) }
+        serverLedger.forget()
+    }
+
+    /// Both sides must notice that nothing comes through any more, if they ask at all and if they listen.
+    private mutating func expectDeath(of link: Int) {
+        let isClientAsking = scenario.canClientAsk && clientState == .open && client.link == link && isPathUsable
+        if isClientAsking, isClientReading, let interval = scenario.client.keepalive.interval {
+            let limit = (interval + scenario.client.keepalive.timeout).wholeNanoseconds
+            queue.push(.mustBeDead(link, pauses: clientPauses, serverPauses: -1), at: now + limit + 1_000_000)
+        }
+        if scenario.canClientAsk, session?.link == link, isServerReading,
+            let interval = scenario.server.keepalive.interval
+        {
+            let limit = (interval + scenario.server.keepalive.timeout).wholeNanoseconds
+            queue.push(.mustBeDead(link, pauses: -1, serverPauses: serverPauses), at: now + limit + 1_000_000)
+        }
+    }
+}

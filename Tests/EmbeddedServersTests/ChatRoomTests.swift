@@ -1,0 +1,130 @@
+import Codecs
+import SocketIO
+import Testing
+import TransportAPI
+import Transports
+
+@testable import EmbeddedServers
+
+@Suite("A chat room", .timeLimit(.minutes(1)))
+struct ChatRoomTests {
+    /// A supervisor in the room, and what it hears.
+    private func enter(_ server: ChatServer, adjust: (inout SupervisorConfiguration) -> Void = { _ in }) throws
+        -> Supervisor
+    {
+        var configuration = SupervisorConfiguration()
+        configuration.delivery.mode = .session
+        configuration.backoff = .fixed(.milliseconds(20))
+        adjust(&configuration)
+        let supervisor = try Supervisor(server.endpoint.description, configuration)
+        supervisor.connect()
+        return supervisor
+    }
+
+    private func message(_ text: String, _ kind: ChatMessage.Kind = .text) throws -> Payload {
+        var message = ChatMessage()
+        message.text = text
+        message.kind = kind
+        return Payload(try ProtobufCodec().encode(message))
+    }
+
+    private func texts(_ count: Int, _ iterator: inout Subscription<Payload>.Iterator) async -> [String] {
+        var texts: [String] = []
+        while texts.count < count, let payload = await iterator.next() {
+            texts.append(ChatMessage.read(payload)?.message.text ?? "?")
+        }
+        return texts
+    }
+
+    @Test("gives each message to all but its sender, whichever listener they came by")
+    func fanOut() async throws {
+        let room = ChatRoom()
+        let first = try await ChatServer.start("tcp://127.0.0.1:0", room: room)
+        let second = try await ChatServer.start("ws://127.0.0.1:0", room: room)
+        let people = [try enter(first), try enter(first), try enter(second)]
+        var heard = people.map { $0.messages.makeAsyncIterator() }
+        for (index, person) in people.enumerated() {
+            // Each knows of the others' first messages before it speaks, and so has entered.
+            #expect(await person.send(try message("\(index)")) == .acknowledged)
+            for other in people.indices where other != index {
+                #expect(await texts(1, &heard[other]) == ["\(index)"])
+            }
+        }
+        for person in people { await person.close() }
+        await first.stop()
+        await second.stop()
+    }
+
+    @Test("gives the last messages to whoever comes later, without receipts, within its bounds")
+    func history() async throws {
+        var limits = ChatRoom.Limits()
+        limits.historyCount = 5
+        limits.historyBytes = 30
+        let server = try await ChatServer.start("tcp://127.0.0.1:0", room: ChatRoom(limits))
+        let ann = try enter(server)
+        for number in 0..<20 {
+            #expect(await ann.send(try message("\(number % 10)")) == .acknowledged)
+            #expect(await ann.send(try message("receipt", .receipt)) == .acknowledged)
+        }
+        let bob = try enter(server)
+        var heard = bob.messages.makeAsyncIterator()
+        #expect(await texts(5, &heard) == ["5", "6", "7", "8", "9"])
+        #expect(await ann.send(try message("a text of 28 bytes, as it is")) == .acknowledged)
+        #expect(await texts(1, &heard) == ["a text of 28 bytes, as it is"])
+        let carol = try enter(server)
+        var late = carol.messages.makeAsyncIterator()
+        #expect(await texts(1, &late) == ["a text of 28 bytes, as it is"])
+        for person in [ann, bob, carol] { await person.close() }
+        await server.stop()
+    }
+
+    @Test("drops the oldest messages of a session that is away, tells it so, and holds up nobody")
+    func slow() async throws {
+        var limits = ChatRoom.Limits()
+        limits.outboxCount = 10
+        limits.historyCount = 0
+        let server = try await ChatServer.start("tcp://127.0.0.1:0", room: ChatRoom(limits))
+        let (ann, bob, slow) = (try enter(server), try enter(server), try enter(server))
+        var (bobHears, slowHears) = (bob.messages.makeAsyncIterator(), slow.messages.makeAsyncIterator())
+        #expect(await bob.send(try message("bob")) == .acknowledged)
+        #expect(await slow.send(try message("slow")) == .acknowledged)
+        #expect(await ann.send(try message("first")) == .acknowledged)
+        #expect(await texts(2, &bobHears) == ["slow", "first"])
+        while await texts(1, &slowHears) != ["first"] {}
+        slow.suspend()
+        var states = slow.states.makeAsyncIterator()
+        while let state = await states.next(), state != .suspended {}
+        for number in 0..<100 {
+            #expect(await ann.send(try message("\(number)")) == .acknowledged)
+            #expect(await texts(1, &bobHears) == ["\(number)"])
+        }
+        slow.resume()
+        var missed = 0
+        var heard: [String] = []
+        while heard.last != "99" || missed == 0, let payload = await slowHears.next() {
+            let message = try #require(ChatMessage.read(payload)?.message)
+            guard message.kind == .system else {
+                heard.append(message.text)
+                continue
+            }
+            #expect(message.attributes["event"] == "missed")
+            missed += message.text.split(separator: " ").compactMap { Int($0) }.reduce(0, +)
+        }
+        #expect(missed + heard.count == 100)
+        #expect(heard == heard.sorted { (Int($0) ?? 0) < (Int($1) ?? 0) })
+        for person in [ann, bob, slow] { await person.close() }
+        await server.stop()
+    }
+
+    @Test("of a transport that routes by topic is a broker")
+    func broker() async throws {
+        let server = try await ChatServer.start("mqtt://127.0.0.1:0", room: ChatRoom())
+        var endpoint = server.endpoint
+        endpoint.options += [.init(name: "publish", value: "x"), .init(name: "subscribe", value: "x")]
+        let link = try await TransportRegistry.standard.connect(endpoint.description)
+        #expect(await link.send(Payload(text: "hi")).isSuccess)
+        #expect(try await link.receive()?.bytes == Array("hi".utf8))
+        await link.close()
+        await server.stop()
+    }
+}

@@ -1,0 +1,124 @@
+import EmbeddedServers
+import Testing
+import TransportAPI
+import Transports
+
+@Suite("Faults of datagrams", .timeLimit(.minutes(2)))
+struct DatagramFaultTests {
+    private let plain = "udp://127.0.0.1:0?plain=on"
+
+    /// The numbers that arrive at the server of `count` datagrams, and what the proxy says of them.
+    private func passing(
+        _ count: UInt8,
+        _ faults: PathFaults,
+        seed: UInt64
+    ) async throws -> (seen: [UInt8], statistics: FaultStatistics) {
+        let pair = try await ProxiedPair(plain, seed: seed)
+        await pair.proxy.set(faults)
+        for number in 0..<count { #expect(await pair.client.send(Payload([number])).isSuccess) }
+        let statistics = await pair.proxy.wait {
+            $0.datagramsToServer + $0.lost == UInt64(count) + 1 + $0.duplicated && $0.bytesHeld == 0
+        }
+        var seen: [UInt8] = []
+        for _ in 1..<statistics.datagramsToServer { seen += try #require(try await pair.server.receive()).bytes }
+        await pair.stop()
+        return (seen, statistics)
+    }
+
+    @Test("the same seed loses the same datagrams, another one others")
+    func loss() async throws {
+        let faults = PathFaults(loss: 0.3)
+        let (first, statistics) = try await passing(200, faults, seed: 5)
+        #expect(try await passing(200, faults, seed: 5).seen == first)
+        #expect(try await passing(200, faults, seed: 6).seen != first)
+        #expect(first.count + Int(statistics.lost) == 200 && (100..<180).contains(first.count))
+        #expect(first == first.sorted())
+    }
+
+    @Test("duplicates arrive twice, and reordered datagrams behind the next one")
+    func duplicationAndReordering() async throws {
+        let (twice, duplicates) = try await passing(100, PathFaults(duplication: 1), seed: 1)
+        #expect(twice == (0..<100).flatMap { [$0, $0] } && duplicates.duplicated == 100)
+        let (swapped, reordering) = try await passing(100, PathFaults(reordering: 1), seed: 1)
+        #expect(swapped == stride(from: 0, to: 100, by: 2).flatMap { [$0 + 1, $0] } && reordering.reordered == 50)
+        // The last one has nobody to wait for.
+        #expect(try await passing(1, PathFaults(reordering: 1), seed: 1).seen == [0])
+    }
+
+    @Test("jitter loses nothing")
+    func jitter() async throws {
+        let (seen, _) = try await passing(100, PathFaults(jitter: .milliseconds(5)), seed: 1)
+        #expect(seen.sorted() == Array(0..<100))
+    }
+
+    @Test("a throttle hands on what its line holds")
+    func throttle() async throws {
+        #expect(try await passing(50, PathFaults(bytesPerSecond: 500), seed: 1).seen == Array(0..<50))
+    }
+
+    @Test("a black hole swallows datagrams one way or both, and a link outlives it")
+    func blackHole() async throws {
+        let proxied = try await ProxiedServer("udp")
+        let link = try await proxied.connect()
+        for faults in [PathFaults(blackHoleToServer: true), PathFaults(blackHoleToClient: true), .dead] {
+            await proxied.proxy.set(faults)
+            let before = await proxied.proxy.statistics().swallowed
+            #expect(await link.send(Payload(text: "lost")).isSuccess)
+            await proxied.proxy.wait { $0.swallowed == before + 1 }
+            await proxied.proxy.set(.none)
+            #expect(await link.send(Payload(text: "found")).isSuccess)
+            #expect(try await link.receive()?.bytes == Array("found".utf8))
+        }
+        await proxied.stop(link)
+    }
+
+    @Test("what is on its way is bounded; what is too much is lost and counted")
+    func bounded() async throws {
+        let pair = try await ProxiedPair(plain)
+        await pair.proxy.set(PathFaults(delay: .seconds(3600)))
+        let bytes = [UInt8](repeating: 1, count: 1200)
+        for number in 0..<400 {
+            #expect(await pair.client.send(Payload(bytes)).isSuccess)
+            let taken = await pair.proxy.wait { $0.bytesHeld / 1200 + Int($0.overflowed) == number + 1 }
+            #expect(taken.bytesHeld <= FaultProxy.maximumBytesHeld)
+        }
+        #expect(await pair.proxy.statistics().overflowed > 0)
+        await pair.stop()
+    }
+
+    @Test("after a rebinding the server sees another address, and a session lives on")
+    func rebind() async throws {
+        // To a server of bare datagrams, an address is a client.
+        let pair = try await ProxiedPair(plain)
+        await pair.proxy.rebindClients()
+        #expect(await pair.client.send(Payload(text: "again")).isSuccess)
+        let second = try #require(try await pair.listener.accept())
+        #expect(try await second.receive()?.bytes == Array("again".utf8))
+        #expect(await second.send(Payload(text: "answer")).isSuccess)
+        #expect(try await pair.client.receive()?.bytes == Array("answer".utf8))
+        await second.close()
+        await pair.stop()
+
+        let proxied = try await ProxiedServer("udp")
+        let link = try await proxied.connect()
+        for number in 0..<5 {
+            await proxied.proxy.rebindClients()
+            #expect(await link.send(Payload([UInt8(number)])).isSuccess)
+            #expect(try await link.receive()?.bytes == [UInt8(number)])
+        }
+        await proxied.proxy.cut(.reset)
+        #expect(await link.send(Payload(text: "after a cut")).isSuccess)
+        #expect(try await link.receive()?.bytes == Array("after a cut".utf8))
+        await proxied.stop(link)
+    }
+
+    @Test("a link that is refused in its midst ends with that error")
+    func refusedOpen() async throws {
+        let proxied = try await ProxiedServer("udp")
+        let link = try await proxied.connect()
+        try await proxied.proxy.refuse(true)
+        #expect(await link.send(Payload([1])).isSuccess)
+        #expect(await link.closed().error?.code == .refused)
+        await proxied.stop()
+    }
+}

@@ -1,0 +1,137 @@
+import EmbeddedServers
+import Testing
+import TransportAPI
+import Transports
+
+@Suite("Fault proxy", .timeLimit(.minutes(2)))
+struct FaultProxyTests {
+    private func echo(_ link: any Link, _ bytes: [UInt8]) async throws {
+        #expect(await link.send(Payload(bytes)).isSuccess)
+        #expect(try await link.receive()?.bytes == bytes)
+    }
+
+    @Test("a good path changes nothing", arguments: ProxiedServer.names)
+    func unchanged(name: String) async throws {
+        let proxied = try await ProxiedServer(name)
+        #expect(proxied.proxy.endpoint.scheme == name && proxied.proxy.endpoint.port != proxied.server.endpoint.port)
+        let link = try await proxied.connect()
+        for size in [0, 1, 1000, min(link.capabilities.maximumMessageSize, 2_000_000)] {
+            try await echo(link, (0..<size).map { UInt8(truncatingIfNeeded: $0 &* 31) })
+        }
+        let statistics = await proxied.proxy.statistics()
+        #expect(statistics.connections == 1 && statistics.openConnections == 1)
+        #expect(statistics.bytesToServer > 1000 && statistics.bytesToClient > 1000)
+        await proxied.stop(link)
+    }
+
+    @Test("a goodbye passes, and the connection is gone on both sides", arguments: ProxiedServer.streams)
+    func goodbye(name: String) async throws {
+        let proxied = try await ProxiedServer(name)
+        let link = try await proxied.connect()
+        await link.close()
+        #expect(await link.closed().initiator == .user)
+        await proxied.proxy.wait { $0.openConnections == 0 }
+        await proxied.stop()
+    }
+
+    @Test("the endpoint keeps path, options and credentials of the target")
+    func endpoint() async throws {
+        let proxy = try await FaultProxy.start(
+            to: Endpoint("mqtt://ann:secret@localhost:1/x?publish=a"),
+            seed: 1
+        )
+        let endpoint = proxy.endpoint
+        #expect(endpoint.host == "127.0.0.1" && endpoint.port != 1 && endpoint.path == "/x")
+        #expect(endpoint.user == "ann" && endpoint.password == "secret" && endpoint.options.map(\.name) == ["publish"])
+        await proxy.stop()
+    }
+
+    @Test("a transport without a network is refused")
+    func noNetwork() async throws {
+        let error = await #expect(throws: TransportError.self) {
+            _ = try await FaultProxy.start(to: Endpoint("memory://a:1"), seed: 1)
+        }
+        #expect(error?.code == .invalidConfiguration)
+    }
+
+    // MARK: Cuts
+
+    @Test("a cut shows as what it is", arguments: ProxiedServer.streams, FaultProxy.Cut.allCases)
+    func cut(name: String, how: FaultProxy.Cut) async throws {
+        let proxied = try await ProxiedServer(name)
+        let link = try await proxied.connect()
+        try await echo(link, [1])
+        await proxied.proxy.cut(how)
+        let reason = await link.closed()
+        switch how {
+        case .reset: #expect(reason.error?.code == .connectionReset)
+        // MQTT has no goodbye of the server's; there a FIN is one.
+        case .finish: #expect(reason.error?.code == .connectionLost || reason == CloseReason(.peer, text: reason.text))
+        }
+        await proxied.proxy.wait { $0.openConnections == 0 }
+        let next = try await proxied.connect()
+        try await echo(next, [2])
+        await proxied.stop(next)
+    }
+
+    @Test("a FIN comes behind what is on its way")
+    func finishBehindData() async throws {
+        let pair = try await ProxiedPair("tcp://127.0.0.1:0")
+        await pair.proxy.set(.dead)
+        let bytes = [UInt8](repeating: 7, count: 10_000)
+        #expect(await pair.client.send(Payload(bytes)).isSuccess)
+        await pair.proxy.wait { $0.bytesHeld >= bytes.count }
+        await pair.proxy.cut(.finish)
+        await pair.proxy.set(.none)
+        #expect(try await pair.server.receive()?.bytes == bytes)
+        #expect(await pair.server.closed().error?.code == .connectionLost)
+        await pair.stop()
+    }
+
+    @Test("a client whose server is not there is reset")
+    func noServer() async throws {
+        let proxied = try await ProxiedServer("tcp")
+        await proxied.server.stop()
+        let link = try await proxied.connect()
+        #expect(await link.closed().error?.code == .connectionReset)
+        #expect(await proxied.proxy.statistics().failedConnections == 1)
+        await proxied.stop(link)
+    }
+
+    // MARK: Refusing
+
+    @Test("refuses, and listens again at the same port", arguments: ProxiedServer.names)
+    func refuse(name: String) async throws {
+        let proxied = try await ProxiedServer(name)
+        for _ in 0..<3 {
+            try await proxied.proxy.refuse(true)
+            let error = await #expect(throws: TransportError.self) { _ = try await proxied.connect() }
+            #expect(error?.code == .refused)
+            try await proxied.proxy.refuse(false)
+            let link = try await proxied.connect()
+            try await echo(link, [1])
+            await link.close()
+        }
+        await proxied.stop()
+    }
+
+    @Test("connections outlive that new ones are refused", arguments: ProxiedServer.streams)
+    func refuseKeeps(name: String) async throws {
+        let proxied = try await ProxiedServer(name)
+        let link = try await proxied.connect()
+        try await proxied.proxy.refuse(true)
+        try await echo(link, [1])
+        await proxied.stop(link)
+    }
+
+    @Test("a stopped proxy refuses, and resets what there was", arguments: ProxiedServer.streams)
+    func stop(name: String) async throws {
+        let proxied = try await ProxiedServer(name)
+        let link = try await proxied.connect()
+        await proxied.proxy.stop()
+        #expect(await link.closed().error?.code == .connectionReset)
+        let error = await #expect(throws: TransportError.self) { _ = try await proxied.connect() }
+        #expect(error?.code == .refused)
+        await proxied.stop()
+    }
+}

@@ -1,0 +1,159 @@
+import EmbeddedServers
+import SocketIO
+import Testing
+import TransportAPI
+import Transports
+
+@Suite("Faults of streams", .timeLimit(.minutes(2)))
+struct StreamFaultTests {
+    private let url = "tcp://127.0.0.1:0"
+
+    @Test("a black hole keeps what is sent into it, and gives it back in order when it is gone")
+    func blackHoleToServer() async throws {
+        let pair = try await ProxiedPair(url)
+        await pair.proxy.set(PathFaults(blackHoleToServer: true))
+        for number in 0..<20 { #expect(await pair.client.send(Payload([UInt8(number)])).isSuccess) }
+        await pair.proxy.wait { $0.bytesHeld >= 40 }
+        // The other way is good.
+        #expect(await pair.server.send(Payload(text: "this way")).isSuccess)
+        #expect(try await pair.client.receive()?.bytes == Array("this way".utf8))
+        let before = await pair.proxy.statistics().bytesToServer
+        await pair.proxy.set(.none)
+        for number in 0..<20 { #expect(try await pair.server.receive()?.bytes == [UInt8(number)]) }
+        #expect(await pair.proxy.statistics().bytesToServer > before)
+        await pair.stop()
+    }
+
+    @Test("the other way round as well")
+    func blackHoleToClient() async throws {
+        let pair = try await ProxiedPair(url)
+        await pair.proxy.set(PathFaults(blackHoleToClient: true))
+        #expect(await pair.server.send(Payload([1])).isSuccess)
+        await pair.proxy.wait { $0.bytesHeld > 0 }
+        #expect(await pair.client.send(Payload([2])).isSuccess)
+        #expect(try await pair.server.receive()?.bytes == [2])
+        #expect(await pair.proxy.statistics().bytesToClient == 0)
+        await pair.proxy.set(.none)
+        #expect(try await pair.client.receive()?.bytes == [1])
+        await pair.stop()
+    }
+
+    @Test("a goodbye waits in a dead path, too")
+    func deadHidesGoodbye() async throws {
+        let pair = try await ProxiedPair(url)
+        await pair.proxy.set(.dead)
+        let closing = Task { await pair.client.close() }
+        await pair.proxy.wait { $0.bytesHeld > 0 }
+        #expect(await pair.proxy.statistics().openConnections == 1)
+        #expect(await pair.server.send(Payload([2])).isSuccess)
+        await pair.proxy.set(.none)
+        #expect(await pair.server.closed().initiator == .peer)
+        await closing.value
+        await pair.stop()
+    }
+
+    @Test("a dead path hides a reset until it heals")
+    func deadHidesReset() async throws {
+        let pair = try await ProxiedPair(url)
+        let before = try await FaultProxy.start(to: pair.proxy.endpoint, seed: 1)
+        async let accepted = pair.listener.accept()
+        let client = try await ProxiedServer.registry.transport(for: before.endpoint).connect(timeout: .seconds(20))
+        let server = try #require(try await accepted)
+        await pair.proxy.set(.dead)
+        await before.cut(.reset)
+        #expect(await client.closed().error?.code == .connectionReset)
+        for _ in 0..<3 { #expect(await server.send(Payload([1])).isSuccess) }
+        #expect(await pair.proxy.statistics().openConnections == 2)
+        // One way is enough for it to get through.
+        await pair.proxy.set(PathFaults(blackHoleToClient: true))
+        #expect(await server.closed().error?.code == .connectionReset)
+        await before.stop()
+        await pair.stop()
+    }
+
+    @Test("memory is bounded while a path is dead, and nothing is lost", arguments: [false, true])
+    func bounded(toClient: Bool) async throws {
+        let pair = try await ProxiedPair(url)
+        let (sender, receiver) = toClient ? (pair.server, pair.client) : (pair.client, pair.server)
+        await pair.proxy.set(.dead)
+        let bytes = (0..<300_000).map { UInt8(truncatingIfNeeded: $0 &* 7) }
+        let sending = Task { for _ in 0..<30 { #expect(await sender.send(Payload(bytes)).isSuccess) } }
+        await pair.proxy.wait { $0.bytesHeld == FaultProxy.maximumBytesHeld }
+        for _ in 0..<100 {
+            #expect(await pair.proxy.statistics().bytesHeld == FaultProxy.maximumBytesHeld)
+            await Task.yield()
+        }
+        await pair.proxy.set(.none)
+        for _ in 0..<30 { #expect(try await receiver.receive()?.bytes == bytes) }
+        await sending.value
+        await pair.stop()
+    }
+
+    @Test("memory is bounded while a side does not read, and nothing is lost")
+    func neverReading() async throws {
+        let pair = try await ProxiedPair(url + "?inbox=1")
+        let bytes = [UInt8](repeating: 3, count: 1_000_000)
+        let sending = Task { for _ in 0..<40 { #expect(await pair.client.send(Payload(bytes)).isSuccess) } }
+        await pair.proxy.wait { $0.bytesHeld == FaultProxy.maximumBytesHeld }
+        for _ in 0..<40 {
+            #expect(await pair.proxy.statistics().bytesHeld <= 2 * FaultProxy.maximumBytesHeld)
+            #expect(try await pair.server.receive()?.bytes.count == bytes.count)
+        }
+        await sending.value
+        await pair.stop()
+    }
+
+    @Test(
+        "delay, jitter and throttle change no byte and no order",
+        arguments: [
+            PathFaults(delay: .milliseconds(2)), PathFaults(delay: .milliseconds(1), jitter: .milliseconds(8)),
+            PathFaults(bytesPerSecond: 400_000),
+            PathFaults(delay: .milliseconds(1), jitter: .milliseconds(3), bytesPerSecond: 300_000),
+        ]
+    )
+    func ordered(faults: PathFaults) async throws {
+        let pair = try await ProxiedPair(url)
+        await pair.proxy.set(faults)
+        let tail = [UInt8](repeating: 9, count: 1500)
+        for number in 0..<40 { #expect(await pair.client.send(Payload([UInt8(number)] + tail)).isSuccess) }
+        for number in 0..<40 { #expect(try await pair.server.receive()?.bytes == [UInt8(number)] + tail) }
+        await pair.stop()
+    }
+
+    @Test("works with the portable poller as well")
+    func portablePoller() async throws {
+        let loop = try EventLoop(poller: .portable)
+        let server = try await EmbeddedServer.start(url)
+        let proxy = try await FaultProxy.start(to: server.endpoint, on: loop, seed: 1)
+        let transport = try ProxiedServer.registry.transport(for: proxy.endpoint)
+        for how in FaultProxy.Cut.allCases {
+            let link = try await transport.connect(timeout: .seconds(20))
+            let bytes = [UInt8](repeating: 5, count: 3_000_000)
+            await proxy.set(.dead)
+            async let outcome = link.send(Payload(bytes))
+            await proxy.wait { $0.bytesHeld == FaultProxy.maximumBytesHeld }
+            await proxy.set(.none)
+            #expect(try await link.receive()?.bytes == bytes)
+            #expect(await outcome.isSuccess)
+            await proxy.cut(how)
+            #expect(await link.closed().initiator == .network)
+        }
+        await proxy.wait { $0.openConnections == 0 }
+        await proxy.stop()
+        await server.stop()
+    }
+
+    @Test("a delay is waited for, a change of it holds at once, and so does the end of a throttle")
+    func changes() async throws {
+        for faults in [PathFaults(delay: .seconds(3600)), PathFaults(bytesPerSecond: 1)] {
+            let pair = try await ProxiedPair(url)
+            await pair.proxy.set(faults)
+            #expect(await pair.client.send(Payload([UInt8](repeating: 1, count: 1000))).isSuccess)
+            await pair.proxy.wait { $0.bytesHeld > 900 }
+            await pair.proxy.set(.none)
+            #expect(try await pair.server.receive()?.bytes.count == 1000)
+            #expect(await pair.proxy.statistics().bytesHeld == 0)
+            await pair.stop()
+        }
+    }
+}

@@ -1,0 +1,79 @@
+import Testing
+
+@testable import TransportAPI
+
+@Suite struct DeliveryRulesTests {
+    @Test("a message cancelled under way ends once, whatever becomes of it")
+    func cancelledOnce() {
+        var client = MachineHarness(.session)
+        client.open()
+        let id = client.submit()
+        client.tell(.cancel(id))
+        client.tell(.cancel(id))
+        client.tell(.received(client.machine.link, SessionFrame.acknowledge(1).payload))
+        #expect(client.outcomes(id) == [.unknown(.cancelledSend)])
+        #expect(client.machine.delivery.outbox.isEmpty)
+    }
+
+    @Test("a full outbox drops the oldest that never left, not one that a lost link had")
+    func dropsUnsentOnly() {
+        var configuration = SupervisorConfiguration.session
+        configuration.outbox.maximumCount = 2
+        configuration.outbox.whenFull = .dropOldest
+        configuration.delivery.window = 1
+        var client = MachineHarness(configuration)
+        client.open()
+        let sent = client.submit()
+        let unsent = client.submit()
+        client.tell(.ended(client.machine.link, lost))
+        let new = client.submit()
+        #expect(client.outcomes(sent).isEmpty)
+        #expect(client.outcomes(unsent) == [.rejected(.outboxFull)])
+        #expect(client.outcomes(new).isEmpty)
+    }
+
+    @Test("where all have left already, the new message is refused")
+    func refusesNewest() {
+        var configuration = SupervisorConfiguration.session
+        configuration.outbox.maximumCount = 1
+        configuration.outbox.whenFull = .dropOldest
+        var client = MachineHarness(configuration)
+        client.open()
+        let sent = client.submit()
+        client.tell(.ended(client.machine.link, lost))
+        let new = client.submit()
+        #expect(client.outcomes(sent).isEmpty)
+        #expect(client.outcomes(new) == [.rejected(.outboxFull)])
+    }
+
+    @Test("what one link may have sent is not unsent because the next one gives it back")
+    func mayHaveLeftBefore() {
+        var configuration = SupervisorConfiguration.session
+        configuration.outbox.maximumAge = .seconds(60)
+        var client = MachineHarness(configuration)
+        client.open(.broker)
+        let id = client.submit()
+        client.tell(.ended(1, lost))
+        client.tell(.settled(1, id, .unknown(gone)))
+        client.open(.broker)
+        client.tell(.ended(2, lost))
+        client.tell(.settled(2, id, .rejected(gone)))
+        client.wait(.seconds(61))
+        client.tell(.tick(bytesReceived: 0))
+        #expect(client.outcomes(id) == [.unknown(.acknowledgementMissing)])
+    }
+
+    @Test("what a link gives back unsent, and nobody waits for, is not sent on the next one")
+    func cancelledAndGivenBack() {
+        var configuration = SupervisorConfiguration()
+        configuration.backoff = .immediate
+        var client = MachineHarness(configuration)
+        client.open()
+        let id = client.submit()
+        client.tell(.cancel(id))
+        client.tell(.ended(1, lost))
+        client.tell(.settled(1, id, .rejected(gone)))
+        #expect(client.machine.delivery.outbox.isEmpty)
+        #expect(client.outcomes(id) == [.unknown(.cancelledSend)])
+    }
+}

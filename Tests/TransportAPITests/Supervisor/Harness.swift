@@ -1,0 +1,76 @@
+@testable import TransportAPI
+
+/// A machine with a hand to feed it and a record of what it asked for.
+struct MachineHarness {
+    var machine: SupervisorMachine
+    var random = RandomSource.seeded(1)
+    var now = Instant.zero
+    var actions: [SupervisorAction] = []
+    var submitted: UInt64 = 0
+
+    init(_ configuration: SupervisorConfiguration, endpoints: Int = 1) {
+        let endpoints = (0..<endpoints).map { Endpoint(scheme: "memory", host: "server\($0)") }
+        machine = SupervisorMachine(configuration, endpoints: endpoints, using: &random)
+    }
+
+    /// What the machine asks for, now that this has happened.
+    @discardableResult
+    mutating func tell(_ event: SupervisorMachine.Event) -> [SupervisorAction] {
+        var new: [SupervisorAction] = []
+        machine.handle(event, at: now, using: &random, &new)
+        actions += new
+        return new
+    }
+
+    @discardableResult
+    mutating func submit(_ size: Int = 1) -> MessageID {
+        submitted += 1
+        let id = MessageID(submitted)
+        tell(.submit(id, Payload([UInt8](repeating: UInt8(truncatingIfNeeded: submitted), count: size))))
+        return id
+    }
+
+    mutating func wait(_ duration: Duration) { now = now.advanced(by: duration) }
+
+    /// Opens the next link of a session, as a server does that has received so many messages.
+    mutating func open(_ capabilities: Capabilities = .session, incarnation: UInt64 = 7, received: UInt64 = 0) {
+        tell(.connect)
+        tell(.connected(machine.link, capabilities))
+        let welcome = SessionFrame.welcome(incarnation: incarnation, received: received)
+        tell(.received(machine.link, welcome.payload))
+    }
+
+    /// How the message has ended, each time that it has.
+    func outcomes(_ id: MessageID) -> [SendOutcome] {
+        actions.compactMap { if case .finish(id, let outcome) = $0 { outcome } else { nil } }
+    }
+
+    /// The attempts so far: whether each asked for other credentials.
+    var attempts: [Bool] {
+        actions.compactMap { if case .connect(_, _, _, let refreshing) = $0 { refreshing } else { nil } }
+    }
+
+    /// Whether the machine has let go of this link for its silence.
+    func hasAbandoned(_ link: Int) -> Bool {
+        actions.contains { if case .abandon(link) = $0 { true } else { false } }
+    }
+}
+
+extension Capabilities {
+    static let session = Capabilities(maximumMessageSize: 1 << 20)
+    static let datagrams = Capabilities(isReliable: false, isOrdered: false, maximumMessageSize: 1200)
+    static let broker = Capabilities(acknowledgesMessages: true, maximumMessageSize: 1 << 20)
+}
+
+extension SupervisorConfiguration {
+    /// Sessions, and no pause before the next attempt.
+    static var session: SupervisorConfiguration {
+        var configuration = SupervisorConfiguration()
+        configuration.delivery.mode = .session
+        configuration.backoff = .immediate
+        return configuration
+    }
+}
+
+let lost = CloseReason(.network)
+let gone = TransportError(.connectionLost, .open, "gone")

@@ -1,0 +1,56 @@
+import EmbeddedServers
+import SocketIO
+import Testing
+import TransportAPI
+import Transports
+
+@Suite("Keepalive intervals tried on a spare connection", .timeLimit(.minutes(1)))
+struct SpareConnectionTests {
+    /// Those that have a network below them, on which a connection could be forgotten.
+    static let names = TransportRegistry.standard.transports.filter { $0.defaultPort != nil }.map(\.name)
+
+    private func configuration(_ endpoint: Endpoint) throws -> TransportConfiguration {
+        var options = endpoint
+        options.options += try TransportRegistry.standard.transport(named: endpoint.scheme).loopback("spare")
+        var configuration = TransportConfiguration(endpoints: [options])
+        var adaptive = AdaptiveKeepaliveConfiguration()
+        adaptive.minimum = .milliseconds(20)
+        adaptive.maximum = .milliseconds(80)
+        configuration.supervisor.keepalive.adaptive = adaptive
+        return configuration
+    }
+
+    private func searchEnds(_ supervisor: Supervisor) async {
+        while let intervals = await supervisor.intervals(), intervals.nextTrial(on: "") != nil { await Task.yield() }
+        var intervals = await supervisor.intervals()
+        #expect(intervals?.current(on: "") == .milliseconds(80))
+    }
+
+    @Test("reach the longest that is allowed where nothing forgets connections", arguments: names)
+    func plain(name: String) async throws {
+        let server = try await EmbeddedServer.start("\(name)://127.0.0.1:0")
+        let supervisor = try Supervisor(try configuration(server.endpoint))
+        supervisor.connect()
+        await searchEnds(supervisor)
+        await supervisor.close()
+        await server.stop()
+    }
+
+    @Test("are not sessions to a server of sessions", arguments: ["tcp", "ws", "udp"])
+    func sessions(name: String) async throws {
+        let count = Locked(0)
+        let server = SessionServer(on: EventLoop.shared) { _ in count.withLock { $0 += 1 } }
+        let listener = try await TransportRegistry.standard.listen("\(name)://127.0.0.1:0")
+        let serving = Task { try await server.serve(listener) }
+        var configuration = try configuration(listener.endpoint)
+        configuration.supervisor.delivery.mode = .session
+        let supervisor = try Supervisor(configuration)
+        supervisor.connect()
+        await searchEnds(supervisor)
+        #expect(count.withLock { $0 } == 1)
+        await supervisor.close()
+        await listener.close()
+        await server.close()
+        try await serving.value
+    }
+}

@@ -1,0 +1,129 @@
+import Codecs
+import Testing
+import TransportAPI
+
+@testable import imbench
+
+/// Two conversations without a network: a test hands over what it likes, in the order that it likes.
+@Suite struct ChatConversationTests {
+    private typealias Action = ChatConversation.Action
+
+    private var ann = ChatConversation(name: "ann", room: "lobby", instance: "a")
+    private var bob = ChatConversation(name: "bob", room: "lobby", instance: "b")
+
+    private func sent(_ actions: [Action]) -> [ChatMessage] {
+        actions.compactMap { if case .send(_, let message) = $0 { message } else { nil } }
+    }
+
+    private func shown(_ actions: [Action]) -> [String] {
+        actions.compactMap { if case .show(let line) = $0 { line.text } else { nil } }
+    }
+
+    private func run(_ event: (inout [Action]) -> Void) -> [Action] {
+        var actions: [Action] = []
+        event(&actions)
+        return actions
+    }
+
+    @Test("a message gets its first tick from the server and its second from the other side")
+    mutating func ticks() {
+        let typed = run { ann.typed("hi", atMs: 1, &$0) }
+        #expect(shown(typed) == ["#1 ann: hi"])
+        #expect(shown(run { ann.settled(1, .acknowledged, &$0) }) == ["✓ #1"])
+        let heard = run { bob.received(sent(typed)[0], &$0) }
+        #expect(shown(heard) == ["ann: hi"])
+        #expect(shown(run { ann.received(sent(heard)[0], &$0) }) == ["✓✓ #1 bob"])
+        #expect(ann.unconfirmed == 0)
+        #expect(ann.history == ["#1 ann: hi ✓✓"])
+        #expect(bob.history == ["ann: hi"])
+    }
+
+    @Test("what the server had acknowledged and lost is sent again, and is read before what came after it")
+    mutating func lostSession() {
+        let first = run { ann.typed("1", atMs: 1, &$0) }
+        let second = run { ann.typed("2", atMs: 2, &$0) }
+        _ = run { ann.settled(1, .acknowledged, &$0) }
+        _ = run { ann.settled(2, .acknowledged, &$0) }
+        let third = sent(run { ann.typed("3", atMs: 3, &$0) })[0]
+        // The server has lost 1 and 2; the supervisor sends 3 on the new session before the chat learns of it.
+        #expect(run { bob.received(third, &$0) } == [.wait("a-3")])
+        let again = sent(run { ann.began(&$0) }).filter { $0.kind == .text }
+        #expect(again.map(\.text) == ["1", "2"])
+        #expect(again.map(\.id) == [sent(first)[0].id, sent(second)[0].id])
+        #expect(shown(run { bob.received(again[0], &$0) }) == ["ann: 1"])
+        #expect(shown(run { bob.received(again[1], &$0) }) == ["ann: 2", "ann: 3"])
+        #expect(run { bob.waited(for: "a-3", &$0) }.isEmpty)
+    }
+
+    @Test("what comes twice is shown once and confirmed again")
+    mutating func repeated() {
+        let message = sent(run { ann.typed("hi", atMs: 1, &$0) })[0]
+        _ = run { bob.received(message, &$0) }
+        let again = run { bob.received(message, &$0) }
+        #expect(shown(again).isEmpty)
+        #expect(sent(again).map(\.kind) == [.receipt])
+    }
+
+    @Test("somebody who comes gets what nobody has confirmed, also what is under way at that moment")
+    mutating func newcomer() {
+        _ = run { ann.typed("1", atMs: 1, &$0) }
+        _ = run { ann.settled(1, .acknowledged, &$0) }
+        _ = run { ann.typed("2", atMs: 2, &$0) }
+        let hello = sent(run { bob.began(&$0) })[0]
+        #expect(sent(run { ann.received(hello, &$0) }).map(\.text) == ["1"])
+        #expect(sent(run { ann.settled(2, .acknowledged, &$0) }).map(\.text) == ["2"])
+        #expect(sent(run { ann.settled(2, .acknowledged, &$0) }).isEmpty)
+        // One's own greeting, as a broker gives it back, is nobody's.
+        let own = sent(run { ann.began(&$0) })[0]
+        #expect(run { ann.received(own, &$0) }.isEmpty)
+    }
+
+    @Test("what waits for a message that never comes is shown in the end")
+    mutating func neverComes() {
+        _ = run { ann.typed("1", atMs: 1, &$0) }
+        let second = sent(run { ann.typed("2", atMs: 2, &$0) })[0]
+        #expect(run { bob.received(second, &$0) } == [.wait("a-2")])
+        #expect(shown(run { bob.waited(for: "a-2", &$0) }) == ["ann: 2"])
+    }
+
+    @Test("a message that is refused is told and holds up nothing")
+    mutating func refused() {
+        _ = run { ann.typed("1", atMs: 1, &$0) }
+        let error = TransportError(.messageTooLarge, .open, "too large")
+        #expect(shown(run { ann.settled(1, .rejected(error), &$0) }) == ["✗ #1 not sent: too large"])
+        let second = sent(run { ann.typed("2", atMs: 2, &$0) })[0]
+        #expect(shown(run { bob.received(second, &$0) }) == ["ann: 2"])
+    }
+
+    @Test("other rooms are not heard")
+    mutating func otherRoom() {
+        var carol = ChatConversation(name: "carol", room: "kitchen", instance: "c")
+        let message = sent(run { carol.typed("hi", atMs: 1, &$0) })[0]
+        #expect(run { bob.received(message, &$0) }.isEmpty)
+    }
+
+    @Test("memory has its bounds, however much nobody confirms or follows what never comes")
+    mutating func bounds() {
+        for number in 1...UInt64(3000) {
+            _ = run { ann.typed("\(number)", atMs: 1, &$0) }
+            _ = run { ann.settled(number, .acknowledged, &$0) }
+        }
+        #expect(ann.unconfirmed == ChatConversation.keptLimit)
+        #expect(ann.history.count == ChatConversation.historyLimit)
+        var order = IncomingOrder()
+        var given = 0
+        for number in 0..<1000 {
+            var message = ChatMessage()
+            message.id = "x-\(number)"
+            message.attributes["after"] = "never"
+            if case .ready(let messages) = order.take(message) { given += messages.count }
+        }
+        #expect(given == 1000 - IncomingOrder.heldLimit)
+    }
+
+    @Test("what others send can't steer the terminal")
+    func harmless() {
+        let line = ChatLine.other(sender: "a\nb", text: "\u{1b}[2J\u{202e}x")
+        #expect(line.text == "a\u{fffd}b: \u{fffd}[2J\u{fffd}x")
+    }
+}

@@ -1,0 +1,111 @@
+import Codecs
+import Testing
+import TransportAPI
+
+@testable import imbench
+
+#if canImport(Glibc)
+import Glibc
+#elseif canImport(Musl)
+import Musl
+#else
+import Darwin
+#endif
+
+@Suite struct ChatOptionsTests {
+    private func parse(_ line: String) throws(UsageError) -> Options {
+        try OptionParser(vocabulary: everything).parse(line.split(separator: " ").map(String.init))
+    }
+
+    /// A file with this text, for as long as `body` runs.
+    private func withFile(_ text: String, _ body: (String) throws -> Void) throws {
+        var template = Array("/tmp/imbench-chat-XXXXXX".utf8CString)
+        let folder = try #require(mkdtemp(&template).map { String(cString: $0) })
+        defer { rmdir(folder) }
+        let path = folder + "/chat.json"
+        let target = try ReportTarget(path: path)
+        try target.write(text)
+        defer { unlink(path) }
+        try body(path)
+    }
+
+    @Test("a chat needs to know where, who, and in one format")
+    func usage() throws {
+        let options = try parse("chat ws://a:1/x --name ann --room kitchen --codec protobuf")
+        #expect(options.chat.url?.host == "a")
+        #expect(options.chat.name == "ann")
+        #expect(options.chat.room == "kitchen")
+        let setup = try ChatSetup(options)
+        #expect(setup.configuration.codec == .protobuf)
+        #expect(setup.configuration.supervisor.delivery.mode == .session)
+        for wrong in [
+            "chat --name ann", "chat ws://a:1", "chat ws://a:1 ws://b:1 --name ann", "chat xyz://a --name ann",
+            "chat ws://a:1 --name a/b", "chat ws://a:1 --name ann --codec json,protobuf", "serve --name ann",
+            "run --config x --url ws://a:1",
+        ] {
+            #expect(throws: UsageError.self) { try parse(wrong) }
+        }
+    }
+
+    @Test("over a broker the room is a topic, unless the URL names others")
+    func topics() throws {
+        let setup = try ChatSetup(parse("chat mqtt://a --name ann --room kitchen"))
+        let options = setup.configuration.endpoints[0].options
+        #expect(options.map(\.name) == ["publish", "subscribe", "qos"])
+        #expect(options.map(\.value) == ["imbench/chat/kitchen", "imbench/chat/kitchen", "1"])
+        let own = try ChatSetup(parse("chat mqtt://a?publish=x&subscribe=y&qos=0 --name ann"))
+        #expect(own.configuration.endpoints[0].options.map(\.value) == ["x", "y", "0"])
+    }
+
+    @Test("a configuration file says what the command line does not")
+    func file() throws {
+        let text = """
+            {"endpoints": ["tcp://h:7", "ws://h:8"], "codec": "protobuf", "connect-timeout": "3s"}
+            """
+        try withFile(text) { path in
+            let chat = try ChatSetup(parse("chat --name ann --config \(path)")).configuration
+            #expect(chat.endpoints.map(\.scheme) == ["tcp", "ws"])
+            #expect(chat.codec == .protobuf)
+            #expect(chat.supervisor.connectTimeout == .seconds(3))
+            let mixed = try ChatSetup(parse("chat ws://g --name ann --codec json --config \(path)")).configuration
+            #expect(mixed.endpoints.map(\.host) == ["g"])
+            #expect(mixed.codec == .json)
+            let run = try parse("run --config \(path)").withConfiguredServers()
+            #expect(run.urls.map(\.scheme) == ["tcp", "ws"])
+            #expect(run.transports == ["tcp", "ws"])
+            #expect(run.codecs == ["protobuf"])
+        }
+    }
+
+    @Test("a mistake in the file is its own sentence")
+    func mistakes() throws {
+        try withFile("{\"endpoints\": [\"ws://h\"],\n \"codecs\": \"json\"}") { path in
+            let error = #expect(throws: TransportError.self) {
+                try ChatSetup(parse("chat --name ann --config \(path)"))
+            }
+            #expect(error?.reason.hasPrefix("\(path):2: \"codecs\" is not known; did you mean \"codec\"?") == true)
+        }
+        try withFile("{\"endpoints\": [\"ws://h\", \"ws://g\"]}") { path in
+            #expect(throws: TransportError.self) { try parse("run --config \(path)").withConfiguredServers() }
+        }
+        #expect(throws: TransportError.self) { try ChatSetup(parse("chat --name ann --config /nowhere.json")) }
+    }
+
+    @Test("lines are read as they come, with and without their end, and bounded")
+    func lines() throws {
+        var ends: [Int32] = [0, 0]
+        try #require(pipe(&ends) == 0)
+        var input = LineInput(ends[0])
+        #expect(input.next(timeout: 0) == .nothing)
+        writeAll(ends[1], "one\r\ntw")
+        #expect(input.next(timeout: 1000) == .line("one"))
+        #expect(input.next(timeout: 0) == .nothing)
+        writeAll(ends[1], "o\n" + String(repeating: "x", count: 40_000) + "\nthree")
+        #expect(input.next(timeout: 1000) == .line("two"))
+        #expect(input.next(timeout: 1000) == .tooLong)
+        close(ends[1])
+        #expect(input.next(timeout: 1000) == .line("three"))
+        #expect(input.next(timeout: 1000) == .end)
+        close(ends[0])
+    }
+}

@@ -1,0 +1,120 @@
+import Codecs
+import EmbeddedServers
+import Testing
+import TransportAPI
+import Transports
+
+@testable import imbench
+
+@Suite("Two people chat", .timeLimit(.minutes(2)))
+struct ChatTests {
+    static let names = TransportRegistry.standard.transports.map(\.name)
+
+    private func url(_ name: String, _ test: String) throws -> String {
+        let hasPort = try TransportRegistry.standard.transport(named: name).defaultPort != nil
+        return hasPort ? "\(name)://127.0.0.1:0" : "\(name)://chat-\(test)"
+    }
+
+    @Test(
+        "while the server is pulled and started again, and nothing is lost, doubled or out of order",
+        arguments: names
+    )
+    func restart(name: String) async throws {
+        var server = try await ChatServer.start(url(name, "restart"), room: ChatRoom())
+        let ann = try await ChatPerson("ann", at: server.endpoint)
+        let bob = try await ChatPerson("bob", at: server.endpoint, codec: .protobuf)
+
+        // Both type on while the server goes away and comes back twice, each time with no memory of anything.
+        async let annTypes: Void = ann.type(0..<10)
+        async let bobTypes: Void = bob.type(0..<10)
+        _ = await (annTypes, bobTypes)
+        await bob.display.wait { RecordingDisplay.heard($0).count >= 5 }
+        for round in 1...2 {
+            let next = round * 40
+            async let annGoesOn: Void = ann.type(next - 30..<next + 10)
+            async let bobGoesOn: Void = bob.type(next - 30..<next + 10)
+            await server.stop()
+            _ = await (annGoesOn, bobGoesOn)
+            server = try await ChatServer.start(server.endpoint.description, room: ChatRoom())
+            for person in [ann, bob] { await person.display.wait { RecordingDisplay.openings($0) > round } }
+        }
+        await ann.type(90..<100)
+        await bob.type(90..<100)
+        for person in [ann, bob] { await person.display.wait { RecordingDisplay.confirmed($0) >= 100 } }
+
+        #expect(bob.display.heard == (0..<100).map { "ann \($0)" })
+        #expect(ann.display.heard == (0..<100).map { "bob \($0)" })
+        for person in [ann, bob] {
+            let lines = person.display.lines
+            for number in 1...UInt64(100) {
+                let first = lines.firstIndex(of: .acknowledged(number))
+                let second = lines.firstIndex { if case .confirmed(number, _) = $0 { true } else { false } }
+                #expect(second != nil)
+                // The receipt may overtake the acknowledgement; then there is no first tick any more.
+                if let first, let second { #expect(first < second) }
+            }
+            #expect(!lines.contains { if case .failed = $0 { true } else { false } })
+            await person.leave()
+        }
+        await server.stop()
+    }
+
+    @Test("and what a server had acknowledged before it was pulled reaches whoever comes after", arguments: names)
+    func forgotten(name: String) async throws {
+        var server = try await ChatServer.start(url(name, "forgotten"), room: ChatRoom())
+        let ann = try await ChatPerson("ann", at: server.endpoint)
+        await ann.type(0..<20)
+        await ann.display.wait { lines in (1...20).allSatisfy { lines.contains(.acknowledged($0)) } }
+        await server.stop()
+        await ann.type(20..<40)
+        server = try await ChatServer.start(server.endpoint.description, room: ChatRoom())
+        let bob = try await ChatPerson("bob", at: server.endpoint)
+        await ann.display.wait { RecordingDisplay.confirmed($0) == 40 }
+        #expect(bob.display.heard == (0..<40).map { "ann \($0)" })
+        await ann.leave()
+        await bob.leave()
+        await server.stop()
+    }
+
+    @Test("through different transports of one room, in different formats")
+    func bridged() async throws {
+        let room = ChatRoom()
+        let first = try await ChatServer.start("ws://127.0.0.1:0", room: room)
+        let second = try await ChatServer.start("udp://127.0.0.1:0", room: room)
+        let ann = try await ChatPerson("ann", at: first.endpoint, codec: .json)
+        let bob = try await ChatPerson("bob", at: second.endpoint, codec: .protobuf)
+        await ann.type("Grüße")
+        await bob.type("世界")
+        for person in [ann, bob] { await person.display.wait { RecordingDisplay.confirmed($0) == 1 } }
+        #expect(ann.display.heard == ["世界"])
+        #expect(bob.display.heard == ["Grüße"])
+        await ann.leave()
+        await bob.leave()
+        await first.stop()
+        await second.stop()
+    }
+
+    @Test("and whoever comes later is told what was said", arguments: ["tcp", "mqtt"])
+    func history(name: String) async throws {
+        let server = try await ChatServer.start(url(name, "history"), room: ChatRoom())
+        let ann = try await ChatPerson("ann", at: server.endpoint)
+        await ann.type(0..<20)
+        await ann.display.wait { lines in (1...20).allSatisfy { lines.contains(.acknowledged($0)) } }
+        let bob = try await ChatPerson("bob", at: server.endpoint)
+        await ann.display.wait { RecordingDisplay.confirmed($0) == 20 }
+        #expect(bob.display.heard == (0..<20).map { "ann \($0)" })
+        await ann.leave()
+        await bob.leave()
+        await server.stop()
+    }
+
+    @Test("and a line that the transport can't carry is given back")
+    func tooLarge() async throws {
+        let server = try await ChatServer.start("udp://127.0.0.1:0", room: ChatRoom())
+        let ann = try await ChatPerson("ann", at: server.endpoint)
+        await ann.type(String(repeating: "x", count: 5000))
+        await ann.display.wait { lines in lines.contains { if case .failed(1, _) = $0 { true } else { false } } }
+        await ann.leave()
+        await server.stop()
+    }
+}

@@ -1,0 +1,65 @@
+import EmbeddedServers
+import Testing
+import TransportAPI
+
+@testable import imbench
+
+@Suite struct ProxyOptionTests {
+    private func parse(_ line: String) throws(UsageError) -> Options {
+        try OptionParser(vocabulary: everything).parse(line.split(separator: " ").map(String.init))
+    }
+
+    @Test("every option of the proxy is read")
+    func everyOption() throws {
+        let options = try parse(
+            "serve --proxy udp://h:1?plain=on --delay 50ms --jitter 20ms --loss 0.01 --duplicate 0.5 --reorder 1"
+                + " --throttle 100000 --seed 7"
+        )
+        #expect(options.proxy?.description == "udp://h:1?plain=on" && options.seed == 7)
+        #expect(
+            options.faults
+                == PathFaults(
+                    delay: .milliseconds(50),
+                    jitter: .milliseconds(20),
+                    bytesPerSecond: 100_000,
+                    loss: 0.01,
+                    duplication: 0.5,
+                    reordering: 1
+                )
+        )
+        let line = OptionTable.record(of: options).map { "--\($0.name)=\($0.value)" }
+        #expect(try OptionParser(vocabulary: everything).parse(["serve"] + line) == options)
+    }
+
+    @Test(
+        "a mistake names the option and what it may be",
+        arguments: [
+            ("serve --delay 5ms", "--delay needs --proxy"),
+            ("serve --loss 0.1 --listen ws://a:1", "--loss needs --proxy"),
+            ("serve --proxy ws://a:1 --listen ws://a:1", "--listen and --proxy exclude each other"),
+            ("serve --listen ws://a:1 --proxy ws://a:1", "--proxy and --listen exclude each other"),
+            ("run --loss 0.1", "--loss belongs to 'serve', not to 'run'"),
+            ("serve --proxy ws://a:1 --loss 1.5", "--loss: 1.5 is not between 0 and 1"),
+            ("serve --proxy ws://a:1 --loss -1", "--loss: '-1' is not a number"),
+            ("serve --proxy ws://a:1 --throttle 0", "--throttle: 0 is not between 1 and 1000000000000"),
+            ("serve --proxy ws://a:1 --delay 2h", "--delay: 2h is not between 0s and 1h"),
+            ("serve --proxy ws://a:1 --jitter 5", "--jitter: '5' is not a duration; write it as 250ms, 5s or 2m"),
+            ("serve --proxy memory://a:1", "unknown transport 'memory'; there is tcp, ws, mqtt, udp"),
+        ]
+    )
+    func mistakes(_ line: String, _ sentence: String) {
+        #expect(throws: UsageError(sentence)) { try parse(line) }
+    }
+
+    @Test("the report tells of datagrams where there are any")
+    func report() {
+        var statistics = FaultStatistics()
+        statistics.connections = 3
+        statistics.lost = 12
+        let lines = proxyReport(statistics, isDatagram: true).split(separator: "\n")
+        #expect(
+            lines.first == "clients                         3" && lines.contains("lost                           12")
+        )
+        #expect(!proxyReport(statistics, isDatagram: false).contains("lost"))
+    }
+}

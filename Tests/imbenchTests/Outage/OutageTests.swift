@@ -1,0 +1,64 @@
+import SocketIO
+import Testing
+import TransportAPI
+import Transports
+
+@testable import imbench
+
+@Suite("imbench outage", .timeLimit(.minutes(2)))
+struct OutageTests {
+    static let transports = TransportRegistry.standard.transports.filter { $0.defaultPort != nil }.map(\.name)
+
+    private func measure(_ name: String, _ fault: OutageFault) async throws -> OutageRow {
+        var timing = OutageTiming()
+        timing.interval = .milliseconds(150)
+        timing.timeout = .milliseconds(150)
+        timing.outage = .milliseconds(100)
+        let run = OutageRun(
+            transport: try TransportRegistry.standard.transport(named: name),
+            fault: fault,
+            timing: timing,
+            seed: 1,
+            loop: .shared
+        )
+        return await run.measure()
+    }
+
+    @Test("no fault loses or doubles an acknowledged message", arguments: transports, OutageFault.allCases)
+    func accounts(name: String, fault: OutageFault) async throws {
+        let row = try await measure(name, fault)
+        guard row.skipped == nil else { return }
+        #expect(row.lost == 0 && row.duplicated == 0 && row.reordered == 0 && row.inFlight == 0)
+        #expect(row.acked > 0)
+        #expect(row.acked == row.sent)
+        // How long it took to notice depends on how busy the machine is; the command checks it, this test does not.
+        #expect(row.failure == nil || row.failure?.hasPrefix("detected only") == true)
+    }
+
+    @Test("says why there is no such row")
+    func skipped() async throws {
+        #expect(try await measure("tcp", .rebind).skipped != nil)
+        #expect(try await measure("udp", .finish).skipped != nil)
+        #expect(try await measure("tcp", .badCredentials).skipped != nil)
+    }
+
+    @Test("the report has a row for each, in every format, and fails if one of them does")
+    func report() {
+        var good = OutageRow(transport: "tcp", fault: .reset)
+        good.detect = .milliseconds(3)
+        good.recover = .milliseconds(40)
+        good.sent = 2
+        good.outcomes = ["acknowledged": 2]
+        var bad = good
+        bad.failure = "1 acknowledged messages are lost"
+        let report = OutageReport(
+            run: RunResults(environment: .current(), options: [], seed: 7),
+            timing: OutageTiming(),
+            rows: [good, bad]
+        )
+        #expect(report.text(.table, .none).contains("1 acknowledged messages are lost"))
+        #expect(report.text(.json, .none).contains("\"detect_ms\": 3"))
+        #expect(report.text(.csv, .none).split(separator: "\r\n").count == 3)
+        #expect(report.text(.markdown, .none).contains("| tcp"))
+    }
+}
