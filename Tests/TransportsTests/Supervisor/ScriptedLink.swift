@@ -149,9 +149,7 @@ final class ScriptedLink: Link {
 extension ScriptedLink: ImmediateLink {
     var bytesReceivedNow: UInt64 { 0 }
 
-    func abandon(_ reason: CloseReason) {
-        end(reason)
-    }
+    func abandon(_ reason: CloseReason) { end(reason) }
 
     func sendNow(_ payload: Payload) -> SendOutcome? {
         state.withLock { $0.isBlocked } ? nil : take(payload)

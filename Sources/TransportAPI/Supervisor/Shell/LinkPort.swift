@@ -28,8 +28,8 @@ final class LinkPort {
     private let number: Int
     private let link: any Link
     private let immediate: (any ImmediateLink)?
-    /// Over a link with acknowledgements of its own, what was handed over at once is not settled.
-    private let sendsAtOnce: Bool
+    /// Whether what was handed over at once is settled: not over a link with acknowledgements of its own.
+    private let settlesAtOnce: Bool
     /// Sends that were begun in tasks of their own and have not ended: nothing may overtake them.
     private var sendsUnderWay = 0
     /// The owner has let go of it: nothing more is reported but what became of its messages.
@@ -45,7 +45,7 @@ final class LinkPort {
         self.owner = owner
         let near = link as? any ImmediateLink
         immediate = near?.isHere == true ? near : nil
-        sendsAtOnce = !link.capabilities.acknowledgesMessages
+        settlesAtOnce = !link.capabilities.acknowledgesMessages
     }
 
     /// What the link has received, where that can be known at once.
@@ -120,7 +120,7 @@ final class LinkPort {
 
     /// Sends; with an identifier, the outcome is reported.
     func transmit(_ id: MessageID?, _ payload: Payload) {
-        if sendsUnderWay == 0, sendsAtOnce, let immediate, let outcome = immediate.sendNow(payload) {
+        if settlesAtOnce, sendsUnderWay == 0, let immediate, let outcome = immediate.sendNow(payload) {
             return settled(id, outcome)
         }
         guard sendsUnderWay < Self.maximumSendsUnderWay else {
@@ -176,7 +176,10 @@ final class LinkPort {
 
     /// Ends a link on which there is no point in waiting for an answer.
     func abandon(_ reason: CloseReason) {
-        guard let immediate else { return _ = close(reason) }
+        guard let immediate else {
+            close(reason)
+            return
+        }
         isClosed = true
         resumeReading()
         immediate.abandon(reason)
