@@ -75,7 +75,8 @@ struct KilledBrokerTests {
         #expect(acknowledged == Self.messages && kills == Self.kills)
         #expect(Set(0..<Self.messages).subtracting(numbers).sorted() == [])
         #expect(numbers == Array(0..<Self.messages))
-        #expect(publisherTally.reconnects >= Self.kills && subscriberTally.reconnects >= Self.kills)
+        // The subscriber may be late, and find the broker that comes after the next kill.
+        #expect(publisherTally.reconnects >= Self.kills && subscriberTally.reconnects > 0)
         for side in [publisher, subscriber, control] { await side.close() }
         await proxy.stop()
     }
