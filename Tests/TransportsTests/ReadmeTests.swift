@@ -10,7 +10,7 @@ import Transports
 private func chat(_ file: String) async throws {
     let configuration = try TransportConfiguration(json: file.utf8, label: "chat.json")
     let supervisor = try Supervisor(configuration)
-    let chat = supervisor.channel(of: ChatMessage.self, codec: configuration.codec.codec())
+    let chat = supervisor.channel(of: ChatMessage.self)
     let messages = chat.messages
     supervisor.connect()
 
@@ -82,7 +82,7 @@ private func careful(_ configuration: TransportConfiguration, _ tokens: Tokens) 
 }
 
 private func echoServer() -> SessionServer {
-    let server = SessionServer(on: EventLoop.shared) { session in
+    let server = SessionServer { session in
         let messages = session.messages
         Task {
             for await message in messages { _ = await session.send(message) }
@@ -121,7 +121,7 @@ struct ReadmeTests {
     @Test("shows how undelivered messages come back")
     func undelivered() async throws {
         let configuration = TransportConfiguration(endpoints: [try Endpoint("tcp://127.0.0.1:1")])
-        let chat = try Supervisor(configuration).channel(of: ChatMessage.self, codec: configuration.codec.codec())
+        let chat = try Supervisor(configuration).channel(of: ChatMessage.self)
         var message = ChatMessage()
         message.text = "hi"
         var shown: [String] = []

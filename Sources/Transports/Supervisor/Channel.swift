@@ -4,7 +4,7 @@ import TransportAPI
 /// A supervisor and a codec together: messages of one type in and out, whatever transport and format the configuration names.
 ///
 /// ```swift
-/// let chat = supervisor.channel(of: ChatMessage.self, codec: configuration.codec.codec())
+/// let chat = supervisor.channel(of: ChatMessage.self)
 /// let outcome = await chat.send(message)
 /// for await message in chat.messages { show(message) }
 /// ```
@@ -81,7 +81,13 @@ public struct Channel<Message: WireMessage & Sendable>: Sendable {
 
 extension Supervisor {
     /// A channel for messages of one type.
-    public func channel<Message: WireMessage>(of _: Message.Type, codec: ConfiguredCodec) -> Channel<Message> {
-        Channel(supervisor: self, codec: codec)
+    ///
+    /// - Parameter codec: their format; what the configuration names by default, which is JSON where it names none.
+    public func channel<Message: WireMessage>(
+        of _: Message.Type = Message.self,
+        codec: ConfiguredCodec? = nil
+    ) -> Channel<Message> {
+        let named = format.flatMap(WireFormat.init) ?? .json
+        return Channel(supervisor: self, codec: codec ?? named.codec())
     }
 }

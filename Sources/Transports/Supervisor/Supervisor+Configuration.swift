@@ -21,6 +21,7 @@ extension Supervisor {
             try registry.transport(for: configuration.withHeaders(endpoint, registry), on: loop)
         }
         setup.configuration = configuration.supervisor
+        setup.format = configuration.codec.name
         setup.spareEndpoint = { endpoint in
             registry.transports.first { $0.name == endpoint.scheme }?.spare(endpoint) ?? endpoint
         }

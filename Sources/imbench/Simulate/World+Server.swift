@@ -131,7 +131,7 @@ extension World {
         }
     }
 
-    private mutating func begin(_ link: Int, hello: (incarnation: UInt64, received: UInt64)?) {
+    private mutating func begin(_ link: Int, hello: ClientHello?) {
         let incarnation = random.next() | 1
         session = ServedSession(
             scenario.server,
@@ -142,7 +142,7 @@ extension World {
         attach(link, hello)
     }
 
-    private mutating func attach(_ link: Int, _ hello: (incarnation: UInt64, received: UInt64)?) {
+    private mutating func attach(_ link: Int, _ hello: ClientHello?) {
         links[link - 1].isServed = true
         let (capabilities, isReading, mutation) = (scenario.capabilities, isServerReading, mutation)
         tellServer { session, now, actions in
@@ -157,17 +157,18 @@ extension World {
 
     /// The first frame of a link says whose it is.
     private mutating func greet(_ link: Int, _ payload: Payload) {
-        guard let frame = try? SessionFrame(payload), case .hello(let id, let incarnation, let received) = frame else {
-            return
-        }
+        guard let frame = try? SessionFrame(payload),
+            case .hello(let id, let incarnation, let received, let attempt) = frame
+        else { return }
+        let hello = ClientHello(incarnation: incarnation, received: received, attempt: attempt)
         if mode == .full {
             sendDown(link, SessionFrame.refused(.full).payload)
             return serverLetsGo(link, isAbrupt: false)
         }
         switch registry.decide(id) {
-        case .resume: attach(link, (incarnation, received))
+        case .resume: attach(link, hello)
         case .begin:
-            begin(link, hello: (incarnation, received))
+            begin(link, hello: hello)
             registry.insert(id, session?.incarnation ?? 0)
         case .refuse: fail(.honesty, "the only client was refused")
         }

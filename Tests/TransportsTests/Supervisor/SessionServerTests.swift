@@ -24,7 +24,7 @@ struct SessionServerTests {
         var configuration = SessionServer.Configuration()
         configuration.supervisor.keepalive.interval = nil
         change(&configuration)
-        let server = SessionServer(configuration, on: runtime) { [sessions] in sessions.add($0) }
+        let server = SessionServer(configuration, onRuntime: runtime) { [sessions] in sessions.add($0) }
         _ = runtime.begin { [listener] in try? await server.serve(listener) }
         return server
     }

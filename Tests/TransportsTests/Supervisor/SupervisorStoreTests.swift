@@ -25,7 +25,9 @@ struct SupervisorStoreTests {
             state.withLock { state in state.messages.sorted { $0.key < $1.key }.map(\.value) }
         }
 
-        func load() -> [Payload] { left }
+        func load() -> [(id: MessageID, payload: Payload)] {
+            left.enumerated().map { (MessageID(UInt64($0.offset) + 7), $0.element) }
+        }
 
         func insert(_ id: MessageID, _ payload: Payload) {
             state.withLock { state in
@@ -40,8 +42,6 @@ struct SupervisorStoreTests {
                 state.calls.append("remove \(id.number)")
             }
         }
-
-        func removeAll() { state.withLock { $0.calls.append("remove all") } }
     }
 
     private let runtime = VirtualRuntime()
@@ -64,7 +64,7 @@ struct SupervisorStoreTests {
         }
         let sends = (1...3).map { number in runtime.begin { await supervisor.send(bytes("\(number)")) } }
         #expect(sends[2].value?.isSuccess == false)
-        #expect(store.calls == ["remove all", "insert 1", "insert 2"])
+        #expect(store.calls == ["insert 1", "insert 2"])
         #expect(store.kept.map(\.string) == ["1", "2"])
         supervisor.connect()
         runtime.settle()
@@ -79,10 +79,10 @@ struct SupervisorStoreTests {
         let store = Store()
         let supervisor = try supervisor(store) { $0.outbox.maximumCount = 1 }
         let sends = (1...2).map { number in runtime.begin { await supervisor.send(bytes("\(number)")) } }
-        #expect(store.calls == ["remove all", "insert 1"])
+        #expect(store.calls == ["insert 1"])
         sends[0].cancel()
         runtime.settle()
-        #expect(store.calls == ["remove all", "insert 1", "remove 1", "insert 2"])
+        #expect(store.calls == ["insert 1", "remove 1", "insert 2"])
         try runtime.run { await supervisor.close() }
         #expect(store.calls.last == "remove 2")
     }
@@ -106,9 +106,21 @@ struct SupervisorStoreTests {
         #expect(script.last?.texts == ["old 1", "old 2", "new"])
         let back = supervisor.undelivered
         #expect(try runtime.run { await back.first { _ in true } }?.payload == bytes("too large for this outbox"))
+        #expect(store.calls == ["remove 8", "insert 10", "remove 7", "remove 9", "remove 10"])
         let ids = recorder.notes.compactMap { if case .submitted(let id, _) = $0 { id } else { nil } }
         let ends = recorder.notes.compactMap { if case .finished(let id, _) = $0 { id } else { nil } }
         #expect(Set(ids) == Set(ends) && ids.count == 4 && ends.count == 4)
         try runtime.run { await supervisor.close() }
+    }
+
+    @Test("keeps what was submitted and not delivered when the supervisor closes, but not what a caller waited for")
+    func closed() throws {
+        let store = Store()
+        let supervisor = try supervisor(store)
+        _ = try runtime.run { try? await supervisor.submit(bytes("for the next one")) }
+        let waited = runtime.begin { await supervisor.send(bytes("told")) }
+        try runtime.run { await supervisor.close() }
+        #expect(waited.value?.isSuccess == false)
+        #expect(store.kept == [bytes("for the next one")])
     }
 }

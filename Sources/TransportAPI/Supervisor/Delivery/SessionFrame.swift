@@ -21,8 +21,9 @@ public struct SessionID: Sendable, Hashable {
 /// byte is written down in Docs/wire-formats.md.
 package enum SessionFrame: Sendable, Hashable {
     /// Client to server, first on every link. `incarnation` is 0 if the client knows none yet; `received` is the last sequence
-    /// number that it has received in that incarnation.
-    case hello(SessionID, incarnation: UInt64, received: UInt64)
+    /// number that it has received in that incarnation; `attempt` grows with each of the client's attempts, so that one that was
+    /// held up on its way does not take the session from the link that came after it.
+    case hello(SessionID, incarnation: UInt64, received: UInt64, attempt: UInt32 = 0)
     /// The server's answer. An incarnation other than the client's means that the server knows nothing of the session, or no
     /// longer: both sides count from one again.
     case welcome(incarnation: UInt64, received: UInt64)
@@ -73,10 +74,11 @@ package enum SessionFrame: Sendable, Hashable {
     package var payload: Payload {
         var bytes: [UInt8] = []
         switch self {
-        case .hello(let session, let incarnation, let received):
-            bytes.reserveCapacity(34)
+        case .hello(let session, let incarnation, let received, let attempt):
+            bytes.reserveCapacity(38)
             bytes += [Kind.hello.rawValue, Self.version]
             for word in [session.high, session.low, incarnation, received] { Self.append(word, to: &bytes) }
+            Self.append(attempt, to: &bytes)
         case .welcome(let incarnation, let received):
             bytes.reserveCapacity(17)
             bytes.append(Kind.welcome.rawValue)
@@ -133,9 +135,11 @@ package enum SessionFrame: Sendable, Hashable {
         switch kind {
         case .hello:
             guard bytes.count >= 2, bytes[1] == Self.version else { throw Refusal.version.error }
-            try end(34)
+            try end(38)
             let session = SessionID(high: try word(2), low: try word(10))
-            self = .hello(session, incarnation: try word(18), received: try word(26))
+            // Its last four bytes end the word that begins four bytes before them.
+            let attempt = UInt32(truncatingIfNeeded: try word(30))
+            self = .hello(session, incarnation: try word(18), received: try word(26), attempt: attempt)
         case .welcome:
             try end(17)
             self = .welcome(incarnation: try word(1), received: try word(9))

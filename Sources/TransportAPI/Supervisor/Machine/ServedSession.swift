@@ -5,6 +5,8 @@ package struct ServedSession: Sendable {
     /// Tells this session from one that the server has forgotten.
     package let incarnation: UInt64
     package private(set) var delivery: Delivery
+    /// Which of the client's attempts the latest link came from.
+    private var attempt: UInt32 = 0
     /// The client's present link; 0 if there is none.
     package private(set) var link = 0
     private var capabilities = Capabilities(maximumMessageSize: 0)
@@ -42,10 +44,14 @@ package struct ServedSession: Sendable {
     package mutating func attach(
         _ link: Int,
         _ capabilities: Capabilities,
-        hello: (incarnation: UInt64, received: UInt64)?,
+        hello: ClientHello?,
         at now: Instant,
         _ actions: inout [SupervisorAction]
     ) {
+        if let hello, self.link != link {
+            guard hello.attempt >= attempt else { return actions.append(.abandon(link: link)) }
+            attempt = hello.attempt
+        }
         if self.link != 0, self.link != link { actions.append(.abandon(link: self.link)) }
         guard self.link != link else {
             // The hello has come twice: the welcome was lost.
@@ -211,5 +217,21 @@ package struct ServedSession: Sendable {
         delivery.detach()
         delivery.finishAll(reason.asError, &actions)
         actions.append(.state(.closed(reason)))
+    }
+}
+
+/// What a client says of itself on a new link.
+package struct ClientHello: Sendable, Hashable {
+    /// The incarnation of the session that it knows, or 0.
+    package var incarnation: UInt64
+    /// What it has received of that.
+    package var received: UInt64
+    /// Which of its attempts the link came from.
+    package var attempt: UInt32
+
+    package init(incarnation: UInt64, received: UInt64, attempt: UInt32 = 0) {
+        self.incarnation = incarnation
+        self.received = received
+        self.attempt = attempt
     }
 }

@@ -48,7 +48,8 @@ extension SupervisorMachine {
         let hello = SessionFrame.hello(
             delivery.identity,
             incarnation: incarnation,
-            received: delivery.receiver.received
+            received: delivery.receiver.received,
+            attempt: UInt32(truncatingIfNeeded: link)
         )
         actions.append(.transmit(link, nil, hello.payload))
     }

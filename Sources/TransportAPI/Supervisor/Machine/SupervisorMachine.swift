@@ -72,6 +72,9 @@ package struct SupervisorMachine: Sendable {
         }
     }
 
+    /// Whether it has ended for good.
+    package var isOver: Bool { phase == .closed }
+
     /// What can happen to a machine.
     package enum Event: Sendable {
         /// Start, or connect now instead of waiting.

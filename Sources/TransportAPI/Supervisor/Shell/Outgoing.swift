@@ -7,8 +7,18 @@ final class Outgoing {
         /// Waits for a place in the outbox.
         var submitter: UnsafeContinuation<Result<MessageID, TransportError>, Never>?
         var isAccepted = false
+        /// The store has it.
+        var isStored = false
         /// The caller has its answer; an end other than good is told by ``undelivered``.
         var isOnItsOwn = false
+    }
+
+    private struct Current {
+        let id: MessageID
+        let payload: Payload
+        var isAccepted = false
+        var isStored: Bool
+        var outcome: SendOutcome?
     }
 
     /// Messages that were accepted, whose callers went on, and that were not delivered.
@@ -16,21 +26,22 @@ final class Outgoing {
     private let store: (any OutboxStore)?
     private var messages: [MessageID: Message] = [:]
     /// The message that is being handed in now, and its end if that comes before it has been.
-    private var current: (id: MessageID, payload: Payload, isAccepted: Bool, outcome: SendOutcome?)?
+    private var current: Current?
     private var lastID: UInt64 = 0
 
     init(_ store: (any OutboxStore)?) {
         self.store = store
     }
 
-    /// Hands in what the store kept from the last time.
+    /// Hands in what the store kept from the last time, under the identifiers that it had.
     func restore(_ submit: (MessageID, Payload) -> Void) {
-        guard let store else { return }
-        let left = store.load()
-        store.removeAll()
-        for payload in left {
-            let (id, outcome) = handIn(payload, submit)
-            if let outcome { giveBack(id, payload, outcome) } else { messages[id]?.isOnItsOwn = true }
+        for (id, payload) in store?.load() ?? [] where id.number > lastID {
+            lastID = id.number
+            if let outcome = handIn(id, payload, isStored: true, submit) {
+                giveBack(id, payload, outcome)
+            } else {
+                messages[id]?.isOnItsOwn = true
+            }
         }
     }
 
@@ -38,26 +49,41 @@ final class Outgoing {
     func handIn(_ payload: Payload, _ submit: (MessageID, Payload) -> Void) -> (MessageID, SendOutcome?) {
         lastID += 1
         let id = MessageID(lastID)
+        return (id, handIn(id, payload, isStored: false, submit))
+    }
+
+    private func handIn(
+        _ id: MessageID,
+        _ payload: Payload,
+        isStored: Bool,
+        _ submit: (MessageID, Payload) -> Void
+    ) -> SendOutcome? {
         // A message may be handed in while another is: by an observer, or by whoever that one makes room for.
         let outer = current
-        current = (id, payload, false, nil)
+        current = Current(id: id, payload: payload, isStored: isStored)
         submit(id, payload)
         let inner = current
         current = outer
-        if let outcome = inner?.outcome { return (id, outcome) }
-        messages[id] = Message(payload: payload, isAccepted: inner?.isAccepted ?? false)
-        return (id, nil)
+        if let outcome = inner?.outcome { return outcome }
+        messages[id] = Message(
+            payload: payload,
+            isAccepted: inner?.isAccepted ?? false,
+            isStored: inner?.isStored ?? isStored
+        )
+        return nil
     }
 
     func accepted(_ id: MessageID) {
-        if current?.id == id {
+        if let handedIn = current, handedIn.id == id {
             current?.isAccepted = true
-            if let store, let payload = current?.payload { store.insert(id, payload) }
+            current?.isStored = store != nil
+            if !handedIn.isStored { store?.insert(id, handedIn.payload) }
             return
         }
-        guard messages[id] != nil else { return }
+        guard let message = messages[id] else { return }
         messages[id]?.isAccepted = true
-        if let store, let payload = messages[id]?.payload { store.insert(id, payload) }
+        messages[id]?.isStored = store != nil
+        if !message.isStored { store?.insert(id, message.payload) }
         guard let submitter = messages[id]?.submitter.take() else { return }
         messages[id]?.isOnItsOwn = true
         submitter.resume(returning: .success(id))
@@ -65,17 +91,19 @@ final class Outgoing {
 
     /// A message has ended.
     ///
+    /// - Parameter isOver: it ends because the supervisor does. What was taken on then stays in the store for the next one, if
+    ///   nobody was told otherwise.
     /// - Returns: whether this is the first word of it; one whose caller did not wait for the end may end once more.
     @discardableResult
-    func finished(_ id: MessageID, _ outcome: SendOutcome) -> Bool {
+    func finished(_ id: MessageID, _ outcome: SendOutcome, isOver: Bool = false) -> Bool {
         if let handedIn = current, handedIn.id == id {
             guard handedIn.outcome == nil else { return false }
-            if handedIn.isAccepted { store?.remove(id) }
+            if handedIn.isStored { store?.remove(id) }
             current?.outcome = outcome
             return true
         }
         guard let message = messages.removeValue(forKey: id) else { return false }
-        if message.isAccepted { store?.remove(id) }
+        if message.isStored, !(isOver && message.isOnItsOwn) { store?.remove(id) }
         tell(message, id, outcome)
         return true
     }

@@ -29,7 +29,7 @@ public final class SessionServer: Sendable {
     /// - Parameter onSession: called on the runtime with each new session; it must not block.
     public init(
         _ configuration: Configuration = Configuration(),
-        on runtime: any SupervisorRuntime,
+        onRuntime runtime: any SupervisorRuntime,
         onSession: @escaping @Sendable (Session) -> Void
     ) {
         self.runtime = runtime

@@ -61,8 +61,10 @@ final class SessionServerShell {
         do throws(TransportError) {
             let frame = try SessionFrame(first)
             if frame == .spare { return keep(link, number) }
-            guard case .hello(let client, let incarnation, let received) = frame else { return turnAway(link, .broken) }
-            let hello = (incarnation: incarnation, received: received)
+            guard case .hello(let client, let incarnation, let received, let attempt) = frame else {
+                return turnAway(link, .broken)
+            }
+            let hello = ClientHello(incarnation: incarnation, received: received, attempt: attempt)
             switch registry.decide(client) {
             case .resume(let session): attach(link, number, to: session, hello)
             case .begin: attach(link, number, to: begin(client), hello)
@@ -95,7 +97,7 @@ final class SessionServerShell {
         _ link: any Link,
         _ number: Int,
         to session: SessionShell,
-        _ hello: (incarnation: UInt64, received: UInt64)?
+        _ hello: ClientHello?
     ) {
         let port = LinkPort(link, number, session)
         session.ports[number] = port

@@ -17,6 +17,8 @@ public final class Supervisor: Sendable {
         public var paths: (any PathMonitor)?
         /// Told of everything.
         public var observer: (any SupervisorObserver)?
+        /// The name of the messages' format, for channels that are made without one.
+        public var format: String?
         /// What was learned about keepalive intervals before; see ``Supervisor/intervals()``.
         public var intervals: AdaptiveInterval?
         /// The endpoint for a spare connection beside the user's, on which keepalive intervals are tried. The same by default;
@@ -32,6 +34,8 @@ public final class Supervisor: Sendable {
         }
     }
 
+    /// The name of the messages' format that the setup gave.
+    public let format: String?
     private let runtime: any SupervisorRuntime
     private let shell: RuntimeConfined<SupervisorShell>
     private let stateChanges: RuntimeConfined<Broadcast<SupervisorState>>
@@ -47,6 +51,7 @@ public final class Supervisor: Sendable {
         }
         let shell = SupervisorShell(setup, on: runtime)
         self.runtime = runtime
+        format = setup.format
         stateChanges = RuntimeConfined(shell.states, to: runtime)
         received = RuntimeConfined(shell.messages, to: runtime)
         returned = RuntimeConfined(shell.outgoing.undelivered, to: runtime)

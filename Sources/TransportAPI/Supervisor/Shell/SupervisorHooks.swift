@@ -15,15 +15,14 @@ public typealias TransportFactory = @Sendable (Endpoint) throws(TransportError) 
 /// Keeps the messages of an outbox beyond the life of the process. Called on the supervisor's loop, in order; it must not
 /// block for long.
 public protocol OutboxStore: Sendable {
-    /// What was left of the last time, oldest first. These messages are sent before all others, under new identifiers, which
-    /// are reported by ``insert(_:_:)`` after ``removeAll()``.
-    func load() -> [Payload]
+    /// What was left of the last time, oldest first. These messages are sent before all others, under the identifiers that they
+    /// had; those out of order are left out.
+    func load() -> [(id: MessageID, payload: Payload)]
     /// A message has a place in the outbox.
     func insert(_ id: MessageID, _ payload: Payload)
-    /// A message has ended.
+    /// A message has ended. Of those that were submitted and not waited for, what is left when the supervisor ends is not
+    /// removed: it is for the next one.
     func remove(_ id: MessageID)
-    /// Everything is forgotten.
-    func removeAll()
 }
 
 /// A message that was not delivered, given back so that it can be shown, edited and sent again.

@@ -154,7 +154,7 @@ final class SupervisorShell: LinkOwner {
     }
 
     private func finished(_ id: MessageID, _ outcome: SendOutcome) {
-        if outgoing.finished(id, outcome), observer != nil { note(.finished(id, outcome)) }
+        if outgoing.finished(id, outcome, isOver: machine.isOver), observer != nil { note(.finished(id, outcome)) }
     }
 
     func wait(closer id: UInt64, _ continuation: UnsafeContinuation<Void, Never>) {
