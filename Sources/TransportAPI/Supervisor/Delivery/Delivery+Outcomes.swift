@@ -31,7 +31,7 @@ extension Delivery {
                 finish(outbox.remove(at: position), outcome, &actions)
             }
         }
-        if isHolding, unsettled == 0, link != handedTo { takeBack() }
+        if isHolding, unsettled == 0, self.link != handedTo { takeBack() }
         flush(at: now, &actions)
     }
 
