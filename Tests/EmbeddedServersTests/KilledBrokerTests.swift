@@ -16,7 +16,7 @@ import Transports
 /// So each kill here waits for such a save of all acknowledgements that have reached the publisher: first the way back to the
 /// publisher is closed, with messages going on to the broker, then the broker saves, and then it is killed. Of what it took
 /// since the way was closed it has acknowledged much in vain, has saved some and has lost some; the publisher must send all of
-/// that again, and the subscriber must drop what it knows.
+/// that again, and the subscriber must drop what it knows: that, and what it acknowledged and the broker had not read of yet.
 @Suite("A broker that is killed", .serialized, .timeLimit(.minutes(2)))
 struct KilledBrokerTests {
     static let messages = 5000
@@ -39,10 +39,12 @@ struct KilledBrokerTests {
         let control = try supervisor("\(broker.port)/?publish=control&client-id=control", Tally())
 
         // The broker keeps messages for those it knows.
-        var states = subscriber.states.makeAsyncIterator()
+        var subscriberStates = subscriber.states.makeAsyncIterator()
+        var publisherStates = publisher.states.makeAsyncIterator()
         for side in [subscriber, control] { side.connect() }
-        while let state = await states.next(), !state.isOpen {}
+        while let state = await subscriberStates.next(), !state.isOpen {}
         publisher.connect()
+        while let state = await publisherStates.next(), !state.isOpen {}
 
         let (outcomes, report) = AsyncStream.makeStream(of: SendOutcome.self)
         let sending = Task { await Self.send(over: publisher, to: report) }
@@ -61,6 +63,9 @@ struct KilledBrokerTests {
             await proxy.cut(.reset)
             await proxy.set(.none)
             try broker.start()
+            // The next kill is to find both with links again.
+            while let state = await subscriberStates.next(), !state.isOpen {}
+            while let state = await publisherStates.next(), !state.isOpen {}
         }
         await sending.value
         #expect(await publisher.send(Payload(text: "end")) == .acknowledged)
@@ -152,7 +157,7 @@ private final class PersistentMosquitto {
             persistence true
             persistence_location \(folder.path)/
             autosave_on_changes true
-            autosave_interval 1
+            autosave_interval 5
             max_queued_messages 0
             \(getuid() == 0 ? "user root" : "")
 

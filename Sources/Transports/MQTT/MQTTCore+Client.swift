@@ -82,9 +82,10 @@ extension MQTTCore {
                 "SUBACK grants QoS \(granted.rawValue) where \(asked.rawValue) was asked for (MQTT-3.8.4-6)"
             )
         }
-        guard state == .subscribing, case .client(let configuration) = side else {
+        guard packetID == handshakeSubscription, case .client(let configuration) = side else {
             return .signal(MQTTSignal.subscribeAnswered(id, granted))
         }
+        handshakeSubscription = 0
         if let refused = granted.firstIndex(of: nil) {
             write(.disconnect, &context)
             let filter = configuration.subscriptions[refused].filter
@@ -95,7 +96,7 @@ extension MQTTCore {
                 detail: 0x80
             )
         }
-        return opened()
+        return state == .open ? nil : opened()
     }
 
     private mutating func opened() -> CoreEvent {
@@ -107,13 +108,17 @@ extension MQTTCore {
         return .opened
     }
 
-    /// Keeps a message that came before the link is open.
-    mutating func receiveEarly(_ payload: Payload) throws(TransportError) {
+    /// Keeps a message that came before the link is open. A broker that goes on with a session may have sent any number of
+    /// them before it read SUBSCRIBE, and would again over the next link: when they are too many the link opens before
+    /// SUBACK, to be read as fast as messages are taken.
+    mutating func receiveEarly(_ payload: Payload) throws(TransportError) -> CoreEvent? {
         earlyBytes += payload.bytes.count
-        guard early.count < Self.maximumEarlyMessages, earlyBytes <= maximumMessageSize else {
+        let hasRoom = early.count < Self.maximumEarlyMessages && earlyBytes <= maximumMessageSize
+        guard hasRoom || confirmsReceipt else {
             throw TransportError(.bufferFull, .handshake, "too many messages came before SUBACK")
         }
         early.append(payload)
+        return hasRoom ? nil : opened()
     }
 
     // MARK: On the open link

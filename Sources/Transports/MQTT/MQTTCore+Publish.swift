@@ -15,10 +15,7 @@ extension MQTTCore {
         guard !routesSignals else { return .signal(MQTTSignal.published(publish)) }
         if confirmsReceipt { unconfirmed.append(publish.packetID) }
         let payload = Payload(publish.payload, topic: publish.topic)
-        guard state == .open else {
-            try receiveEarly(payload)
-            return nil
-        }
+        guard state == .open else { return try receiveEarly(payload) }
         return .message(payload)
     }
 

@@ -51,7 +51,9 @@ public protocol ProtocolCore: Sendable {
 }
 
 extension ProtocolCore {
+    /// No.
     public var confirmsReceipt: Bool { false }
+    /// Does nothing.
     public mutating func confirmReceipt(_ context: inout CoreContext) {}
 }
 

@@ -36,7 +36,7 @@ struct ConfigurationFileTests {
         supervisor.outbox.maximumBytes = 65_536
         supervisor.outbox.maximumAge = .seconds(3600)
         supervisor.outbox.whenFull = .dropOldest
-        supervisor.delivery.mode = .session
+        supervisor.messageBuffer = 64
         supervisor.delivery.window = 16
         let expected = TransportConfiguration(
             endpoints: [try Endpoint("ws://chat.example/socket"), try Endpoint("tcp://chat.example:7000?framing=u16")],

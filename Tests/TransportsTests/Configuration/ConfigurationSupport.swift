@@ -42,6 +42,6 @@ let completeFile = #"""
         "adaptive": {"minimum": "1m", "maximum": "20m", "resolution": "30s", "spare-connection": false}
       },
       "outbox": {"count": 50, "bytes": 65536, "age": "1h", "when-full": "drop-oldest"},
-      "delivery": {"mode": "session", "window": 16}
+      "delivery": {"mode": "plain", "window": 16}, "message-buffer": 64
     }
     """#

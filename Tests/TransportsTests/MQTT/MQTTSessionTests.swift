@@ -35,6 +35,26 @@ struct MQTTSessionTests {
         #expect(client.takeOutput().isEmpty)
     }
 
+    @Test("a broker that holds many messages for the session has the link opened before SUBACK", arguments: [1, 0x80])
+    func manyBeforeSuback(answer: UInt8) throws {
+        var client = try mqttClient {
+            $0.cleanSession = false
+            $0.subscriptions = [MQTTSubscription("in", qos: .atLeastOnce)]
+            $0.maximumMessageSize = 100
+        }
+        client.start()
+        client.feed([0x20, 2, 1, 0])
+        let message = [0x32, 66, 0, 2, 0x69, 0x6e, 0, 9] + [UInt8](repeating: 7, count: 60)
+        client.feed(message)
+        #expect(client.isOpen == false && client.messages.isEmpty)
+        client.feed(message + message)
+        #expect(client.isOpen && client.messages.count == 3)
+        #expect(client.failure == nil)
+        client.feed([0x90, 3, 0, 1, answer])
+        #expect(client.failure?.code == (answer == 1 ? nil : .forbidden))
+        #expect(client.events.count == 4)
+    }
+
     @Test("nothing is confirmed behind DISCONNECT")
     func closed() throws {
         var client = try client()
