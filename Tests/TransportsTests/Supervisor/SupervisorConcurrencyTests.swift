@@ -12,7 +12,7 @@ struct SupervisorConcurrencyTests {
 
     @Test("ends each message once and keeps each task's order", arguments: names, Caller.allCases)
     func manyTasks(name: String, caller: Caller) async throws {
-        let (tasks, count) = (8, 1000)
+        let (tasks, count) = (8, 250)
         let server = try await PlainServer(name)
         var configuration = SupervisorConfiguration.quick
         // Datagrams that nobody reads in time are lost: only the order is promised of those that come.
