@@ -67,10 +67,13 @@ struct BrokeredSessionTests {
         ann.connect()
         await notes.waitUntilOpen()
         await broker.stop()
+        var port = ReservedPort.keeping(broker.endpoint)
         await notes.wait { $0.contains { if case .attemptFailed = $0 { true } else { false } } }
         let sends = (0..<100).map { number in
             Task(executorPreference: EventLoop.shared) { await ann.send(bytes("\(number)")) }
         }
+        #expect(port != nil)
+        port = nil
         let again = try await EmbeddedServer.start("mqtt://127.0.0.1:\(broker.endpoint.port ?? 0)")
         for send in sends { #expect(await send.value == .acknowledged) }
         var seen: [String] = []

@@ -10,6 +10,7 @@ final class PlainServer: Sendable {
         var links: [any Link] = []
         var received: [String] = []
         var waiters: [(Int, UnsafeContinuation<Void, Never>)] = []
+        var port: ReservedPort?
     }
 
     private let state = Locked(State())
@@ -32,6 +33,7 @@ final class PlainServer: Sendable {
     var links: [any Link] { state.withLock { $0.links } }
 
     func start() async throws {
+        state.withLock { $0.port = nil }
         take(try await TransportRegistry.standard.listen("\(listening)"))
     }
 
@@ -79,7 +81,11 @@ final class PlainServer: Sendable {
     /// Stops listening, and says goodbye.
     func stop() async {
         await state.withLock { $0.listener.take() }?.close()
+        // Another test's server must not get the port meanwhile. A server of datagrams has it until its links have ended.
+        let port = ReservedPort.keeping(listening)
         await dropLinks()
+        let last = port ?? ReservedPort.keeping(listening)
+        state.withLock { $0.port = last }
     }
 }
 
@@ -107,5 +113,15 @@ extension Supervisor {
             adjust(&setup)
         }
         return (supervisor, recorder)
+    }
+}
+
+extension ReservedPort {
+    /// Keeps the port of a server that is away, if nobody else has it and there is one to keep.
+    static func keeping(_ endpoint: Endpoint) -> ReservedPort? {
+        guard endpoint.scheme != "memory", let port = endpoint.port,
+            let address = SocketAddress(numeric: endpoint.host, port: port)
+        else { return nil }
+        return try? ReservedPort(address, isDatagram: endpoint.scheme == "udp")
     }
 }

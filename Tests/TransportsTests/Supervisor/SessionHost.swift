@@ -11,6 +11,7 @@ final class SessionHost: Sendable {
         var sessions: [Session] = []
         var received: [String] = []
         var waiters: [(Int, UnsafeContinuation<Void, Never>)] = []
+        var port: ReservedPort?
     }
 
     private let state = Locked(State())
@@ -76,10 +77,15 @@ final class SessionHost: Sendable {
     /// Stops listening, and ends all links.
     func stop() async {
         await state.withLock { $0.listener.take() }?.close()
+        // Another test's server must not get the port meanwhile. A server of datagrams has it until its links have ended.
+        let port = ReservedPort.keeping(listening)
         await server?.dropLinks()
+        let last = port ?? ReservedPort.keeping(listening)
+        state.withLock { $0.port = last }
     }
 
     func start() async throws {
+        state.withLock { $0.port = nil }
         serve(try await TransportRegistry.standard.listen("\(listening)"))
     }
 }

@@ -94,6 +94,8 @@ struct SupervisorReconnectTests {
         #expect(attempts == [second])
         await supervisor.close()
         await server.stop()
+        // Until now it has kept its port from others.
+        await gone.stop()
     }
 
     @Test("does not come back after it was closed", arguments: names)
@@ -158,5 +160,7 @@ struct SupervisorReconnectTests {
         #expect(notes.contains(.finished(MessageID(1), .written)))
         #expect(notes.last == .state(.closed(.user)))
         await server.stop()
+        // Until now it has kept its port from others.
+        await gone.stop()
     }
 }
