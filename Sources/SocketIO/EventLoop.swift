@@ -199,7 +199,12 @@ public final class EventLoop: TaskExecutor, @unchecked Sendable {
 
     private func fireTimers() {
         guard let next = timers.next, next <= now else { return }
-        while let action = timers.popDue(now) { action() }
+        // What a timer sets in its turn, it sets for a later one: descriptors and jobs must get theirs.
+        var due = timers.count
+        while due > 0, let action = timers.popDue(now) {
+            action()
+            due -= 1
+        }
     }
 }
 

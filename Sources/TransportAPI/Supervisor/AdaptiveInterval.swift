@@ -44,6 +44,16 @@ public struct AdaptiveInterval: Sendable, Hashable {
         self.configuration = bounds
     }
 
+    /// What `former` has learned, within the bounds of another configuration.
+    public init(_ configuration: AdaptiveKeepaliveConfiguration, knowing former: AdaptiveInterval) {
+        self.init(configuration)
+        records = former.records.map { record in
+            var record = record
+            record.good = min(max(record.good, self.configuration.minimum), self.configuration.maximum)
+            return record
+        }
+    }
+
     /// The networks about which something is known, the latest used last.
     public var networks: [String] { records.map(\.network) }
 

@@ -39,8 +39,10 @@ struct IncomingOrder: Sendable {
         guard let predecessor = message.attributes["after"], !seen.contains(predecessor) else {
             return .ready(release(message))
         }
+        // What finds no place to wait is shown out of order.
+        guard held.count < Self.heldLimit else { return .ready(release(message)) }
         held.append(message)
-        return held.count > Self.heldLimit ? .ready(release(held.removeFirst())) : .held
+        return .held
     }
 
     /// A message has been held long enough: gives it out, if it still is, and what follows it.

@@ -45,20 +45,29 @@ struct OutageRun: Sendable {
             await loop.pause(.milliseconds(300))
             watch.mark()
         }
-        let healedAt = try await makeFault(proxy, server)
-        await waitUntil {
-            let now = watch.now
-            return now.end != nil || now.isOpen && (fault.isBearable || now.detectedAt != nil)
+        let healed: Result<Int64, TransportError>
+        do throws(TransportError) {
+            healed = .success(try await makeFault(proxy, server))
+            await waitUntil {
+                let now = watch.now
+                return now.end != nil || now.isOpen && (fault.isBearable || now.detectedAt != nil)
+            }
+            await loop.pause(.milliseconds(300))
+        } catch {
+            healed = .failure(error)
         }
-        await loop.pause(.milliseconds(300))
         sender.stop()
         await sending.value
-        let outcomes = await sender.finish(within: timing.patience)
-        fill(&row, watch.now, healedAt, outcomes, await loop.perform { (ledger.value.taken, ledger.value.reordered) })
+        if case .success(let healedAt) = healed {
+            let outcomes = await sender.finish(within: timing.patience)
+            let taken = await loop.perform { (ledger.value.taken, ledger.value.reordered) }
+            fill(&row, watch.now, healedAt, outcomes, taken)
+        }
         await supervisor.close()
         await proxy.stop()
         await server.close()
         await loop.perform { refusing?.server.value.close() }
+        _ = try healed.get()
     }
 
     // MARK: The fault

@@ -30,9 +30,15 @@ struct AdaptiveKeepaliveTests {
         return actions
     }
 
-    private mutating func open() -> [SupervisorAction] {
+    private mutating func open(_ capabilities: Capabilities = Capabilities(maximumMessageSize: 1000)) {
         _ = now(.connect)
-        return now(.connected(machine.link, Capabilities(maximumMessageSize: 1000)))
+        _ = now(.connected(machine.link, capabilities))
+    }
+
+    /// Opens a link; the actions once it is stable.
+    private mutating func settle() -> [SupervisorAction] {
+        open()
+        return after(.seconds(10), .tick(bytesReceived: 0))
     }
 
     private func trial(_ actions: [SupervisorAction]) -> (number: Int, idle: Duration)? {
@@ -44,30 +50,30 @@ struct AdaptiveKeepaliveTests {
 
     @Test("tries longer intervals on a spare connection, and the link takes what proved good")
     mutating func spare() throws {
-        let first = try #require(trial(open()))
+        let first = try #require(trial(settle()))
         #expect(first.idle == .seconds(60))
         #expect(machine.keepalive?.interval == .seconds(30))
-        let second = try #require(trial(after(.seconds(60), .trial(first.number, survived: true))))
+        let second = try #require(trial(after(.seconds(60), .trial(first.number, .survived))))
         #expect(machine.keepalive?.interval == .seconds(60))
         #expect(second.idle == .seconds(120))
         // What the trial before says once more changes nothing.
-        _ = now(.trial(first.number, survived: false))
+        _ = now(.trial(first.number, .died(.seconds(60))))
         #expect(machine.keepalive?.interval == .seconds(60))
     }
 
     @Test("a trial that could not tell is made again, but not at once")
     mutating func noAnswer() throws {
-        let first = try #require(trial(open()))
-        #expect(trial(now(.trial(first.number, survived: nil))) == nil)
+        let first = try #require(trial(settle()))
+        #expect(trial(now(.trial(first.number, .unclear))) == nil)
         let due = try #require(machine.deadline)
-        #expect(time.duration(to: due) == .seconds(30), "the link's own probe comes before")
+        #expect(time.duration(to: due) == .seconds(20), "the link's own probe comes before")
         #expect(trial(after(.seconds(61), .tick(bytesReceived: 0))) != nil)
     }
 
     @Test("a link that is lost takes its trial with it, and falls back to the safe interval")
     mutating func lost() throws {
-        let first = try #require(trial(open()))
-        _ = now(.trial(first.number, survived: true))
+        let first = try #require(trial(settle()))
+        _ = now(.trial(first.number, .survived))
         #expect(machine.keepalive?.interval == .seconds(60))
         _ = after(.seconds(60), .tick(bytesReceived: 0))
         let actions = after(.seconds(10), .tick(bytesReceived: 0))
@@ -79,8 +85,8 @@ struct AdaptiveKeepaliveTests {
 
     @Test("remembers each network apart")
     mutating func networks() throws {
-        let first = try #require(trial(open()))
-        _ = now(.trial(first.number, survived: true))
+        let first = try #require(trial(settle()))
+        _ = now(.trial(first.number, .survived))
         _ = now(.path(NetworkPath(isUsable: true, network: "home")))
         #expect(machine.keepalive?.interval == .seconds(30))
         _ = now(.path(NetworkPath(isUsable: true, network: "")))
@@ -90,7 +96,7 @@ struct AdaptiveKeepaliveTests {
     @Test("without a spare connection the link itself is idle for longer, and its answer counts")
     mutating func onTheLink() {
         machine = Self.machine(usesSpare: false, &random)
-        #expect(trial(open()) == nil)
+        #expect(trial(settle()) == nil)
         #expect(machine.keepalive?.interval == .seconds(60))
         #expect(after(.seconds(60), .tick(bytesReceived: 0)).contains { if case .ping = $0 { true } else { false } })
         _ = now(.pong(machine.link, .milliseconds(20)))
@@ -100,10 +106,64 @@ struct AdaptiveKeepaliveTests {
     @Test("an answer after an interval with traffic in it proves nothing")
     mutating func traffic() {
         machine = Self.machine(usesSpare: false, &random)
-        _ = open()
+        open()
         _ = after(.seconds(50), .submit(MessageID(1), Payload([1])))
         _ = after(.seconds(10), .tick(bytesReceived: 0))
         _ = now(.pong(machine.link, .milliseconds(20)))
         #expect(machine.keepalive?.interval == .seconds(60))
+    }
+
+    @Test("without a network nothing is due, and what a change of networks kills says nothing of the new one")
+    mutating func networkLost() throws {
+        let first = try #require(trial(settle()))
+        _ = now(.trial(first.number, .survived))
+        _ = after(.seconds(1), .path(NetworkPath(isUsable: false)))
+        #expect(machine.deadline == nil)
+        _ = after(.seconds(300), .path(NetworkPath(isUsable: true)))
+        _ = now(.tick(bytesReceived: 0))
+        _ = after(.seconds(10), .tick(bytesReceived: 0))
+        #expect(machine.keepalive == nil, "the old connection did not survive")
+        var intervals = machine.adaptive?.intervals
+        #expect(intervals?.current(on: "") == .seconds(60))
+    }
+
+    @Test("a link that is reset when it is asked after its interval was idle for too long")
+    mutating func reset() throws {
+        let first = try #require(trial(settle()))
+        _ = now(.trial(first.number, .survived))
+        _ = after(.seconds(60), .tick(bytesReceived: 0))
+        let error = TransportError(.connectionReset, .open, "reset")
+        _ = after(.milliseconds(20), .ended(machine.link, CloseReason(error)))
+        var intervals = machine.adaptive?.intervals
+        #expect(intervals?.current(on: "") == .seconds(30))
+    }
+
+    @Test("a link that breaks in the middle of a conversation says nothing about idle ones")
+    mutating func broken() throws {
+        let first = try #require(trial(settle()))
+        _ = now(.trial(first.number, .survived))
+        _ = after(.seconds(59), .submit(MessageID(1), Payload([1])))
+        let error = TransportError(.connectionReset, .open, "reset")
+        _ = after(.seconds(2), .ended(machine.link, CloseReason(error)))
+        var intervals = machine.adaptive?.intervals
+        #expect(intervals?.current(on: "") == .seconds(60))
+    }
+
+    @Test("is left alone where the protocol has no ping")
+    mutating func noPing() {
+        open(Capabilities(hasNativePing: false, maximumMessageSize: 1000))
+        #expect(trial(after(.seconds(600), .tick(bytesReceived: 0))) == nil)
+        #expect(machine.deadline == nil || machine.deadline ?? .zero > time)
+    }
+
+    @Test("tries less and less often when nothing can be seen")
+    mutating func pauses() throws {
+        var number = try #require(trial(settle())).number
+        for pause in [60, 120, 240] {
+            #expect(trial(now(.trial(number, .unclear))) == nil)
+            _ = now(.pong(machine.link, .zero))
+            #expect(trial(after(.seconds(pause - 1), .path(NetworkPath(isUsable: true)))) == nil)
+            number = try #require(trial(after(.seconds(1), .tick(bytesReceived: 0)))).number
+        }
     }
 }

@@ -17,6 +17,7 @@ struct SpareConnectionTests {
         adaptive.minimum = .milliseconds(20)
         adaptive.maximum = .milliseconds(80)
         configuration.supervisor.keepalive.adaptive = adaptive
+        configuration.supervisor.stableAfter = .zero
         return configuration
     }
 

@@ -7,8 +7,9 @@ package struct AdaptiveKeepalive: Sendable {
         let network: String
     }
 
-    /// How long to wait after a trial that told nothing, because its connection could not be made.
-    static let pause = Duration.seconds(60)
+    /// How long to wait after a trial that told nothing; doubled with each further one.
+    static let shortestPause = Duration.seconds(60)
+    static let longestPause = Duration.seconds(3600)
 
     let configuration: AdaptiveKeepaliveConfiguration
     package internal(set) var intervals: AdaptiveInterval
@@ -16,17 +17,26 @@ package struct AdaptiveKeepalive: Sendable {
     private var lastNumber = 0
     /// When the next trial may begin.
     private(set) var notBefore = Instant.zero
+    private var pause = shortestPause
+    /// The link has just died: the next one has the interval that is known to be good, until it has borne that once.
+    private var isCautious = false
 
     init(_ configuration: AdaptiveKeepaliveConfiguration, knowing intervals: AdaptiveInterval?) {
         self.configuration = configuration
-        self.intervals = intervals ?? AdaptiveInterval(configuration)
+        self.intervals =
+            intervals.map { AdaptiveInterval(configuration, knowing: $0) } ?? AdaptiveInterval(configuration)
     }
 
     /// The interval for the user's link.
     mutating func interval(on network: String) -> Duration {
         let good = intervals.current(on: network)
-        guard !configuration.usesSpareConnection else { return good }
+        if configuration.usesSpareConnection || isCautious { return good }
         return intervals.nextTrial(on: network) ?? good
+    }
+
+    /// No trial begins before the link has been there for a while: where all have lost their server, nobody should connect twice.
+    mutating func opened(at now: Instant, stableAfter: Duration) {
+        notBefore = max(notBefore, now.advanced(by: stableAfter))
     }
 
     // MARK: On a spare connection
@@ -49,15 +59,19 @@ package struct AdaptiveKeepalive: Sendable {
         return notBefore
     }
 
-    /// The spare connection was alive after the interval, or not, or could not tell.
-    mutating func ended(_ number: Int, survived: Bool?, at now: Instant) {
+    /// The spare connection was alive after the interval, or was found dead or ended after that time; or nothing can be said.
+    mutating func ended(_ number: Int, _ outcome: TrialOutcome, at now: Instant) {
         guard let trial, trial.number == number else { return }
         self.trial = nil
-        switch survived {
-        case true: intervals.succeeded(trial.interval, on: trial.network)
-        case false: intervals.failed(trial.interval, on: trial.network)
-        default: notBefore = now.advanced(by: Self.pause)
+        switch outcome {
+        case .survived: intervals.succeeded(trial.interval, on: trial.network)
+        case .died(let time): intervals.failed(min(time, trial.interval), on: trial.network)
+        case .unclear:
+            notBefore = now.advanced(by: pause)
+            pause = min(pause * 2, Self.longestPause)
+            return
         }
+        pause = Self.shortestPause
     }
 
     /// The trial under way, if any, means nothing any more.
@@ -70,15 +84,27 @@ package struct AdaptiveKeepalive: Sendable {
 
     /// The link answered after it had been idle for `interval`.
     mutating func survived(_ interval: Duration, on network: String) {
+        isCautious = false
         if !configuration.usesSpareConnection { intervals.succeeded(interval, on: network) }
     }
 
     /// The link was dead after it had been idle for `interval`.
     mutating func died(_ interval: Duration, on network: String) {
+        isCautious = true
         if interval <= intervals.current(on: network) {
             intervals.lost(on: network)
         } else {
             intervals.failed(interval, on: network)
         }
     }
+}
+
+/// What a spare connection has shown.
+package enum TrialOutcome: Sendable, Hashable {
+    /// It answered after the interval.
+    case survived
+    /// It was dead after the interval, or ended by itself after that time.
+    case died(Duration)
+    /// It could not be made, or something came over it meanwhile.
+    case unclear
 }

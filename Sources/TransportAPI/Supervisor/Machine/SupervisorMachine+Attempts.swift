@@ -70,7 +70,10 @@ extension SupervisorMachine {
                 at: now
             )
             : nil
-        if let interval = adaptive?.interval(on: path.network) { keepalive?.interval = interval }
+        idleSince = now
+        lastSent = now
+        adaptive?.opened(at: now, stableAfter: configuration.stableAfter)
+        if let interval = adaptiveInterval() { keepalive?.interval = interval }
         if !isReading { keepalive?.reading(false, at: now) }
         delivery.attach(link, capabilities)
         enter(.open, .open(endpoints[endpoint], isResumed: isResumed), &actions)
@@ -144,6 +147,7 @@ extension SupervisorMachine {
         case .idle, .connecting, .waiting, .offline, .suspended, .closed: return
         }
         actions.append(.note(.linkEnded(endpoints[endpoint], reason)))
+        noteDeath(at: now)
         leaveLink(&actions)
         endpoint = goodEndpoint
         failures += 1
@@ -208,9 +212,11 @@ extension SupervisorMachine {
         case .open:
             // The link may outlive a short absence, and even another address.
             keepalive?.online(path.isUsable, at: now)
+            // What the link dies of now is not that it was idle.
+            idleSince = now
             if isOther {
                 if let number = adaptive?.abandonTrial() { actions.append(.endTrial(number)) }
-                if let interval = adaptive?.interval(on: path.network) { keepalive?.interval = interval }
+                if let interval = adaptiveInterval() { keepalive?.interval = interval }
             }
         case .idle, .suspended, .closed: break
         }

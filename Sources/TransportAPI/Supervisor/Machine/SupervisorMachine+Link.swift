@@ -14,6 +14,7 @@ extension SupervisorMachine {
     }
 
     mutating func probe(at now: Instant, _ actions: inout [SupervisorAction]) {
+        lastProbed = now
         switch configuration.keepalive.probe {
         case .payload(let payload, _): actions.append(.transmit(link, nil, payload))
         case .automatic where delivery.style == .session:
@@ -106,54 +107,5 @@ extension SupervisorMachine {
             self.incarnation = incarnation
         }
         opened(isResumed: isResumed, at: now, &actions)
-    }
-
-    // MARK: Adaptive keepalive
-
-    /// The link has shown that it lives.
-    mutating func alive(at now: Instant) {
-        if let asked = keepalive?.askedAt, let interval = keepalive?.interval, adaptive != nil {
-            // It counts if nothing but the probe went either way meanwhile.
-            if lastSent <= asked, asked >= idleSince.advanced(by: interval) {
-                adaptive?.survived(interval, on: path.network)
-                keepalive?.interval = adaptive?.interval(on: path.network)
-            }
-        }
-        keepalive?.received(at: now)
-        idleSince = now
-    }
-
-    /// Remembers when something left, other than the probe of an idle link.
-    mutating func noteSending(_ actions: ArraySlice<SupervisorAction>, at now: Instant) {
-        let hasSent = actions.contains {
-            switch $0 {
-            case .transmit, .ping: true
-            default: false
-            }
-        }
-        guard hasSent else { return }
-        lastSent = now
-        if keepalive?.askedAt != now { idleSince = now }
-    }
-
-    /// Opens a spare connection for the next interval to try, if there is one.
-    mutating func beginTrial(at now: Instant, _ actions: inout [SupervisorAction]) {
-        guard phase == .open, path.isUsable, let trial = adaptive?.nextTrial(on: path.network, at: now) else { return }
-        actions.append(
-            .beginTrial(
-                trial.number,
-                endpoint: endpoint,
-                idle: trial.interval,
-                timeout: configuration.keepalive.timeout,
-                isSession: delivery.style == .session
-            )
-        )
-    }
-
-    mutating func trialEnded(_ number: Int, _ survived: Bool?, at now: Instant, _ actions: inout [SupervisorAction]) {
-        adaptive?.ended(number, survived: survived, at: now)
-        guard phase == .open else { return }
-        if let interval = adaptive?.interval(on: path.network) { keepalive?.interval = interval }
-        beginTrial(at: now, &actions)
     }
 }

@@ -41,8 +41,10 @@ package struct SupervisorMachine: Sendable {
     var capabilities = Capabilities(maximumMessageSize: 0)
     var keepalive: Keepalive?
     package internal(set) var adaptive: AdaptiveKeepalive?
-    /// When something was handed to the link last, which keeps a NAT from forgetting it.
+    /// When something other than a probe was handed to the link last, which keeps a NAT from forgetting it.
     var lastSent = Instant.zero
+    /// When a probe was.
+    var lastProbed = Instant.zero
     /// Since when nothing but a probe has gone over the link, either way.
     var idleSince = Instant.zero
     package internal(set) var delivery: Delivery
@@ -98,8 +100,8 @@ package struct SupervisorMachine: Sendable {
         case submit(MessageID, Payload)
         case cancel(MessageID)
         case close(CloseReason)
-        /// The trial of this number found its connection alive after the interval, or dead; `nil` if it could not tell.
-        case trial(Int, survived: Bool?)
+        /// What the trial of this number has shown.
+        case trial(Int, TrialOutcome)
         /// The time has come; the link has received so many bytes.
         case tick(bytesReceived: UInt64)
     }
@@ -134,7 +136,7 @@ package struct SupervisorMachine: Sendable {
         case .reading(let isReading): reading(isReading, at: now)
         case .cancel(let id): delivery.cancel(id, at: now, &actions)
         case .close(let reason): close(reason, &actions)
-        case .trial(let number, let survived): trialEnded(number, survived, at: now, &actions)
+        case .trial(let number, let outcome): trialEnded(number, outcome, at: now, &actions)
         case .tick(let bytes): tick(bytes, at: now, using: &random, &actions)
         case .submit: break
         }
@@ -155,7 +157,7 @@ package struct SupervisorMachine: Sendable {
             consider(helloRetry)
         case .open:
             consider(keepalive?.deadline)
-            consider(adaptive?.deadline(on: path.network))
+            if canTry { consider(adaptive?.deadline(on: path.network)) }
         }
         consider(delivery.deadline)
         return earliest
@@ -206,7 +208,6 @@ package struct SupervisorMachine: Sendable {
             switch keepalive?.tick(bytesReceived: bytes, at: now) {
             case .probe: probe(at: now, &actions)
             case .dead:
-                if let keepalive, let interval = keepalive.interval { adaptive?.died(interval, on: path.network) }
                 let error = TransportError(.keepaliveTimeout, .open, "the far side did not answer")
                 actions.append(.abandon(link: link))
                 ended(link, CloseReason(error), at: now, using: &random, &actions)

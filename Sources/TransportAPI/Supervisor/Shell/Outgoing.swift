@@ -35,7 +35,7 @@ final class Outgoing {
 
     /// Hands in what the store kept from the last time, under the identifiers that it had.
     func restore(_ submit: (MessageID, Payload) -> Void) {
-        for (id, payload) in store?.load() ?? [] where id.number > lastID {
+        for (id, payload) in store?.load() ?? [] where id.number > lastID && id.number < .max {
             lastID = id.number
             if let outcome = handIn(id, payload, isStored: true, submit) {
                 giveBack(id, payload, outcome)
@@ -92,7 +92,7 @@ final class Outgoing {
     /// A message has ended.
     ///
     /// - Parameter isOver: it ends because the supervisor does. What was taken on then stays in the store for the next one, if
-    ///   nobody was told otherwise.
+    ///   nobody was told otherwise, and is not given back.
     /// - Returns: whether this is the first word of it; one whose caller did not wait for the end may end once more.
     @discardableResult
     func finished(_ id: MessageID, _ outcome: SendOutcome, isOver: Bool = false) -> Bool {
@@ -103,7 +103,8 @@ final class Outgoing {
             return true
         }
         guard let message = messages.removeValue(forKey: id) else { return false }
-        if message.isStored, !(isOver && message.isOnItsOwn) { store?.remove(id) }
+        if isOver, message.isStored, message.isOnItsOwn, outcome.mayBeTriedAgain { return true }
+        if message.isStored { store?.remove(id) }
         tell(message, id, outcome)
         return true
     }
@@ -157,5 +158,15 @@ final class Outgoing {
     /// The end of a message whose caller was not made to wait.
     func note(_ outcome: SendOutcome, of id: MessageID, _ payload: Payload) {
         giveBack(id, payload, outcome)
+    }
+}
+
+extension SendOutcome {
+    /// Whether the message is neither delivered nor too old.
+    fileprivate var mayBeTriedAgain: Bool {
+        switch self {
+        case .rejected, .unknown: true
+        case .acknowledged, .written, .expired: false
+        }
     }
 }

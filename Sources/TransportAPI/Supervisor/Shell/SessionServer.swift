@@ -12,6 +12,11 @@ public final class SessionServer: Sendable {
         public var maximumSessions = 10_000
         /// How long a session waits for its client's next link. Default 10 minutes.
         public var sessionLifetime: Duration = .seconds(600)
+        /// The most links that belong to no session, on which clients try keepalive intervals; beyond it the oldest is ended.
+        /// Default 1000.
+        public var maximumSpares = 1000
+        /// How long such a link may last. Default 30 minutes.
+        public var spareLifetime: Duration = .seconds(1800)
         /// How long a new link may take to say whose session it belongs to. Default 10 s.
         public var helloTimeout: Duration = .seconds(10)
 

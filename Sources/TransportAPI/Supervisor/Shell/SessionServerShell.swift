@@ -9,6 +9,8 @@ final class SessionServerShell {
     private var lastLink = 0
     /// Links that have not said whose they are.
     private var newcomers: [Int: any Link] = [:]
+    /// Links of clients that try how long the path bears them idle.
+    private var spares: [Int: (link: any Link, timer: UInt64)] = [:]
     private var isClosed = false
 
     init(
@@ -106,14 +108,24 @@ final class SessionServerShell {
         Task(executorPreference: runtime.taskExecutor) { await LinkPort.read(confined) }
     }
 
-    /// A link without a session is left alone until its client ends it.
+    /// A link without a session is left alone until its client ends it, or has forgotten it.
     private func keep(_ link: any Link, _ number: Int) {
-        newcomers[number] = link
+        if spares.count >= configuration.maximumSpares, let oldest = spares.keys.min() { endSpare(oldest) }
+        let timer = runtime.schedule(at: runtime.clock.advanced(by: configuration.spareLifetime)) { [self] in
+            endSpare(number)
+        }
+        spares[number] = (link, timer)
         let shell = RuntimeConfined(self, to: runtime)
         Task(executorPreference: runtime.taskExecutor) {
             _ = await link.closed()
-            shell.value.newcomers[number] = nil
+            shell.value.endSpare(number)
         }
+    }
+
+    private func endSpare(_ number: Int) {
+        guard let (link, timer) = spares.removeValue(forKey: number) else { return }
+        runtime.cancel(timer: timer)
+        hangUp(link, .user)
     }
 
     private func turnAway(_ link: any Link, _ refusal: SessionFrame.Refusal) {
@@ -146,7 +158,9 @@ final class SessionServerShell {
     }
 
     private func dropNewcomers() -> [Task<Void, Never>] {
-        defer { newcomers = [:] }
-        return newcomers.values.map { hangUp($0, .user) }
+        let links = Array(newcomers.values) + spares.values.map(\.link)
+        for spare in spares.values { runtime.cancel(timer: spare.timer) }
+        (newcomers, spares) = ([:], [:])
+        return links.map { hangUp($0, .user) }
     }
 }

@@ -29,33 +29,36 @@ final class SpareTrial {
     ) -> Task<Void, Never> {
         Task(executorPreference: shell.runtime.taskExecutor) {
             let (factory, preparation) = (shell.value.factory, shell.value.preparation)
-            var survived: Bool?
+            var outcome = TrialOutcome.unclear
             do throws(TransportError) {
                 let prepared = try await LinkAttempt.prepare(endpoint, preparation, false)
-                let link = try await factory(prepared).connect(timeout: timeout)
-                survived = await outlives(link, shell.runtime, idle, timeout, isSession)
+                let link = try await factory(shell.value.spareEndpoint(prepared)).connect(timeout: timeout)
+                outcome = await outlives(link, shell.runtime, idle, timeout, isSession)
                 await link.close()
             } catch {}
             guard !Task.isCancelled else { return }
             shell.value.trials[number] = nil
-            shell.value.handle(.trial(number, survived: survived))
+            shell.value.handle(.trial(number, outcome))
         }
     }
 
-    /// Whether the link answers after it has been idle; `nil` if it ended before.
+    /// Whether the link answers after it has been idle.
     private static func outlives(
         _ link: any Link,
         _ runtime: any SupervisorRuntime,
         _ idle: Duration,
         _ timeout: Duration,
         _ isSession: Bool
-    ) async -> Bool? {
-        guard link.capabilities.hasNativePing else { return nil }
+    ) async -> TrialOutcome {
         // Says to a server of sessions that none will begin here.
         if isSession { _ = await link.send(SessionFrame.spare.payload) }
-        guard await first(of: { await link.closed() }, or: idle, on: runtime) == nil, !Task.isCancelled else {
-            return nil
+        let (received, began) = (await link.statistics().bytesReceived, runtime.clock)
+        if await first(of: { await link.closed() }, or: idle, on: runtime) != nil {
+            // Who hangs up after a while has a limit of its own, which is as good as a NAT's.
+            return .died(max(began.duration(to: runtime.clock), .milliseconds(1)))
         }
+        // A link that was not idle has shown nothing.
+        guard !Task.isCancelled, await link.statistics().bytesReceived == received else { return .unclear }
         let answer = await first(
             of: { () -> Bool in
                 do throws(TransportError) {
@@ -68,7 +71,7 @@ final class SpareTrial {
             or: timeout,
             on: runtime
         )
-        return answer ?? false
+        return answer == true ? .survived : .died(idle)
     }
 
     /// What `work` gives, or `nil` if the time is over first.

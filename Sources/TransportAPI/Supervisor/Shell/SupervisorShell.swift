@@ -18,7 +18,7 @@ final class SupervisorShell: LinkOwner {
     private let timer: DeadlineTimer
     var attempts: [Int: LinkAttempt] = [:]
     var trials: [Int: SpareTrial] = [:]
-    private let spareEndpoint: @Sendable (Endpoint) -> Endpoint
+    let spareEndpoint: @Sendable (Endpoint) -> Endpoint
     /// What was learned about keepalive intervals.
     var intervals: AdaptiveInterval? { machine.adaptive?.intervals }
     let closers = Closers()
@@ -85,7 +85,7 @@ final class SupervisorShell: LinkOwner {
             trials[number] = SpareTrial(
                 self,
                 number,
-                spareEndpoint(endpoints[endpoint]),
+                endpoints[endpoint],
                 idle: idle,
                 timeout: timeout,
                 isSession: isSession

@@ -1,0 +1,77 @@
+// The search for a longer keepalive interval.
+
+extension SupervisorMachine {
+    /// Whether a spare connection would show anything now.
+    var canTry: Bool { phase == .open && path.isUsable && keepalive != nil && capabilities.hasNativePing }
+
+    /// The interval that the search gives the link; `nil` where it can't search.
+    mutating func adaptiveInterval() -> Duration? {
+        guard let configuration = adaptive?.configuration, keepalive != nil, isProbeAnswered,
+            capabilities.hasNativePing || !configuration.usesSpareConnection
+        else { return nil }
+        return adaptive?.interval(on: path.network)
+    }
+
+    /// Whether nothing but probes went over the link for its interval before the far side was asked, and since.
+    private var wasIdle: Bool {
+        guard let asked = keepalive?.askedAt, let interval = keepalive?.interval else { return false }
+        return lastSent <= asked && asked >= idleSince.advanced(by: interval)
+    }
+
+    /// The link has shown that it lives.
+    mutating func alive(at now: Instant) {
+        if adaptive != nil, wasIdle, let interval = keepalive?.interval {
+            adaptive?.survived(interval, on: path.network)
+            if let longer = adaptiveInterval() { keepalive?.interval = longer }
+        }
+        keepalive?.received(at: now)
+        idleSince = now
+    }
+
+    /// The link has ended. It says something about the path if it was idle for its interval, or nearly: a NAT that has forgotten it
+    /// is silent or answers with a reset, a proxy hangs up by itself.
+    mutating func noteDeath(at now: Instant) {
+        guard adaptive != nil, adaptiveInterval() != nil, let interval = keepalive?.interval else { return }
+        let isOver = idleSince.duration(to: now) >= interval / 10 * 9
+        if wasIdle || keepalive?.askedAt == nil && isOver { adaptive?.died(interval, on: path.network) }
+    }
+
+    /// Remembers when something left, other than a probe.
+    mutating func noteSending(_ actions: ArraySlice<SupervisorAction>, at now: Instant) {
+        let count = actions.count {
+            switch $0 {
+            case .transmit, .ping: true
+            default: false
+            }
+        }
+        guard count > (lastProbed == now ? 1 : 0) else { return }
+        lastSent = now
+        idleSince = now
+    }
+
+    /// Opens a spare connection for the next interval to try, if there is one.
+    mutating func beginTrial(at now: Instant, _ actions: inout [SupervisorAction]) {
+        guard canTry, let trial = adaptive?.nextTrial(on: path.network, at: now) else { return }
+        actions.append(
+            .beginTrial(
+                trial.number,
+                endpoint: endpoint,
+                idle: trial.interval,
+                timeout: configuration.keepalive.timeout,
+                isSession: delivery.style == .session
+            )
+        )
+    }
+
+    mutating func trialEnded(
+        _ number: Int,
+        _ outcome: TrialOutcome,
+        at now: Instant,
+        _ actions: inout [SupervisorAction]
+    ) {
+        adaptive?.ended(number, outcome, at: now)
+        guard phase == .open else { return }
+        if let interval = adaptiveInterval() { keepalive?.interval = interval }
+        beginTrial(at: now, &actions)
+    }
+}
