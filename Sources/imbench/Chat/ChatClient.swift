@@ -96,7 +96,7 @@ final class ChatClient {
             if case .open(_, isResumed: false) = state { run(client) { $0.began(&$1) } }
             wake()
         case .sessionLost: display.show(.status("the server has forgotten the session; sending again"))
-        case .attemptFailed, .linkEnded, .roundTrip, .submitted, .finished, .received, .duplicate, .undecodable: break
+        default: break
         }
     }
 

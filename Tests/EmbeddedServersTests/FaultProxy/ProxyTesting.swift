@@ -1,4 +1,5 @@
 import EmbeddedServers
+import SocketIO
 import Testing
 import TransportAPI
 import Transports
@@ -69,7 +70,13 @@ extension FaultProxy {
         while true {
             let statistics = await statistics()
             if condition(statistics) { return statistics }
-            await Task.yield()
+            // Asking without a pause would take the processor from whoever is waited for.
+            await withCheckedContinuation { continuation in
+                EventLoop.shared.execute {
+                    let soon = MonotonicClock.now() + 2_000_000
+                    _ = EventLoop.shared.schedule(at: soon) { continuation.resume() }
+                }
+            }
         }
     }
 }

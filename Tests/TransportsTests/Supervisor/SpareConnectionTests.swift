@@ -21,18 +21,26 @@ struct SpareConnectionTests {
         return configuration
     }
 
-    private func searchEnds(_ supervisor: Supervisor) async {
-        while let intervals = await supervisor.intervals(), intervals.nextTrial(on: "") != nil { await Task.yield() }
-        var intervals = await supervisor.intervals()
-        #expect(intervals?.current(on: "") == .milliseconds(80))
+    /// Waits until the link has the longest interval.
+    private final class Watch: SupervisorObserver {
+        private let intervals = AsyncStream<Duration>.makeStream()
+
+        func note(_ note: SupervisorNote, at _: Instant) {
+            if case .keepaliveInterval(let interval) = note { intervals.continuation.yield(interval) }
+        }
+
+        func longest() async {
+            for await interval in intervals.stream where interval == .milliseconds(80) { return }
+        }
     }
 
     @Test("reach the longest that is allowed where nothing forgets connections", arguments: names)
     func plain(name: String) async throws {
         let server = try await EmbeddedServer.start("\(name)://127.0.0.1:0")
-        let supervisor = try Supervisor(try configuration(server.endpoint))
+        let watch = Watch()
+        let supervisor = try Supervisor(try configuration(server.endpoint)) { $0.observer = watch }
         supervisor.connect()
-        await searchEnds(supervisor)
+        await watch.longest()
         await supervisor.close()
         await server.stop()
     }
@@ -45,9 +53,10 @@ struct SpareConnectionTests {
         let serving = Task { try await server.serve(listener) }
         var configuration = try configuration(listener.endpoint)
         configuration.supervisor.delivery.mode = .session
-        let supervisor = try Supervisor(configuration)
+        let watch = Watch()
+        let supervisor = try Supervisor(configuration) { $0.observer = watch }
         supervisor.connect()
-        await searchEnds(supervisor)
+        await watch.longest()
         #expect(count.withLock { $0 } == 1)
         await supervisor.close()
         await listener.close()

@@ -12,6 +12,13 @@ extension SupervisorMachine {
         return adaptive?.interval(on: path.network)
     }
 
+    /// Gives the link the interval that the search has for it.
+    mutating func adaptInterval(_ actions: inout [SupervisorAction]) {
+        guard let interval = adaptiveInterval(), interval != keepalive?.interval else { return }
+        keepalive?.interval = interval
+        actions.append(.note(.keepaliveInterval(interval)))
+    }
+
     /// Whether nothing but probes went over the link for its interval before the far side was asked, and since.
     private var wasIdle: Bool {
         guard let asked = keepalive?.askedAt, let interval = keepalive?.interval else { return false }
@@ -19,10 +26,10 @@ extension SupervisorMachine {
     }
 
     /// The link has shown that it lives.
-    mutating func alive(at now: Instant) {
+    mutating func alive(at now: Instant, _ actions: inout [SupervisorAction]) {
         if adaptive != nil, wasIdle, let interval = keepalive?.interval {
             adaptive?.survived(interval, on: path.network)
-            if let longer = adaptiveInterval() { keepalive?.interval = longer }
+            adaptInterval(&actions)
         }
         keepalive?.received(at: now)
         idleSince = now
@@ -71,7 +78,7 @@ extension SupervisorMachine {
     ) {
         adaptive?.ended(number, outcome, at: now)
         guard phase == .open else { return }
-        if let interval = adaptiveInterval() { keepalive?.interval = interval }
+        adaptInterval(&actions)
         beginTrial(at: now, &actions)
     }
 }

@@ -73,7 +73,7 @@ extension SupervisorMachine {
         idleSince = now
         lastSent = now
         adaptive?.opened(at: now, stableAfter: configuration.stableAfter)
-        if let interval = adaptiveInterval() { keepalive?.interval = interval }
+        adaptInterval(&actions)
         if !isReading { keepalive?.reading(false, at: now) }
         delivery.attach(link, capabilities)
         enter(.open, .open(endpoints[endpoint], isResumed: isResumed), &actions)
@@ -216,7 +216,7 @@ extension SupervisorMachine {
             idleSince = now
             if isOther {
                 if let number = adaptive?.abandonTrial() { actions.append(.endTrial(number)) }
-                if let interval = adaptiveInterval() { keepalive?.interval = interval }
+                adaptInterval(&actions)
             }
         case .idle, .suspended, .closed: break
         }

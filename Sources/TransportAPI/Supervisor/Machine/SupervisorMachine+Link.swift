@@ -33,7 +33,7 @@ extension SupervisorMachine {
         _ actions: inout [SupervisorAction]
     ) {
         guard link == self.link else { return }
-        alive(at: now)
+        alive(at: now, &actions)
         switch phase {
         case .open, .greeting: break
         case .idle, .connecting, .waiting, .offline, .suspended, .closed: return

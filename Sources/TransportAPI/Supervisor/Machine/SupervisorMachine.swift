@@ -129,7 +129,7 @@ package struct SupervisorMachine: Sendable {
         case .received(let link, let payload): received(link, payload, at: now, using: &random, &actions)
         case .pong(let link, let time):
             guard link == self.link else { return }
-            alive(at: now)
+            alive(at: now, &actions)
             actions.append(.note(.roundTrip(time)))
         case .ended(let link, let reason): ended(link, reason, at: now, using: &random, &actions)
         case .settled(let link, let id, let outcome): delivery.settled(id, on: link, outcome, at: now, &actions)

@@ -103,6 +103,8 @@ public enum SupervisorNote: Sendable, Hashable {
     case linkEnded(Endpoint, CloseReason)
     /// The far side has answered a probe after this time.
     case roundTrip(Duration)
+    /// The keepalive interval of the link is another from now on.
+    case keepaliveInterval(Duration)
     /// The far side knew nothing of the session: what it had not acknowledged is sent again, and what it had not sent is lost.
     case sessionLost
     /// A message was given to the supervisor, of this many bytes.

@@ -42,6 +42,9 @@ final class SpareTrial {
         }
     }
 
+    /// How long a new connection may still be busy with itself.
+    private static let settling = Duration.milliseconds(500)
+
     /// Whether the link answers after it has been idle.
     private static func outlives(
         _ link: any Link,
@@ -52,6 +55,8 @@ final class SpareTrial {
     ) async -> TrialOutcome {
         // Says to a server of sessions that none will begin here.
         if isSession { _ = await link.send(SessionFrame.spare.payload) }
+        // What belongs to the handshake may still be on its way, and come twice over datagrams.
+        await pause(settling, on: runtime)
         let (received, began) = (await link.statistics().bytesReceived, runtime.clock)
         if await first(of: { await link.closed() }, or: idle, on: runtime) != nil {
             // Who hangs up after a while has a limit of its own, which is as good as a NAT's.
