@@ -125,3 +125,24 @@ extension ReservedPort {
         return try? ReservedPort(address, isDatagram: endpoint.scheme == "udp")
     }
 }
+
+/// A place where no server ever was, and none will be as long as this is kept.
+final class Away: Sendable {
+    let endpoint: Endpoint
+    private let reserved: ReservedPort?
+
+    init(_ name: String) throws {
+        var endpoint = try Endpoint("\(name)://127.0.0.1")
+        if name == "memory" {
+            (endpoint.host, reserved) = ("nobody", nil)
+        } else {
+            guard let any = SocketAddress(numeric: "127.0.0.1", port: 0) else {
+                throw SystemError("bind", EADDRNOTAVAIL)
+            }
+            let port = try ReservedPort(any, isDatagram: name == "udp")
+            (endpoint.port, reserved) = (port.port, port)
+        }
+        endpoint.options = try TransportRegistry.standard.transport(named: name).loopback("away")
+        self.endpoint = endpoint
+    }
+}

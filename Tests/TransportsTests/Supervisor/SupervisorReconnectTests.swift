@@ -75,10 +75,9 @@ struct SupervisorReconnectTests {
 
     @Test("goes from a transport that is refused to one that works, and stays there", arguments: names, names)
     func mixed(first: String, second: String) async throws {
-        let gone = try await PlainServer(first)
-        await gone.stop()
+        let away = try Away(first)
         let server = try await PlainServer(second)
-        let (supervisor, recorder) = try Supervisor.recorded([gone.endpoint, server.endpoint])
+        let (supervisor, recorder) = try Supervisor.recorded([away.endpoint, server.endpoint])
         supervisor.connect()
         await recorder.waitUntilOpen()
         #expect(await supervisor.send(bytes("1")).isSuccess)
@@ -94,8 +93,7 @@ struct SupervisorReconnectTests {
         #expect(attempts == [second])
         await supervisor.close()
         await server.stop()
-        // Until now it has kept its port from others.
-        await gone.stop()
+        withExtendedLifetime(away) {}
     }
 
     @Test("does not come back after it was closed", arguments: names)
@@ -124,10 +122,9 @@ struct SupervisorReconnectTests {
 
     @Test("tells an observer of states, failed attempts, ends of links, and each message's beginning and end")
     func observer() async throws {
-        let gone = try await PlainServer("tcp")
-        await gone.stop()
+        let away = try Away("tcp")
         let server = try await PlainServer("ws")
-        let (supervisor, recorder) = try Supervisor.recorded([gone.endpoint, server.endpoint])
+        let (supervisor, recorder) = try Supervisor.recorded([away.endpoint, server.endpoint])
         supervisor.connect()
         #expect(await supervisor.send(bytes("hello")).isSuccess)
         await server.wait(for: 1)
@@ -141,7 +138,7 @@ struct SupervisorReconnectTests {
         #expect(
             notes.contains {
                 if case .attemptFailed(let to, let why) = $0 {
-                    to == gone.endpoint && why.code == .refused
+                    to == away.endpoint && why.code == .refused
                 } else {
                     false
                 }
@@ -160,7 +157,6 @@ struct SupervisorReconnectTests {
         #expect(notes.contains(.finished(MessageID(1), .written)))
         #expect(notes.last == .state(.closed(.user)))
         await server.stop()
-        // Until now it has kept its port from others.
-        await gone.stop()
+        withExtendedLifetime(away) {}
     }
 }
