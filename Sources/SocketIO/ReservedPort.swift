@@ -13,7 +13,9 @@ public final class ReservedPort: Sendable {
         // A stream socket that is bound and does not listen refuses; connections that were accepted here may linger.
         if !isDatagram { Platform.setOption(raw, SOL_SOCKET, SO_REUSEADDR, 1) }
         guard address.withPointer({ bind(raw, $0, $1) }) == 0 else { throw SystemError("bind") }
-        guard let local = SocketAddress.filled({ getsockname(raw, $0, $1) }) else { throw SystemError("getsockname") }
+        guard let local = SocketAddress.filled(by: { getsockname(raw, $0, $1) }) else {
+            throw SystemError("getsockname")
+        }
         port = local.port
         // A datagram socket that is connected takes datagrams from its peer alone; from itself it sends none.
         if isDatagram {
