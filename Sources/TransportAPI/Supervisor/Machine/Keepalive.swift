@@ -53,6 +53,8 @@ package struct Keepalive: Sendable {
 
     /// Whether this side takes what arrives. While it does not, silence means nothing.
     package mutating func reading(_ isReading: Bool, at now: Instant) {
+        // To be told again what is so already is no sign of life.
+        guard isReading != self.isReading else { return }
         self.isReading = isReading
         received(at: now)
     }
