@@ -33,6 +33,24 @@ import Testing
         #expect(client.machine.deadline == Instant.zero.advanced(by: .seconds(60)))
     }
 
+    @Test(
+        "a link that falls silent in the middle of a message is found dead within interval and timeout after the last byte"
+    )
+    func deadWithinMessage() {
+        var client = MachineHarness(Self.watchful)
+        client.open()
+        client.wait(.seconds(30))
+        client.tell(.tick(bytesReceived: 500))
+        #expect(client.machine.deadline == Instant.zero.advanced(by: .seconds(32)), "it looks for bytes while it waits")
+        // The last byte comes before 32 s, so that the loss is known before 70 s.
+        let limit = Instant.zero.advanced(by: .seconds(70))
+        while !client.hasAbandoned(1), let deadline = client.machine.deadline, deadline < limit {
+            client.now = deadline
+            client.tell(.tick(bytesReceived: 600))
+        }
+        #expect(client.hasAbandoned(1))
+    }
+
     @Test("one lost packet is no sign of death where packets get lost")
     func lostProbe() {
         var client = MachineHarness(Self.watchful)

@@ -15,8 +15,8 @@ package struct Keepalive: Sendable {
     package var interval: Duration?
     /// Whether probes are answered, so that silence after one means something.
     private let isAnswered: Bool
-    /// How long a probe is waited for before it is sent again, on a link that may have lost it; `nil`: never.
-    private let repetition: Duration?
+    /// A probe is sent again at each look at the link, because it may have been lost.
+    private let isRepeated: Bool
     private var lastReceived: Instant
     private var lastProbe: Instant
     /// When the probe that has not been answered was sent.
@@ -27,8 +27,10 @@ package struct Keepalive: Sendable {
     private var isReading = true
     /// There is no network.
     private var isOffline = false
-    /// What the link had received when the far side was asked.
+    /// What the link had received when it was last looked at, and when that was: once the far side has been asked, after each
+    /// quarter of the timeout.
     private var receivedBytes: UInt64 = 0
+    private var lastLook: Instant
 
     /// A link that has just opened.
     ///
@@ -39,10 +41,11 @@ package struct Keepalive: Sendable {
     package init(_ configuration: KeepaliveConfiguration, isAnswered: Bool, isReliable: Bool = true, at now: Instant) {
         self.configuration = configuration
         self.isAnswered = isAnswered
-        repetition = isReliable ? nil : configuration.timeout / 4
+        isRepeated = !isReliable
         interval = configuration.interval
         lastReceived = now
         lastProbe = now
+        lastLook = now
     }
 
     /// Something has arrived, whatever it is.
@@ -70,8 +73,7 @@ package struct Keepalive: Sendable {
     package var deadline: Instant? {
         guard !isOffline else { return nil }
         if let askedAt {
-            let end = askedAt.advanced(by: configuration.timeout)
-            return repetition.map { min(end, lastProbe.advanced(by: $0)) } ?? end
+            return min(askedAt.advanced(by: configuration.timeout), lastLook.advanced(by: configuration.timeout / 4))
         }
         if isUrgent { return .zero }
         guard let interval else { return nil }
@@ -84,10 +86,14 @@ package struct Keepalive: Sendable {
     /// - Parameter bytesReceived: what the link has received in all. Bytes of a message that is not complete yet are a sign of
     ///   life too.
     package mutating func tick(bytesReceived: UInt64, at now: Instant) -> Verdict {
-        // When they came is not known, so that they count from the question on.
-        if let askedAt, bytesReceived > receivedBytes { received(at: askedAt) }
+        // When they came is not known, so that they count from the last look on.
+        if askedAt != nil, bytesReceived > receivedBytes { received(at: lastLook) }
         guard let deadline, deadline <= now else { return .wait }
-        if let askedAt, askedAt.advanced(by: configuration.timeout) <= now { return .dead }
+        lastLook = now
+        if let askedAt {
+            if askedAt.advanced(by: configuration.timeout) <= now { return .dead }
+            guard isRepeated else { return .wait }
+        }
         isUrgent = false
         lastProbe = now
         if isAnswered, isReading, askedAt == nil {
