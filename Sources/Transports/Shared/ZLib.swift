@@ -19,10 +19,12 @@ public struct ZLib: MessageCompressor {
         self.functions = functions
     }
 
+    /// A compressor at zlib's default level.
     public func makeDeflater(windowBits: Int) -> (any MessageDeflater)? {
         ZLibDeflater(functions, windowBits: windowBits)
     }
 
+    /// A decompressor.
     public func makeInflater(windowBits: Int) -> (any MessageInflater)? {
         ZLibInflater(functions, windowBits: windowBits)
     }

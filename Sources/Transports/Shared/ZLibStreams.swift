@@ -14,7 +14,13 @@ final class ZLibDeflater: MessageDeflater, @unchecked Sendable {
         stream.initialize(to: ZLib.Stream())
         // The default level costs a few microseconds for a chat message. Small windows get a hash table to match.
         let status = functions.deflateInit(
-            stream, 6, ZLib.deflated, -Int32(windowBits), windowBits > 12 ? 8 : 3, 0, "1",
+            stream,
+            6,
+            ZLib.deflated,
+            -Int32(windowBits),
+            windowBits > 12 ? 8 : 3,
+            0,
+            "1",
             Int32(MemoryLayout<ZLib.Stream>.size)
         )
         guard status == ZLib.ok else {

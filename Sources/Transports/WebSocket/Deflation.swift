@@ -59,7 +59,7 @@ struct Inflation: Sendable {
     }
 
     /// Appends the rest of a message whose last piece has come.
-    mutating func finish(_ output: inout [UInt8], limit: Int) throws(TransportError) {
+    func finish(_ output: inout [UInt8], limit: Int) throws(TransportError) {
         guard let inflater else { throw .webSocketViolation("a compressed message is empty") }
         try check(Self.tail.withUnsafeBytes { inflater.inflate($0, onto: &output, limit: limit) }, limit)
         guard inflater.isAtBlockEnd else { throw .webSocketViolation("a compressed message ends within a block") }

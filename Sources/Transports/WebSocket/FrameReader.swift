@@ -224,9 +224,9 @@ struct FrameReader: Sendable {
 
     /// Ends the message under assembly; `nil` if it was passed over.
     private mutating func finish() throws(TransportError) -> Payload? {
-        if isCompressed, !isDiscarding {
+        if isCompressed, !isDiscarding, let inflation {
             let start = bytes.count
-            try inflation?.finish(&bytes, limit: maximumMessageSize)
+            try inflation.finish(&bytes, limit: maximumMessageSize)
             try checkText(from: start)
         }
         guard isDiscarding || text.isComplete else {

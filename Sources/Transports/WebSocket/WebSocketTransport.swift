@@ -11,7 +11,7 @@ extension TransportDescriptor {
             TransportOption("header", "Name:value", "sent with the handshake; may be repeated (none)"),
             TransportOption("query", "a=b&c=d, percent-encoded", "the query of the path that the server sees (none)"),
             TransportOption("fragment", "bytes", "the largest payload of one frame sent (unlimited)"),
-            TransportOption("deflate", "on, off or small", "compression (RFC 7692); small: 22 KiB a link, else 300 (off)"),
+            TransportOption("deflate", "on, off or small", "compresses, in 300 KiB a link or, small, in 22 (off)"),
         ],
         client: { (endpoint, options) throws(TransportError) in
             var configuration = try common(options)

@@ -28,7 +28,8 @@ struct CompressionTests {
         harness.feed(
             role == .server ? request(with: header) : response(key: harness.core.key, with: header)
         )
-        try #require(harness.isOpen)
+        let isOpen = harness.isOpen
+        try #require(isOpen)
         _ = harness.takeOutput()
         return harness
     }
@@ -98,7 +99,9 @@ struct CompressionTests {
 
     @Test("only the first frame of a message may be marked, and only where that was agreed on")
     func marks() throws {
-        let wrong: [[UInt8]] = [[0xc9, 0x80], [0xc8, 0x80], [0xca, 0x80], [0xc0, 0x80], [0xa1, 0x80], [0x91, 0x80]]
+        let wrong: [[UInt8]] = [
+            [0xc9, 0x80], [0xc8, 0x80], [0xca, 0x80], [0xc0, 0x80], [0xa1, 0x80], [0x91, 0x80],
+        ]
         for bytes in wrong {
             var server = try Self.open(.server)
             server.feed(frame(to: .server, 0x01, text("a")) + bytes + [0, 0, 0, 0])
@@ -112,7 +115,8 @@ struct CompressionTests {
     @Test(
         "damaged contents end the link with the code that says how",
         arguments: [
-            ([0xff, 0xff, 0xff], 1002), ([0xf2, 0x48, 0xcd], 1002), ([], 1002), ([0xf2, 0x00, 0x11, 0x00, 0x00], 1002),
+            ([0xff, 0xff, 0xff], 1002), ([0xf2, 0x48, 0xcd], 1002), ([], 1002),
+            ([0xf2, 0x00, 0x11, 0x00, 0x00], 1002),
             // A stored block with a byte that is not UTF-8.
             ([0x00, 0x01, 0x00, 0xfe, 0xff, 0xff, 0x00], 1007),
         ] as [([UInt8], Int)]
@@ -139,7 +143,10 @@ struct CompressionTests {
         }
     }
 
-    @Test("a message that fills the limit arrives, however little it shrinks; one byte more does not", arguments: [0, 1])
+    @Test(
+        "a message that fills the limit arrives, however little it shrinks; a larger one does not",
+        arguments: [0, 1]
+    )
     func limit(excess: Int) throws {
         let contents: [[UInt8]] = [
             [UInt8](repeating: 7, count: 5000 + excess),

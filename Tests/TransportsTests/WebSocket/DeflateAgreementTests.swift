@@ -14,13 +14,14 @@ struct DeflateAgreementTests {
         return wishes
     }
 
+    static let usual: Change = { _ in }
     static let small: Change = { ($0.windowBits, $0.peerWindowBits) = (10, 11) }
     static let forgetful: Change = { ($0.keepsContext, $0.peerKeepsContext) = (false, false) }
 
     @Test(
         "a client offers what it wishes",
         arguments: [
-            ({ _ in }, "permessage-deflate; client_max_window_bits"),
+            (usual, "permessage-deflate; client_max_window_bits"),
             (small, "permessage-deflate; server_max_window_bits=11; client_max_window_bits=10"),
             (
                 forgetful,
@@ -35,18 +36,18 @@ struct DeflateAgreementTests {
     @Test(
         "a server takes the first offer that it can keep to",
         arguments: [
-            ({ _ in }, ["permessage-deflate"], "permessage-deflate"),
-            ({ _ in }, ["permessage-deflate; client_max_window_bits"], "permessage-deflate"),
+            (usual, ["permessage-deflate"], "permessage-deflate"),
+            (usual, ["permessage-deflate; client_max_window_bits"], "permessage-deflate"),
             (
-                { _ in }, ["x; y=1", "permessage-deflate; server_max_window_bits=8", "permessage-deflate"],
+                usual, ["x; y=1", "permessage-deflate; server_max_window_bits=8", "permessage-deflate"],
                 "permessage-deflate"
             ),
             (
-                { _ in }, [#"permessage-deflate ; server_max_window_bits = "10"; client_max_window_bits=9"#],
+                usual, [#"permessage-deflate ; server_max_window_bits = "10"; client_max_window_bits=9"#],
                 "permessage-deflate; server_max_window_bits=10; client_max_window_bits=9"
             ),
             (
-                { _ in }, ["permessage-deflate; client_no_context_takeover; server_no_context_takeover"],
+                usual, ["permessage-deflate; client_no_context_takeover; server_no_context_takeover"],
                 "permessage-deflate; server_no_context_takeover; client_no_context_takeover"
             ),
             (
@@ -58,14 +59,14 @@ struct DeflateAgreementTests {
                 forgetful, ["permessage-deflate"],
                 "permessage-deflate; server_no_context_takeover; client_no_context_takeover"
             ),
-            ({ _ in }, ["permessage-deflate; unknown"], nil), ({ _ in }, [], nil), ({ _ in }, ["deflate"], nil),
-            ({ _ in }, ["permessage-deflate; server_max_window_bits"], nil),
-            ({ _ in }, ["permessage-deflate; server_max_window_bits=16"], nil),
-            ({ _ in }, ["permessage-deflate; server_max_window_bits=010"], nil),
-            ({ _ in }, ["permessage-deflate; client_max_window_bits=7"], nil),
-            ({ _ in }, ["permessage-deflate; server_no_context_takeover=1"], nil),
-            ({ _ in }, ["permessage-deflate; client_max_window_bits; client_max_window_bits"], nil),
-            ({ _ in }, ["permessage-deflate;"], nil),
+            (usual, ["permessage-deflate; unknown"], nil), (usual, [], nil), (usual, ["deflate"], nil),
+            (usual, ["permessage-deflate; server_max_window_bits"], nil),
+            (usual, ["permessage-deflate; server_max_window_bits=16"], nil),
+            (usual, ["permessage-deflate; server_max_window_bits=010"], nil),
+            (usual, ["permessage-deflate; client_max_window_bits=7"], nil),
+            (usual, ["permessage-deflate; server_no_context_takeover=1"], nil),
+            (usual, ["permessage-deflate; client_max_window_bits; client_max_window_bits"], nil),
+            (usual, ["permessage-deflate;"], nil),
         ] as [(Change, [String], String?)]
     )
     func accept(change: Change, offers: [String], expected: String?) throws {
@@ -86,9 +87,9 @@ struct DeflateAgreementTests {
     @Test(
         "an answer that was not offered, or does not fit the offer, fails the handshake",
         arguments: [
-            ({ _ in }, "x-other"), ({ _ in }, "permessage-deflate, permessage-deflate"),
-            ({ _ in }, "permessage-deflate; unknown"), ({ _ in }, "permessage-deflate; client_max_window_bits"),
-            ({ _ in }, "permessage-deflate; server_max_window_bits=7"), (small, "permessage-deflate"),
+            (usual, "x-other"), (usual, "permessage-deflate, permessage-deflate"),
+            (usual, "permessage-deflate; unknown"), (usual, "permessage-deflate; client_max_window_bits"),
+            (usual, "permessage-deflate; server_max_window_bits=7"), (small, "permessage-deflate"),
             (small, "permessage-deflate; server_max_window_bits=12"), (forgetful, "permessage-deflate"),
         ] as [(Change, String)]
     )
