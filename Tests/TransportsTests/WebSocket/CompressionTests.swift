@@ -174,4 +174,23 @@ struct CompressionTests {
         server.feed(frame(to: .server, 0xc1, [0xf2, 0x48, 0xcd, 0xc9, 0xc9, 0x07, 0x00]))
         #expect(server.failure?.code == .resourcesExhausted)
     }
+
+    @Test("damaged streams end in messages or in one error, for every slicing")
+    func fuzz() throws {
+        var random = RandomSource.seeded(7692)
+        for _ in 0..<300 {
+            var client = try Self.open(.client) { $0.fragmentSize = 40 }
+            for text in ["soup or salad?", "salad, or soup?", String(repeating: "salad ", count: 60)] {
+                _ = try client.send(Payload(text: text))
+            }
+            var bytes = client.takeOutput()
+            bytes[Int(random.next() % UInt64(bytes.count))] ^= UInt8(truncatingIfNeeded: random.next() % 255 + 1)
+            var whole = try Self.open(.server) { $0.maximumMessageSize = 1000 }
+            var sliced = try Self.open(.server) { $0.maximumMessageSize = 1000 }
+            whole.feed(bytes)
+            sliced.feed(bytes, slice: 3)
+            #expect(whole.messages == sliced.messages && (whole.failure == nil) == (sliced.failure == nil))
+            #expect(whole.core.reader.reservedBytes <= 1100)
+        }
+    }
 }

@@ -100,6 +100,16 @@ struct DeflateAgreementTests {
         #expect(client.failure?.code == .handshakeFailed)
     }
 
+    @Test("a window that zlib does not have is refused by name", arguments: [8, 16])
+    func windows(bits: Int) throws {
+        for change in [{ $0.windowBits = bits }, { $0.peerWindowBits = bits }] as [Change] {
+            var configuration = WebSocketConfiguration()
+            configuration.compression = try Self.wishes(change)
+            let error = #expect(throws: TransportError.self) { try configuration.validate() }
+            #expect(error?.code == .invalidConfiguration && error?.reason.hasPrefix("compression") == true)
+        }
+    }
+
     @Test(
         "client and server agree by their URLs, whatever each is set to",
         arguments: ["on", "small", "off"],
