@@ -21,12 +21,12 @@ public struct ZLib: MessageCompressor {
 
     /// A compressor at zlib's default level.
     public func makeDeflater(windowBits: Int) -> (any MessageDeflater)? {
-        ZLibDeflater(functions, windowBits: windowBits)
+        (9...15).contains(windowBits) ? ZLibDeflater(functions, windowBits: windowBits) : nil
     }
 
     /// A decompressor.
     public func makeInflater(windowBits: Int) -> (any MessageInflater)? {
-        ZLibInflater(functions, windowBits: windowBits)
+        (9...15).contains(windowBits) ? ZLibInflater(functions, windowBits: windowBits) : nil
     }
 }
 
