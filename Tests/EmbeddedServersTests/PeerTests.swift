@@ -128,11 +128,15 @@ struct PeerTests {
         asyncio.run(main())
         """
 
-    @Test("Python's websockets server gives everything back", .enabled(if: Peers.pythonWithWebSockets != nil))
-    func pythonServer() async throws {
+    @Test(
+        "Python's websockets server gives everything back, compressed or not",
+        .enabled(if: Peers.pythonWithWebSockets != nil),
+        arguments: ["off", "on", "small"]
+    )
+    func pythonServer(deflate: String) async throws {
         let server = try Peer(try #require(Peers.pythonWithWebSockets), ["-c", Self.echoServer])
         let port = try #require(server.line()?.split(separator: " ").last)
-        let link = try await registry.connect("ws://127.0.0.1:\(port)/chat?fragment=70000")
+        let link = try await registry.connect("ws://127.0.0.1:\(port)/chat?fragment=70000&deflate=\(deflate)")
         let large = Payload((0..<1 << 20).map { UInt8(truncatingIfNeeded: $0 &* 31) })
         for payload in [Payload(text: "Grüße 👋"), Payload([0, 255, 1]), Payload([]), large] {
             #expect(await link.send(payload) == .written)
@@ -160,9 +164,13 @@ struct PeerTests {
         asyncio.run(main())
         """
 
-    @Test("Python's websockets client is served by our echo", .enabled(if: Peers.pythonWithWebSockets != nil))
-    func pythonClient() async throws {
-        let server = try await EmbeddedServer.start("ws://127.0.0.1:0")
+    @Test(
+        "Python's websockets client is served by our echo, compressed or not",
+        .enabled(if: Peers.pythonWithWebSockets != nil),
+        arguments: ["off", "on", "small"]
+    )
+    func pythonClient(deflate: String) async throws {
+        let server = try await EmbeddedServer.start("ws://127.0.0.1:0/?deflate=\(deflate)")
         let client = try Peer(
             try #require(Peers.pythonWithWebSockets),
             ["-c", Self.client, "ws://127.0.0.1:\(try #require(server.endpoint.port))/"]

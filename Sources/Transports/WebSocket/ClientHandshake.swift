@@ -11,6 +11,9 @@ enum ClientHandshake {
         if !configuration.subprotocols.isEmpty {
             output.append(utf8: "Sec-WebSocket-Protocol: \(configuration.subprotocols.joined(separator: ", "))\r\n")
         }
+        if let compression = configuration.compression {
+            output.append(utf8: "Sec-WebSocket-Extensions: \(DeflateAgreement.offer(compression))\r\n")
+        }
         for header in configuration.headers { output.append(utf8: "\(header.name): \(header.value)\r\n") }
         output.append(utf8: "\r\n")
     }
@@ -19,15 +22,15 @@ enum ClientHandshake {
     enum Answer: Sendable, Hashable {
         /// An interim response (RFC 9110, section 15.2): the real one follows.
         case interim
-        /// The link is open, with this subprotocol.
-        case accepted(subprotocol: String?)
+        /// The link is open, with this subprotocol and compression.
+        case accepted(subprotocol: String?, DeflateAgreement?)
     }
 
     /// Reads the response's head; throws what the server refused with, or how it broke the rules.
     static func verify(
         _ head: HTTPHead,
         key: String,
-        offered: [String]
+        _ configuration: WebSocketConfiguration
     ) throws(TransportError) -> Answer {
         let status = try status(head.startLine)
         guard status == 101 else {
@@ -44,15 +47,17 @@ enum ClientHandshake {
         guard let accept = try single("Sec-WebSocket-Accept", head),
             HandshakeKey.areEqual(accept, HandshakeKey.accept(for: key))
         else { throw failed("the server's Sec-WebSocket-Accept does not answer our key") }
-        // None was offered; with permessage-deflate (RFC 7692), its answer would be read here.
-        guard head.headers.list("Sec-WebSocket-Extensions").isEmpty else {
-            throw failed("the server chose an extension that was not offered")
+        let agreement = try DeflateAgreement.read(
+            head.headers.list("Sec-WebSocket-Extensions"),
+            offered: configuration.compression
+        )
+        guard let subprotocol = try single("Sec-WebSocket-Protocol", head) else {
+            return .accepted(subprotocol: nil, agreement)
         }
-        guard let subprotocol = try single("Sec-WebSocket-Protocol", head) else { return .accepted(subprotocol: nil) }
-        guard offered.contains(subprotocol) else {
+        guard configuration.subprotocols.contains(subprotocol) else {
             throw failed("the server chose a subprotocol that was not offered")
         }
-        return .accepted(subprotocol: subprotocol)
+        return .accepted(subprotocol: subprotocol, agreement)
     }
 
     /// The status of a status line (RFC 9112, section 4).

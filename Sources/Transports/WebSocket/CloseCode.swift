@@ -108,4 +108,14 @@ extension TransportError {
     static func webSocketInvalidText(_ reason: String) -> TransportError {
         TransportError(.invalidText, .open, reason, detail: Int(CloseCode.invalidText))
     }
+
+    /// The far side sent more than is accepted; answered with close code 1009.
+    static func webSocketTooLarge(_ limit: Int) -> TransportError {
+        TransportError(
+            .messageTooLarge,
+            .open,
+            "a message is larger than the limit of \(limit) bytes",
+            detail: Int(CloseCode.messageTooLarge)
+        )
+    }
 }

@@ -17,6 +17,8 @@ enum Opcode: UInt8, Sendable, Hashable {
 struct FrameHeader: Sendable, Hashable {
     /// The longest header: two bytes, eight of length, four of key.
     static let maximumSize = 14
+    /// RSV1: the message that begins with this frame is compressed (RFC 7692, section 6).
+    static let compressed: UInt8 = 0x40
     /// The most payload bytes of a control frame (section 5.5).
     static let maximumControlLength = 125
 
@@ -46,13 +48,17 @@ struct FrameHeader: Sendable, Hashable {
         let isFinal = bytes[0] & 0x80 != 0
         let reservedBits = bytes[0] & 0x70
         guard reservedBits & ~permittedReservedBits == 0 else {
-            throw .webSocketViolation("a frame has reserved bits set, and no extension was agreed on")
+            throw .webSocketViolation("a frame has reserved bits set that no extension agreed on gives a meaning")
         }
         guard let opcode = Opcode(rawValue: bytes[0] & 0x0f) else {
             throw .webSocketViolation("a frame has the reserved opcode \(bytes[0] & 0x0f)")
         }
         guard (bytes[1] & 0x80 != 0) == mustBeMasked else {
             throw .webSocketViolation(mustBeMasked ? "a client's frame is not masked" : "a server's frame is masked")
+        }
+        // What an extension marks is the first frame of a message (RFC 7692, section 6.1).
+        guard reservedBits == 0 || opcode == .text || opcode == .binary else {
+            throw .webSocketViolation("a frame that begins no message has reserved bits set")
         }
         if opcode.isControl {
             guard isFinal else { throw .webSocketViolation("a control frame is fragmented") }

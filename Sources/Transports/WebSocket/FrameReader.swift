@@ -5,7 +5,7 @@ import TransportAPI
 /// A message whose only frame lies whole in the input becomes one payload array at once. Anything else moves from the input
 /// into the message under assembly as it arrives, so that no byte is looked at twice, text is refused at its first wrong
 /// byte, and a declared length reserves no more than ``reserveAhead`` beyond what has come. Limits are checked against the
-/// declared length, before any of it is taken.
+/// declared length, before any of it is taken; those of a compressed message against what it becomes, while it does.
 struct FrameReader: Sendable {
     /// What was read.
     enum Incoming: Sendable, Hashable {
@@ -19,11 +19,13 @@ struct FrameReader: Sendable {
     /// Whether the far side is a client, whose frames are masked.
     private let mustBeMasked: Bool
     private let maximumMessageSize: Int
-    /// The reserved bits that a negotiated extension would give a meaning; the one place where they are let in.
-    private let permittedReservedBits: UInt8 = 0
+    /// What decompresses messages, once that was agreed on; only then is RSV1 let in.
+    private var inflation: Inflation?
+    private var permittedReservedBits: UInt8 = 0
 
     /// The message under assembly: its kind, while there is one, and what has arrived of it.
     private var kind: Payload.Kind?
+    private var isCompressed = false
     private var bytes: [UInt8] = []
     private var text = UTF8Validator()
     /// The length of the message's frames so far, declared or arrived.
@@ -47,6 +49,12 @@ struct FrameReader: Sendable {
     /// How much memory the message under assembly takes.
     var reservedBytes: Int { bytes.capacity }
 
+    /// From now on reads compressed messages.
+    mutating func enable(_ inflation: Inflation) {
+        self.inflation = inflation
+        permittedReservedBits = FrameHeader.compressed
+    }
+
     /// From now on passes over messages.
     mutating func discardMessages() {
         isDiscarding = true
@@ -68,7 +76,7 @@ struct FrameReader: Sendable {
                 return .control(header.opcode, takeWhole(header, from: &input))
             }
             try admit(header)
-            if header.isFinal, header.opcode != .continuation, !isDiscarding,
+            if header.isFinal, header.opcode != .continuation, header.reservedBits == 0, !isDiscarding,
                 input.count - header.size >= header.length
             {
                 return .message(try takeMessage(header, from: &input))
@@ -97,14 +105,10 @@ struct FrameReader: Sendable {
         } else {
             guard kind == nil else { throw .webSocketViolation("a message begins within another") }
         }
-        guard header.length <= maximumMessageSize - messageLength else {
-            throw TransportError(
-                .messageTooLarge,
-                .open,
-                "a message is larger than the limit of \(maximumMessageSize) bytes",
-                detail: Int(CloseCode.messageTooLarge)
-            )
-        }
+        // What can't be compressed gets a little longer: by five bytes for each block.
+        let isCompressed = header.opcode == .continuation ? isCompressed : header.reservedBits != 0
+        let limit = isCompressed ? maximumMessageSize + maximumMessageSize >> 6 + 64 : maximumMessageSize
+        guard header.length <= limit - messageLength else { throw .webSocketTooLarge(maximumMessageSize) }
     }
 
     /// The usual case: the message is one frame, and all of it is here.
@@ -137,7 +141,10 @@ struct FrameReader: Sendable {
     }
 
     private mutating func begin(_ header: FrameHeader) {
-        if header.opcode != .continuation { kind = header.opcode == .text ? .text : .binary }
+        if header.opcode != .continuation {
+            kind = header.opcode == .text ? .text : .binary
+            isCompressed = header.reservedBits != 0
+        }
         messageLength += header.length  // admitted: at most the limit
         isWithinFrame = true
         isFinalFrame = header.isFinal
@@ -149,7 +156,11 @@ struct FrameReader: Sendable {
     private mutating func absorb(_ input: inout ByteBuffer) throws(TransportError) -> Bool {
         let available = min(remaining, input.count)
         if available > 0 {
-            if !isDiscarding { try append(available, of: input) }
+            if isCompressed {
+                if !isDiscarding { try inflate(available, of: &input) }
+            } else if !isDiscarding {
+                try append(available, of: input)
+            }
             input.consume(available)
             maskKey = Masking.advance(maskKey, by: available)
             remaining -= available
@@ -176,6 +187,32 @@ struct FrameReader: Sendable {
         self.text = text
     }
 
+    /// Decompresses what has arrived.
+    private mutating func inflate(_ count: Int, of input: inout ByteBuffer) throws(TransportError) {
+        let start = bytes.count
+        let key = maskKey
+        var inflation = inflation
+        var bytes: [UInt8] = []
+        swap(&bytes, &self.bytes)
+        let limit = maximumMessageSize
+        try input.withUnsafeMutableReadableBytes { all throws(TransportError) in
+            let piece = UnsafeMutableRawBufferPointer(rebasing: all[..<count])
+            if key != 0 { Masking.apply(to: piece, key: key) }
+            try inflation?.append(UnsafeRawBufferPointer(piece), to: &bytes, limit: limit)
+        }
+        self.inflation = inflation
+        swap(&bytes, &self.bytes)
+        try checkText(from: start)
+    }
+
+    private mutating func checkText(from start: Int) throws(TransportError) {
+        guard kind == .text else { return }
+        var text = text
+        let isValid = bytes.withUnsafeBytes { text.accept(UnsafeRawBufferPointer(rebasing: $0[start...])) }
+        guard isValid else { throw .webSocketInvalidText("a text message is not UTF-8") }
+        self.text = text
+    }
+
     /// Makes room for `count` bytes, and ahead for what the frame has declared; grows by doubling, but in a message's last
     /// frame not beyond its length.
     private mutating func reserve(_ count: Int) {
@@ -187,6 +224,11 @@ struct FrameReader: Sendable {
 
     /// Ends the message under assembly; `nil` if it was passed over.
     private mutating func finish() throws(TransportError) -> Payload? {
+        if isCompressed, !isDiscarding, let inflation {
+            let start = bytes.count
+            try inflation.finish(&bytes, limit: maximumMessageSize)
+            try checkText(from: start)
+        }
         guard isDiscarding || text.isComplete else {
             throw .webSocketInvalidText("a text message is not UTF-8")
         }
@@ -194,6 +236,7 @@ struct FrameReader: Sendable {
         swap(&finished, &bytes)
         let message = Payload(finished, kind: kind ?? .binary)
         kind = nil
+        isCompressed = false
         text = UTF8Validator()
         messageLength = 0
         return isDiscarding ? nil : message

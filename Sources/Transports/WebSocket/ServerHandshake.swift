@@ -3,10 +3,12 @@ import TransportAPI
 /// The server's side of the opening handshake (RFC 6455, section 4.2).
 enum ServerHandshake {
     /// A request that was accepted.
-    struct Accepted: Sendable, Hashable {
+    struct Accepted: Sendable {
         var request: WebSocketRequest
         var key: String
         var subprotocol: String?
+        /// What was agreed on, and the header's value that says so.
+        var compression: (agreement: DeflateAgreement, answer: String)?
     }
 
     /// A request that is refused, and with what response.
@@ -42,7 +44,10 @@ enum ServerHandshake {
         )
         try decide(request, origin: try single("Origin", headers), configuration)
         let subprotocol = configuration.subprotocols.first { request.subprotocols.contains($0) }
-        return Accepted(request: request, key: key, subprotocol: subprotocol)
+        let compression = configuration.compression.flatMap {
+            DeflateAgreement.accept(headers.list("Sec-WebSocket-Extensions"), $0)
+        }
+        return Accepted(request: request, key: key, subprotocol: subprotocol, compression: compression)
     }
 
     private static func decide(
@@ -107,6 +112,9 @@ extension ServerHandshake {
         output.append(utf8: "Sec-WebSocket-Accept: \(HandshakeKey.accept(for: accepted.key))\r\n")
         if let subprotocol = accepted.subprotocol {
             output.append(utf8: "Sec-WebSocket-Protocol: \(subprotocol)\r\n")
+        }
+        if let answer = accepted.compression?.answer {
+            output.append(utf8: "Sec-WebSocket-Extensions: \(answer)\r\n")
         }
         output.append(utf8: "\r\n")
     }

@@ -21,6 +21,8 @@ public struct WebSocketConfiguration: Sendable {
     /// A client offers these subprotocols, the first preferred; a server chooses the first of its own that was offered, if
     /// any (section 1.9).
     public var subprotocols: [String] = []
+    /// How messages are compressed (RFC 7692), if the far side can too; `nil`, the default: they are not.
+    public var compression: WebSocketCompression?
 
     // MARK: Client
 
@@ -113,6 +115,14 @@ extension WebSocketConfiguration {
                 HTTPSyntax.isToken(name.utf8) && !subprotocols[..<index].contains(name),
                 "subprotocols",
                 "must be different HTTP tokens"
+            )
+        }
+        if let compression {
+            let windows = 9...15
+            try require(
+                windows.contains(compression.windowBits) && windows.contains(compression.peerWindowBits),
+                "compression",
+                "needs windows from 9 to 15"
             )
         }
         try require(headers.count <= HTTPHeadReader.maximumHeaderCount - 10, "headers", "are more than 90")

@@ -16,9 +16,10 @@ extension WebSocketCore {
     private mutating func readResponse(_ input: inout ByteBuffer) throws(TransportError) -> Bool {
         do throws(TransportError) {
             while let response = try readResponseHead(&input) {
-                let answer = try ClientHandshake.verify(response, key: key, offered: configuration.subprotocols)
-                if case .accepted(let chosen) = answer {
+                let answer = try ClientHandshake.verify(response, key: key, configuration)
+                if case .accepted(let chosen, let agreement) = answer {
                     subprotocol = chosen
+                    compress(agreement)
                     return true
                 }
             }
@@ -46,10 +47,19 @@ extension WebSocketCore {
             ServerHandshake.write(accepted, to: &context.output)
             request = accepted.request
             subprotocol = accepted.subprotocol
+            compress(accepted.compression?.agreement)
             return true
         } catch {
             throw refuse(error, &context)
         }
+    }
+
+    /// From now on compresses as agreed.
+    private mutating func compress(_ agreement: DeflateAgreement?) {
+        guard let agreement, let compression = configuration.compression else { return }
+        let isClient = role == .client
+        deflation = Deflation(compression, isClient ? agreement.client : agreement.server)
+        reader.enable(Inflation(compression.compressor, isClient ? agreement.server : agreement.client))
     }
 
     private mutating func readRequestHead(_ input: inout ByteBuffer) throws(ServerHandshake.Refusal) -> HTTPHead? {

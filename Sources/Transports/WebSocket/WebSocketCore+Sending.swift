@@ -2,7 +2,7 @@ import TransportAPI
 
 // Frames out (RFC 6455, sections 5.2 to 5.5): nothing goes out before the handshake nor after the close frame.
 extension WebSocketCore {
-    /// Writes one message, as text or binary by its kind, in one frame or in fragments.
+    /// Writes one message, as text or binary by its kind, in one frame or in fragments, compressed if that was agreed on.
     ///
     /// - Throws: `.unsupported` if the payload has a topic, `.messageTooLarge`, `.invalidText` if it is text but not UTF-8;
     ///   `.wouldBlock` before the link is open, and the reason for its end after that.
@@ -14,14 +14,32 @@ extension WebSocketCore {
         guard phase == .open else { throw notOpen }
         try admit(payload)
         let opcode: Opcode = payload.kind == .text ? .text : .binary
-        payload.bytes.withUnsafeBytes { bytes in
-            if let size = configuration.fragmentSize, bytes.count > size {
-                writeFragments(bytes, of: size, opcode, &context)
-            } else {
-                FrameWriter.write(opcode, bytes, maskKey: maskKey(&context), to: &context.output)
-            }
+        if deflation != nil, let compressed = payload.bytes.withUnsafeBytes({ deflation?.compress($0) }) {
+            compressed.withUnsafeBytes { write($0, opcode, FrameHeader.compressed, &context) }
+        } else {
+            payload.bytes.withUnsafeBytes { write($0, opcode, 0, &context) }
         }
         return .written
+    }
+
+    @inline(__always)
+    private func write(
+        _ bytes: UnsafeRawBufferPointer,
+        _ opcode: Opcode,
+        _ reservedBits: UInt8,
+        _ context: inout CoreContext
+    ) {
+        if let size = configuration.fragmentSize, bytes.count > size {
+            writeFragments(bytes, of: size, opcode, reservedBits, &context)
+        } else {
+            FrameWriter.write(
+                opcode,
+                reservedBits: reservedBits,
+                bytes,
+                maskKey: maskKey(&context),
+                to: &context.output
+            )
+        }
     }
 
     /// Writes a ping whose payload is its number, so that its pong is told from any other.
@@ -87,6 +105,7 @@ extension WebSocketCore {
         _ bytes: UnsafeRawBufferPointer,
         of size: Int,
         _ opcode: Opcode,
+        _ reservedBits: UInt8,
         _ context: inout CoreContext
     ) {
         var start = 0
@@ -95,6 +114,7 @@ extension WebSocketCore {
             FrameWriter.write(
                 start == 0 ? opcode : .continuation,
                 isFinal: end == bytes.count,
+                reservedBits: start == 0 ? reservedBits : 0,
                 UnsafeRawBufferPointer(rebasing: bytes[start..<end]),
                 maskKey: maskKey(&context),
                 to: &context.output

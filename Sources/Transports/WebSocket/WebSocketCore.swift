@@ -34,6 +34,8 @@ public struct WebSocketCore: ProtocolCore {
     var phase = Phase.idle
     var reader: FrameReader
     var liveness = Liveness()
+    /// What compresses messages, if that was agreed on.
+    var deflation: Deflation?
 
     /// When the handshake or the goodbye has taken too long.
     var phaseDeadline: Instant?

@@ -1,0 +1,102 @@
+import SocketIO
+
+/// zlib, found when it is first asked for: a library that is on practically every system, and that nothing is linked with.
+public struct ZLib: MessageCompressor {
+    /// `nil` where there is none.
+    public static let shared = ZLib()
+
+    let functions: Functions
+
+    private init?() {
+        #if canImport(Darwin)
+        let names = ["libz.dylib", "/usr/lib/libz.1.dylib"]
+        #else
+        let names = ["libz.so.1", "libz.so"]
+        #endif
+        guard let library = names.lazy.compactMap({ dlopen($0, RTLD_NOW | RTLD_LOCAL) }).first,
+            let functions = Functions(library)
+        else { return nil }
+        self.functions = functions
+    }
+
+    /// A compressor at zlib's default level.
+    public func makeDeflater(windowBits: Int) -> (any MessageDeflater)? {
+        (9...15).contains(windowBits) ? ZLibDeflater(functions, windowBits: windowBits) : nil
+    }
+
+    /// A decompressor.
+    public func makeInflater(windowBits: Int) -> (any MessageInflater)? {
+        (9...15).contains(windowBits) ? ZLibInflater(functions, windowBits: windowBits) : nil
+    }
+}
+
+extension ZLib {
+    // The numbers of zlib.h.
+    static let ok: Int32 = 0
+    static let streamEnd: Int32 = 1
+    static let bufferError: Int32 = -5
+    static let noFlush: Int32 = 0
+    static let syncFlush: Int32 = 2
+    static let deflated: Int32 = 8
+
+    /// `z_stream` of zlib.h, unchanged since version 1.0. Its own fields point at it, so it stays where it was made.
+    struct Stream {
+        var input: UnsafeMutableRawPointer?
+        var inputCount: UInt32 = 0
+        var totalInput: UInt = 0
+        var output: UnsafeMutableRawPointer?
+        var outputCount: UInt32 = 0
+        var totalOutput: UInt = 0
+        var message: UnsafeRawPointer?
+        var state: UnsafeMutableRawPointer?
+        var allocate: UnsafeRawPointer?
+        var free: UnsafeRawPointer?
+        var context: UnsafeMutableRawPointer?
+        var dataType: Int32 = 0
+        var checksum: UInt = 0
+        var reserved: UInt = 0
+    }
+
+    /// What is called of the library.
+    struct Functions: Sendable {
+        typealias OnStream = @convention(c) (UnsafeMutableRawPointer) -> Int32
+        typealias Run = @convention(c) (UnsafeMutableRawPointer, Int32) -> Int32
+        typealias DeflateInit =
+            @convention(c) (
+                UnsafeMutableRawPointer, Int32, Int32, Int32, Int32, Int32, UnsafePointer<CChar>, Int32
+            ) -> Int32
+        typealias InflateInit =
+            @convention(c) (UnsafeMutableRawPointer, Int32, UnsafePointer<CChar>, Int32) -> Int32
+
+        let deflateInit: DeflateInit
+        let deflate: Run
+        let deflateReset: OnStream
+        let deflateEnd: OnStream
+        let inflateInit: InflateInit
+        let inflate: Run
+        let inflateReset: OnStream
+        /// Begins a new stream that may still refer to the old one.
+        let inflateResetKeep: OnStream
+        let inflateEnd: OnStream
+
+        init?(_ library: UnsafeMutableRawPointer) {
+            guard let deflateInit = dlsym(library, "deflateInit2_"), let deflate = dlsym(library, "deflate"),
+                let deflateReset = dlsym(library, "deflateReset"), let deflateEnd = dlsym(library, "deflateEnd"),
+                let inflateInit = dlsym(library, "inflateInit2_"), let inflate = dlsym(library, "inflate"),
+                let inflateReset = dlsym(library, "inflateReset"),
+                let inflateResetKeep = dlsym(library, "inflateResetKeep"),
+                let inflateEnd = dlsym(library, "inflateEnd")
+            else { return nil }
+            // The signatures are those of zlib.h.
+            self.deflateInit = unsafeBitCast(deflateInit, to: DeflateInit.self)
+            self.deflate = unsafeBitCast(deflate, to: Run.self)
+            self.deflateReset = unsafeBitCast(deflateReset, to: OnStream.self)
+            self.deflateEnd = unsafeBitCast(deflateEnd, to: OnStream.self)
+            self.inflateInit = unsafeBitCast(inflateInit, to: InflateInit.self)
+            self.inflate = unsafeBitCast(inflate, to: Run.self)
+            self.inflateReset = unsafeBitCast(inflateReset, to: OnStream.self)
+            self.inflateResetKeep = unsafeBitCast(inflateResetKeep, to: OnStream.self)
+            self.inflateEnd = unsafeBitCast(inflateEnd, to: OnStream.self)
+        }
+    }
+}

@@ -1,0 +1,148 @@
+import TransportAPI
+
+/// Raw DEFLATE by zlib, out.
+///
+/// Unchecked, because zlib's state is reached through a pointer: it has one owner, the core of a link, which one thread runs
+/// at a time.
+final class ZLibDeflater: MessageDeflater, @unchecked Sendable {
+    private let functions: ZLib.Functions
+    private let stream: UnsafeMutablePointer<ZLib.Stream>
+
+    init?(_ functions: ZLib.Functions, windowBits: Int) {
+        self.functions = functions
+        stream = .allocate(capacity: 1)
+        stream.initialize(to: ZLib.Stream())
+        // Level 6, zlib's default, takes some 7 µs for a chat message, and level 1 hardly less. Small windows get tables to
+        // match: memory level 3 in place of 8.
+        let status = functions.deflateInit(
+            stream,
+            6,
+            ZLib.deflated,
+            -Int32(windowBits),
+            windowBits > 12 ? 8 : 3,
+            0,
+            "1",
+            Int32(MemoryLayout<ZLib.Stream>.size)
+        )
+        guard status == ZLib.ok else {
+            stream.deallocate()
+            return nil
+        }
+    }
+
+    deinit {
+        _ = functions.deflateEnd(stream)
+        stream.deallocate()
+    }
+
+    func deflate(_ message: UnsafeRawBufferPointer) -> [UInt8]? {
+        guard let count = UInt32(exactly: message.count), let source = message.baseAddress else { return nil }
+        stream.pointee.input = UnsafeMutableRawPointer(mutating: source)
+        stream.pointee.inputCount = count
+        var output: [UInt8] = []
+        // Enough in nearly all cases, so that one turn does.
+        var room = message.count / 2 + 64
+        repeat {
+            let start = output.count
+            guard let size = UInt32(exactly: room) else { return nil }
+            output.append(contentsOf: repeatElement(0, count: room))
+            let status = output.withUnsafeMutableBytes { bytes in
+                stream.pointee.output = bytes.baseAddress.map { $0 + start }
+                stream.pointee.outputCount = size
+                return functions.deflate(stream, ZLib.syncFlush)
+            }
+            guard status == ZLib.ok || status == ZLib.bufferError else { return nil }
+            room = max(output.count, 64)
+        } while stream.pointee.outputCount == 0
+        output.removeLast(min(Int(stream.pointee.outputCount), output.count))
+        guard stream.pointee.inputCount == 0, output.suffix(4) == [0, 0, 0xff, 0xff] else { return nil }
+        output.removeLast(4)
+        return output
+    }
+
+    func reset() {
+        _ = functions.deflateReset(stream)
+    }
+}
+
+/// Raw DEFLATE by zlib, in. Unchecked for the same reason.
+final class ZLibInflater: MessageInflater, @unchecked Sendable {
+    private let functions: ZLib.Functions
+    private let stream: UnsafeMutablePointer<ZLib.Stream>
+
+    /// The most bytes that are made room for in one turn.
+    private static let step = 64 << 10
+
+    init?(_ functions: ZLib.Functions, windowBits: Int) {
+        self.functions = functions
+        stream = .allocate(capacity: 1)
+        stream.initialize(to: ZLib.Stream())
+        let size = Int32(MemoryLayout<ZLib.Stream>.size)
+        guard functions.inflateInit(stream, -Int32(windowBits), "1", size) == ZLib.ok else {
+            stream.deallocate()
+            return nil
+        }
+    }
+
+    deinit {
+        _ = functions.inflateEnd(stream)
+        stream.deallocate()
+    }
+
+    func inflate(_ input: UnsafeRawBufferPointer, onto output: inout [UInt8], limit: Int) -> InflateResult {
+        guard let count = UInt32(exactly: input.count) else { return .malformed }
+        guard let source = input.baseAddress, count > 0 else { return .taken }
+        stream.pointee.input = UnsafeMutableRawPointer(mutating: source)
+        stream.pointee.inputCount = count
+        var wanted = min(max(input.count * 4, 256), Self.step)
+        while true {
+            let room = min(wanted, limit - output.count)
+            wanted = min(wanted * 2, Self.step)
+            // When the limit is reached, one byte more tells a message that fills it from one that is larger.
+            let status = room > 0 ? run(room, onto: &output, limit) : probe()
+            switch status {
+            case ZLib.ok, ZLib.bufferError: break
+            // A block that says it is the last ends the stream, not the message (RFC 7692, section 7.2.3.4).
+            case ZLib.streamEnd: guard functions.inflateResetKeep(stream) == ZLib.ok else { return .malformed }
+            default: return .malformed
+            }
+            let isFull = stream.pointee.outputCount == 0
+            if room <= 0, isFull { return .tooLarge }
+            if stream.pointee.inputCount == 0, !isFull { return .taken }
+            // Neither fed nor filled: zlib would stand still for ever.
+            if status == ZLib.bufferError, !isFull { return .malformed }
+        }
+    }
+
+    private func run(_ room: Int, onto output: inout [UInt8], _ limit: Int) -> Int32 {
+        let start = output.count
+        if output.capacity - start < room {
+            output.reserveCapacity(max(start + room, min(output.capacity * 2, limit)))
+        }
+        output.append(contentsOf: repeatElement(0, count: room))
+        let status = output.withUnsafeMutableBytes { bytes in
+            stream.pointee.output = bytes.baseAddress.map { $0 + start }
+            stream.pointee.outputCount = UInt32(clamping: room)
+            return functions.inflate(stream, ZLib.noFlush)
+        }
+        output.removeLast(min(Int(stream.pointee.outputCount), room))
+        return status
+    }
+
+    /// Whether anything follows what the limit allows.
+    private func probe() -> Int32 {
+        var spare: UInt8 = 0
+        return withUnsafeMutableBytes(of: &spare) { byte in
+            stream.pointee.output = byte.baseAddress
+            stream.pointee.outputCount = 1
+            return functions.inflate(stream, ZLib.noFlush)
+        }
+    }
+
+    /// From zlib.h: data_type has 128 when a block has just ended.
+    var isAtBlockEnd: Bool { stream.pointee.dataType & 128 != 0 }
+
+    func reset() {
+        _ = functions.inflateReset(stream)
+    }
+}

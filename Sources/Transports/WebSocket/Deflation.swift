@@ -1,0 +1,76 @@
+import TransportAPI
+
+/// The compression of what this side sends (RFC 7692, section 7.2.1): which messages, and with what memory of those before.
+struct Deflation: Sendable {
+    private let compressor: any MessageCompressor
+    private let direction: DeflateAgreement.Direction
+    private let threshold: Int
+    /// Made for the first message.
+    private var deflater: (any MessageDeflater)?
+
+    init(_ compression: WebSocketCompression, _ direction: DeflateAgreement.Direction) {
+        compressor = compression.compressor
+        self.direction = direction
+        threshold = max(compression.threshold, 1)
+    }
+
+    /// The compressed form; `nil` if the message is to go out as it is, which both sides always may.
+    mutating func compress(_ bytes: UnsafeRawBufferPointer) -> [UInt8]? {
+        // A server may ask for 256 bytes, with which zlib can't compress.
+        guard bytes.count >= threshold, direction.windowBits >= 9 else { return nil }
+        if deflater == nil { deflater = compressor.makeDeflater(windowBits: direction.windowBits) }
+        guard let compressed = deflater?.deflate(bytes) else {
+            // Whatever it remembered, the far side has not seen: the next message begins anew.
+            deflater = nil
+            return nil
+        }
+        guard !direction.keepsContext else { return compressed }
+        deflater?.reset()
+        return compressed.count < bytes.count ? compressed : nil
+    }
+}
+
+/// The decompression of what arrives (section 7.2.2), bounded while it goes on.
+struct Inflation: Sendable {
+    private let compressor: any MessageCompressor
+    private let direction: DeflateAgreement.Direction
+    /// Made for the first compressed message.
+    private var inflater: (any MessageInflater)?
+
+    /// What every flush ends with, and senders leave out.
+    private static let tail: [UInt8] = [0, 0, 0xff, 0xff]
+
+    init(_ compressor: any MessageCompressor, _ direction: DeflateAgreement.Direction) {
+        self.compressor = compressor
+        self.direction = direction
+    }
+
+    /// Appends the plain form of a piece of a message; `output` gets and reserves no more than `limit` bytes.
+    mutating func append(
+        _ piece: UnsafeRawBufferPointer,
+        to output: inout [UInt8],
+        limit: Int
+    ) throws(TransportError) {
+        if inflater == nil { inflater = compressor.makeInflater(windowBits: max(direction.windowBits, 9)) }
+        guard let inflater else {
+            throw TransportError(.resourcesExhausted, .open, "there is no memory to decompress with")
+        }
+        try check(inflater.inflate(piece, onto: &output, limit: limit), limit)
+    }
+
+    /// Appends the rest of a message whose last piece has come.
+    func finish(_ output: inout [UInt8], limit: Int) throws(TransportError) {
+        guard let inflater else { throw .webSocketViolation("a compressed message is empty") }
+        try check(Self.tail.withUnsafeBytes { inflater.inflate($0, onto: &output, limit: limit) }, limit)
+        guard inflater.isAtBlockEnd else { throw .webSocketViolation("a compressed message ends within a block") }
+        if !direction.keepsContext { inflater.reset() }
+    }
+
+    private func check(_ result: InflateResult, _ limit: Int) throws(TransportError) {
+        switch result {
+        case .taken: return
+        case .tooLarge: throw .webSocketTooLarge(limit)
+        case .malformed: throw .webSocketViolation("a message is marked as compressed, and is not")
+        }
+    }
+}

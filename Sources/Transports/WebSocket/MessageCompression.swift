@@ -1,0 +1,76 @@
+import TransportAPI
+
+/// Makes the two halves of DEFLATE (RFC 1951, raw) for links that compress. Cores get theirs from outside, so that they call
+/// no library; ``ZLib`` is one.
+public protocol MessageCompressor: Sendable {
+    /// A compressor that looks back at most 2^`windowBits` bytes, 9 to 15; `nil` if there is no memory.
+    func makeDeflater(windowBits: Int) -> (any MessageDeflater)?
+    /// A decompressor of what looks back at most 2^`windowBits` bytes, 9 to 15; `nil` if there is no memory.
+    func makeInflater(windowBits: Int) -> (any MessageInflater)?
+}
+
+/// Compresses what one side of one link sends. Used by one thread at a time.
+public protocol MessageDeflater: AnyObject, Sendable {
+    /// The compressed form of `message`, flushed to a byte's end, without the 00 00 FF FF that a flush ends with (RFC 7692,
+    /// section 7.2.1); `nil` if the library failed. `message` is not empty.
+    func deflate(_ message: UnsafeRawBufferPointer) -> [UInt8]?
+    /// Forgets what came before.
+    func reset()
+}
+
+/// Decompresses what one side of one link receives. Used by one thread at a time.
+public protocol MessageInflater: AnyObject, Sendable {
+    /// Appends the plain form of `input` to `output`, which never gets, nor reserves, more than `limit` bytes.
+    func inflate(_ input: UnsafeRawBufferPointer, onto output: inout [UInt8], limit: Int) -> InflateResult
+    /// Whether what came so far ends where a block does.
+    var isAtBlockEnd: Bool { get }
+    /// Forgets what came before.
+    func reset()
+}
+
+/// What became of a piece of input.
+public enum InflateResult: Sendable, Hashable {
+    /// All of it was taken.
+    case taken
+    /// There is more than the limit allows.
+    case tooLarge
+    /// This is not DEFLATE, or the library failed.
+    case malformed
+}
+
+/// How messages are compressed (permessage-deflate, RFC 7692), where both sides can.
+///
+/// A side allocates when its first compressed message leaves or arrives, and keeps that with the link. With zlib and windows of
+/// 32 KiB it is 262 KiB for what leaves and 39 KiB for what arrives; with windows of 1 KiB it is 14 KiB and 8 KiB.
+///
+/// Lengths tell about contents: where someone else's text shares a link with a secret, compression can betray the secret to
+/// whoever sees the lengths. That, and the memory, is why it is off by default.
+public struct WebSocketCompression: Sendable {
+    /// Where compressors come from.
+    public var compressor: any MessageCompressor
+    /// How far back what this side sends refers, as a power of two of bytes, 9 to 15; 15. The far side may ask for less.
+    public var windowBits = 15
+    /// How far back what the far side sends may refer, 9 to 15; 15. A server does without compression if it can't keep to a
+    /// client's wish; a client that does not offer to keep to a server's is let have 15.
+    public var peerWindowBits = 15
+    /// Whether messages refer to those before (context takeover); yes. Without it messages of a chat hardly shrink.
+    public var keepsContext = true
+    /// The same for what the far side sends; yes.
+    public var peerKeepsContext = true
+    /// Messages of fewer bytes are sent as they are; 32.
+    public var threshold = 32
+
+    /// All at its default: for links with few users or large messages; about 300 KiB for each with zlib.
+    public init(_ compressor: any MessageCompressor) {
+        self.compressor = compressor
+    }
+
+    /// For a server with many users, and small messages: windows of 1 KiB, which hold the last few messages; about 22 KiB for
+    /// each link with zlib. Chat messages of 180 bytes in JSON shrink to about a half, as with the largest window.
+    public static func small(_ compressor: any MessageCompressor) -> WebSocketCompression {
+        var compression = WebSocketCompression(compressor)
+        compression.windowBits = 10
+        compression.peerWindowBits = 10
+        return compression
+    }
+}
