@@ -159,15 +159,15 @@ struct MQTTLifeTests {
         #expect(server.failure?.code == .connectionLost)
     }
 
-    @Test("packets of the wrong direction, and of QoS 2, are out of place on the open link")
+    @Test("packets of the wrong direction are out of place on the open link")
     func outOfPlace() throws {
-        for first in [0x10, 0x20, 0x50, 0x62, 0x70, 0x82, 0xa2, 0xc0, 0xe0] as [UInt8] {
+        for first in [0x10, 0x20, 0x82, 0xa2, 0xc0, 0xe0] as [UInt8] {
             var client = try mqttClient()
             client.openByHand()
             client.feed([first])
             #expect(client.failure?.code == .protocolViolation && client.failure?.phase == .open)
         }
-        for first in [0x10, 0x20, 0x50, 0x62, 0x70, 0x90, 0xb0, 0xd0] as [UInt8] {
+        for first in [0x10, 0x20, 0x90, 0xb0, 0xd0] as [UInt8] {
             var server = try mqttServer()
             server.acceptByHand()
             server.feed([first])
