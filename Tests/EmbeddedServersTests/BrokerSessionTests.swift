@@ -125,7 +125,9 @@ struct BrokerSessionTests {
     @Test("a session that is away keeps so many messages and no more")
     func bounded() {
         var outbox = MQTTOutbox(maximumCount: 3, maximumBytes: 10)
-        func message(_ size: Int) -> MQTTPublish { MQTTPublish(topic: "t", payload: [UInt8](repeating: 1, count: size)) }
+        func message(_ size: Int) -> MQTTPublish {
+            MQTTPublish(topic: "t", payload: [UInt8](repeating: 1, count: size))
+        }
         #expect((0..<4).map { _ in outbox.append(message(1)) } == [true, true, true, false])
         for _ in 0..<3 { outbox.removeFirst() }
         #expect(outbox.append(message(20)) && !outbox.append(message(0)))

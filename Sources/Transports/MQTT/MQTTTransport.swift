@@ -36,7 +36,11 @@ extension TransportDescriptor {
         TransportOption("publish", "a topic", "where messages without a topic of their own go (none)"),
         TransportOption("subscribe", "a topic filter", "what is received; may be repeated (nothing)"),
         TransportOption("qos", "0, 1 or 2", "of published messages and of subscriptions (0)"),
-        TransportOption("will-topic", "a topic", "where the broker says that this client is gone without a goodbye (none)"),
+        TransportOption(
+            "will-topic",
+            "a topic",
+            "where the broker says that this client is gone without a goodbye (none)"
+        ),
         TransportOption("will-message", "a text", "what it says there (nothing)"),
         TransportOption("will-qos", "0, 1 or 2", "how hard it tries (0)"),
         TransportOption("will-retain", "on or off", "whether it keeps that for later subscribers (off)"),

@@ -157,7 +157,7 @@ struct MQTTExactlyOnceTests {
             var client = MQTTHarness(try MQTTCore(client: configuration, session: session))
             client.start()
             client.feed([0x20, 2, present ? 1 : 0, 0])
-            client.feed([0x90, 3, 0, present ? 2 : 1, 2])
+            client.feed([0x90, 3, 0, present ? 3 : 1, 2])
             #expect(client.isOpen && client.failure == nil)
             #expect(try client.send(Payload([9]), id: 1) == (present ? .blocked : .awaitingAcknowledgement))
         }
