@@ -11,6 +11,9 @@ extension PeerTests {
 
     /// A publisher whose acknowledgements are lost, and then its link: the next link of the same transport completes what
     /// the first one has begun, and nothing arrives twice.
+    ///
+    /// Ten at a time: mosquitto 2.0.11 lets a client have 20 messages of QoS 2 under way, and acknowledges and drops what
+    /// exceeds that after a reconnect.
     private func exactlyOnceAcrossLinks(_ broker: Endpoint) async throws {
         let port = try #require(broker.port)
         let proxy = try await FaultProxy.start(to: broker, seed: 1)
@@ -24,14 +27,16 @@ extension PeerTests {
             #expect(try await text(reader) == "begin \(round)")
             await proxy.set(PathFaults(blackHoleToClient: true))
             let first = await link.statistics().messagesSent
-            let sends = (0..<20).map { _ in Task { await link.send(Payload(text: "under way")) } }
-            while await link.statistics().messagesSent < first + 20 { await Task.yield() }
-            await proxy.cut(round.isMultiple(of: 2) ? .finish : .reset)
+            let sends = (0..<10).map { _ in Task { await link.send(Payload(text: "under way")) } }
+            while await link.statistics().messagesSent < first + 10 { await Task.yield() }
+            // In every other round, time for the messages to reach the broker, whose answers are lost.
+            if round.isMultiple(of: 2) { for _ in 0..<10 { _ = try await reader.ping() } }
+            await proxy.cut(.reset)
             for send in sends { #expect(await send.value != .acknowledged) }
             await proxy.set(.none)
             let next = try await transport.connect(timeout: .seconds(10))
             #expect(await next.send(Payload(text: "end")) == .acknowledged)
-            for _ in 0..<20 { #expect(try await text(reader) == "under way") }
+            for _ in 0..<10 { #expect(try await text(reader) == "under way") }
             #expect(try await text(reader) == "end")
             await next.close()
         }
