@@ -35,7 +35,8 @@ public struct MQTTConfiguration: Sendable, Hashable {
     /// How long the broker may be silent after a keep-alive PINGREQ; 10 s by default, and never longer than three
     /// quarters of ``keepAlive``.
     public var pingTimeout = Duration.seconds(10)
-    /// How long PUBACK, PUBREC, PUBCOMP, SUBACK or UNSUBACK may take on an open link before the link is given up; 30 s by default.
+    /// How long PUBACK, PUBREC, PUBCOMP, SUBACK or UNSUBACK may take on an open link before the link is given up;
+    /// 30 s by default.
     public var acknowledgementTimeout = Duration.seconds(30)
 
     /// The defaults: an anonymous client with a clean session that subscribes to nothing.
