@@ -11,9 +11,6 @@ extension PeerTests {
 
     /// A publisher whose acknowledgements are lost, and then its link: the next link of the same transport completes what
     /// the first one has begun, and nothing arrives twice.
-    ///
-    /// Ten at a time: mosquitto 2.0.11 lets a client have 20 messages of QoS 2 under way, and acknowledges and drops what
-    /// exceeds that after a reconnect.
     private func exactlyOnceAcrossLinks(_ broker: Endpoint) async throws {
         let port = try #require(broker.port)
         let proxy = try await FaultProxy.start(to: broker, seed: 1)
@@ -55,6 +52,23 @@ extension PeerTests {
         let server = try await EmbeddedServer.start("mqtt://127.0.0.1:0")
         try await exactlyOnceAcrossLinks(server.endpoint)
         await server.stop()
+    }
+
+    @Test(
+        "many messages of QoS 2 at a time arrive once each, by way of mosquitto",
+        .enabled(if: Peers.mosquitto != nil),
+        arguments: ["", "&in-flight=1"]
+    )
+    func mosquittoWindow(option: String) async throws {
+        let broker = try await Mosquitto()
+        let url = "mqtt://127.0.0.1:\(broker.port)/?publish=t&subscribe=t&qos=2"
+        let link = try await registry.connect(url + option)
+        let sends = (0..<300).map { number in Task { await link.send(Payload(text: "\(number)")) } }
+        for send in sends { #expect(await send.value == .acknowledged) }
+        var seen: Set<String> = []
+        for _ in 0..<300 { seen.insert(try #require(try await text(link))) }
+        #expect(seen.count == 300)
+        await link.close()
     }
 
     @Test(

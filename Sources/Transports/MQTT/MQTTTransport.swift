@@ -47,7 +47,11 @@ extension TransportDescriptor {
         TransportOption("client-id", "up to 65535 bytes", "who this client is to the broker (random)"),
         TransportOption("clean-session", "on or off", "whether the broker forgets the client at the end (on)"),
         TransportOption("keep-alive", "a number of seconds from 0 to 65535", "the longest silence (60; 0 for any)"),
-        TransportOption("in-flight", "a number from 1 to 65535", "messages that may wait for PUBACK or PUBCOMP (64)"),
+        TransportOption(
+            "in-flight",
+            "a number from 1 to 65535",
+            "messages that may wait for PUBACK or PUBCOMP (64; 20 at QoS 2)"
+        ),
     ]
 
     private static func clientConfiguration(
@@ -64,8 +68,10 @@ extension TransportDescriptor {
         configuration.clientID = try options.string("client-id")
         configuration.cleanSession = try options.flag("clean-session") ?? true
         configuration.keepAlive = try options.integer("keep-alive", in: 0...65_535) ?? configuration.keepAlive
-        configuration.maximumInFlight =
-            try options.integer("in-flight", in: 1...65_535) ?? configuration.maximumInFlight
+        // mosquitto 2.0.11 acknowledges and drops what exceeds 20 messages of QoS 2 under way, unless it is configured
+        // otherwise; a client of MQTT 3.1.1 can't know.
+        let usual = configuration.qos == .exactlyOnce ? 20 : configuration.maximumInFlight
+        configuration.maximumInFlight = try options.integer("in-flight", in: 1...65_535) ?? usual
         configuration.maximumMessageSize = try maximumSize(options)
         configuration.user = endpoint.user
         configuration.password = endpoint.password.map { Array($0.utf8) }
