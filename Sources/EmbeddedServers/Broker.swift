@@ -2,153 +2,123 @@ import SocketIO
 import TransportAPI
 import Transports
 
-/// A small MQTT 3.1.1 broker: QoS 0 and 1, wildcards, keep alive. Lives on its loop, and so do all its clients, so that
-/// routing a message is a plain loop over its subscribers.
+/// A small MQTT 3.1.1 broker: QoS 0 to 2, wildcards, keep alive, retained messages, wills, and sessions that outlive their
+/// links, all in memory. Lives on its loop, and so do all its clients, so that routing a message is a plain loop over its
+/// subscribers.
 final class Broker: LinkHandler {
-    /// How many QoS 1 messages wait for a subscriber whose window is full; further ones are dropped for it.
-    static let maximumPending = 1000
-
-    private struct Client {
+    /// A client with a link.
+    struct Client {
         let driver: LinkDriver
-        /// QoS 1 messages that wait for room in the window.
-        var pending: [MQTTPublish] = []
+        let clientID: String
+        /// What is published if the link ends without DISCONNECT.
+        var will: MQTTWill?
     }
 
-    private let loop: EventLoop
-    private var core = BrokerCore()
-    private var clients: [UInt64: Client] = [:]
-    private var identifiers: [ObjectIdentifier: UInt64] = [:]
-    private var lastIdentifier: UInt64 = 0
-    private var deliveries: [BrokerCore.Delivery] = []
-    private var encoded = ByteBuffer()
-    /// Messages that a subscriber was too slow for.
-    private(set) var dropped: UInt64 = 0
-
+    /// Every session that is known, by its number; those that outlive their links may be without one.
+    var core = BrokerCore()
+    let kept: MQTTSessions
+    var sessions: [UInt64: MQTTSession] = [:]
+    var clients: [UInt64: Client] = [:]
+    var retained = RetainedMessages()
+    var deliveries: [BrokerCore.Delivery] = []
+    var encoded = ByteBuffer()
+    var isRouting = false
+    /// What came up while a message was being routed: a will for each client at most.
+    var unrouted: [MQTTPublish] = []
+    /// Messages that a subscriber was too slow for, and retained ones that there was no room for.
+    var dropped: UInt64 = 0
     /// Shown each message that is taken.
-    private let tap: (@Sendable (Payload) -> Void)?
+    let tap: (@Sendable (Payload) -> Void)?
+    private var identifiers: [ObjectIdentifier: UInt64] = [:]
 
-    init(on loop: EventLoop, _ tap: (@Sendable (Payload) -> Void)?) {
-        self.loop = loop
+    init(_ kept: MQTTSessions, _ tap: (@Sendable (Payload) -> Void)?) {
+        self.kept = kept
         self.tap = tap
     }
 
-    /// Starts a broker at `endpoint`.
+    /// Starts a broker at `endpoint`, which lets in whom `authentication` accepts; everybody by default.
     nonisolated(nonsending) static func listen(
         at endpoint: Endpoint,
         on loop: EventLoop,
-        tap: (@Sendable (Payload) -> Void)? = nil
+        tap: (@Sendable (Payload) -> Void)? = nil,
+        authentication: MQTTServerConfiguration.Authentication? = nil
     ) async throws(TransportError) -> any Listener {
-        let core = try MQTTCore(server: TransportDescriptor.brokerConfiguration(endpoint))
+        var configuration = try TransportDescriptor.brokerConfiguration(endpoint)
+        let kept = MQTTSessions()
+        configuration.sessions = kept
+        configuration.authentication = authentication
+        let core = try MQTTCore(server: configuration)
         let mode = ServerMode.behave { Echo() }
         return try await CoreListener.listen(at: endpoint, on: loop, mode: mode) {
             (address, queue) throws(SystemError) in
-            try StreamAcceptor(address, queue, on: loop, limits: LinkLimits(), handler: Broker(on: loop, tap)) { core }
+            try StreamAcceptor(address, queue, on: loop, limits: LinkLimits(), handler: Broker(kept, tap)) { core }
         }
     }
 
     func handle(_ event: CoreEvent, on driver: LinkDriver) {
-        switch event {
-        case .signal(let signal as MQTTSignal): handle(signal, from: driver)
-        case .acknowledged: sendPending(to: driver)
-        case .opened, .message, .pong, .refused, .closed, .signal: break
-        }
-    }
-
-    func ended(_ driver: LinkDriver, _: CloseReason) {
-        guard let identifier = identifiers.removeValue(forKey: ObjectIdentifier(driver)) else { return }
-        clients[identifier] = nil
-        core.disconnect(identifier)
-    }
-
-    private func handle(_ signal: MQTTSignal, from driver: LinkDriver) {
+        guard case .signal(let signal as MQTTSignal) = event else { return }
+        if case .connected(let connect) = signal { return add(driver, connect) }
+        // A client whose identifier was taken over is no longer listened to.
+        guard let identifier = identifiers[ObjectIdentifier(driver)] else { return }
         switch signal {
-        case .connected(let connect): add(driver, connect.clientID)
-        case .published(let publish): route(publish)
-        case .subscribed(let subscriptions):
-            guard let identifier = identifiers[ObjectIdentifier(driver)] else { return }
-            for subscription in subscriptions {
-                _ = core.subscribe(identifier, to: subscription.filter, qos: subscription.qos)
-            }
-        case .unsubscribed(let filters):
-            guard let identifier = identifiers[ObjectIdentifier(driver)] else { return }
-            for filter in filters { core.unsubscribe(identifier, from: filter) }
-        case .subscribeAnswered, .unsubscribeAnswered: break
+        case .published(let publish): take(publish)
+        case .subscribed(let subscriptions): subscribe(identifier, subscriptions)
+        case .unsubscribed(let filters): for filter in filters { core.unsubscribe(identifier, from: filter) }
+        case .connected, .subscribeAnswered, .unsubscribeAnswered: break
         }
     }
 
-    private func add(_ driver: LinkDriver, _ clientID: String) {
-        lastIdentifier += 1
-        let identifier = lastIdentifier
-        do throws(TransportError) {
-            if let former = try core.connect(identifier, clientID: clientID),
-                let client = clients.removeValue(forKey: former)
-            {
-                identifiers[ObjectIdentifier(client.driver)] = nil
-                client.driver.endNow(CloseReason(.peer, text: "another client took over this client identifier"))
-            }
-        } catch {
-            return driver.endNow(CloseReason(error))
-        }
-        identifiers[ObjectIdentifier(driver)] = identifier
-        clients[identifier] = Client(driver: driver)
+    func ended(_ driver: LinkDriver, _ reason: CloseReason) {
+        guard let identifier = identifiers.removeValue(forKey: ObjectIdentifier(driver)),
+            let client = clients.removeValue(forKey: identifier)
+        else { return }
+        leave(identifier, client)
+        // DISCONNECT takes the will back (MQTT-3.1.2-10), and who stops the broker means nobody's.
+        if reason.error != nil, let will = client.will { publish(will) }
     }
 
-    // MARK: Messages
+    // MARK: Sessions
 
-    private func route(_ publish: MQTTPublish) {
-        tap?(Payload(publish.payload, topic: publish.topic))
-        core.route(topic: publish.topic, qos: publish.qos, into: &deliveries)
-        guard !deliveries.isEmpty else { return }
-        encoded.removeAll()
-        for index in deliveries.indices {
-            let delivery = deliveries[index]
-            switch delivery.qos {
-            case .atMostOnce: sendOnce(publish, to: delivery.session)
-            case .atLeastOnce, .exactlyOnce: sendConfirmed(publish, to: delivery.session)
-            }
-        }
-    }
-
-    /// QoS 0: the packet is the same for all subscribers, and is encoded once.
-    private func sendOnce(_ publish: MQTTPublish, to session: UInt64) {
-        guard let client = clients[session] else { return }
-        guard client.driver.hasRoom else {
-            dropped += 1
-            return
-        }
-        if encoded.isEmpty {
+    /// Gives a client that was let in its session; who had it before loses the link (MQTT-3.1.4-2).
+    private func add(_ driver: LinkDriver, _ connect: MQTTConnect) {
+        guard let session = driver.mqttSession else { return }
+        for identifier in kept.takeForgotten() where identifier != session.id { end(identifier) }
+        if let former = clients[session.id] { takeOver(session.id, former) }
+        if sessions[session.id] == nil {
             do throws(TransportError) {
-                try MQTTCore.encode(topic: publish.topic, payload: publish.payload, into: &encoded)
+                if let former = try core.connect(session.id, clientID: connect.clientID) { end(former) }
             } catch {
-                // It came in a packet that was checked as this one is.
-                dropped += 1
-                return
+                kept.left(connect.clientID)
+                return driver.endNow(CloseReason(error))
             }
+            sessions[session.id] = session
         }
-        encoded.withUnsafeReadableBytes { client.driver.sendEncoded($0) }
+        identifiers[ObjectIdentifier(driver)] = session.id
+        clients[session.id] = Client(driver: driver, clientID: connect.clientID, will: connect.will)
     }
 
-    private func sendConfirmed(_ publish: MQTTPublish, to session: UInt64) {
-        guard let client = clients[session] else { return }
-        if client.pending.isEmpty, send(publish, to: client.driver) { return }
-        guard client.pending.count < Self.maximumPending else {
-            dropped += 1
-            return
+    /// The link of a session has ended; the session has too, if it is a clean one.
+    private func leave(_ identifier: UInt64, _ client: Client) {
+        if sessions[identifier]?.isClean ?? true {
+            core.disconnect(identifier)
+            sessions[identifier] = nil
+        } else {
+            kept.left(client.clientID)
         }
-        clients[session]?.pending.append(publish)
     }
 
-    /// Sends at QoS 1; `false` if the window or the write buffer is full.
-    private func send(_ publish: MQTTPublish, to driver: LinkDriver) -> Bool {
-        let outcome = driver.sendNow(Payload(publish.payload, topic: publish.topic, isConfirmed: true))
-        if case .rejected(let error) = outcome, error.code == .bufferFull { return false }
-        return true
+    /// Ends a session, whose link goes with it.
+    private func end(_ identifier: UInt64) {
+        core.disconnect(identifier)
+        sessions[identifier] = nil
+        if let client = clients[identifier] { takeOver(identifier, client) }
     }
 
-    private func sendPending(to driver: LinkDriver) {
-        guard let identifier = identifiers[ObjectIdentifier(driver)], let client = clients[identifier] else { return }
-        var sent = 0
-        while sent < client.pending.count, send(client.pending[sent], to: driver) { sent += 1 }
-        if sent > 0 { clients[identifier]?.pending.removeFirst(sent) }
+    /// Ends the link of a client whose identifier another uses: without DISCONNECT, so that its will is published.
+    private func takeOver(_ identifier: UInt64, _ client: Client) {
+        clients[identifier] = nil
+        identifiers[ObjectIdentifier(client.driver)] = nil
+        client.driver.endNow(CloseReason(.peer, text: "another client took over this client identifier"))
+        if let will = client.will { publish(will) }
     }
 }

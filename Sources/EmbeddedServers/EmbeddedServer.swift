@@ -38,13 +38,15 @@ public final class EmbeddedServer: Sendable {
         return EmbeddedServer(try await registry.listen(at: endpoint, on: loop, mode: mode))
     }
 
-    /// Starts a broker that shows `tap` each message that it takes, on the loop.
+    /// Starts a broker that lets in whom `authentication` accepts (everybody by default), and shows `tap` each message that
+    /// it takes, both on the loop.
     package nonisolated(nonsending) static func broker(
         _ endpoint: Endpoint,
         on loop: EventLoop = .shared,
-        tap: @escaping @Sendable (Payload) -> Void
+        tap: (@Sendable (Payload) -> Void)? = nil,
+        authentication: (@Sendable (MQTTConnect) -> MQTTConnackCode)? = nil
     ) async throws(TransportError) -> EmbeddedServer {
-        EmbeddedServer(try await Broker.listen(at: endpoint, on: loop, tap: tap))
+        EmbeddedServer(try await Broker.listen(at: endpoint, on: loop, tap: tap, authentication: authentication))
     }
 
     private init(_ listener: any Listener) {

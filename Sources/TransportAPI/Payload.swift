@@ -18,12 +18,24 @@ public struct Payload: Sendable, Hashable {
     /// default, as the configuration says. Always `nil` on receiving.
     public var isConfirmed: Bool?
 
+    /// On sending, whether the far side is to keep the message as the last of its topic and to give it to who subscribes
+    /// later (MQTT 3.1.1, section 3.3.1.3); no bytes delete what is kept. On receiving, whether it was kept so. `false` by
+    /// default; transports without topics refuse to send a payload that has it.
+    public var isRetained: Bool
+
     /// A payload of these bytes.
-    public init(_ bytes: [UInt8], kind: Kind = .binary, topic: String? = nil, isConfirmed: Bool? = nil) {
+    public init(
+        _ bytes: [UInt8],
+        kind: Kind = .binary,
+        topic: String? = nil,
+        isConfirmed: Bool? = nil,
+        isRetained: Bool = false
+    ) {
         self.bytes = bytes
         self.kind = kind
         self.topic = topic
         self.isConfirmed = isConfirmed
+        self.isRetained = isRetained
     }
 
     /// A text payload, as UTF-8.

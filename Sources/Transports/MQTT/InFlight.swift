@@ -7,7 +7,14 @@ import TransportAPI
 /// taking back cost the same however large the window is.
 struct InFlight: Sendable {
     enum Kind: UInt8, Sendable {
-        case free, publish, subscribe, unsubscribe
+        case free
+        /// PUBLISH at QoS 1, to be answered by PUBACK.
+        case publish
+        /// PUBLISH at QoS 2, to be answered by PUBREC.
+        case exactlyOnce
+        /// PUBREL, to be answered by PUBCOMP.
+        case release
+        case subscribe, unsubscribe
     }
 
     private struct Entry: Sendable {
@@ -29,9 +36,9 @@ struct InFlight: Sendable {
         self.window = min(max(window, 1), 65_535)
     }
 
-    /// Gives out a packet identifier; `nil` if the window is full.
-    mutating func begin(_ kind: Kind, id: UInt64, now: Instant) -> UInt16? {
-        guard count < window else { return nil }
+    /// Gives out a packet identifier; `nil` if the window is full, or, with `beyondWindow`, if no identifier is free.
+    mutating func begin(_ kind: Kind, id: UInt64, now: Instant, beyondWindow: Bool = false) -> UInt16? {
+        guard count < (beyondWindow ? 65_535 : window) else { return nil }
         if count == slots.count { grow() }
         let mask = slots.count - 1
         // There is a free slot: fewer entries than slots, and identifier 0 is only passed over where 65,536 slots are
@@ -53,6 +60,31 @@ struct InFlight: Sendable {
         slots[slot].kind = .free
         count -= 1
         return slots[slot].id
+    }
+
+    /// PUBREC has come: from now on PUBCOMP is waited for. `false` if no PUBLISH at QoS 2 is in flight under this identifier.
+    mutating func release(_ packetID: UInt16, now: Instant) -> Bool {
+        guard count > 0 else { return false }
+        let slot = Int(packetID) & (slots.count - 1)
+        guard slots[slot].packetID == packetID, slots[slot].kind == .exactlyOnce || slots[slot].kind == .release else {
+            return false
+        }
+        slots[slot].kind = .release
+        slots[slot].since = now
+        return true
+    }
+
+    /// Takes up what a former link has left in flight, under its identifier. Does nothing if that is in use.
+    mutating func resume(_ kind: Kind, _ packetID: UInt16, id: UInt64, now: Instant) {
+        guard packetID != 0, kind != .free else { return }
+        if slots.isEmpty { grow() }
+        while slots[Int(packetID) & (slots.count - 1)].kind != .free {
+            guard slots[Int(packetID) & (slots.count - 1)].packetID != packetID else { return }
+            grow()
+        }
+        slots[Int(packetID) & (slots.count - 1)] = Entry(id: id, since: now, packetID: packetID, kind: kind)
+        count += 1
+        last = packetID
     }
 
     /// Since when the oldest entry waits. Looks at every slot.

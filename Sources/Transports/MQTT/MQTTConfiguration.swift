@@ -6,7 +6,9 @@ public struct MQTTConfiguration: Sendable, Hashable {
     /// (MQTT 3.1.1, section 3.1.3.1).
     public var clientID: String?
     /// Whether the broker forgets this client's subscriptions and messages when the link ends. `false` needs a
-    /// ``clientID`` (section 3.1.2.4), and what was received at QoS 1 is the broker's until the next message is asked for.
+    /// ``clientID`` (section 3.1.2.4), and what was received at QoS 1 or 2 is the broker's until the next message is asked
+    /// for. What the broker has not acknowledged when a link ends, the transport's next link sends again, whatever the
+    /// outcome of its sending was.
     public var cleanSession = true
     /// Seconds after which the broker may give up a silent client, 0 to 65,535; 60 by default, 0 for never. A link that
     /// is idle for three quarters of it sends PINGREQ (section 3.1.2.10).
@@ -19,9 +21,9 @@ public struct MQTTConfiguration: Sendable, Hashable {
     public var will: MQTTWill?
     /// Where payloads without a topic of their own are published.
     public var publishTopic: String?
-    /// What is subscribed to before the link counts as open; at most 4,096 filters, at QoS 0 or 1.
+    /// What is subscribed to before the link counts as open; at most 4,096 filters.
     public var subscriptions: [MQTTSubscription] = []
-    /// The QoS of published messages, 0 or 1; 0 by default. At 1, sending ends in ``SendOutcome/acknowledged``.
+    /// The QoS of published messages; 0 by default. At 1 and 2, sending ends in ``SendOutcome/acknowledged``.
     public var qos = MQTTQoS.atMostOnce
     /// How many packets may wait for their acknowledgement, 1 to 65,535; 64 by default.
     public var maximumInFlight = 64
@@ -33,7 +35,8 @@ public struct MQTTConfiguration: Sendable, Hashable {
     /// How long the broker may be silent after a keep-alive PINGREQ; 10 s by default, and never longer than three
     /// quarters of ``keepAlive``.
     public var pingTimeout = Duration.seconds(10)
-    /// How long PUBACK, SUBACK or UNSUBACK may take on an open link before the link is given up; 30 s by default.
+    /// How long PUBACK, PUBREC, PUBCOMP, SUBACK or UNSUBACK may take on an open link before the link is given up;
+    /// 30 s by default.
     public var acknowledgementTimeout = Duration.seconds(30)
 
     /// The defaults: an anonymous client with a clean session that subscribes to nothing.
@@ -50,7 +53,6 @@ public struct MQTTConfiguration: Sendable, Hashable {
             throw .configuration("publish", "'\(publishTopic)' must be 1 to 65535 bytes without + and #")
         }
         try MQTTCheck.subscriptions(subscriptions)
-        try MQTTCheck.qos(qos, "qos")
         try MQTTCheck.limits(maximumInFlight: maximumInFlight, maximumMessageSize: maximumMessageSize)
         try MQTTCheck.duration(handshakeTimeout, "handshakeTimeout")
         try MQTTCheck.duration(pingTimeout, "pingTimeout")
@@ -90,17 +92,19 @@ package struct MQTTServerConfiguration: Sendable {
     package var routesSignals = false
     /// Who is let in; everybody if `nil`.
     package var authentication: Authentication?
-    /// The QoS of messages sent point to point, 0 or 1, unless the client subscribed with a lower one.
+    /// The sessions of a broker. Without them none outlives its link.
+    package var sessions: MQTTSessions?
+    /// The QoS of messages sent point to point, unless the client subscribed with a lower one.
     package var qos = MQTTQoS.atMostOnce
     /// The most topic filters that are kept for one client, point to point; further ones are refused in SUBACK.
     package var maximumSubscriptions = 100
-    /// How many messages may wait for PUBACK, 1 to 65,535; 64 by default.
+    /// How many messages may wait for PUBACK or PUBCOMP, 1 to 65,535; 64 by default.
     package var maximumInFlight = 64
     /// The largest payload sent or received, in bytes; 1 to 268,369,916, 16 MiB by default.
     package var maximumMessageSize = 16 << 20
     /// How long a client may take to send CONNECT; 10 s by default.
     package var handshakeTimeout = Duration.seconds(10)
-    /// How long PUBACK may take before the link is given up; 30 s by default.
+    /// How long PUBACK, PUBREC or PUBCOMP may take before the link is given up; 30 s by default.
     package var acknowledgementTimeout = Duration.seconds(30)
 
     /// The defaults: everybody is let in, point to point at QoS 0.
@@ -108,7 +112,6 @@ package struct MQTTServerConfiguration: Sendable {
 
     /// Throws `.invalidConfiguration` for the first value that is not allowed, naming the key and what it may be.
     package func validate() throws(TransportError) {
-        try MQTTCheck.qos(qos, "qos")
         try MQTTCheck.limits(maximumInFlight: maximumInFlight, maximumMessageSize: maximumMessageSize)
         try MQTTCheck.duration(handshakeTimeout, "handshakeTimeout")
         try MQTTCheck.duration(acknowledgementTimeout, "acknowledgementTimeout")
@@ -119,10 +122,6 @@ package struct MQTTServerConfiguration: Sendable {
 enum MQTTCheck {
     /// The largest payload: what four bytes of remaining length can tell, less the longest topic and a packet identifier.
     static let maximumMessageSize = MQTTPacketWriter.maximumRemainingLength - MQTTTopic.maximumLength - 4
-
-    static func qos(_ qos: MQTTQoS, _ key: String) throws(TransportError) {
-        guard qos <= .atLeastOnce else { throw .configuration(key, "asks for QoS 2, allowed are 0 and 1") }
-    }
 
     /// Checks filters that go into one packet.
     static func subscriptions(_ subscriptions: [MQTTSubscription]) throws(TransportError) {
@@ -137,7 +136,6 @@ enum MQTTCheck {
                 let rule = "must be 1 to 65535 bytes, with + as a whole level and # as the last"
                 throw .configuration("subscribe", "'\(subscription.filter)' \(rule)")
             }
-            try qos(subscription.qos, "subscribe")
         }
     }
 

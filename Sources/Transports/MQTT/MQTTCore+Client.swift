@@ -6,8 +6,17 @@ extension MQTTCore {
     static let maximumEarlyMessages = 1024
 
     private static let connecting = MQTTPacketTypes(.connack)
-    private static let subscribing = MQTTPacketTypes(.publish, .suback)
-    private static let open = MQTTPacketTypes(.publish, .puback, .suback, .unsuback, .pingresp)
+    private static let subscribing = MQTTPacketTypes(.publish, .pubrel, .suback)
+    private static let open = MQTTPacketTypes(
+        .publish,
+        .puback,
+        .pubrec,
+        .pubrel,
+        .pubcomp,
+        .suback,
+        .unsuback,
+        .pingresp
+    )
 
     mutating func startClient(_ configuration: MQTTConfiguration, _ context: inout CoreContext) {
         var connect = MQTTConnect(clientID: configuration.clientID ?? Self.randomClientID(&context.random))
@@ -54,8 +63,10 @@ extension MQTTCore {
         guard !(sessionPresent && configuration.cleanSession) else {
             throw violation("CONNACK has a session present though a clean one was asked for (MQTT-3.2.2-1)")
         }
-        guard !configuration.subscriptions.isEmpty else { return opened() }
-        guard let packetID = begin(.subscribe, id: 0, context.now) else {
+        takeUpSession(isPresent: sessionPresent, &context)
+        guard !configuration.subscriptions.isEmpty else { return opened(&context) }
+        // Whatever the link before has left in the window.
+        guard let packetID = begin(.subscribe, id: 0, context.now, beyondWindow: true) else {
             throw violation("no packet identifier is free")
         }
         handshakeSubscription = packetID
@@ -96,11 +107,12 @@ extension MQTTCore {
                 detail: 0x80
             )
         }
-        return state == .open ? nil : opened()
+        return state == .open ? nil : opened(&context)
     }
 
-    private mutating func opened() -> CoreEvent {
+    private mutating func opened(_ context: inout CoreContext) -> CoreEvent {
         state = .open
+        resendUnacknowledged(&context)
         reader.accepted = Self.open
         reader.phase = .open
         early.reverse()
@@ -111,21 +123,24 @@ extension MQTTCore {
     /// Keeps a message that came before the link is open. A broker that goes on with a session may have sent any number of
     /// them before it read SUBSCRIBE, and would again over the next link: when they are too many the link opens before
     /// SUBACK, to be read as fast as messages are taken.
-    mutating func receiveEarly(_ payload: Payload) throws(TransportError) -> CoreEvent? {
+    mutating func receiveEarly(
+        _ payload: Payload,
+        _ context: inout CoreContext
+    ) throws(TransportError) -> CoreEvent? {
         earlyBytes += payload.bytes.count
         let hasRoom = early.count < Self.maximumEarlyMessages && earlyBytes <= maximumMessageSize
         guard hasRoom || confirmsReceipt else {
             throw TransportError(.bufferFull, .handshake, "too many messages came before SUBACK")
         }
         early.append(payload)
-        return hasRoom ? nil : opened()
+        return hasRoom ? nil : opened(&context)
     }
 
     // MARK: On the open link
 
     /// Asks for more topics; ``MQTTSignal/subscribeAnswered(_:_:)`` brings the answer under this id.
     ///
-    /// - Throws: `.invalidConfiguration` for a malformed filter or QoS 2, `.wouldBlock` while the window is full.
+    /// - Throws: `.invalidConfiguration` for a malformed filter, `.wouldBlock` while the window is full.
     package mutating func subscribe(
         _ subscriptions: [MQTTSubscription],
         id: UInt64,

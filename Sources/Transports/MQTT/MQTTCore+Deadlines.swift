@@ -101,12 +101,20 @@ extension MQTTCore {
     }
 
     /// Gives out a packet identifier and minds the time; `nil` if the window is full.
-    mutating func begin(_ kind: InFlight.Kind, id: UInt64, _ now: Instant) -> UInt16? {
-        guard let packetID = inFlight.begin(kind, id: id, now: now) else { return nil }
-        if acknowledgementDeadline == nil {
-            acknowledgementDeadline = now.advanced(byNanoseconds: acknowledgementTimeout)
-        }
+    mutating func begin(
+        _ kind: InFlight.Kind,
+        id: UInt64,
+        _ now: Instant,
+        beyondWindow: Bool = false
+    ) -> UInt16? {
+        guard let packetID = inFlight.begin(kind, id: id, now: now, beyondWindow: beyondWindow) else { return nil }
+        expectAcknowledgement(now)
         return packetID
+    }
+
+    mutating func expectAcknowledgement(_ now: Instant) {
+        guard acknowledgementDeadline == nil else { return }
+        acknowledgementDeadline = now.advanced(byNanoseconds: acknowledgementTimeout)
     }
 
     /// Takes a packet identifier back from the acknowledgement of this name.

@@ -10,25 +10,15 @@ extension MQTTCore {
         switch publish.qos {
         case .atMostOnce: break
         case .atLeastOnce: if !confirmsReceipt { write(.puback, publish.packetID, &context) }
-        case .exactlyOnce: throw exactlyOnceRefused()
+        case .exactlyOnce:
+            guard !isRepeated(publish, &context) else { return nil }
+            if !confirmsReceipt { acceptOwnership(publish.packetID, &context) }
         }
         guard !routesSignals else { return .signal(MQTTSignal.published(publish)) }
-        if confirmsReceipt { unconfirmed.append(publish.packetID) }
-        let payload = Payload(publish.payload, topic: publish.topic)
-        guard state == .open else { return try receiveEarly(payload) }
+        if confirmsReceipt { unconfirmed.append(Unconfirmed(packetID: publish.packetID, qos: publish.qos)) }
+        let payload = Payload(publish.payload, topic: publish.topic, isRetained: publish.retain)
+        guard state == .open else { return try receiveEarly(payload, &context) }
         return .message(payload)
-    }
-
-    package mutating func confirmReceipt(_ context: inout CoreContext) {
-        guard state == .open, !unconfirmed.isEmpty else { return }
-        let packetID = unconfirmed.removeFirst()
-        if packetID != 0 { write(.puback, packetID, &context) }
-    }
-
-    private func exactlyOnceRefused() -> TransportError {
-        isClient
-            ? violation("PUBLISH has QoS 2 where at most 1 was asked for (MQTT-3.8.4-6)")
-            : TransportError(.unsupported, .open, "the client publishes at QoS 2, which is not served")
     }
 
     /// Publishes on the payload's topic; without one, a client on the topic that its configuration names, a server on the
@@ -51,16 +41,16 @@ extension MQTTCore {
         return try publish(
             checked: topic,
             payload.bytes,
-            qos: payload.isConfirmed.map { $0 ? .atLeastOnce : .atMostOnce } ?? configuredQoS(topic),
-            retain: false,
+            qos: qos(of: payload, topic),
+            retain: payload.isRetained,
             id: id,
             &context
         )
     }
 
-    /// Publishes for a broker, which knows the QoS. ``CoreEvent/acknowledged(_:)`` follows at QoS 1.
+    /// Publishes for a broker, which knows the QoS. ``CoreEvent/acknowledged(_:)`` follows at QoS 1 and 2.
     ///
-    /// - Throws: `.invalidConfiguration` for a malformed topic, `.messageTooLarge`, `.unsupported` for QoS 2.
+    /// - Throws: `.invalidConfiguration` for a malformed topic, `.messageTooLarge`.
     package mutating func publish(
         topic: String,
         payload: [UInt8],
@@ -70,7 +60,6 @@ extension MQTTCore {
         _ context: inout CoreContext
     ) throws(TransportError) -> SendStatus {
         try Self.check(topic: topic)
-        guard qos != .exactlyOnce else { throw TransportError(.unsupported, .open, "QoS 2 is not served") }
         return try publish(checked: topic, payload, qos: qos, retain: retain, id: id, &context)
     }
 
@@ -116,7 +105,7 @@ extension MQTTCore {
     }
 
     @inline(__always)
-    private mutating func publish(
+    mutating func publish(
         checked topic: String,
         _ payload: [UInt8],
         qos: MQTTQoS,
@@ -128,8 +117,10 @@ extension MQTTCore {
         guard payload.count <= maximumMessageSize else { throw tooLarge(payload.count) }
         var packetID: UInt16 = 0
         if qos != .atMostOnce {
-            guard let free = begin(.publish, id: id, context.now) else { return .blocked }
+            let kind: InFlight.Kind = qos == .exactlyOnce ? .exactlyOnce : .publish
+            guard session?.hasRoom ?? true, let free = begin(kind, id: id, context.now) else { return .blocked }
             packetID = free
+            if let live { live.note(MQTTPublish(topic, payload, qos, retain: retain, packetID)) }
         }
         topic.withContiguousUTF8 {
             MQTTPacketWriter.publish(
@@ -145,8 +136,10 @@ extension MQTTCore {
         return qos == .atMostOnce ? .written : .awaitingAcknowledgement
     }
 
-    private func configuredQoS(_ topic: String) -> MQTTQoS {
-        isClient ? publishQoS : qosForClient(topic)
+    private func qos(of payload: Payload, _ topic: String) -> MQTTQoS {
+        let configured = isClient ? publishQoS : qosForClient(topic)
+        guard let isConfirmed = payload.isConfirmed else { return configured }
+        return isConfirmed ? max(.atLeastOnce, configured) : .atMostOnce
     }
 
     @inline(__always)

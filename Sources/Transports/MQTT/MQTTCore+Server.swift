@@ -2,7 +2,17 @@ import TransportAPI
 
 // The server's side: CONNECT, SUBSCRIBE, UNSUBSCRIBE, PINGREQ, DISCONNECT.
 extension MQTTCore {
-    private static let open = MQTTPacketTypes(.publish, .puback, .subscribe, .unsubscribe, .pingreq, .disconnect)
+    private static let open = MQTTPacketTypes(
+        .publish,
+        .puback,
+        .pubrec,
+        .pubrel,
+        .pubcomp,
+        .subscribe,
+        .unsubscribe,
+        .pingreq,
+        .disconnect
+    )
 
     mutating func receiveAsServer(
         _ packet: MQTTPacket,
@@ -32,8 +42,17 @@ extension MQTTCore {
         guard !connect.clientID.isEmpty || connect.cleanSession else { throw refuse(.identifierRejected, &context) }
         let code = configuration.authentication?(connect) ?? .accepted
         guard code == .accepted else { throw refuse(code, &context) }
-        MQTTPacketWriter.connack(code: 0, into: &context.output)
+        var isPresent = false
+        if let sessions = configuration.sessions {
+            guard let opened = sessions.open(connect) else { throw refuse(.serverUnavailable, &context) }
+            session = opened.session
+            isPresent = opened.isPresent
+        }
+        MQTTPacketWriter.connack(sessionPresent: isPresent, code: 0, into: &context.output)
         countWritten(&context)
+        // The server's own session: whatever it holds, it has not forgotten.
+        takeUpSession(isPresent: true, &context)
+        resendUnacknowledged(&context)
         keepAlive.interval = Duration.seconds(Int(connect.keepAlive)).wholeNanoseconds / 2 * 3
         state = .open
         reader.accepted = Self.open
@@ -58,13 +77,12 @@ extension MQTTCore {
         _ context: inout CoreContext
     ) -> CoreEvent? {
         guard case .server(let configuration) = side else { return nil }
-        let granted = asked.map { MQTTSubscription($0.filter, qos: min($0.qos, .atLeastOnce)) }
         defer { countWritten(&context) }
         if routesSignals {
-            MQTTPacketWriter.suback(packetID, granted.map(\.qos), into: &context.output)
-            return .signal(MQTTSignal.subscribed(granted))
+            MQTTPacketWriter.suback(packetID, asked.map(\.qos), into: &context.output)
+            return .signal(MQTTSignal.subscribed(asked))
         }
-        let codes = granted.map { keep($0, limit: configuration.maximumSubscriptions) ? $0.qos : nil }
+        let codes = asked.map { keep($0, limit: configuration.maximumSubscriptions) ? $0.qos : nil }
         MQTTPacketWriter.suback(packetID, codes, into: &context.output)
         defaultTopic = topicForClient
         return nil

@@ -6,15 +6,17 @@ import TransportAPI
 /// The server is open when a CONNECT was let in; it serves either point to point, where payloads are messages, or a broker,
 /// which gets every packet as an ``MQTTSignal``.
 ///
-/// In a session that outlives the link, a client answers PUBLISH with PUBACK when the receiver has asked for the next message:
-/// what it has not taken is the broker's still, and comes again over the next link. Otherwise PUBACK is written at once.
+/// In a session that outlives the link, a client answers PUBLISH with PUBACK or PUBREC when the receiver has asked for the
+/// next message: what it has not taken is the broker's still, and comes again over the next link. Otherwise the answer is
+/// written at once.
 ///
 /// A client asks for its subscriptions on each link, whether or not the broker has a session: the one that it has may stem from
 /// a link that broke before SUBSCRIBE, or from another configuration. Asking again changes nothing but that the broker repeats
 /// retained messages (MQTT-3.8.4-3).
 ///
-/// Both sides publish at QoS 0 and 1. Nothing is sent twice over one link, as the specification asks; a message that is not
-/// acknowledged in time ends the link, and the supervisor above sends it again over the next.
+/// Both sides publish at QoS 0, 1 and 2. Nothing is sent twice over one link, as the specification asks; a message that is
+/// not acknowledged in time ends the link. What was not acknowledged in a session that outlives its links lies in the
+/// ``MQTTSession``, and the core of the next link sends it again.
 package struct MQTTCore: ProtocolCore {
     enum Side: Sendable {
         case client(MQTTConfiguration)
@@ -59,11 +61,17 @@ package struct MQTTCore: ProtocolCore {
     /// The QoS of messages that ``send(_:id:_:)`` publishes.
     var publishQoS: MQTTQoS
 
+    /// What is kept beyond the link, if anything is; and the right to it.
+    var session: MQTTSession?
+    var turn: UInt64 = 0
+    /// Packet identifiers of messages at QoS 2 that PUBREC has answered and PUBREL has not released.
+    var received: Set<UInt16> = []
+
     // Client only.
     package let confirmsReceipt: Bool
-    /// The packet identifiers of messages that were received and are not confirmed, oldest first; 0 for QoS 0. As many as
-    /// the inbox holds, and those that came early.
-    var unconfirmed: [UInt16] = []
+    /// Messages that were received and are not confirmed, oldest first: as many as the inbox holds, and those that came
+    /// early.
+    var unconfirmed: [Unconfirmed] = []
     var handshakeSubscription: UInt16 = 0
     /// The QoS asked for by each SUBSCRIBE in flight.
     var requested: [UInt16: [MQTTQoS]] = [:]
@@ -78,11 +86,12 @@ package struct MQTTCore: ProtocolCore {
     /// The client's filters, with the QoS granted; point to point only.
     var subscriptions: [MQTTSubscription] = []
 
-    /// A client.
+    /// A client. `session` is what is kept from link to link, where the configuration asks for no clean one.
     ///
     /// - Throws: what ``MQTTConfiguration/validate()`` throws.
-    package init(client configuration: MQTTConfiguration) throws(TransportError) {
+    package init(client configuration: MQTTConfiguration, session: MQTTSession? = nil) throws(TransportError) {
         try configuration.validate()
+        self.session = configuration.cleanSession ? nil : session
         side = .client(configuration)
         isClient = true
         routesSignals = false
@@ -139,6 +148,7 @@ package struct MQTTCore: ProtocolCore {
     ) throws(TransportError) -> CoreEvent? {
         if hasDeferred, let event = takeDeferred() { return event }
         guard state != .idle, state != .closed else { return nil }
+        if routesSignals { sendOutbox(&context) }
         while let packet = try reader.next(&input) {
             keepAlive.lastReceived = context.now
             if let event = try receive(packet, &context) {
@@ -160,7 +170,10 @@ package struct MQTTCore: ProtocolCore {
     ) throws(TransportError) -> CoreEvent? {
         if case .publish(let publish) = packet { return try receive(publish, &context) }
         context.counters.controlFrames += 1
-        if case .puback(let packetID) = packet { return .acknowledged(try finish(.publish, packetID, "PUBACK")) }
+        switch packet {
+        case .puback, .pubrec, .pubrel, .pubcomp: return try receiveAcknowledgement(packet, &context)
+        default: break
+        }
         return isClient ? try receiveAsClient(packet, &context) : try receiveAsServer(packet, &context)
     }
 

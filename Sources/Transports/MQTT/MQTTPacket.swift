@@ -4,7 +4,7 @@ public enum MQTTQoS: UInt8, Sendable, Hashable, Comparable, CaseIterable {
     case atMostOnce = 0
     /// QoS 1: acknowledged with PUBACK; may arrive twice over two connections.
     case atLeastOnce = 1
-    /// QoS 2: a four-way handshake. Its packets are read and written, but no link here asks for it.
+    /// QoS 2: a handshake of four packets; arrives once, also over several connections of a session that both sides keep.
     case exactlyOnce = 2
 
     /// Orders by how hard delivery is tried.
@@ -82,6 +82,14 @@ package struct MQTTPublish: Sendable, Hashable {
     package init(topic: String, payload: [UInt8]) {
         self.topic = topic
         self.payload = payload
+    }
+
+    init(_ topic: String, _ payload: [UInt8], _ qos: MQTTQoS, retain: Bool, _ packetID: UInt16) {
+        self.topic = topic
+        self.payload = payload
+        self.qos = qos
+        self.retain = retain
+        self.packetID = packetID
     }
 }
 

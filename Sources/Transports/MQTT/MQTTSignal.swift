@@ -6,7 +6,8 @@
 package enum MQTTSignal: CoreSignal, Hashable {
     /// Server: the client was let in. Comes right after ``CoreEvent/opened``.
     indirect case connected(MQTTConnect)
-    /// Server: the client publishes. At QoS 1, PUBACK is written already: the broker has taken responsibility.
+    /// Server: the client publishes. At QoS 1 and 2, PUBACK or PUBREC is written already: the broker has taken
+    /// responsibility. At QoS 2 it comes once.
     case published(MQTTPublish)
     /// Server: the client subscribes, with the QoS that SUBACK, written already, has granted.
     case subscribed([MQTTSubscription])

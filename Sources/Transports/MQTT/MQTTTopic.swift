@@ -81,6 +81,13 @@ enum MQTTTopic {
     }
 }
 
+extension MQTTPublish {
+    /// Whether it goes to a subscriber of `filter`, which is well-formed.
+    package func matches(_ filter: String) -> Bool {
+        MQTTTopic.matches(filter: filter, topic: topic)
+    }
+}
+
 extension String {
     /// The text's UTF-8, without a copy where the string is native, as all strings on Linux are.
     @inline(__always)

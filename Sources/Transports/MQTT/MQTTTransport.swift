@@ -8,7 +8,8 @@ extension TransportDescriptor {
             defaultPort: 1883,
             options: mqttOptions,
             client: { (endpoint, options) throws(TransportError) in
-                let core = try MQTTCore(client: clientConfiguration(endpoint, options))
+                // What the links of this transport hand on, one to the next.
+                let core = try MQTTCore(client: clientConfiguration(endpoint, options), session: MQTTSession())
                 return { core }
             },
             server: { (_, options) throws(TransportError) in
@@ -23,7 +24,8 @@ extension TransportDescriptor {
         }
         descriptor.spare = { endpoint in
             var spare = endpoint
-            spare.options.removeAll { ["client-id", "clean-session", "subscribe", "keep-alive"].contains($0.name) }
+            let own = ["client-id", "clean-session", "subscribe", "keep-alive"]
+            spare.options.removeAll { own.contains($0.name) || $0.name.hasPrefix("will-") }
             spare.options.append(.init(name: "keep-alive", value: "0"))
             return spare
         }
@@ -33,11 +35,23 @@ extension TransportDescriptor {
     private static let mqttOptions = [
         TransportOption("publish", "a topic", "where messages without a topic of their own go (none)"),
         TransportOption("subscribe", "a topic filter", "what is received; may be repeated (nothing)"),
-        TransportOption("qos", "0 or 1", "of published messages and of subscriptions (0)"),
+        TransportOption("qos", "0, 1 or 2", "of published messages and of subscriptions (0)"),
+        TransportOption(
+            "will-topic",
+            "a topic",
+            "where the broker says that this client is gone without a goodbye (none)"
+        ),
+        TransportOption("will-message", "a text", "what it says there (nothing)"),
+        TransportOption("will-qos", "0, 1 or 2", "how hard it tries (0)"),
+        TransportOption("will-retain", "on or off", "whether it keeps that for later subscribers (off)"),
         TransportOption("client-id", "up to 65535 bytes", "who this client is to the broker (random)"),
         TransportOption("clean-session", "on or off", "whether the broker forgets the client at the end (on)"),
         TransportOption("keep-alive", "a number of seconds from 0 to 65535", "the longest silence (60; 0 for any)"),
-        TransportOption("in-flight", "a number from 1 to 65535", "messages that may wait for PUBACK (64)"),
+        TransportOption(
+            "in-flight",
+            "a number from 1 to 65535",
+            "messages that may wait for PUBACK or PUBCOMP (64; 20 at QoS 2)"
+        ),
     ]
 
     private static func clientConfiguration(
@@ -45,7 +59,8 @@ extension TransportDescriptor {
         _ options: OptionReader
     ) throws(TransportError) -> MQTTConfiguration {
         var configuration = MQTTConfiguration()
-        configuration.qos = try qos(options)
+        configuration.qos = try qos(options, "qos") ?? .atMostOnce
+        configuration.will = try will(options)
         configuration.publishTopic = try options.string("publish")
         configuration.subscriptions = options.strings("subscribe").map {
             MQTTSubscription($0, qos: configuration.qos)
@@ -53,8 +68,10 @@ extension TransportDescriptor {
         configuration.clientID = try options.string("client-id")
         configuration.cleanSession = try options.flag("clean-session") ?? true
         configuration.keepAlive = try options.integer("keep-alive", in: 0...65_535) ?? configuration.keepAlive
-        configuration.maximumInFlight =
-            try options.integer("in-flight", in: 1...65_535) ?? configuration.maximumInFlight
+        // mosquitto 2.0.11 acknowledges and drops what exceeds 20 messages of QoS 2 under way, unless it is configured
+        // otherwise; a client of MQTT 3.1.1 can't know.
+        let usual = configuration.qos == .exactlyOnce ? 20 : configuration.maximumInFlight
+        configuration.maximumInFlight = try options.integer("in-flight", in: 1...65_535) ?? usual
         configuration.maximumMessageSize = try maximumSize(options)
         configuration.user = endpoint.user
         configuration.password = endpoint.password.map { Array($0.utf8) }
@@ -63,7 +80,7 @@ extension TransportDescriptor {
 
     private static func serverConfiguration(_ options: OptionReader) throws(TransportError) -> MQTTServerConfiguration {
         var configuration = MQTTServerConfiguration()
-        configuration.qos = try qos(options)
+        configuration.qos = try qos(options, "qos") ?? .atMostOnce
         configuration.maximumMessageSize = try maximumSize(options)
         return configuration
     }
@@ -79,7 +96,26 @@ extension TransportDescriptor {
         try options.maximumMessageSize(default: 16 << 20, atMost: 268_369_896)
     }
 
-    private static func qos(_ options: OptionReader) throws(TransportError) -> MQTTQoS {
-        try options.choice("qos", ["0", "1"]) == "1" ? .atLeastOnce : .atMostOnce
+    private static func qos(_ options: OptionReader, _ name: String) throws(TransportError) -> MQTTQoS? {
+        switch try options.choice(name, ["0", "1", "2"]) {
+        case "0": .atMostOnce
+        case "1": .atLeastOnce
+        case "2": .exactlyOnce
+        default: nil
+        }
+    }
+
+    private static func will(_ options: OptionReader) throws(TransportError) -> MQTTWill? {
+        let message = try options.string("will-message")
+        let qos = try qos(options, "will-qos")
+        let retain = try options.flag("will-retain")
+        guard let topic = try options.string("will-topic") else {
+            guard message == nil, qos == nil, retain == nil else {
+                throw .configuration("will-topic", "is missing where there are other options of a will")
+            }
+            return nil
+        }
+        let payload = Array((message ?? "").utf8)
+        return MQTTWill(topic: topic, payload: payload, qos: qos ?? .atMostOnce, retain: retain ?? false)
     }
 }

@@ -118,8 +118,8 @@ public struct FramedTCPCore: ProtocolCore {
         _ context: inout CoreContext
     ) throws(TransportError) -> SendStatus {
         guard phase == .open else { throw notOpen }
-        guard payload.topic == nil else {
-            throw TransportError(.unsupported, .open, "TCP has no topics; send the message without one")
+        guard payload.topic == nil, !payload.isRetained else {
+            throw TransportError(.unsupported, .open, "TCP has no topics and retains nothing; send the message without")
         }
         let size = payload.bytes.count
         guard size <= limit else {

@@ -109,8 +109,8 @@ public struct UDPCore: ProtocolCore {
         _ context: inout CoreContext
     ) throws(TransportError) -> SendStatus {
         guard phase == .open else { throw notOpen }
-        guard payload.topic == nil else {
-            throw TransportError(.unsupported, .open, "UDP has no topics; send the message without one")
+        guard payload.topic == nil, !payload.isRetained else {
+            throw TransportError(.unsupported, .open, "UDP has no topics and retains nothing; send the message without")
         }
         let size = payload.bytes.count
         guard size <= configuration.maximumPayloadSize else {

@@ -71,8 +71,8 @@ extension WebSocketCore {
     }
 
     private func admit(_ payload: Payload) throws(TransportError) {
-        guard payload.topic == nil else {
-            throw TransportError(.unsupported, .open, "WebSocket messages have no topic")
+        guard payload.topic == nil, !payload.isRetained else {
+            throw TransportError(.unsupported, .open, "WebSocket messages have no topic and are not retained")
         }
         guard payload.bytes.count <= configuration.maximumMessageSize else {
             throw TransportError(

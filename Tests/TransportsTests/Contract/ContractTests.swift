@@ -110,6 +110,24 @@ struct ContractTests {
         await pair.close()
     }
 
+    @Test("never drops the wish to retain a message", arguments: names)
+    func retained(name: String) async throws {
+        let pair = try await Pair(name)
+        let topic = pair.client.capabilities.routesByTopic ? "a/b" : nil
+        let outcome = await pair.client.send(Payload([1], topic: topic, isRetained: true))
+        if pair.client.capabilities.routesByTopic {
+            #expect(outcome.isSuccess)
+            #expect(try await pair.server.receive()?.isRetained == true)
+        } else {
+            guard case .rejected(let error) = outcome else {
+                Issue.record("was not rejected")
+                return
+            }
+            #expect(error.code == .unsupported)
+        }
+        await pair.close()
+    }
+
     @Test("measures a round trip where it has a ping, and says so where it has none", arguments: names, Caller.allCases)
     func ping(name: String, caller: Caller) async throws {
         try await caller.run {

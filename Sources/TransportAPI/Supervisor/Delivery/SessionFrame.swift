@@ -88,7 +88,7 @@ package enum SessionFrame: Sendable, Hashable {
             bytes.append((payload.kind == .text ? Kind.text : .binary).rawValue)
             Self.append(sequence, to: &bytes)
             bytes += payload.bytes
-            return Payload(bytes, topic: payload.topic, isConfirmed: payload.isConfirmed)
+            return payload.carrying(bytes)
         case .acknowledge(let sequence): Self.write(.acknowledge, sequence, to: &bytes)
         case .skip(let sequence): Self.write(.skip, sequence, to: &bytes)
         case .ping(let token): Self.write(.ping, token, to: &bytes)
@@ -101,7 +101,7 @@ package enum SessionFrame: Sendable, Hashable {
             bytes.append((payload.kind == .text ? Kind.originText : .originBinary).rawValue)
             for word in [session.high, session.low, sequence] { Self.append(word, to: &bytes) }
             bytes += payload.bytes
-            return Payload(bytes, topic: payload.topic, isConfirmed: payload.isConfirmed)
+            return payload.carrying(bytes)
         }
         return Payload(bytes)
     }
@@ -130,7 +130,7 @@ package enum SessionFrame: Sendable, Hashable {
             return bytes[1..<5].reduce(0) { $0 << 8 | UInt32($1) }
         }
         func content(_ offset: Int, _ kind: Payload.Kind) -> Payload {
-            Payload(Array(bytes[offset...]), kind: kind, topic: payload.topic)
+            Payload(Array(bytes[offset...]), kind: kind, topic: payload.topic, isRetained: payload.isRetained)
         }
         switch kind {
         case .hello:
@@ -182,5 +182,12 @@ package enum SessionFrame: Sendable, Hashable {
 extension TransportError {
     static func envelope(_ what: String) -> TransportError {
         TransportError(.protocolViolation, .open, "session envelope: \(what)")
+    }
+}
+
+extension Payload {
+    /// A frame of these bytes that goes where this message goes, and as it does.
+    fileprivate func carrying(_ bytes: [UInt8]) -> Payload {
+        Payload(bytes, topic: topic, isConfirmed: isConfirmed, isRetained: isRetained)
     }
 }

@@ -1,0 +1,147 @@
+import TransportAPI
+
+// Exactly once (MQTT 3.1.1, section 4.3.3), and what a session hands from link to link (sections 4.1 and 4.4).
+extension MQTTCore {
+    /// The id of messages whose acknowledgement nobody waits for. Drivers count theirs from 1.
+    static let nobody = UInt64.max
+    /// How many bytes may wait for the kernel before messages of the outbox do.
+    private static let maximumOutput = 1 << 20
+
+    /// A message that was received, to be confirmed when its receiver is done with it.
+    struct Unconfirmed: Sendable {
+        var packetID: UInt16
+        var qos: MQTTQoS
+    }
+
+    /// The session, as long as no later link has it.
+    var live: MQTTSession? {
+        guard let session, session.belongs(to: turn) else { return nil }
+        return session
+    }
+
+    // MARK: The sender
+
+    mutating func receiveAcknowledgement(_ packet: MQTTPacket, _ context: inout CoreContext) throws(TransportError)
+        -> CoreEvent?
+    {
+        switch packet {
+        case .puback(let packetID):
+            let id = try finish(.publish, packetID, "PUBACK")
+            live?.settle(packetID)
+            return .acknowledged(id)
+        case .pubrec(let packetID):
+            guard inFlight.release(packetID, now: context.now) else {
+                throw violation(
+                    "PUBREC has packet identifier \(packetID), under which nothing is in flight (section 2.3.1)"
+                )
+            }
+            live?.release(packetID)
+            write(.pubrel, packetID, &context)
+            return nil
+        case .pubcomp(let packetID):
+            let id = try finish(.release, packetID, "PUBCOMP")
+            live?.settle(packetID)
+            return .acknowledged(id)
+        case .pubrel(let packetID):
+            // One that is not known is answered too: its message is none that is still to be delivered.
+            received.remove(packetID)
+            live?.received.remove(packetID)
+            write(.pubcomp, packetID, &context)
+            return nil
+        default:
+            return nil
+        }
+    }
+
+    // MARK: The receiver
+
+    /// Whether a PUBLISH at QoS 2 is one that was taken before (MQTT-4.3.3-2); such a one is answered, if at all.
+    mutating func isRepeated(_ publish: MQTTPublish, _ context: inout CoreContext) -> Bool {
+        if received.contains(publish.packetID) {
+            context.counters.duplicates += 1
+            write(.pubrec, publish.packetID, &context)
+            return true
+        }
+        let isWaiting = unconfirmed.contains { $0.packetID == publish.packetID && $0.qos == .exactlyOnce }
+        if isWaiting { context.counters.duplicates += 1 }
+        return isWaiting
+    }
+
+    /// Takes responsibility for a message of QoS 2: the same one is not delivered again.
+    mutating func acceptOwnership(_ packetID: UInt16, _ context: inout CoreContext) {
+        received.insert(packetID)
+        live?.received.insert(packetID)
+        write(.pubrec, packetID, &context)
+    }
+
+    package mutating func confirmReceipt(_ context: inout CoreContext) {
+        guard state == .open, !unconfirmed.isEmpty else { return }
+        let message = unconfirmed.removeFirst()
+        switch message.qos {
+        case .atMostOnce: break
+        case .atLeastOnce: write(.puback, message.packetID, &context)
+        case .exactlyOnce: acceptOwnership(message.packetID, &context)
+        }
+    }
+
+    // MARK: From link to link
+
+    /// Takes the session over from the link before. What that has left in flight keeps its packet identifiers.
+    mutating func takeUpSession(isPresent: Bool, _ context: inout CoreContext) {
+        guard let session else { return }
+        turn = session.begin()
+        if !isPresent { session.farSideForgot() }
+        received = session.received
+        for entry in session.unacknowledged {
+            let kind: InFlight.Kind =
+                entry.isReleased ? .release : entry.publish.qos == .exactlyOnce ? .exactlyOnce : .publish
+            inFlight.resume(kind, entry.publish.packetID, id: Self.nobody, now: context.now)
+        }
+        if inFlight.count > 0 { expectAcknowledgement(context.now) }
+    }
+
+    /// Sends what is unacknowledged again, with its packet identifiers (MQTT-4.4.0-1).
+    mutating func resendUnacknowledged(_ context: inout CoreContext) {
+        for entry in live?.unacknowledged ?? [] {
+            if entry.isReleased {
+                write(.pubrel, entry.publish.packetID, &context)
+            } else {
+                var publish = entry.publish
+                publish.isDuplicate = true
+                MQTTPacketWriter.write(.publish(publish), into: &context.output)
+                keepAlive.lastSent = context.now
+            }
+        }
+    }
+
+    /// Server: sends what waits for this client, as far as the window and the output have room. The acknowledgement of what
+    /// is in flight brings the rest on its way, so that something has to be.
+    mutating func sendOutbox(_ context: inout CoreContext) {
+        guard state == .open, let session = live else { return }
+        while let message = session.outbox.first, inFlight.count == 0 || context.output.count < Self.maximumOutput {
+            var status = SendStatus.written
+            do throws(TransportError) {
+                status = try publish(
+                    checked: message.topic,
+                    message.payload,
+                    qos: message.qos,
+                    retain: message.retain,
+                    id: Self.nobody,
+                    &context
+                )
+            } catch {
+                // Larger than this link takes: it can't ever be sent.
+            }
+            guard status != .blocked else { return }
+            session.outbox.removeFirst()
+        }
+    }
+}
+
+extension LinkDriver {
+    /// The session that a server's core of MQTT has opened for its client.
+    package var mqttSession: MQTTSession? { (core as? MQTTCore)?.session }
+
+    /// Looks into the outbox of the session, which has got something.
+    package func sendOutbox() { pump() }
+}

@@ -1,0 +1,127 @@
+import TransportAPI
+
+/// What one side keeps of a session (MQTT 3.1.1, section 4.1): what it has sent and the far side has not acknowledged, and
+/// which messages of QoS 2 it has received and the far side has not released. It outlives the links of a session that is not
+/// clean; each link's core gets it in turn.
+///
+/// It lives in memory: a process that ends forgets it.
+package final class MQTTSession: @unchecked Sendable {
+    // Unchecked, because a session is only ever touched on the loop on which all of its links live.
+
+    /// A PUBLISH without its acknowledgement.
+    struct Sent: Sendable {
+        var publish: MQTTPublish
+        /// PUBREC has come: the far side has the message, and PUBCOMP is missing.
+        var isReleased = false
+        /// Greater than that of all that was sent before, a PUBREL counting anew (MQTT-4.6.0-1, MQTT-4.6.0-4).
+        var order: UInt64
+    }
+
+    /// How many bytes of messages may be unacknowledged before further ones wait; one message may pass it.
+    static let maximumSentBytes = 4 << 20
+
+    /// Who this is to its owner; of no meaning to the core.
+    package let id: UInt64
+    /// Whether it ends with its link. What was sent is not kept then.
+    package let isClean: Bool
+    /// Messages that a broker has for this client and has not sent.
+    package var outbox: MQTTOutbox
+    private(set) var sent: [UInt16: Sent] = [:]
+    /// Packet identifiers that PUBREC has answered and PUBREL has not released.
+    var received: Set<UInt16> = []
+    private var sentBytes = 0
+    private var lastOrder: UInt64 = 0
+    private var turn: UInt64 = 0
+
+    package init(id: UInt64 = 0, isClean: Bool = false, outbox: MQTTOutbox = MQTTOutbox()) {
+        self.id = id
+        self.isClean = isClean
+        self.outbox = outbox
+    }
+
+    /// Hands the session to a link. The number given is that link's right to use it, until the next one has it.
+    func begin() -> UInt64 {
+        turn += 1
+        return turn
+    }
+
+    func belongs(to turn: UInt64) -> Bool { self.turn == turn }
+
+    /// Whether another message may be sent and kept.
+    var hasRoom: Bool { sentBytes < Self.maximumSentBytes }
+
+    /// A PUBLISH was sent for the first time.
+    func note(_ publish: MQTTPublish) {
+        guard !isClean else { return }
+        lastOrder += 1
+        sent[publish.packetID] = Sent(publish: publish, order: lastOrder)
+        sentBytes += publish.payload.count
+    }
+
+    /// PUBREC has come. The message is the far side's, and is not kept here any longer.
+    func release(_ packetID: UInt16) {
+        guard var entry = sent[packetID], !entry.isReleased else { return }
+        sentBytes -= entry.publish.payload.count
+        lastOrder += 1
+        entry.publish.payload = []
+        entry.isReleased = true
+        entry.order = lastOrder
+        sent[packetID] = entry
+    }
+
+    /// PUBACK or PUBCOMP has come.
+    func settle(_ packetID: UInt16) {
+        guard let entry = sent.removeValue(forKey: packetID) else { return }
+        sentBytes -= entry.publish.payload.count
+    }
+
+    /// The far side does not know the session: it releases nothing and completes nothing. What it has not confirmed, it
+    /// may not have.
+    func farSideForgot() {
+        received = []
+        sent = sent.filter { !$0.value.isReleased }
+    }
+
+    /// What is unacknowledged, in the order in which it has to be sent again.
+    var unacknowledged: [Sent] { sent.values.sorted { $0.order < $1.order } }
+}
+
+/// Messages that wait until a link can take them: first in, first out, and bounded.
+package struct MQTTOutbox: Sendable {
+    private var messages: [MQTTPublish] = []
+    private var head = 0
+    private var bytes = 0
+    private let maximumCount: Int
+    private let maximumBytes: Int
+
+    /// An empty one, for 1,000 messages and 1 MiB unless told otherwise; one message may pass the bound on bytes.
+    package init(maximumCount: Int = 1000, maximumBytes: Int = 1 << 20) {
+        self.maximumCount = maximumCount
+        self.maximumBytes = maximumBytes
+    }
+
+    package var count: Int { messages.count - head }
+    var first: MQTTPublish? { head < messages.count ? messages[head] : nil }
+
+    /// Adds a message; `false` if there is no room for it.
+    package mutating func append(_ publish: MQTTPublish) -> Bool {
+        guard count < maximumCount, bytes < maximumBytes else { return false }
+        messages.append(publish)
+        bytes += publish.payload.count
+        return true
+    }
+
+    mutating func removeFirst() {
+        guard head < messages.count else { return }
+        bytes -= messages[head].payload.count
+        messages[head].payload = []
+        head += 1
+        if head == messages.count {
+            messages.removeAll(keepingCapacity: head <= 64)
+            head = 0
+        } else if head > 64, head * 2 > messages.count {
+            messages.removeFirst(head)
+            head = 0
+        }
+    }
+}

@@ -1,0 +1,175 @@
+import EmbeddedServers
+import Testing
+import TransportAPI
+
+@testable import Transports
+
+/// What the broker keeps: retained messages, wills, sessions without a link.
+@Suite("What the embedded broker keeps", .timeLimit(.minutes(1)))
+struct BrokerSessionTests {
+    private func connect(_ server: EmbeddedServer, _ options: String) async throws -> any Link {
+        let port = try #require(server.endpoint.port)
+        return try await TransportRegistry.standard.connect("mqtt://127.0.0.1:\(port)/?\(options)")
+    }
+
+    private func text(_ link: any Link) async throws -> String? {
+        try await link.receive().map { String(decoding: $0.bytes, as: UTF8.self) }
+    }
+
+    @Test("a message of QoS 2 arrives once with every subscriber, in order")
+    func exactlyOnce() async throws {
+        let server = try await EmbeddedServer.start("mqtt://127.0.0.1:0")
+        let link = try await connect(server, "publish=t&subscribe=t&qos=2")
+        for number in 0..<200 { #expect(await link.send(Payload(text: "\(number)")) == .acknowledged) }
+        for number in 0..<200 { #expect(try await text(link) == "\(number)") }
+        await link.close()
+        await server.stop()
+    }
+
+    @Test("a retained message comes to who subscribes later, as one, until an empty one deletes it", arguments: 0...2)
+    func retained(qos: Int) async throws {
+        let server = try await EmbeddedServer.start("mqtt://127.0.0.1:0")
+        let publisher = try await connect(server, "publish=a/b&qos=\(qos)")
+        let early = try await connect(server, "subscribe=a/%23&qos=\(qos)")
+        for word in ["old", "new"] {
+            #expect(await publisher.send(Payload(Array(word.utf8), isRetained: true)).isSuccess)
+            let message = try await early.receive()
+            #expect(message == Payload(Array(word.utf8), topic: "a/b"))
+        }
+        for filter in ["a/b", "a/%2B", "%23"] {
+            let late = try await connect(server, "subscribe=\(filter)&qos=\(qos)")
+            #expect(try await late.receive() == Payload(Array("new".utf8), topic: "a/b", isRetained: true))
+            await late.close()
+        }
+        #expect(await publisher.send(Payload([], isRetained: true)).isSuccess)
+        #expect(try await early.receive() == Payload([], topic: "a/b"))
+        let last = try await connect(server, "subscribe=a/%23&qos=\(qos)")
+        #expect(await publisher.send(Payload(text: "plain")).isSuccess)
+        #expect(try await last.receive()?.isRetained == false)
+        for link in [publisher, early, last] { await link.close() }
+        await server.stop()
+    }
+
+    @Test("a retained message of the server's own topics is not for wildcards at the first level (MQTT-4.7.2-1)")
+    func systemTopics() async throws {
+        let server = try await EmbeddedServer.start("mqtt://127.0.0.1:0")
+        let publisher = try await connect(server, "publish=%24SYS/x&qos=1")
+        #expect(await publisher.send(Payload(Array("1".utf8), isRetained: true)).isSuccess)
+        let all = try await connect(server, "subscribe=%23&subscribe=%2B/x")
+        let own = try await connect(server, "subscribe=%24SYS/%23")
+        #expect(try await text(own) == "1")
+        #expect(await publisher.send(Payload(text: "2")).isSuccess)
+        #expect(try await text(own) == "2")
+        #expect(await publisher.send(Payload(text: "3", topic: "x")).isSuccess)
+        #expect(try await text(all) == "3")
+        for link in [publisher, all, own] { await link.close() }
+        await server.stop()
+    }
+
+    private static let will = "will-topic=gone&will-message=ann&will-qos=1&will-retain=on"
+
+    @Test("DISCONNECT takes the will back; a connection that is cut leaves it, retained if so asked")
+    func will() async throws {
+        let server = try await EmbeddedServer.start("mqtt://127.0.0.1:0")
+        let proxy = try await FaultProxy.start(to: server.endpoint, seed: 1)
+        let watcher = try await connect(server, "subscribe=gone&publish=gone&qos=1")
+        let polite = try await connect(server, "client-id=ann&\(Self.will)")
+        await polite.close()
+        let port = try #require(proxy.endpoint.port)
+        let url = "mqtt://127.0.0.1:\(port)/?client-id=ann&\(Self.will)"
+        let cut = try await TransportRegistry.standard.connect(url)
+        // Whatever the first one left would come before this.
+        #expect(await watcher.send(Payload(text: "before")).isSuccess)
+        #expect(try await text(watcher) == "before")
+        await proxy.cut(.reset)
+        #expect(try await text(watcher) == "ann")
+        let late = try await connect(server, "subscribe=gone")
+        #expect(try await late.receive() == Payload(Array("ann".utf8), topic: "gone", isRetained: true))
+        for link in [watcher, late, cut] { await link.close() }
+        await proxy.stop()
+        await server.stop()
+    }
+
+    @Test("who loses the link to another of the same name leaves a will")
+    func willOfTakenOver() async throws {
+        let server = try await EmbeddedServer.start("mqtt://127.0.0.1:0")
+        let watcher = try await connect(server, "subscribe=gone")
+        let first = try await connect(server, "client-id=ann&\(Self.will)")
+        let second = try await connect(server, "client-id=ann")
+        #expect(try await text(watcher) == "ann")
+        #expect(await first.closed().initiator == .peer)
+        for link in [watcher, second] { await link.close() }
+        await server.stop()
+    }
+
+    @Test("a session that is kept gets what was published while it was away; a clean one ends it", arguments: 1...2)
+    func away(qos: Int) async throws {
+        let server = try await EmbeddedServer.start("mqtt://127.0.0.1:0")
+        let name = "client-id=ann&clean-session=off&qos=\(qos)"
+        let publisher = try await connect(server, "publish=t&qos=\(qos)")
+        await (try await connect(server, "\(name)&subscribe=t")).close()
+        for number in 0..<100 { #expect(await publisher.send(Payload(text: "\(number)")) == .acknowledged) }
+        // It does not ask for its subscription again.
+        let back = try await connect(server, name)
+        for number in 0..<100 { #expect(try await text(back) == "\(number)") }
+        await back.close()
+        await (try await connect(server, "client-id=ann")).close()
+        #expect(await publisher.send(Payload(text: "lost")).isSuccess)
+        let fresh = try await connect(server, "\(name)&subscribe=t")
+        #expect(await publisher.send(Payload(text: "first")).isSuccess)
+        #expect(try await text(fresh) == "first")
+        for link in [publisher, fresh] { await link.close() }
+        await server.stop()
+    }
+
+    @Test("a session that is away keeps so many messages and no more")
+    func bounded() {
+        var outbox = MQTTOutbox(maximumCount: 3, maximumBytes: 10)
+        func message(_ size: Int) -> MQTTPublish {
+            MQTTPublish(topic: "t", payload: [UInt8](repeating: 1, count: size))
+        }
+        #expect((0..<4).map { _ in outbox.append(message(1)) } == [true, true, true, false])
+        for _ in 0..<3 { outbox.removeFirst() }
+        #expect(outbox.append(message(20)) && !outbox.append(message(0)))
+        outbox.removeFirst()
+        #expect(outbox.append(message(0)) && outbox.count == 1)
+    }
+
+    @Test("of too many sessions, the one that has been away longest is forgotten; one with a link is not")
+    func tooMany() throws {
+        let sessions = MQTTSessions(maximumKept: 2)
+        func open(_ name: String) -> (session: MQTTSession, isPresent: Bool)? {
+            var connect = MQTTConnect(clientID: name)
+            connect.cleanSession = false
+            return sessions.open(connect)
+        }
+        let a = try #require(open("a")).session.id
+        #expect(open("b")?.isPresent == false)
+        #expect(open("c") == nil)
+        for name in ["a", "b"] { sessions.left(name) }
+        #expect(open("c")?.isPresent == false)
+        #expect(sessions.takeForgotten() == [a])
+        #expect(open("b")?.isPresent == true)
+        #expect(open("a") == nil)
+    }
+
+    @Test("the broker lets in whom its owner accepts, and answers others as told")
+    func authentication() async throws {
+        let server = try await EmbeddedServer.broker(
+            Endpoint("mqtt://127.0.0.1:0"),
+            authentication: { connect in
+                guard connect.user == "ann" else { return .notAuthorized }
+                return connect.password == Array("secret".utf8) ? .accepted : .badUserNameOrPassword
+            }
+        )
+        let port = try #require(server.endpoint.port)
+        for (user, number) in [("ann:wrong@", 4), ("bob:secret@", 5), ("", 5)] {
+            let error = await #expect(throws: TransportError.self) {
+                _ = try await TransportRegistry.standard.connect("mqtt://\(user)127.0.0.1:\(port)")
+            }
+            #expect(error?.detail == number)
+        }
+        await (try await TransportRegistry.standard.connect("mqtt://ann:secret@127.0.0.1:\(port)")).close()
+        await server.stop()
+    }
+}

@@ -1,0 +1,78 @@
+import Testing
+import TransportAPI
+
+@testable import Transports
+
+/// A broker's side of sessions, byte by byte: CONNACK, and what waits for a client.
+@Suite("MQTT sessions at a server")
+struct MQTTServerSessionTests {
+    private func connect(_ sessions: MQTTSessions, clean: Bool = false) throws -> MQTTHarness {
+        var server = try mqttServer {
+            $0.sessions = sessions
+            $0.routesSignals = true
+            $0.maximumInFlight = 2
+        }
+        server.start()
+        var hello = MQTTConnect(clientID: "bob")
+        hello.cleanSession = clean
+        server.feed(encoded(.connect(hello)))
+        return server
+    }
+
+    private func message(_ byte: UInt8, _ qos: MQTTQoS) -> MQTTPublish {
+        var publish = MQTTPublish(topic: "t", payload: [byte])
+        publish.qos = qos
+        return publish
+    }
+
+    @Test("CONNACK tells whether there is a session, and a clean one ends it")
+    func present() throws {
+        let sessions = MQTTSessions()
+        for (clean, present) in [(false, 0), (false, 1), (true, 0), (true, 0), (false, 0)] as [(Bool, UInt8)] {
+            var server = try connect(sessions, clean: clean)
+            #expect(server.takeOutput() == [0x20, 2, present, 0])
+        }
+    }
+
+    @Test("too many sessions are answered with CONNACK 3")
+    func tooMany() throws {
+        let sessions = MQTTSessions(maximumKept: 0)
+        var server = try connect(sessions)
+        #expect(server.takeOutput() == [0x20, 2, 0, 3] && server.failure != nil)
+    }
+
+    @Test("what waits is sent as the window opens; the next link repeats what is unacknowledged, and goes on")
+    func outbox() throws {
+        let sessions = MQTTSessions()
+        var first = try connect(sessions)
+        _ = first.takeOutput()
+        let session = try #require(first.core.session)
+        for byte in 1...4 as ClosedRange<UInt8> {
+            let isTaken = session.outbox.append(message(byte, byte.isMultiple(of: 2) ? .exactlyOnce : .atLeastOnce))
+            #expect(isTaken)
+        }
+        first.drain()
+        #expect(first.takeOutput() == [0x32, 6, 0, 1, 0x74, 0, 1, 1, 0x34, 6, 0, 1, 0x74, 0, 2, 2])
+        first.feed([0x40, 2, 0, 1, 0x50, 2, 0, 2])
+        #expect(first.takeOutput() == [0x32, 6, 0, 1, 0x74, 0, 3, 3, 0x62, 2, 0, 2])
+        var second = try connect(sessions)
+        #expect(second.takeOutput() == [0x20, 2, 1, 0, 0x3a, 6, 0, 1, 0x74, 0, 3, 3, 0x62, 2, 0, 2])
+        second.feed([0x40, 2, 0, 3, 0x70, 2, 0, 2])
+        #expect(second.takeOutput() == [0x34, 6, 0, 1, 0x74, 0, 3, 4])
+        #expect(session.outbox.count == 0 && second.failure == nil)
+    }
+
+    @Test("a message of QoS 2 that was routed is not routed again for the next link")
+    func routedOnce() throws {
+        let sessions = MQTTSessions()
+        var first = try connect(sessions)
+        first.feed([0x34, 6, 0, 1, 0x74, 0, 1, 9])
+        var second = try connect(sessions)
+        second.feed([0x3c, 6, 0, 1, 0x74, 0, 1, 9, 0x62, 2, 0, 1])
+        func published(_ server: borrowing MQTTHarness) -> Int {
+            server.signals.filter { if case .published = $0 { true } else { false } }.count
+        }
+        #expect(published(first) == 1 && published(second) == 0)
+        #expect(second.takeOutput() == [0x20, 2, 1, 0, 0x50, 2, 0, 1, 0x70, 2, 0, 1])
+    }
+}
