@@ -34,6 +34,8 @@ public struct UDPCore: ProtocolCore {
     /// Names the session on the wire, whatever address it comes from; random, and zero before the session is open.
     public internal(set) var connectionID: UInt64
     var timers = UDPTimers()
+    /// The reliable mode, if both sides have agreed on it and the session is open.
+    var reliable: ReliableSession?
     var nextSequence: UInt32 = 0
     private var window = SequenceWindow()
     private var pingsSent: UInt64 = 0
@@ -48,7 +50,15 @@ public struct UDPCore: ProtocolCore {
         self.init(.client, configuration, connectionID: 0, nonce: 0)
     }
 
-    init(_ role: CoreRole, _ configuration: UDPConfiguration, connectionID: UInt64, nonce: UInt64) {
+    /// - Parameter wish: what a client that wants the reliable mode has promised to this server.
+    init(
+        _ role: CoreRole,
+        _ configuration: UDPConfiguration,
+        connectionID: UInt64,
+        nonce: UInt64,
+        wish: ReliableTerms? = nil
+    ) {
+        reliable = wish.map { ReliableSession(configuration.terms(isOrdered: $0.isOrdered), $0, configuration) }
         self.role = role
         self.configuration = configuration
         self.connectionID = connectionID
@@ -57,9 +67,13 @@ public struct UDPCore: ProtocolCore {
 
     var largestDatagram: Int { configuration.largestDatagram }
 
-    /// Neither reliable nor ordered; a native ping unless plain.
+    /// Neither reliable nor ordered unless configured; a native ping unless plain.
     public var capabilities: Capabilities {
-        Capabilities(
+        if let reliable { return .reliable(reliable.terms.isOrdered, reliable.maximumMessageSize) }
+        if configuration.reliability != .off {
+            return .reliable(configuration.reliability == .ordered, configuration.maximumReliableSize)
+        }
+        return Capabilities(
             isReliable: false,
             isOrdered: false,
             hasNativePing: !configuration.isPlain,
@@ -87,10 +101,11 @@ public struct UDPCore: ProtocolCore {
             pongsToReport -= 1
             return .pong
         }
-        guard !input.isEmpty else { return nil }
+        guard !input.isEmpty else { return phase == .open ? reliableEvent(&context) : nil }
         defer { input.removeAll() }
         switch phase {
-        case .open: return configuration.isPlain ? plainMessage(input, context.now) : try readOpen(input, &context)
+        case .open where configuration.isPlain: return plainMessage(input, context.now)
+        case .open: return try readOpen(input, &context) ?? reliableEvent(&context)
         case .greeting, .confirming: return try readHandshake(input, &context)
         case .idle, .opening, .ended, .done: return nil
         }
@@ -113,6 +128,7 @@ public struct UDPCore: ProtocolCore {
             throw TransportError(.unsupported, .open, "UDP has no topics; send the message without one")
         }
         let size = payload.bytes.count
+        if reliable != nil { return try sendReliably(payload.bytes, id, &context) }
         guard size <= configuration.maximumPayloadSize else {
             let limit = configuration.maximumPayloadSize
             throw TransportError(.messageTooLarge, .open, "\(size) bytes are more than the limit of \(limit)")
@@ -141,12 +157,13 @@ public struct UDPCore: ProtocolCore {
     /// datagram, and a server from the client's silence.
     public mutating func close(_ reason: CloseReason, _ context: inout CoreContext) {
         guard phase != .ended, phase != .done else { return }
+        if phase == .open, reliable != nil { return closeReliably(reason, &context) }
         if phase == .open { writeBye(reason, &context) }
         self.reason = reason
         phase = .ended
     }
 
-    private var notOpen: TransportError {
+    var notOpen: TransportError {
         switch phase {
         case .idle, .greeting, .confirming, .opening:
             TransportError(.wouldBlock, .handshake, "the session is not open yet")
@@ -173,10 +190,14 @@ extension UDPCore {
         guard let kind = Datagram.kind(of: input), let identifier = Datagram.identifier(of: input) else { return nil }
         guard identifier == connectionID else {
             // Our accept was lost, and the client asks for it again.
-            if kind == .confirm, role == .server, identifier == nonce { write(.accept, nonce, connectionID, &context) }
+            if kind == .confirm, role == .server, identifier == nonce { writeAccept(&context) }
             return nil
         }
-        if kind == .data { return message(input, &context) }
+        if kind == .data { return reliable == nil ? message(input, &context) : nil }
+        if kind == .packet {
+            try readPacket(input, &context)
+            return nil
+        }
         return try control(kind, input, &context)
     }
 
@@ -217,6 +238,10 @@ extension UDPCore {
             }
             guard let said else { return nil }
             heard(&context)
+            guard reliable == nil else {
+                reliable?.farewell = said
+                return nil
+            }
             reason = said
             phase = .done
             return .closed(said)
@@ -225,7 +250,7 @@ extension UDPCore {
             heard(&context)
             phase = .done
             throw TransportError(.connectionReset, .open, "the server does not know this session any more")
-        case .hello, .retry, .confirm, .accept, .data, .busy:
+        case .hello, .retry, .confirm, .accept, .welcome, .refusal, .data, .packet, .busy:
             return nil
         }
     }

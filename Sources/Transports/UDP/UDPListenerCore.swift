@@ -74,11 +74,11 @@ public struct UDPListenerCore: Sendable {
             return .drop(.malformed)
         }
         switch kind {
-        case .data, .ping, .pong, .bye:
+        case .data, .packet, .ping, .pong, .bye:
             if attempts[identifier] != nil { return .session(identifier) }
             // Only what a live client sends by itself is answered, with less than it sent: two servers that take each
             // other for clients fall silent, and a forged address gets less than was spent on it.
-            guard kind == .data || kind == .ping else { return .drop(.unknownSession) }
+            guard kind == .data || kind == .packet || kind == .ping else { return .drop(.unknownSession) }
             Datagram.append(.gone, identifier, to: &reply)
             return .reply
         case .hello:
@@ -86,7 +86,7 @@ public struct UDPListenerCore: Sendable {
             return .reply
         case .confirm:
             return confirm(datagram, nonce: identifier, from: address, now: now, random: &random, reply: &reply)
-        case .retry, .accept, .gone, .busy:
+        case .retry, .accept, .welcome, .refusal, .gone, .busy:
             return .drop(.malformed)
         }
     }
@@ -127,6 +127,12 @@ public struct UDPListenerCore: Sendable {
             Datagram.append(.retry, nonce, cookies.cookie(nonce, address, now: now), to: &reply)
             return .reply
         }
+        let isReliable = datagram.byte(at: Datagram.pairSize) != ReliableTerms.none
+        let wish = isReliable ? ReliableTerms(datagram, at: Datagram.pairSize) : nil
+        guard !isReliable || configuration.acceptsReliable && wish != nil else {
+            Datagram.append(.refusal, nonce, to: &reply)
+            return .reply
+        }
         guard attempts.count < configuration.maximumSessions else {
             Datagram.append(.busy, nonce, to: &reply)
             return .reply
@@ -136,7 +142,7 @@ public struct UDPListenerCore: Sendable {
         guard attempts[identifier] == nil else { return .drop(.full) }
         attempts[identifier] = attempt
         sessions[attempt] = identifier
-        return .accept(UDPCore(.server, configuration, connectionID: identifier, nonce: nonce))
+        return .accept(UDPCore(.server, configuration, connectionID: identifier, nonce: nonce, wish: wish))
     }
 
     private mutating func plain(_ datagram: borrowing ByteBuffer, from address: UnsafeRawBufferPointer) -> Decision {
