@@ -31,14 +31,14 @@ public struct UDPListenerCore: Sendable {
     }
 
     private let configuration: UDPConfiguration
-    private let cookies: UDPCookies
+    private var cookies: UDPCookies
     /// The attempt behind each live session.
     private var attempts: [UInt64: UInt64] = [:]
     /// The live session of each attempt, for confirms that are repeated because the accept was lost.
     private var sessions: [UInt64: UInt64] = [:]
     private var spent: SpentAttempts
 
-    /// A listener with no sessions and a fresh secret key from `random`, which must be a cryptographic source.
+    /// A listener with no sessions and fresh secret keys from `random`, which must be a cryptographic source.
     ///
     /// - Throws: `.invalidConfiguration`.
     public init(
@@ -73,6 +73,7 @@ public struct UDPListenerCore: Sendable {
         guard let kind = Datagram.kind(of: datagram), let identifier = Datagram.identifier(of: datagram) else {
             return .drop(.malformed)
         }
+        cookies.keepTime(now, &random)
         switch kind {
         case .data, .packet, .ping, .pong, .bye:
             if attempts[identifier] != nil { return .session(identifier) }
@@ -82,7 +83,7 @@ public struct UDPListenerCore: Sendable {
             Datagram.append(.gone, identifier, to: &reply)
             return .reply
         case .hello:
-            Datagram.append(.retry, identifier, cookies.cookie(identifier, address, now: now), to: &reply)
+            Datagram.append(.retry, identifier, cookies.cookie(identifier, address), to: &reply)
             return .reply
         case .confirm:
             return confirm(datagram, nonce: identifier, from: address, now: now, random: &random, reply: &reply)
@@ -122,9 +123,9 @@ public struct UDPListenerCore: Sendable {
         if let session = sessions[attempt] { return .session(session) }
         spent.forgetExpired(now: now)
         guard !spent.contains(attempt) else { return .drop(.ended) }
-        guard let cookie = Datagram.number(of: datagram), cookies.isValid(cookie, nonce, address, now: now) else {
+        guard let cookie = Datagram.number(of: datagram), cookies.isValid(cookie, nonce, address) else {
             // Forged, too old, or from before a restart: an honest client goes on with a fresh one.
-            Datagram.append(.retry, nonce, cookies.cookie(nonce, address, now: now), to: &reply)
+            Datagram.append(.retry, nonce, cookies.cookie(nonce, address), to: &reply)
             return .reply
         }
         let isReliable = datagram.byte(at: Datagram.pairSize) != ReliableTerms.none
