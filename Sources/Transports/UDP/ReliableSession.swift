@@ -24,6 +24,9 @@ struct ReliableSession: Sendable {
     private var roomMadeBy: UInt64?
     /// This side has said goodbye, and waits until all has been acknowledged, but not longer than this.
     private(set) var closeAt: Instant?
+    /// When an unanswered ping is repeated, since a reliable link's keepalive counts on one.
+    private(set) var pingAt: Instant?
+    private var pingPause = Duration.zero
     /// What the far side said in its goodbye, to be reported behind all messages.
     var farewell: CloseReason?
 
@@ -193,6 +196,17 @@ struct ReliableSession: Sendable {
 
     // MARK: Time
 
+    /// A ping has been written, for the first time or again.
+    mutating func pinged(again: Bool, _ now: Instant) {
+        pingPause = again ? min(pingPause * 2, UDPTimers.longestRetransmission) : sender.roundTrip.timeout
+        pingAt = now.advanced(by: pingPause)
+    }
+
+    /// All pings have been answered.
+    mutating func ponged() {
+        pingAt = nil
+    }
+
     /// This side says goodbye when all has been acknowledged.
     mutating func beginClose(_ now: Instant) {
         closeAt = closeAt ?? now.advanced(by: Self.closeTimeout)
@@ -207,7 +221,7 @@ struct ReliableSession: Sendable {
     /// After the far side's goodbye only what has arrived is still to be given.
     var deadline: Instant? {
         guard farewell == nil else { return giveAt }
-        return earlier(earlier(sender.deadline, received.dueAt), earlier(giveAt, closeAt))
+        return earlier(earlier(earlier(sender.deadline, received.dueAt), earlier(giveAt, closeAt)), pingAt)
     }
 
     private func earlier(_ one: Instant?, _ other: Instant?) -> Instant? {

@@ -142,6 +142,10 @@ extension UDPCore {
         } catch {
             throw ended(by: error, code: Goodbye.timedOut, &context)
         }
+        if let pingAt = reliable?.pingAt, pingAt <= context.now {
+            write(.ping, connectionID, pingsSent, &context)
+            reliable?.pinged(again: true, context.now)
+        }
         reliable?.transmit(connectionID, &context)
     }
 

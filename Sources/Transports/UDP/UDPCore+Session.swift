@@ -86,6 +86,7 @@ extension UDPCore {
         guard token > pongsReceived, token <= pingsSent else { return nil }
         pongsToReport = token - pongsReceived - 1
         pongsReceived = token
+        if token == pingsSent { reliable?.ponged() }
         return .pong
     }
 

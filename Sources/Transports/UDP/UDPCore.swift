@@ -151,6 +151,7 @@ public struct UDPCore: ProtocolCore {
         guard phase == .open else { throw notOpen }
         pingsSent &+= 1
         write(.ping, connectionID, pingsSent, &context)
+        reliable?.pinged(again: false, context.now)
     }
 
     /// Says goodbye once and ends at once. If the goodbye is lost, a client learns it from the server's answer to its next

@@ -90,6 +90,20 @@ struct ReliablePacketTests {
         #expect(times == [1025, 3050, 7075, 15_100, 25_125])
     }
 
+    @Test("A ping that is lost is repeated until it is answered")
+    func lostPing() throws {
+        var pair = try ReliablePair()
+        try pair.client.core.ping(&pair.client.context)
+        let ping = pair.client.takeDatagrams()
+        pair.client.advance(by: .seconds(1))
+        #expect(pair.client.takeDatagrams() == ping)
+        pair.client.advance(by: .seconds(2))
+        let again = pair.client.takeDatagrams()
+        #expect(again == ping)
+        for answer in pair.server.receive(again[0]) { pair.client.feed(datagram: answer) }
+        #expect(pair.client.pongs == 1 && pair.client.core.deadline == nil)
+    }
+
     @Test("The first window is ten full packets; it grows as they are acknowledged, and halves at a loss")
     func congestionWindow() throws {
         var window = CongestionWindow()
