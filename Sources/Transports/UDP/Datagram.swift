@@ -24,6 +24,12 @@ enum Datagram {
         case gone = 0x494d_0109
         /// Server: nonce. "I have no room for another session."
         case busy = 0x494d_010a
+        /// Server: nonce, connection id, terms. "Accepted, and reliable."
+        case welcome = 0x494d_010b
+        /// Either: connection id, packet number, frames of the reliable mode.
+        case packet = 0x494d_010c
+        /// Server: nonce. "Not reliably."
+        case refusal = 0x494d_010d
     }
 
     static let wordSize = 4
@@ -43,7 +49,9 @@ enum Datagram {
             switch kind {
             case .hello, .confirm: size == requestSize
             case .retry, .accept, .ping, .pong: size == pairSize
-            case .gone, .busy: size == identifiedSize
+            case .gone, .busy, .refusal: size == identifiedSize
+            case .welcome: size == pairSize + ReliableTerms.wireSize
+            case .packet: size > ReliableSession.headerSize
             case .data: size >= dataHeaderSize
             case .bye: size >= identifiedSize + Goodbye.codeSize
             }

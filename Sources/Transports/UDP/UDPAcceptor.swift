@@ -115,17 +115,49 @@ final class UDPAcceptor: PollHandler, Acceptor {
 final class UDPSessionChannel: LinkChannel {
     private let acceptor: UDPAcceptor
     /// Where the session's datagrams came from last.
-    var address: SocketAddress
+    private(set) var address: SocketAddress
+    /// Whether that has proved to receive what is sent there.
+    private var path = PathValidation()
+    /// The last address that has.
+    private var provedAddress: SocketAddress
     /// The session's driver, until it closes the channel.
     private var handler: (any PollHandler)?
     private(set) var bytesSent: UInt64 = 0
-    var bytesReceived: UInt64 = 0
+    private(set) var bytesReceived: UInt64 = 0
     private var datagramsSent: UInt64 = 0
-    var datagramsReceived: UInt64 = 0
+    private var datagramsReceived: UInt64 = 0
 
     init(_ acceptor: UDPAcceptor, _ address: SocketAddress) {
         self.acceptor = acceptor
         self.address = address
+        provedAddress = address
+    }
+
+    /// A datagram of the session has come; answers go where it came from.
+    func heard(
+        _ datagram: borrowing ByteBuffer,
+        from sender: SocketAddress,
+        now: Instant,
+        random: inout RandomSource
+    ) {
+        bytesReceived += UInt64(datagram.count)
+        datagramsReceived += 1
+        if sender != address {
+            address = sender
+            if sender == provedAddress {
+                path = PathValidation()
+            } else {
+                path.changed(now, &random)
+            }
+        }
+        guard !path.isValidated else { return }
+        if Datagram.kind(of: datagram) == .pong, path.answered(Datagram.number(of: datagram)) { provedAddress = sender }
+        guard let token = path.received(datagram.count, now), let identifier = Datagram.identifier(of: datagram) else {
+            return
+        }
+        var ping = ByteBuffer(capacity: Datagram.pairSize)
+        Datagram.append(.ping, identifier, token, to: &ping)
+        _ = ping.withUnsafeReadableBytes { send($0) }
     }
 
     var isDatagram: Bool { true }
@@ -157,13 +189,18 @@ final class UDPSessionChannel: LinkChannel {
 
     func flush(_ context: inout CoreContext) -> IOResult {
         DatagramOutput.flush(&context) { datagram in
-            let result = acceptor.send(datagram, for: self)
-            if case .bytes(let count) = result {
-                bytesSent += UInt64(count)
-                datagramsSent += 1
-            }
-            return result
+            // Lost, as the network might have lost it.
+            path.maySend(datagram.count) ? send(datagram) : .bytes(0)
         }
+    }
+
+    private func send(_ datagram: UnsafeRawBufferPointer) -> IOResult {
+        let result = acceptor.send(datagram, for: self)
+        if case .bytes(let count) = result {
+            bytesSent += UInt64(count)
+            datagramsSent += 1
+        }
+        return result
     }
 
     func shutdownWriting() -> Bool { false }
@@ -181,9 +218,7 @@ extension LinkDriver {
         to session: UDPSessionChannel
     ) {
         guard phase == .opening || phase == .open else { return }
-        session.address = sender
-        session.bytesReceived += UInt64(datagram.count)
-        session.datagramsReceived += 1
+        session.heard(datagram, from: sender, now: Instant(nanoseconds: loop.now), random: &context.random)
         swap(&input, &datagram)
         pump()
         swap(&input, &datagram)

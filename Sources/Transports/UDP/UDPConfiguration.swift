@@ -20,6 +20,20 @@ public struct UDPConfiguration: Sendable, Hashable {
     public var idleTimeout: Duration
     /// How many sessions a server holds at a time; 65,536 by default, at least 1. Further clients are told that it is full.
     public var maximumSessions: Int
+    /// Whether a client asks for the reliable mode; `.off` by default. A server does as each client asks.
+    public var reliability: UDPReliability
+    /// The largest message of the reliable mode, in bytes; 1 MiB by default, 1 to 16 MiB. The smaller one of both sides holds.
+    public var maximumReliableSize: Int
+    /// Whether a server takes clients that ask for the reliable mode; `true` by default. Others are told that it does not.
+    public var acceptsReliable: Bool
+
+    /// How much a reliable session keeps of what was sent and not acknowledged before senders wait.
+    var reliableBuffer = 1 << 20
+    /// What of a reliable session may wait for its receiver; beyond it the far side is stopped.
+    var inboxMessages = LinkLimits().inboxMessages
+    var inboxBytes = LinkLimits().inboxBytes
+    /// Whether receivers tell when they are done with a message; see ``ProtocolCore/confirmsReceipt``.
+    var confirmsReceipt = true
 
     /// The defaults, where nothing else is said.
     public init(
@@ -27,17 +41,32 @@ public struct UDPConfiguration: Sendable, Hashable {
         maximumPayloadSize: Int = 1200,
         handshakeTimeout: Duration = .seconds(10),
         idleTimeout: Duration = .seconds(300),
-        maximumSessions: Int = 65_536
+        maximumSessions: Int = 65_536,
+        reliability: UDPReliability = .off,
+        maximumReliableSize: Int = 1 << 20,
+        acceptsReliable: Bool = true
     ) {
         self.isPlain = isPlain
         self.maximumPayloadSize = maximumPayloadSize
         self.handshakeTimeout = handshakeTimeout
         self.idleTimeout = idleTimeout
         self.maximumSessions = maximumSessions
+        self.reliability = reliability
+        self.maximumReliableSize = maximumReliableSize
+        self.acceptsReliable = acceptsReliable
     }
 
-    /// The longest datagram that these settings allow, in bytes: a full message with its header, or a goodbye.
-    var largestDatagram: Int { max(512, maximumPayloadSize + Datagram.dataHeaderSize) }
+    /// The longest datagram that these settings allow, in bytes: a full message with its header, or a reliable packet.
+    var largestDatagram: Int {
+        isPlain
+            ? max(512, maximumPayloadSize)
+            : max(ReliableSession.packetSize, maximumPayloadSize + Datagram.dataHeaderSize)
+    }
+
+    /// What this side promises in a reliable session.
+    func terms(isOrdered: Bool) -> ReliableTerms {
+        ReliableTerms(isOrdered: isOrdered, maximumMessageSize: maximumReliableSize)
+    }
 
     /// Checks each value.
     ///
@@ -50,5 +79,20 @@ public struct UDPConfiguration: Sendable, Hashable {
         guard handshakeTimeout > .zero else { throw .configuration("handshakeTimeout", "must be more than zero") }
         guard idleTimeout > .zero else { throw .configuration("idleTimeout", "must be more than zero") }
         guard maximumSessions >= 1 else { throw .configuration("maximumSessions", "must be at least 1") }
+        guard !isPlain || reliability == .off else {
+            throw .configuration("reliability", "must be off where datagrams are plain")
+        }
+        guard maximumReliableSize >= 1, maximumReliableSize <= ReliableTerms.largestLimit else {
+            throw .configuration("maximumReliableSize", "must be from 1 to \(ReliableTerms.largestLimit)")
+        }
+    }
+}
+
+extension UDPConfiguration {
+    /// Stops the far side of a reliable session where `limits` say, so that no message is dropped.
+    mutating func take(_ limits: LinkLimits) {
+        inboxMessages = limits.inboxMessages
+        inboxBytes = limits.inboxBytes
+        reliableBuffer = limits.writeBuffer
     }
 }

@@ -37,18 +37,19 @@ extension UDPCore {
     public var deadline: Instant? {
         switch (phase, role) {
         case (.greeting, .client), (.confirming, .client): min(timers.retransmitAt, timers.giveUpAt)
-        case (.greeting, .server), (.opening, .server), (.open, .server): timers.idleCheckAt
+        case (.greeting, .server), (.opening, .server): timers.idleCheckAt
+        case (.open, .server): reliable?.deadline.map { min($0, timers.idleCheckAt) } ?? timers.idleCheckAt
+        case (.open, .client): reliable?.deadline
         default: nil
         }
     }
 
-    /// Repeats the hello or gives up with `.timedOut`; ends a silent session with `.keepaliveTimeout`.
+    /// Repeats the hello or gives up with `.timedOut`; ends a silent session with `.keepaliveTimeout`; repeats what was lost.
     public mutating func deadlineReached(_ context: inout CoreContext) throws(TransportError) {
         guard let deadline, deadline <= context.now else { return }
-        switch role {
-        case .client: try handshakeDeadline(&context)
-        case .server: try idleDeadline(&context)
-        }
+        if role == .client, phase != .open { return try handshakeDeadline(&context) }
+        if role == .server, timers.idleCheckAt <= context.now { try idleDeadline(&context) }
+        if phase == .open { try reliableDeadline(&context) }
     }
 
     mutating func readHandshake(
@@ -61,9 +62,16 @@ extension UDPCore {
         case (.client, .accept):
             guard phase == .confirming, let identifier = Datagram.number(of: input) else { return nil }
             connectionID = identifier
+            guard configuration.reliability == .off else { throw notReliable(&context) }
             context.counters.controlFrames &+= 1
             phase = .open
             return .opened
+        case (.client, .welcome):
+            guard phase == .confirming else { return nil }
+            return try welcomed(input, &context)
+        case (.client, .refusal):
+            guard phase == .confirming, configuration.reliability != .off else { return nil }
+            throw notReliable(&context)
         case (.client, .busy):
             phase = .done
             throw TransportError(.serverUnavailable, .handshake, "the server has no room for another session")
@@ -71,7 +79,7 @@ extension UDPCore {
             context.counters.controlFrames &+= 1
             timers.lastHeard = context.now
             phase = .open
-            write(.accept, nonce, connectionID, &context)
+            writeAccept(&context)
             return .opened
         default: break
         }
@@ -94,7 +102,7 @@ extension UDPCore {
         if phase == .greeting {
             write(.hello, nonce, nil, &context)
         } else {
-            write(.confirm, nonce, cookie, &context)
+            writeConfirm(&context)
         }
         timers.retransmitAt = context.now.advanced(by: timers.retransmission)
         timers.retransmission = min(timers.retransmission * 2, UDPTimers.longestRetransmission)

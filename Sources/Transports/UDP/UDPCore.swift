@@ -34,11 +34,13 @@ public struct UDPCore: ProtocolCore {
     /// Names the session on the wire, whatever address it comes from; random, and zero before the session is open.
     public internal(set) var connectionID: UInt64
     var timers = UDPTimers()
+    /// The reliable mode, if both sides have agreed on it and the session is open.
+    var reliable: ReliableSession?
     var nextSequence: UInt32 = 0
-    private var window = SequenceWindow()
-    private var pingsSent: UInt64 = 0
-    private var pongsReceived: UInt64 = 0
-    private var pongsToReport: UInt64 = 0
+    var window = SequenceWindow()
+    var pingsSent: UInt64 = 0
+    var pongsReceived: UInt64 = 0
+    var pongsToReport: UInt64 = 0
 
     /// A client's core.
     ///
@@ -48,7 +50,15 @@ public struct UDPCore: ProtocolCore {
         self.init(.client, configuration, connectionID: 0, nonce: 0)
     }
 
-    init(_ role: CoreRole, _ configuration: UDPConfiguration, connectionID: UInt64, nonce: UInt64) {
+    /// - Parameter wish: what a client that wants the reliable mode has promised to this server.
+    init(
+        _ role: CoreRole,
+        _ configuration: UDPConfiguration,
+        connectionID: UInt64,
+        nonce: UInt64,
+        wish: ReliableTerms? = nil
+    ) {
+        reliable = wish.map { ReliableSession(configuration.terms(isOrdered: $0.isOrdered), $0, configuration) }
         self.role = role
         self.configuration = configuration
         self.connectionID = connectionID
@@ -57,9 +67,13 @@ public struct UDPCore: ProtocolCore {
 
     var largestDatagram: Int { configuration.largestDatagram }
 
-    /// Neither reliable nor ordered; a native ping unless plain.
+    /// Neither reliable nor ordered unless configured; a native ping unless plain.
     public var capabilities: Capabilities {
-        Capabilities(
+        if let reliable { return .reliable(reliable.terms.isOrdered, reliable.maximumMessageSize) }
+        if configuration.reliability != .off {
+            return .reliable(configuration.reliability == .ordered, configuration.maximumReliableSize)
+        }
+        return Capabilities(
             isReliable: false,
             isOrdered: false,
             hasNativePing: !configuration.isPlain,
@@ -87,10 +101,11 @@ public struct UDPCore: ProtocolCore {
             pongsToReport -= 1
             return .pong
         }
-        guard !input.isEmpty else { return nil }
+        guard !input.isEmpty else { return phase == .open ? reliableEvent(&context) : nil }
         defer { input.removeAll() }
         switch phase {
-        case .open: return configuration.isPlain ? plainMessage(input, context.now) : try readOpen(input, &context)
+        case .open where configuration.isPlain: return plainMessage(input, context.now)
+        case .open: return try readOpen(input, &context) ?? reliableEvent(&context)
         case .greeting, .confirming: return try readHandshake(input, &context)
         case .idle, .opening, .ended, .done: return nil
         }
@@ -113,6 +128,7 @@ public struct UDPCore: ProtocolCore {
             throw TransportError(.unsupported, .open, "UDP has no topics and retains nothing; send the message without")
         }
         let size = payload.bytes.count
+        if reliable != nil { return try sendReliably(payload.bytes, id, &context) }
         guard size <= configuration.maximumPayloadSize else {
             let limit = configuration.maximumPayloadSize
             throw TransportError(.messageTooLarge, .open, "\(size) bytes are more than the limit of \(limit)")
@@ -135,18 +151,20 @@ public struct UDPCore: ProtocolCore {
         guard phase == .open else { throw notOpen }
         pingsSent &+= 1
         write(.ping, connectionID, pingsSent, &context)
+        reliable?.pinged(again: false, context.now)
     }
 
     /// Says goodbye once and ends at once. If the goodbye is lost, a client learns it from the server's answer to its next
     /// datagram, and a server from the client's silence.
     public mutating func close(_ reason: CloseReason, _ context: inout CoreContext) {
         guard phase != .ended, phase != .done else { return }
+        if phase == .open, reliable != nil { return closeReliably(reason, &context) }
         if phase == .open { writeBye(reason, &context) }
         self.reason = reason
         phase = .ended
     }
 
-    private var notOpen: TransportError {
+    var notOpen: TransportError {
         switch phase {
         case .idle, .greeting, .confirming, .opening:
             TransportError(.wouldBlock, .handshake, "the session is not open yet")
@@ -155,91 +173,5 @@ public struct UDPCore: ProtocolCore {
                 ? TransportError(.closedByPeer, .closing, "the far side has closed the session")
                 : TransportError(.closedByUser, .closing, "the session is closed")
         }
-    }
-}
-
-// Datagrams of an open session.
-extension UDPCore {
-    private mutating func plainMessage(_ input: borrowing ByteBuffer, _ now: Instant) -> CoreEvent? {
-        guard input.count <= configuration.maximumPayloadSize else { return nil }
-        timers.lastHeard = now
-        return input.bytes(at: 0, count: input.count).map { .message(Payload($0)) }
-    }
-
-    private mutating func readOpen(
-        _ input: borrowing ByteBuffer,
-        _ context: inout CoreContext
-    ) throws(TransportError) -> CoreEvent? {
-        guard let kind = Datagram.kind(of: input), let identifier = Datagram.identifier(of: input) else { return nil }
-        guard identifier == connectionID else {
-            // Our accept was lost, and the client asks for it again.
-            if kind == .confirm, role == .server, identifier == nonce { write(.accept, nonce, connectionID, &context) }
-            return nil
-        }
-        if kind == .data { return message(input, &context) }
-        return try control(kind, input, &context)
-    }
-
-    private mutating func message(_ input: borrowing ByteBuffer, _ context: inout CoreContext) -> CoreEvent? {
-        let size = input.count - Datagram.dataHeaderSize
-        guard size <= configuration.maximumPayloadSize,
-            let sequence = input.integer(at: Datagram.identifiedSize, as: UInt32.self)
-        else { return nil }
-        timers.lastHeard = context.now
-        switch window.insert(sequence) {
-        case .new: break
-        case .late: context.counters.reordered &+= 1
-        case .duplicate:
-            context.counters.duplicates &+= 1
-            return nil
-        }
-        return input.bytes(at: Datagram.dataHeaderSize, count: size).map { .message(Payload($0)) }
-    }
-
-    private mutating func control(
-        _ kind: Datagram.Kind,
-        _ input: borrowing ByteBuffer,
-        _ context: inout CoreContext
-    ) throws(TransportError) -> CoreEvent? {
-        switch kind {
-        case .ping:
-            guard let token = Datagram.number(of: input) else { return nil }
-            heard(&context)
-            write(.pong, connectionID, token, &context)
-            return nil
-        case .pong:
-            guard let token = Datagram.number(of: input) else { return nil }
-            heard(&context)
-            return pong(token)
-        case .bye:
-            let said = input.withUnsafeReadableBytes {
-                Goodbye.reason(UnsafeRawBufferPointer(rebasing: $0.dropFirst(Datagram.identifiedSize)))
-            }
-            guard let said else { return nil }
-            heard(&context)
-            reason = said
-            phase = .done
-            return .closed(said)
-        case .gone:
-            guard role == .client else { return nil }
-            heard(&context)
-            phase = .done
-            throw TransportError(.connectionReset, .open, "the server does not know this session any more")
-        case .hello, .retry, .confirm, .accept, .data, .busy:
-            return nil
-        }
-    }
-
-    /// Pings may be lost: the answer to one also stands for the unanswered ones before it, so that each gets its `.pong`.
-    private mutating func pong(_ token: UInt64) -> CoreEvent? {
-        guard token > pongsReceived, token <= pingsSent else { return nil }
-        pongsToReport = token - pongsReceived - 1
-        pongsReceived = token
-        return .pong
-    }
-
-    private mutating func heard(_ context: inout CoreContext) {
-        timers.lastHeard = context.now
-        context.counters.controlFrames &+= 1
     }
 }

@@ -31,14 +31,14 @@ public struct UDPListenerCore: Sendable {
     }
 
     private let configuration: UDPConfiguration
-    private let cookies: UDPCookies
+    private var cookies: UDPCookies
     /// The attempt behind each live session.
     private var attempts: [UInt64: UInt64] = [:]
     /// The live session of each attempt, for confirms that are repeated because the accept was lost.
     private var sessions: [UInt64: UInt64] = [:]
     private var spent: SpentAttempts
 
-    /// A listener with no sessions and a fresh secret key from `random`, which must be a cryptographic source.
+    /// A listener with no sessions and fresh secret keys from `random`, which must be a cryptographic source.
     ///
     /// - Throws: `.invalidConfiguration`.
     public init(
@@ -73,20 +73,21 @@ public struct UDPListenerCore: Sendable {
         guard let kind = Datagram.kind(of: datagram), let identifier = Datagram.identifier(of: datagram) else {
             return .drop(.malformed)
         }
+        cookies.keepTime(now, &random)
         switch kind {
-        case .data, .ping, .pong, .bye:
+        case .data, .packet, .ping, .pong, .bye:
             if attempts[identifier] != nil { return .session(identifier) }
             // Only what a live client sends by itself is answered, with less than it sent: two servers that take each
             // other for clients fall silent, and a forged address gets less than was spent on it.
-            guard kind == .data || kind == .ping else { return .drop(.unknownSession) }
+            guard kind == .data || kind == .packet || kind == .ping else { return .drop(.unknownSession) }
             Datagram.append(.gone, identifier, to: &reply)
             return .reply
         case .hello:
-            Datagram.append(.retry, identifier, cookies.cookie(identifier, address, now: now), to: &reply)
+            Datagram.append(.retry, identifier, cookies.cookie(identifier, address), to: &reply)
             return .reply
         case .confirm:
             return confirm(datagram, nonce: identifier, from: address, now: now, random: &random, reply: &reply)
-        case .retry, .accept, .gone, .busy:
+        case .retry, .accept, .welcome, .refusal, .gone, .busy:
             return .drop(.malformed)
         }
     }
@@ -122,9 +123,15 @@ public struct UDPListenerCore: Sendable {
         if let session = sessions[attempt] { return .session(session) }
         spent.forgetExpired(now: now)
         guard !spent.contains(attempt) else { return .drop(.ended) }
-        guard let cookie = Datagram.number(of: datagram), cookies.isValid(cookie, nonce, address, now: now) else {
+        guard let cookie = Datagram.number(of: datagram), cookies.isValid(cookie, nonce, address) else {
             // Forged, too old, or from before a restart: an honest client goes on with a fresh one.
-            Datagram.append(.retry, nonce, cookies.cookie(nonce, address, now: now), to: &reply)
+            Datagram.append(.retry, nonce, cookies.cookie(nonce, address), to: &reply)
+            return .reply
+        }
+        let isReliable = datagram.byte(at: Datagram.pairSize) != ReliableTerms.none
+        let wish = isReliable ? ReliableTerms(datagram, at: Datagram.pairSize) : nil
+        guard !isReliable || configuration.acceptsReliable && wish != nil else {
+            Datagram.append(.refusal, nonce, to: &reply)
             return .reply
         }
         guard attempts.count < configuration.maximumSessions else {
@@ -136,7 +143,7 @@ public struct UDPListenerCore: Sendable {
         guard attempts[identifier] == nil else { return .drop(.full) }
         attempts[identifier] = attempt
         sessions[attempt] = identifier
-        return .accept(UDPCore(.server, configuration, connectionID: identifier, nonce: nonce))
+        return .accept(UDPCore(.server, configuration, connectionID: identifier, nonce: nonce, wish: wish))
     }
 
     private mutating func plain(_ datagram: borrowing ByteBuffer, from address: UnsafeRawBufferPointer) -> Decision {

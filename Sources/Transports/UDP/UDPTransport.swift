@@ -10,19 +10,25 @@ extension TransportDescriptor {
         options: udpOptions,
         make: { (endpoint, loop) throws(TransportError) in
             let options = try OptionReader(endpoint, allowed: udpOptions)
-            let core = try UDPCore(client: configuration(options))
+            let limits = try options.limits()
+            var configuration = try configuration(options)
+            configuration.take(limits)
+            let core = try UDPCore(client: configuration)
             return UDPTransport(
                 endpoint: endpoint,
                 port: endpoint.port ?? defaultPort,
                 loop: loop,
-                limits: try options.limits(),
+                limits: limits,
                 core: core
             )
         },
         listen: { (endpoint, loop, mode) async throws(TransportError) in
             let options = try OptionReader(endpoint, allowed: udpOptions)
             let limits = try options.limits()
-            let configuration = try configuration(options)
+            var configuration = try configuration(options)
+            configuration.take(limits)
+            if try options.string("reliable") == UDPReliability.off.rawValue { configuration.acceptsReliable = false }
+            if case .behave = mode { configuration.confirmsReceipt = false }
             var random = RandomSource.system()
             let core = try UDPListenerCore(configuration, random: &random)
             return try await CoreListener.listen(at: endpoint, on: loop, mode: mode) {
@@ -36,6 +42,11 @@ extension TransportDescriptor {
 
     private static let udpOptions = [
         TransportOption("plain", "on or off", "bare datagrams for foreign peers, without sessions (off)"),
+        TransportOption(
+            "reliable",
+            "off, ordered or unordered",
+            "whether messages arrive once for certain, and in order; a server does as its clients ask unless it is off (off)"
+        ),
         TransportOption("idle-timeout", "a time such as 5m", "how long a server keeps a silent client (5m)"),
     ]
 
@@ -43,10 +54,20 @@ extension TransportDescriptor {
         var configuration = UDPConfiguration()
         configuration.isPlain = try options.flag("plain") ?? false
         configuration.idleTimeout = try options.duration("idle-timeout") ?? configuration.idleTimeout
-        configuration.maximumPayloadSize = try options.maximumMessageSize(
-            default: configuration.maximumPayloadSize,
-            atMost: UDPConfiguration.maximumDatagramSize
-        )
+        let words = UDPReliability.allCases.map(\.rawValue)
+        configuration.reliability = try options.choice("reliable", words).flatMap(UDPReliability.init) ?? .off
+        // A reliable message is cut into datagrams, so its limit is another one.
+        guard configuration.reliability == .off else {
+            configuration.maximumReliableSize = try options.maximumMessageSize(
+                default: configuration.maximumReliableSize,
+                atMost: ReliableTerms.largestLimit
+            )
+            return configuration
+        }
+        let size = try options.maximumMessageSize(default: 0, atMost: UDPConfiguration.maximumDatagramSize)
+        guard size > 0 else { return configuration }
+        configuration.maximumPayloadSize = size
+        configuration.maximumReliableSize = size
         return configuration
     }
 }

@@ -8,12 +8,20 @@ import TransportAPI
 /// What every registered transport promises, whatever lies below it. A new transport is tested here by being registered.
 @Suite("Every transport", .timeLimit(.minutes(2)))
 struct ContractTests {
-    static let names = TransportRegistry.standard.transports.map(\.name)
+    /// The transports, and modes of them that promise more, by the options of their clients.
+    static let names = TransportRegistry.standard.transports.map(\.name) + ["udp?reliable=ordered"]
     private var registry: TransportRegistry { .standard }
 
     /// A listening URL of a transport, on a port of the system's choice.
     private static func url(_ name: String) -> String {
-        "\(name)://127.0.0.1:0"
+        "\(name.prefix { $0 != "?" })://127.0.0.1:0"
+    }
+
+    /// The options of a client whose messages shall come back to it.
+    private static func loopback(_ name: String, _ client: String) throws -> [Endpoint.Option] {
+        let scheme = String(name.prefix { $0 != "?" })
+        let mode = try Endpoint("\(scheme)://host\(name.dropFirst(scheme.count))").options
+        return try TransportRegistry.standard.transport(named: scheme).loopback(client) + mode
     }
 
     /// Two ends of one link: the client's, and the server's as `accept` gives it.
@@ -26,7 +34,7 @@ struct ContractTests {
             let registry = TransportRegistry.standard
             let listener = try await registry.listen(ContractTests.url(name))
             var endpoint = listener.endpoint
-            endpoint.options = try registry.transport(named: name).loopback("pair") + options
+            endpoint.options = try ContractTests.loopback(name, "pair") + options
             async let accepted = listener.accept()
             client = try await registry.transport(for: endpoint).connect(timeout: .seconds(10))
             server = try #require(try await accepted)
@@ -292,7 +300,7 @@ struct ContractTests {
         let server = try await EmbeddedServer.start(Self.url(name), .echo)
         try await caller.run {
             var endpoint = server.endpoint
-            endpoint.options = try registry.transport(named: name).loopback("echo")
+            endpoint.options = try ContractTests.loopback(name, "echo")
             let link = try await registry.transport(for: endpoint).connect(timeout: .seconds(10))
             for number in 0..<20 {
                 #expect(await link.send(message("\(number)")).isSuccess)
@@ -307,7 +315,7 @@ struct ContractTests {
     func resident(name: String) async throws {
         let server = try await EmbeddedServer.start(Self.url(name), .echo)
         var endpoint = server.endpoint
-        endpoint.options = try registry.transport(named: name).loopback("resident")
+        endpoint.options = try ContractTests.loopback(name, "resident")
         let link = try await registry.transport(for: endpoint).connect(timeout: .seconds(10))
         let resident = Resident()
         for number in 0..<20 {
@@ -322,7 +330,7 @@ struct ContractTests {
     func fanOut(name: String) async throws {
         let server = try await EmbeddedServer.start(Self.url(name), .fanOut)
         var endpoint = server.endpoint
-        endpoint.options = try registry.transport(named: name).loopback("room")
+        endpoint.options = try ContractTests.loopback(name, "room")
         var links: [any Link] = []
         for _ in 0..<5 { links.append(try await registry.transport(for: endpoint).connect(timeout: .seconds(10))) }
         // The last to connect may be known to the server later than its own handshake ends; its first message is not.
@@ -338,7 +346,7 @@ struct ContractTests {
     func serverStops(name: String) async throws {
         let server = try await EmbeddedServer.start(Self.url(name), .echo)
         var endpoint = server.endpoint
-        endpoint.options = try registry.transport(named: name).loopback("stop")
+        endpoint.options = try ContractTests.loopback(name, "stop")
         let link = try await registry.transport(for: endpoint).connect(timeout: .seconds(10))
         await server.stop()
         #expect(try await link.receive() == nil)

@@ -1,0 +1,56 @@
+import TransportAPI
+
+/// How many bytes may be on their way: NewReno, as in RFC 9002, section 7.
+///
+/// It counts bytes of datagrams and knows nothing of messages. Slow start until the first loss; then one datagram more for
+/// each window that arrives, and half of the window after each loss, but once for all losses of one round trip.
+struct CongestionWindow: Sendable {
+    /// The size of a full datagram, in bytes.
+    static let datagram = 1200
+    /// Section 7.2: the smaller of ten datagrams and 14,720 bytes.
+    static let initial = 10 * datagram
+    /// Section 7.2.
+    static let minimum = 2 * datagram
+    /// So much that what waits for acknowledgement has a bound.
+    static let maximum = 2 << 20
+
+    private(set) var size = initial
+    private(set) var bytesInFlight = 0
+    private var slowStartThreshold = Int.max
+    /// Losses of what was sent until then belong to the one that was answered already.
+    private var recoveryStart: Instant?
+
+    /// Whether a full datagram may leave.
+    var hasRoom: Bool { bytesInFlight + Self.datagram <= size }
+
+    mutating func sent(_ bytes: Int) {
+        bytesInFlight += bytes
+    }
+
+    /// - Parameter flight: the bytes in flight before the acknowledgement came. A window that nobody fills does not grow
+    ///   (section 7.8).
+    mutating func acknowledged(_ bytes: Int, sentAt: Instant, flight: Int) {
+        bytesInFlight -= bytes
+        guard isAfterRecovery(sentAt), flight * 2 >= size else { return }
+        size = min(Self.maximum, size + (size < slowStartThreshold ? bytes : Self.datagram * bytes / size))
+    }
+
+    mutating func lost(_ bytes: Int, sentAt: Instant, now: Instant) {
+        bytesInFlight -= bytes
+        guard isAfterRecovery(sentAt) else { return }
+        recoveryStart = now
+        size = max(Self.minimum, size / 2)
+        slowStartThreshold = size
+    }
+
+    /// Nothing has arrived for several timeouts (section 7.6): begins anew from the smallest window.
+    mutating func collapse() {
+        slowStartThreshold = max(Self.minimum, min(slowStartThreshold, size / 2))
+        size = Self.minimum
+        recoveryStart = nil
+    }
+
+    private func isAfterRecovery(_ sentAt: Instant) -> Bool {
+        recoveryStart.map { $0 < sentAt } ?? true
+    }
+}

@@ -1,0 +1,67 @@
+import TransportAPI
+
+/// Which packets have arrived, and when that is to be acknowledged (RFC 9000, section 13.2).
+struct ReceivedPackets: Sendable {
+    /// The longest time for which an acknowledgement waits for company.
+    static let longestDelay = Duration.milliseconds(25)
+    /// How many runs are held; what is older counts as arrived.
+    static let maximumRanges = 32
+    /// How far back a packet is still taken.
+    static let history: UInt64 = 4096
+
+    private var numbers = NumberRanges()
+    /// Packets below are not taken any more.
+    private var floor: UInt64 = 0
+    private var largestAt = Instant.zero
+    private var unacknowledged = 0
+    /// When an acknowledgement is to leave at the latest.
+    private(set) var dueAt: Instant?
+
+    /// The runs of packets that have arrived, ascending.
+    var ranges: [ClosedRange<UInt64>] { numbers.ranges }
+
+    /// How long ago the largest of them came.
+    func delay(_ now: Instant) -> Duration { largestAt.duration(to: now) }
+
+    /// A packet has arrived. `false` if it had before: the far side repeats what is lost under another number, so nothing
+    /// is to be done then.
+    mutating func insert(_ number: UInt64, _ now: Instant) -> Arrival {
+        guard number >= floor, number < .max else { return .duplicate }
+        let largest = numbers.ranges.last?.upperBound
+        guard numbers.insert(number) else { return .duplicate }
+        let isNext = largest.map { number == $0 + 1 } ?? (number == 0)
+        if largest.map({ number > $0 }) ?? true { largestAt = now }
+        while let first = numbers.ranges.first, let last = numbers.ranges.last,
+            numbers.ranges.count > Self.maximumRanges || last.upperBound - first.upperBound > Self.history
+        {
+            floor = first.upperBound + 1
+            numbers.removeFirst()
+        }
+        return isNext ? .next : .outOfOrder
+    }
+
+    /// The packet that has just arrived asks for an acknowledgement: at once if it is the second one or something is
+    /// missing before it, otherwise within ``longestDelay``.
+    mutating func elicits(_ arrival: Arrival, _ now: Instant) {
+        unacknowledged += 1
+        let isUrgent = unacknowledged >= 2 || arrival == .outOfOrder
+        let due = isUrgent ? now : now.advanced(by: Self.longestDelay)
+        dueAt = dueAt.map { min($0, due) } ?? due
+    }
+
+    /// An acknowledgement is to leave now, for the sake of the credit in it.
+    mutating func hurry(_ now: Instant) {
+        if !numbers.ranges.isEmpty { dueAt = now }
+    }
+
+    /// An acknowledgement has been written.
+    mutating func acknowledged() {
+        unacknowledged = 0
+        dueAt = nil
+    }
+
+    /// How a packet came.
+    enum Arrival {
+        case next, outOfOrder, duplicate
+    }
+}

@@ -1,0 +1,236 @@
+import TransportAPI
+
+/// The reliable mode of one session: what is on its way, what has arrived, and when to acknowledge it. Reads and writes
+/// packets; all else about the session is ``UDPCore``'s.
+struct ReliableSession: Sendable {
+    /// The longest packet, in bytes of a datagram's payload (RFC 9000, section 14.1 gives the reason).
+    static let packetSize = 1200
+    /// Connection id and packet number.
+    static let headerSize = 20
+    /// How long a close waits for the rest to be acknowledged.
+    static let closeTimeout = Duration.seconds(5)
+
+    let terms: ReliableTerms
+    /// The largest message that both sides take, in bytes.
+    let maximumMessageSize: Int
+    var sender: ReliableSender
+    var receiver: ReliableReceiver
+    private var received = ReceivedPackets()
+    /// A message can be given since its receiver has made room.
+    private var giveAt: Instant?
+    /// A sender was told to wait, and is to hear when there is room again.
+    private var owesRoom = false
+    /// The id of a message by whose acknowledgement there is room again.
+    private var roomMadeBy: UInt64?
+    /// This side has said goodbye, and waits until all has been acknowledged, but not longer than this.
+    private(set) var closeAt: Instant?
+    /// When an unanswered ping is repeated, since a reliable link's keepalive counts on one.
+    private(set) var pingAt: Instant?
+    private var pingPause = Duration.zero
+    /// What the far side said in its goodbye, to be reported behind all messages.
+    var farewell: CloseReason?
+
+    init(_ own: ReliableTerms, _ peer: ReliableTerms, _ configuration: UDPConfiguration) {
+        terms = own
+        maximumMessageSize = min(own.maximumMessageSize, peer.maximumMessageSize)
+        sender = ReliableSender(credit: peer.window, buffer: configuration.reliableBuffer)
+        receiver = ReliableReceiver(
+            own,
+            inbox: (configuration.inboxMessages, configuration.inboxBytes),
+            isConfirming: configuration.confirmsReceipt
+        )
+    }
+
+    var isClosing: Bool { closeAt != nil }
+
+    // MARK: Reading
+
+    /// Takes a packet, whose size and connection id were checked.
+    ///
+    /// - Throws: `.protocolViolation`.
+    mutating func read(_ packet: borrowing ByteBuffer, _ context: inout CoreContext) throws(TransportError) {
+        guard let number = packet.integer(at: Datagram.identifiedSize, as: UInt64.self) else { return }
+        let arrival = received.insert(number, context.now)
+        guard arrival != .duplicate else {
+            context.counters.duplicates &+= 1
+            return
+        }
+        var offset = Self.headerSize
+        var elicits = false
+        while let kind = packet.byte(at: offset) {
+            offset += 1
+            switch ReliableFrame.Kind(rawValue: kind) {
+            case .whole: try readWhole(packet, &offset, &context)
+            case .fragment: try readFragment(packet, &offset, &context)
+            case .acknowledgement:
+                guard let news = Acknowledgement(packet, at: &offset) else {
+                    throw .lie("an acknowledgement is malformed")
+                }
+                try acknowledge(news, context.now)
+                continue
+            case .probe: break
+            case nil: throw .lie("a packet holds an unknown frame")
+            }
+            elicits = true
+        }
+        if elicits { received.elicits(arrival, context.now) }
+    }
+
+    private mutating func readWhole(
+        _ packet: borrowing ByteBuffer,
+        _ offset: inout Int,
+        _ context: inout CoreContext
+    ) throws(TransportError) {
+        guard let number = packet.integer(at: offset, as: UInt64.self),
+            let size = packet.integer(at: offset + 8, as: UInt16.self),
+            let bytes = packet.bytes(at: offset + 10, count: Int(size))
+        else { throw .lie("a message is cut off") }
+        offset += 10 + Int(size)
+        if try !receiver.take(whole: bytes, number) { context.counters.duplicates &+= 1 }
+    }
+
+    private mutating func readFragment(
+        _ packet: borrowing ByteBuffer,
+        _ offset: inout Int,
+        _ context: inout CoreContext
+    ) throws(TransportError) {
+        guard let number = packet.integer(at: offset, as: UInt64.self),
+            let total = packet.integer(at: offset + 8, as: UInt32.self),
+            let start = packet.integer(at: offset + 12, as: UInt32.self),
+            let size = packet.integer(at: offset + 16, as: UInt16.self),
+            let bytes = packet.bytes(at: offset + 18, count: Int(size))
+        else { throw .lie("a fragment is cut off") }
+        offset += 18 + Int(size)
+        let isNew = try receiver.take(fragment: bytes, number, offset: Int(start), total: Int(total))
+        if !isNew { context.counters.duplicates &+= 1 }
+    }
+
+    private mutating func acknowledge(_ news: Acknowledgement, _ now: Instant) throws(TransportError) {
+        guard let id = try sender.acknowledged(news, now), owesRoom else { return }
+        owesRoom = false
+        roomMadeBy = id
+    }
+
+    /// What is to be reported next.
+    mutating func nextEvent() -> CoreEvent? {
+        giveAt = nil
+        if let id = roomMadeBy.take() { return .acknowledged(id) }
+        return receiver.give().map { .message(Payload($0)) }
+    }
+
+    /// A receiver is done with a message: gives the next one, if one waits for that.
+    mutating func confirm(_ now: Instant) {
+        receiver.confirm()
+        if receiver.canGive || (farewell != nil && receiver.isEmpty) { giveAt = now }
+        if receiver.isCreditWorthTelling { received.hurry(now) }
+    }
+
+    // MARK: Writing
+
+    /// Takes a message to be sent.
+    mutating func send(_ bytes: [UInt8], id: UInt64) -> SendStatus {
+        guard sender.pieces.hasRoom(for: bytes.count) else {
+            owesRoom = true
+            return .blocked
+        }
+        sender.pieces.append(bytes, id: id)
+        return .written
+    }
+
+    /// Writes what may leave now.
+    mutating func transmit(_ identifier: UInt64, _ context: inout CoreContext) {
+        guard farewell == nil else { return }
+        if receiver.isCreditWorthTelling { received.hurry(context.now) }
+        while sender.maySend { writePacket(identifier, &context) }
+        sender.setCreditTimeout(context.now)
+        guard let due = received.dueAt, due <= context.now else { return }
+        _ = appendHeader(identifier, &context.output)
+        _ = appendAcknowledgement(room: Self.packetSize - Self.headerSize, &context)
+        context.endDatagram()
+        context.counters.controlFrames &+= 1
+    }
+
+    private mutating func writePacket(_ identifier: UInt64, _ context: inout CoreContext) {
+        let number = appendHeader(identifier, &context.output)
+        var room = Self.packetSize - Self.headerSize
+        if received.dueAt != nil { room -= appendAcknowledgement(room: room - Self.largestPiece, &context) }
+        var written: [ReliablePieces.Piece] = []
+        while let piece = sender.pieces.next, piece.wireSize <= room {
+            ReliableFrame.append(piece, of: sender.pieces, to: &context.output)
+            sender.pieces.sent(piece)
+            written.append(piece)
+            room -= piece.wireSize
+        }
+        if written.isEmpty {
+            context.output.append(ReliableFrame.Kind.probe.rawValue)
+            context.counters.controlFrames &+= 1
+            room -= 1
+        }
+        context.endDatagram()
+        sender.sent(number, written, size: Self.packetSize - room, context.now)
+    }
+
+    private static let largestPiece = ReliablePieces.largest + ReliableFrame.fragmentHeader
+
+    private mutating func appendHeader(_ identifier: UInt64, _ output: inout ByteBuffer) -> UInt64 {
+        let number = sender.takeNumber()
+        output.append(integer: Datagram.Kind.packet.rawValue)
+        output.append(integer: identifier)
+        output.append(integer: number)
+        return number
+    }
+
+    private mutating func appendAcknowledgement(room: Int, _ context: inout CoreContext) -> Int {
+        defer {
+            received.acknowledged()
+            receiver.toldCredit()
+        }
+        return ReliableFrame.append(
+            acknowledgementOf: received.ranges,
+            delay: received.delay(context.now),
+            credit: receiver.credit,
+            room: room,
+            to: &context.output
+        )
+    }
+
+    // MARK: Time
+
+    /// A ping has been written, for the first time or again.
+    mutating func pinged(again: Bool, _ now: Instant) {
+        pingPause = again ? min(pingPause * 2, UDPTimers.longestRetransmission) : sender.roundTrip.timeout
+        pingAt = now.advanced(by: pingPause)
+    }
+
+    /// All pings have been answered.
+    mutating func ponged() {
+        pingAt = nil
+    }
+
+    /// This side says goodbye when all has been acknowledged.
+    mutating func beginClose(_ now: Instant) {
+        closeAt = closeAt ?? now.advanced(by: Self.closeTimeout)
+    }
+
+    /// Whether there is nothing left to wait for before the goodbye.
+    func isReadyToEnd(_ now: Instant) -> Bool {
+        guard let closeAt else { return false }
+        return sender.isIdle || closeAt <= now
+    }
+
+    /// After the far side's goodbye only what has arrived is still to be given.
+    var deadline: Instant? {
+        guard farewell == nil else { return giveAt }
+        return earlier(earlier(earlier(sender.deadline, received.dueAt), earlier(giveAt, closeAt)), pingAt)
+    }
+
+    private func earlier(_ one: Instant?, _ other: Instant?) -> Instant? {
+        guard let one, let other else { return one ?? other }
+        return min(one, other)
+    }
+
+    /// - Throws: `.acknowledgementTimeout`.
+    mutating func deadlineReached(_ now: Instant) throws(TransportError) {
+        if farewell == nil { try sender.deadlineReached(now) }
+    }
+}

@@ -1,0 +1,155 @@
+import Testing
+import TransportAPI
+
+@testable import Transports
+
+@Suite("UDP, reliably: packets")
+struct ReliablePacketTests {
+    @Test("Confirm, welcome, refusal and packets have the documented bytes")
+    func goldenBytes() throws {
+        var client = try startedClient(.reliable(.unordered))
+        var server = try SimulatedServer(UDPConfiguration(maximumReliableSize: 1000))
+        let hello = client.takeDatagrams()[0]
+        let nonce = Array(hello[4..<12])
+        client.feed(datagram: server.receive(hello)[0])
+        let confirm = client.takeDatagrams()[0]
+        #expect(Array(confirm[20...]) == [2, 0, 0x10, 0, 0, 0, 0x20, 2, 0] + [UInt8](repeating: 0, count: 35))
+        let welcome = server.receive(confirm)[0]
+        let identifier = withUnsafeBytes(of: server.sessions.keys.first?.bigEndian ?? 0, Array.init)
+        #expect(welcome == [0x49, 0x4d, 1, 11] + nonce + identifier + [2, 0, 0, 3, 0xe8, 0, 4, 0, 0])
+        client.feed(datagram: welcome)
+        #expect(try client.send(Payload(text: "hi")) == .written)
+        let header = [0x49, 0x4d, 1, 12] + identifier
+        let packet = client.takeDatagrams()[0]
+        #expect(packet == header + [0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2, 0x68, 0x69])
+        #expect(server.receive(packet).isEmpty)
+        server.now = Instant.zero.advanced(by: .milliseconds(25))
+        let answer = server.run(client.core.connectionID) { _, _ in }
+        let acknowledgement: [UInt8] = [
+            3, 0, 0, 0, 0, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x61, 0xa8, 0, 0, 0, 0, 0,
+        ]
+        #expect(answer == [header + [0, 0, 0, 0, 0, 0, 0, 0] + acknowledgement])
+        client.feed(datagram: answer[0])
+        #expect(client.core.reliable?.sender.isIdle == true && client.core.deadline == nil)
+    }
+
+    @Test("A large message is cut into fragments that fit, with the documented bytes")
+    func fragments() throws {
+        var pair = try ReliablePair()
+        _ = try pair.client.send(Payload([UInt8](repeating: 9, count: 2500)))
+        let packets = pair.client.takeDatagrams()
+        #expect(packets.map(\.count) == [1139, 1139, 339])
+        #expect(Array(packets[2][20..<39]) == [2] + [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 9, 0xc4, 0, 0, 8, 0x98, 1, 0x2c])
+    }
+
+    @Test("Every second packet is acknowledged at once, and one behind a gap; a single one within 25 ms")
+    func acknowledgementDelay() throws {
+        var pair = try ReliablePair()
+        for byte in 0..<6 as Range<UInt8> { _ = try pair.client.send(Payload([byte])) }
+        let packets = pair.client.takeDatagrams()
+        #expect(pair.server.receive(packets[0]).isEmpty)
+        #expect(pair.server.receive(packets[1]).count == 1)
+        #expect(pair.server.receive(packets[2]).isEmpty)
+        pair.server.now = Instant.zero.advanced(by: .milliseconds(24))
+        #expect(pair.server.run(pair.identifier) { _, _ in }.isEmpty)
+        pair.server.now = Instant.zero.advanced(by: .milliseconds(25))
+        #expect(pair.server.run(pair.identifier) { _, _ in }.count == 1)
+        let behindGap = pair.server.receive(packets[4])
+        #expect(behindGap.count == 1)
+        // One run of the last packet, then one of the three before the gap.
+        #expect(Array(behindGap[0][41...]) == [1, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 2])
+    }
+
+    @Test("What was lost is sent again when three later packets are acknowledged, and not before a timeout otherwise")
+    func fastRetransmission() throws {
+        var pair = try ReliablePair()
+        for byte in 0..<4 as Range<UInt8> { _ = try pair.client.send(Payload([byte])) }
+        let packets = pair.client.takeDatagrams()
+        var answers: [[UInt8]] = []
+        for packet in packets[1...2] { answers += pair.server.receive(packet) }
+        for answer in answers { pair.client.feed(datagram: answer) }
+        #expect(pair.client.takeDatagrams().isEmpty)
+        for answer in pair.server.receive(packets[3]) { pair.client.feed(datagram: answer) }
+        let again = pair.client.takeDatagrams()
+        // The same message under the next packet number.
+        #expect(again.count == 1 && again[0][19] == 4 && Array(again[0][20...]) == Array(packets[0][20...]))
+        _ = pair.server.receive(again[0])
+        #expect(pair.server.messages == [[0], [1], [2], [3]])
+    }
+
+    @Test("Unanswered packets are sent again after the timeout, then after twice as long each time")
+    func backoff() throws {
+        var pair = try ReliablePair()
+        _ = try pair.client.send(Payload([1]))
+        _ = pair.client.takeDatagrams()
+        var times: [Int64] = []
+        while times.count < 5, let deadline = pair.client.core.deadline {
+            pair.client.advance(by: pair.client.context.now.duration(to: deadline))
+            if !pair.client.takeDatagrams().isEmpty { times.append(deadline.nanoseconds / 1_000_000) }
+        }
+        #expect(times == [1025, 3050, 7075, 15_100, 25_125])
+    }
+
+    @Test("A ping that is lost is repeated until it is answered")
+    func lostPing() throws {
+        var pair = try ReliablePair()
+        try pair.client.core.ping(&pair.client.context)
+        let ping = pair.client.takeDatagrams()
+        pair.client.advance(by: .seconds(1))
+        #expect(pair.client.takeDatagrams() == ping)
+        pair.client.advance(by: .seconds(2))
+        let again = pair.client.takeDatagrams()
+        #expect(again == ping)
+        for answer in pair.server.receive(again[0]) { pair.client.feed(datagram: answer) }
+        #expect(pair.client.pongs == 1 && pair.client.core.deadline == nil)
+    }
+
+    @Test("The first window is ten full packets; it grows as they are acknowledged, and halves at a loss")
+    func congestionWindow() throws {
+        var window = CongestionWindow()
+        var count = 0
+        while window.hasRoom {
+            window.sent(1200)
+            count += 1
+        }
+        #expect(count == 10)
+        let now = Instant.zero.advanced(by: .seconds(1))
+        for _ in 0..<10 { window.acknowledged(1200, sentAt: .zero, flight: 12_000) }
+        #expect(window.size == 24_000 && window.bytesInFlight == 0)
+        for _ in 0..<20 { window.sent(1200) }
+        window.lost(1200, sentAt: .zero, now: now)
+        window.lost(1200, sentAt: .zero, now: now)
+        #expect(window.size == 12_000)
+        let later = now.advanced(by: .milliseconds(1))
+        for _ in 0..<10 { window.acknowledged(1200, sentAt: later, flight: 12_000) }
+        #expect(window.size > 13_000 && window.size < 13_300)
+        window.collapse()
+        #expect(window.size == CongestionWindow.minimum)
+    }
+
+    @Test("Half an idle window does not grow")
+    func idleWindow() {
+        var window = CongestionWindow()
+        for _ in 0..<100 {
+            window.sent(100)
+            window.acknowledged(100, sentAt: .zero, flight: 100)
+        }
+        #expect(window.size == CongestionWindow.initial)
+    }
+
+    @Test("Runs of numbers join and tell doubles, whatever the order")
+    func ranges() {
+        var random = RandomSource.seeded(3)
+        for _ in 0..<50 {
+            var ranges = NumberRanges()
+            var set: Set<UInt64> = []
+            for _ in 0..<200 {
+                let number = random.next() % 100
+                #expect(ranges.insert(number) == set.insert(number).inserted)
+            }
+            #expect(ranges.ranges.flatMap { Array($0) } == set.sorted())
+            #expect(zip(ranges.ranges, ranges.ranges.dropFirst()).allSatisfy { $0.upperBound + 1 < $1.lowerBound })
+            #expect((0..<100 as Range<UInt64>).allSatisfy { ranges.contains($0) == set.contains($0) })
+        }
+    }
+}
