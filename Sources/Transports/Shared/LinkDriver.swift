@@ -39,14 +39,14 @@ package final class LinkDriver: PollHandler, TurnHandler {
     /// A message was given to the receiver, who is not known to be done with it; see ``ProtocolCore/confirmReceipt(_:)``.
     @exclusivity(unchecked) var isAwaitingConfirmation = false
 
-    @exclusivity(unchecked) private var isReadable = false
+    @exclusivity(unchecked) var isReadable = false
     /// This side has said goodbye.
     var isClosing = false
     /// A full inbox has stopped the reading.
     var isStalled = false
-    @exclusivity(unchecked) private var isPumping = false
+    @exclusivity(unchecked) var isPumping = false
     /// Something has been sent since something was read; counts round trips until the link is open.
-    private var isWaitingForAnswer = false
+    var isWaitingForAnswer = false
     @exclusivity(unchecked) private var flushRequested = false
     private var timer: (id: UInt64, deadline: Int64)?
     var ownDeadline: Int64?
@@ -94,81 +94,6 @@ package final class LinkDriver: PollHandler, TurnHandler {
     package func turnEnded() {
         flushRequested = false
         flush()
-    }
-
-    // MARK: Reading
-
-    /// Whether events may be taken from the core. An inbox that nobody empties must not keep the answer to our goodbye from
-    /// being read; what else comes then is dropped and counted, as over datagrams.
-    private var mayRead: Bool { inbox.hasRoom || isClosing || channel.isDatagram }
-
-    /// Reads and delivers until the channel is empty or nobody consumes.
-    func readWhilePossible() {
-        guard !isPumping else { return }
-        while isReadable, phase != .closed, mayRead || phase == .draining {
-            if phase == .draining { input.removeAll() }
-            borrowMemory(&input)
-            let capacity = input.writableCount
-            switch channel.read(into: &input) {
-            case .bytes(let count):
-                if phase == .opening { countRoundTrip() }
-                if channel.isDrained(afterReading: count, of: capacity) { isReadable = false }
-                if phase != .draining { pump() }
-            case .wouldBlock:
-                isReadable = false
-            case .end where channel.isDatagram:
-                continue
-            case .end:
-                isReadable = false
-                inputEnded()
-            case .failed(let error):
-                isReadable = false
-                readFailed(error)
-            }
-        }
-        returnMemory(&input)
-    }
-
-    /// Takes events from the core until it has no more, or the inbox is full.
-    func pump() {
-        guard !isPumping, phase == .opening || phase == .open else { return }
-        isPumping = true
-        enterCore()
-        do throws(TransportError) {
-            while phase == .opening || phase == .open, mayRead,
-                let event = try core.next(&input, &context)
-            {
-                deliver(event)
-            }
-        } catch {
-            end(error)
-        }
-        isPumping = false
-        if !inbox.hasRoom { isStalled = true }
-        if channel.isDatagram { input.removeAll() }
-        leaveCore()
-    }
-
-    private func countRoundTrip() {
-        if isWaitingForAnswer { statistics.handshakeRoundTrips += 1 }
-        isWaitingForAnswer = false
-    }
-
-    private func inputEnded() {
-        guard phase != .draining else { return close(abort: false) }
-        guard phase != .closed else { return }
-        enterCore()
-        do throws(TransportError) {
-            deliver(try core.inputEnded(&context))
-        } catch {
-            end(error)
-        }
-        leaveCore()
-    }
-
-    private func readFailed(_ error: SystemError) {
-        let isTransient = channel.isDatagram && error.number != ECONNREFUSED
-        if !isTransient { end(TransportError(error, phase == .opening ? .handshake : .open), abort: true) }
     }
 
     // MARK: Writing
@@ -225,7 +150,7 @@ package final class LinkDriver: PollHandler, TurnHandler {
     /// Whether the write buffer takes more.
     package var hasRoom: Bool { phase == .open && context.output.count < limits.writeBuffer }
 
-    private func borrowMemory(_ buffer: inout ByteBuffer) {
+    func borrowMemory(_ buffer: inout ByteBuffer) {
         if buffer.capacity == 0 {
             buffer = ByteBuffer(adopting: loop.scratch.take(), capacity: ScratchPool.blockSize)
         } else if buffer.writableCount < 4096 {
@@ -234,7 +159,7 @@ package final class LinkDriver: PollHandler, TurnHandler {
     }
 
     /// Gives the block back if nothing is in it; a few bytes that wait for the rest of their frame get memory of their own.
-    private func returnMemory(_ buffer: inout ByteBuffer) {
+    func returnMemory(_ buffer: inout ByteBuffer) {
         if buffer.isEmpty {
             if let block = buffer.surrender(size: ScratchPool.blockSize) {
                 loop.scratch.give(block)
