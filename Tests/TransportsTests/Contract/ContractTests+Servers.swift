@@ -1,0 +1,110 @@
+import EmbeddedServers
+import Testing
+import TransportAPI
+import Transports
+
+// Connecting, listening, and the servers that every transport has.
+
+extension ContractTests {
+    @Test("does not connect where nobody listens", arguments: names)
+    func refused(name: String) async throws {
+        let listener = try await registry.listen(Self.url(name))
+        let endpoint = listener.endpoint
+        await listener.close()
+        let transport = try registry.transport(for: endpoint)
+        let error = await #expect(throws: TransportError.self) {
+            _ = try await transport.connect(timeout: .seconds(20))
+        }
+        #expect(error?.code == .refused)
+        #expect(error?.isRetryable == true)
+    }
+
+    @Test("ends an attempt at once when its task is cancelled", arguments: names)
+    func cancelConnect(name: String) async throws {
+        let transport = try registry.transport(for: Endpoint(Self.url(name).replacing(":0", with: ":9")))
+        let task = Task {
+            withUnsafeCurrentTask { $0?.cancel() }
+            return try await transport.connect(timeout: .seconds(600))
+        }
+        let error = await #expect(throws: TransportError.self) { _ = try await task.value }
+        #expect(error?.code == .cancelled || error?.code == .refused)
+    }
+
+    @Test("stops accepting when the listener is closed, and accepted links live on", arguments: names)
+    func listenerCloses(name: String) async throws {
+        let pair = try await Pair(name)
+        let waiting = Task { try await pair.listener.accept() }
+        await pair.listener.close()
+        #expect(try await waiting.value == nil)
+        #expect(await pair.client.send(message("after")).isSuccess)
+        #expect(try await pair.server.receive()?.bytes == Array("after".utf8))
+        await pair.close()
+    }
+
+    @Test("refuses an option that it does not have, and names those it has", arguments: names)
+    func unknownOption(name: String) async throws {
+        var endpoint = try Endpoint(Self.url(name))
+        endpoint.options = [.init(name: "colour", value: "red")]
+        let error = #expect(throws: TransportError.self) { _ = try registry.transport(for: endpoint) }
+        #expect(error?.code == .invalidConfiguration)
+        #expect(error?.reason.contains("colour") == true && error?.reason.contains("max-message") == true)
+    }
+
+    @Test("gives every message back through an embedded echo server", arguments: names, Caller.allCases)
+    func echo(name: String, caller: Caller) async throws {
+        let server = try await EmbeddedServer.start(Self.url(name), .echo)
+        try await caller.run {
+            var endpoint = server.endpoint
+            endpoint.options = try ContractTests.loopback(name, "echo")
+            let link = try await registry.transport(for: endpoint).connect(timeout: .seconds(10))
+            for number in 0..<20 {
+                #expect(await link.send(message("\(number)")).isSuccess)
+                #expect(try await link.receive()?.bytes == Array("\(number)".utf8))
+            }
+            await link.close()
+        }
+        await server.stop()
+    }
+
+    @Test("serves an actor that lives on its loop without leaving the loop", arguments: names)
+    func resident(name: String) async throws {
+        let server = try await EmbeddedServer.start(Self.url(name), .echo)
+        var endpoint = server.endpoint
+        endpoint.options = try ContractTests.loopback(name, "resident")
+        let link = try await registry.transport(for: endpoint).connect(timeout: .seconds(10))
+        let resident = Resident()
+        for number in 0..<20 {
+            let echo = try await resident.echo(link, message("\(number)"))
+            #expect(echo?.bytes == Array("\(number)".utf8))
+        }
+        await link.close()
+        await server.stop()
+    }
+
+    @Test("fans a message out to all clients", arguments: names)
+    func fanOut(name: String) async throws {
+        let server = try await EmbeddedServer.start(Self.url(name), .fanOut)
+        var endpoint = server.endpoint
+        endpoint.options = try ContractTests.loopback(name, "room")
+        var links: [any Link] = []
+        for _ in 0..<5 { links.append(try await registry.transport(for: endpoint).connect(timeout: .seconds(10))) }
+        // The last to connect may be known to the server later than its own handshake ends; its first message is not.
+        for link in links.reversed() {
+            #expect(await link.send(message("hello")).isSuccess)
+            #expect(try await link.receive()?.bytes == Array("hello".utf8))
+        }
+        await server.stop()
+        for link in links { await link.close() }
+    }
+
+    @Test("tells its clients when an embedded server stops", arguments: names)
+    func serverStops(name: String) async throws {
+        let server = try await EmbeddedServer.start(Self.url(name), .echo)
+        var endpoint = server.endpoint
+        endpoint.options = try ContractTests.loopback(name, "stop")
+        let link = try await registry.transport(for: endpoint).connect(timeout: .seconds(10))
+        await server.stop()
+        #expect(try await link.receive() == nil)
+        await link.close()
+    }
+}
