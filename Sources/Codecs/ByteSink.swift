@@ -129,7 +129,7 @@ func forEachInKeyOrder<K: WireMapKey, T: WireValue>(
     _ body: (K, T) throws(CodecError) -> Void
 ) throws(CodecError) {
     guard values.count <= 16 else {
-        for entry in values.sorted(by: { $0.key < $1.key }) { try body(entry.key, entry.value) }
+        for entry in values.sorted(by: { $0.key.precedes($1.key) }) { try body(entry.key, entry.value) }
         return
     }
     try withUnsafeTemporaryAllocation(of: (key: K, value: T).self, capacity: 16) { slots throws(CodecError) in
@@ -138,7 +138,7 @@ func forEachInKeyOrder<K: WireMapKey, T: WireValue>(
         defer { base.deinitialize(count: count) }
         for entry in values where count < 16 {
             var hole = count
-            while hole > 0, entry.key < base[hole - 1].key { hole -= 1 }
+            while hole > 0, entry.key.precedes(base[hole - 1].key) { hole -= 1 }
             (base + hole + 1).moveInitialize(from: base + hole, count: count - hole)
             (base + hole).initialize(to: entry)
             count += 1

@@ -1,6 +1,6 @@
 // The scalar types of proto3. Each only names its primitive.
 
-extension Bool: WireValue {
+extension Bool: WireMapKey {
     /// Whether it is false.
     @inlinable
     public var isDefault: Bool { !self }
@@ -17,6 +17,12 @@ extension Bool: WireValue {
     public mutating func read<R: ValueReader>(from reader: inout R, as encoding: IntegerEncoding) throws(CodecError) {
         self = try reader.readBool()
     }
+    /// Whether the value is false and `other` true.
+    public func precedes(_ other: Bool) -> Bool { !self && other }
+    /// Writes the value as the name of a JSON member.
+    public func writeName(to writer: inout JSONWriter) { writer.write(self ? "true" : "false") }
+    /// Reads the value from the name of a JSON member.
+    public init(name reader: inout JSONReader) throws(CodecError) { self = try reader.readQuotedBool() }
 }
 
 extension WireInteger {
@@ -39,6 +45,9 @@ extension WireInteger {
     public mutating func read<R: ValueReader>(from reader: inout R, as encoding: IntegerEncoding) throws(CodecError) {
         self = try reader.readInteger(as: encoding)
     }
+    /// Whether the value is less than `other`.
+    @inlinable
+    public func precedes(_ other: Self) -> Bool { self < other }
     /// Writes the value as the name of a JSON member.
     @inlinable
     public func writeName(to writer: inout JSONWriter) {
@@ -111,6 +120,9 @@ extension String: WireMapKey {
     public mutating func read<R: ValueReader>(from reader: inout R, as encoding: IntegerEncoding) throws(CodecError) {
         self = try reader.readString()
     }
+    /// Whether the value's UTF-8 comes before that of `other`; `<` would compare what Unicode takes for equal.
+    @inlinable
+    public func precedes(_ other: String) -> Bool { utf8.lexicographicallyPrecedes(other.utf8) }
     /// Writes the value as the name of a JSON member.
     @inlinable
     public func writeName(to writer: inout JSONWriter) {

@@ -15,8 +15,10 @@ public protocol WireValue: Sendable {
     mutating func read<R: ValueReader>(from reader: inout R, as encoding: IntegerEncoding) throws(CodecError)
 }
 
-/// A value that a map can have as its key: a string or an integer.
-public protocol WireMapKey: WireValue, Hashable, Comparable {
+/// A value that a map can have as its key: a string, an integer or a truth value.
+public protocol WireMapKey: WireValue, Hashable {
+    /// Whether the value is written before `other`: numbers by their value, strings by their UTF-8, false before true.
+    func precedes(_ other: Self) -> Bool
     /// Writes the value as the name of a JSON member.
     func writeName(to writer: inout JSONWriter)
     /// Reads the value from the name of a JSON member.

@@ -1,8 +1,8 @@
 import Codecs
 import Testing
 
-/// Documents that a strict parser takes or refuses, each both as the value of a field that is not declared and, where it
-/// fits, as the value of one that is.
+/// Documents that a strict parser takes or refuses, each as the value of a field that is not declared, where it fits as the
+/// value of one that is, and alone.
 @Suite struct JSONSyntaxTests {
     static let accepted = [
         "null", "true", "false", "0", "-0", "-1", "10", "1.5", "0.5", "1e5", "1E+5", "1e-05", "-0.0e0",
@@ -10,7 +10,13 @@ import Testing
         "\"\"", "\"a\"", #""\"\\\/\b\f\n\r\t""#, #""\u0000""#, #""\u00e9\u00E9""#, #""\ud83d\ude00""#, #""\uFFFF""#,
         "\"\u{7F}\"", "\"é你😀\"", "[]", "[ ]", "{}", "{ }", "[1]", "[1,2]", " [ 1 , [ ] ] ", "[[[[]]]]", #"{"":0}"#,
         #"{"a":1,"a":2}"#, #"{"a":{"b":[null]}}"#, "\t\n\r 1", "[\"12345678\",\"1234567\\n\"]", #"{"é":1}"#,
-        #""12345678\u0031234567""#,
+        #""12345678\u0031234567""#, "-0.0", "0e0", "0E-0", "1e0000000001", "1.0E+2", "123123e-10000", "-1e-0", "true ",
+        "\r\n1\r\n",
+        "\"/\"", "\"'\"", "\"\u{2028}\u{2029}\"", "\"\u{FEFF}\"", "\"\u{FFFE}\u{FFFF}\u{10FFFF}\"", #""\uFFFE\ufdd0""#,
+        #""\uD800\uDC00\uDBFF\uDFFF""#, #""\uD7FF\uE000""#, #""\\ud800""#, #""\\\"""#, #""\u0022\u005C\u002F""#,
+        #""null""#,
+        "[null,true,false,0,\"\",[],{}]", #"{"a":{},"b":[]}"#, #"{"\u0000":0,"\n":1," ":2}"#, "[[[],[]],[[]]]",
+        "[\n1\n,\n2\n]", "{\n\"a\"\n:\n1\n,\n\"b\"\n:\n2\n}", "[-1,-0,0.1,1e1]",
     ]
 
     static let refused = [
@@ -25,7 +31,19 @@ import Testing
         "[1,,2]", "[1 2]", "[1}", "{", "}", "{\"a\"}", "{\"a\":}", "{\"a\" 1}", "{a:1}", "{1:1}", "{\"a\":1,}", "{,}",
         "{\"a\":1 \"b\":2}",
         "{\"a\"::1}", "{\"a\":1]", "// c\n1", "/* c */ 1", "1 // c", "\u{FEFF}1", "\u{A0}1", "\u{C}1", "#", "1,",
-        "[1],", "\\u0031", "&",
+        "[1],", "\\u0031", "&", "- 1", "1 .5", "1. 5", "1e 5", "1e1.5", "1e+-1", "1ee1", "0.e1", "00", "-00", "0b1",
+        "1,000", "１",
+        "1\u{0}", "0x", "∞", "NULL", "nullx", "n", "t", "fals", "falsey", "undefined", "\"a\"b", "\"a\" \"b\"", "“a”",
+        "\"\u{7}\"",
+        "\"\r\"", #""\""#, #""\\\""#, #""\u+123""#, #""\u 041""#, #""\u004""#, #""\u{41}""#, #""\0""#, #""\'""#,
+        #""\\\u""#,
+        #""\ud800\""#, #""\ud800\u""#, #""\ud800\ud7ff""#, #""\udbff\ue000""#, #""\udc00\ud800""#, #""\ud800\\udc00""#,
+        "[1,2", "[1 ", "[[1]", "[1]]", "[\"a\" 1]", "[1;2]", "[1:2]", "[\"a\":1]", "[1,\n]", "[...]", "(1)", "<1>",
+        "{}}", "{{}}",
+        "{\"a\":1,,\"b\":2}", "{\"a\",\"b\"}", "{\"a\":1:2}", "{\"a\"=1}", "{'a':1}", "{null:1}", "{[]:1}",
+        "{\"a\":1}{", "{\"a\":1;}",
+        "{\"a\":/**/1}", "[1]//", "[1]#", "-- 1", "\u{B}1", "\u{85}1", "\u{2028}1", "\u{2060}1", "1\u{A0}", "*", "@",
+        "$a", "{\"a\" :\u{C}1}",
     ]
 
     @Test("valid JSON is passed over", arguments: accepted)
@@ -33,6 +51,7 @@ import Testing
         #expect(try fromJSON("{\"other\":\(document)}", as: AllTypes.self) == AllTypes())
         #expect(try fromJSON("{\"other\":[\(document),\(document)],\"int32\":1}", as: AllTypes.self).int32 == 1)
         #expect(try fromJSON(" {\"string\":\"a\",\"o\":{\"p\":\(document)}} ", as: AllTypes.self).string == "a")
+        _ = try JSONNode(Array(document.utf8), limits: CodecLimits())
     }
 
     @Test("broken JSON is refused, where it is passed over and where it is read", arguments: refused)
@@ -43,6 +62,7 @@ import Testing
             }
         }
         #expect(throws: CodecError.self) { try fromJSON(document, as: AllTypes.self) }
+        #expect(throws: CodecError.self) { try JSONNode(Array(document.utf8), limits: CodecLimits()) }
         // Nothing at all between brackets is an empty array.
         guard document.contains(where: { !$0.isWhitespace }) else { return }
         #expect(throws: CodecError.self) { try fromJSON("{\"other\":[\(document)]}", as: AllTypes.self) }

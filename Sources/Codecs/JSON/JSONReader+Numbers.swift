@@ -19,6 +19,12 @@ extension JSONReader {
             let (sum, overflowsToo) = product.addingReportingOverflow(UInt64(digit &- UInt8(ascii: "0")))
             if overflows || overflowsToo { isExact = false } else { mantissa = sum }
         }
+
+        mutating func appendZeros(_ count: Int) {
+            guard mantissa > 0 else { return }
+            // Twenty exceed 64 bits whatever stands before them.
+            for _ in 0..<min(count, 20) { append(UInt8(ascii: "0")) }
+        }
     }
 
     @inline(__always)
@@ -69,8 +75,8 @@ extension JSONReader {
         guard isDigit else { throw position < end ? failure(.invalidNumber) : failure(.truncated) }
         var exponent = 0
         while isDigit {
-            // Far beyond any double; the digits as text decide then.
-            if exponent < 100_000 { exponent = exponent * 10 + Int(base[position] - UInt8(ascii: "0")) }
+            // Longer than any fraction that could make up for it.
+            if exponent < 1 << 40 { exponent = exponent * 10 + Int(base[position] - UInt8(ascii: "0")) }
             position += 1
         }
         number.exponent += isNegative ? -exponent : exponent
@@ -81,14 +87,31 @@ extension JSONReader {
     mutating func readWhole() throws(CodecError) -> (isNegative: Bool, magnitude: UInt64) {
         let number = try readNumber()
         if number.isInteger, number.isExact { return (number.isNegative, number.mantissa) }
-        guard !number.isInteger else { throw failure(.numberOutOfRange) }
-        // 1.0 and 1e3 are integers; beyond 2^53 a double cannot tell, and digits have to be written out.
-        let value = try double(number)
-        guard value.magnitude <= 0x1p53 else { throw failure(.numberOutOfRange) }
-        // `UInt64(exactly:)` would need the C mathematics library, which nothing else here does.
-        let magnitude = UInt64(value.magnitude)
-        guard Double(magnitude) == value.magnitude else { throw failure(.numberOutOfRange) }
+        guard !number.isInteger, let magnitude = whole(number) else { throw failure(.numberOutOfRange) }
         return (number.isNegative, magnitude)
+    }
+
+    /// The magnitude of a number like 1.0 or 1e3, digit by digit because a double would round; `nil` if it is no integer
+    /// of 64 bits.
+    private func whole(_ number: Number) -> UInt64? {
+        var digits = Number(start: number.start, end: number.end)
+        // Those that may yet turn out to be the last, which the exponent takes in.
+        var zeros = 0
+        for index in number.start..<number.end {
+            let byte = base[index]
+            if byte | 0x20 == UInt8(ascii: "e") { break }
+            if byte == UInt8(ascii: "0") { zeros += 1 }
+            guard byte >= UInt8(ascii: "1"), byte <= UInt8(ascii: "9") else { continue }
+            digits.appendZeros(zeros)
+            zeros = 0
+            digits.append(byte)
+            guard digits.isExact else { return nil }
+        }
+        guard digits.mantissa > 0 else { return 0 }
+        let exponent = number.exponent + zeros
+        guard exponent >= 0 else { return nil }
+        digits.appendZeros(exponent)
+        return digits.isExact ? digits.mantissa : nil
     }
 
     /// The double nearest to `number`.

@@ -63,12 +63,13 @@ extension JSONReader {
             let first = try checkUnit()
             guard first & 0xF800 == 0xD800 else { return }
             guard first < 0xDC00 else { throw failure(.loneSurrogate) }
+            guard position < end else { throw failure(.truncated) }
+            guard base[position] == UInt8(ascii: "\\") else { throw failure(.loneSurrogate) }
             guard end - position >= 2 else {
                 position = end
                 throw failure(.truncated)
             }
-            guard base[position] == UInt8(ascii: "\\"), base[position + 1] == UInt8(ascii: "u"),
-                try checkUnit() & 0xFC00 == 0xDC00
+            guard base[position + 1] == UInt8(ascii: "u"), try checkUnit() & 0xFC00 == 0xDC00
             else { throw failure(.loneSurrogate) }
         default: throw failure(.invalidEscape)
         }

@@ -44,6 +44,15 @@ extension JSONReader: ValueReader {
         throw failure(.numberOutOfRange)
     }
 
+    /// Reads `"true"` or `"false"`.
+    mutating func readQuotedBool() throws(CodecError) -> Bool {
+        let start = position
+        let token = try readToken()
+        if Self.equal(token.bytes, "true") { return true }
+        guard Self.equal(token.bytes, "false") else { throw CodecError(.wrongType, at: start) }
+        return false
+    }
+
     @usableFromInline
     mutating func expectQuoteAfterNumber() throws(CodecError) {
         guard position < end else { throw failure(.truncated) }
@@ -141,10 +150,23 @@ extension JSONReader: ValueReader {
             return E(rawValue: try readInteger(as: .varint))
         }
         let token = try readToken()
-        for known in E.names where Self.equal(token.bytes, known.name) { return E(rawValue: known.number) }
+        var number: Int32?
+        if token.hasEscapes {
+            var text = try string(token)
+            number = text.withUTF8 { Self.number($0, of: E.self) }
+        } else {
+            number = Self.number(token.bytes, of: E.self)
+        }
+        if let number { return E(rawValue: number) }
         try checkUTF8(token)
         isUnknownEnum = true
         return E()
+    }
+
+    @inlinable
+    static func number<E: WireEnum>(_ name: UnsafeBufferPointer<UInt8>, of type: E.Type) -> Int32? {
+        for known in E.names where equal(name, known.name) { return known.number }
+        return nil
     }
 
     /// Reads an object.

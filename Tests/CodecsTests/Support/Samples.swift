@@ -32,6 +32,22 @@ struct SeededGenerator: RandomNumberGenerator {
         (0..<Int.random(in: 0...40, using: &self)).map { _ in UInt8(truncatingIfNeeded: next()) }
     }
 
+    /// `original` with one to four bytes or runs changed.
+    mutating func damaged(_ original: [UInt8]) -> [UInt8] {
+        var bytes = original
+        for _ in 0..<Int.random(in: 1...4, using: &self) where !bytes.isEmpty {
+            let index = Int.random(in: 0..<bytes.count, using: &self)
+            switch Int.random(in: 0..<5, using: &self) {
+            case 0: bytes[index] ^= 1 << UInt8.random(in: 0..<8, using: &self)
+            case 1: bytes[index] = UInt8(truncatingIfNeeded: next())
+            case 2: bytes.remove(at: index)
+            case 3: bytes.insert(UInt8(truncatingIfNeeded: next()), at: index)
+            default: bytes.replaceSubrange(index..<min(index + 8, bytes.count), with: bytes.suffix(8))
+            }
+        }
+        return bytes
+    }
+
     mutating func list<T>(_ make: (inout Self) -> T) -> [T] {
         oneIn(2) ? [] : (0..<Int.random(in: 1...5, using: &self)).map { _ in make(&self) }
     }
@@ -50,53 +66,6 @@ struct SeededGenerator: RandomNumberGenerator {
         message.attachment = bytes()
         message.attributes = Dictionary(list { ($0.text(), $0.text()) }) { $1 }
         return message
-    }
-
-    mutating func inner() -> Inner {
-        Inner(number: Int32(bitPattern: number()), snakeCase: text())
-    }
-
-    mutating func colour() -> Colour { Colour(rawValue: Int32.random(in: -5...3, using: &self)) }
-
-    mutating func allTypes(depth: Int = 2) -> AllTypes {
-        var message = AllTypes()
-        message.bool = oneIn(2)
-        message.int32 = Int32(bitPattern: number())
-        message.int64 = Int64(bitPattern: number())
-        message.uint32 = number()
-        message.uint64 = number()
-        message.sint32 = Int32(bitPattern: number())
-        message.sint64 = Int64(bitPattern: number())
-        message.fixed32 = number()
-        message.sfixed64 = Int64(bitPattern: number())
-        message.float = oneIn(8) ? -.infinity : Float.random(in: -1e6...1e6, using: &self)
-        message.double = oneIn(8) ? -0.0 : Double.random(in: -1e300...1e300, using: &self)
-        message.string = text()
-        message.bytes = bytes()
-        message.colour = colour()
-        message.inner = oneIn(2) ? nil : inner()
-        message.maybeInt = oneIn(2) ? nil : 0
-        message.maybeString = oneIn(2) ? nil : ""
-        message.maybeColour = oneIn(2) ? nil : .red
-        fillLists(of: &message, depth: depth)
-        return message
-    }
-
-    private mutating func fillLists(of message: inout AllTypes, depth: Int) {
-        message.ints = list { Int32(bitPattern: $0.number()) }
-        message.sints = list { Int64(bitPattern: $0.number()) }
-        message.fixeds = list { $0.number() }
-        message.floats = list { Float(bitPattern: 0x3F00_0000 | $0.number(UInt32.self) >> 10) }
-        message.doubles = list { Double.random(in: -1...1, using: &$0) }
-        message.bools = list { $0.oneIn(2) }
-        message.colours = list { $0.colour() }
-        message.strings = list { $0.text() }
-        message.blobs = list { $0.bytes() }
-        message.inners = list { $0.inner() }
-        message.byName = Dictionary(list { ($0.text(), Int64(bitPattern: $0.number())) }) { $1 }
-        message.byNumber = Dictionary(list { (Int32(bitPattern: $0.number()), $0.text()) }) { $1 }
-        message.byKey = Dictionary(list { ($0.number(UInt64.self), $0.inner()) }) { $1 }
-        if depth > 0 { message.children = list { $0.allTypes(depth: depth - 1) } }
     }
 }
 

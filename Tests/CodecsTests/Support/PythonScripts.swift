@@ -1,0 +1,111 @@
+/// What Google's protobuf for Python does with messages of `peer_pb2`, whose name is the first argument.
+enum PythonScripts {
+    /// Takes each message twice, in protobuf and in JSON; gives it three times: in protobuf, in JSON, and in protobuf as
+    /// read from our JSON.
+    static let rewrite =
+        start + """
+            while more():
+                message = cls.FromString(take())
+                give(message.SerializeToString(deterministic=True))
+                give(json_format.MessageToJson(message).encode())
+                give(json_format.Parse(take(), cls()).SerializeToString(deterministic=True))
+            """
+
+    /// Takes bytes that may be broken; gives nothing for those that it refuses, else what it wrote of them without unknown
+    /// fields, behind a one, or behind a two if it took map entries for such fields.
+    static let judge =
+        start + """
+            from google.protobuf.unknown_fields import UnknownFieldSet
+
+            maps = [f.number for f in cls.DESCRIPTOR.fields if f.message_type and f.message_type.GetOptions().map_entry]
+
+            def losesEntries(message):
+                isLost = any(field.field_number in maps and field.wire_type == 2 for field in UnknownFieldSet(message))
+                return isLost or any(losesEntries(child) for child in message.children)
+
+            while more():
+                try:
+                    message = cls.FromString(take())
+                    mark = b"\\2" if losesEntries(message) else b"\\1"
+                    message.DiscardUnknownFields()
+                    give(mark + message.SerializeToString(deterministic=True))
+                except DecodeError:
+                    give(b"")
+            """
+
+    /// Makes as many random messages as the second argument says from the seed in the third, each as the bytes of one or
+    /// two messages behind each other, which merge. Gives these bytes, the merged message in protobuf, and in JSON.
+    static let invent =
+        start + #"""
+            import math, random
+
+            rng = random.Random(int(sys.argv[5]))
+            letters = ["a", "Z", "7", " ", "\"", "\\", "/", "\n", "\0", "\x7f", "é", "你", "😀", "\u2028", "\uffff"]
+
+            def scalar(field):
+                kind = field.cpp_type
+                if kind == field.CPPTYPE_BOOL:
+                    return rng.random() < 0.5
+                if kind == field.CPPTYPE_ENUM:
+                    return rng.choice([0, 1, -5, 99, -2**31, 2**31 - 1])
+                if kind == field.CPPTYPE_STRING:
+                    if field.type == field.TYPE_BYTES:
+                        return rng.randbytes(rng.randrange(20))
+                    return "".join(rng.choices(letters, k=rng.randrange(12)))
+                if kind in (field.CPPTYPE_DOUBLE, field.CPPTYPE_FLOAT):
+                    layout = "<d" if kind == field.CPPTYPE_DOUBLE else "<f"
+                    (value,) = struct.unpack(layout, rng.randbytes(struct.calcsize(layout)))
+                    value = rng.choice([value, -0.0, 0.5, math.inf, -math.inf, 1e22, float(rng.randrange(1000))])
+                    return math.nan if math.isnan(value) else value
+                bits = 32 if kind in (field.CPPTYPE_INT32, field.CPPTYPE_UINT32) else 64
+                isSigned = kind in (field.CPPTYPE_INT32, field.CPPTYPE_INT64)
+                value = rng.getrandbits(rng.randrange(bits - isSigned + 1))
+                return ~value if isSigned and rng.random() < 0.5 else value
+
+            def fill(message, depth, chance):
+                for field in message.DESCRIPTOR.fields:
+                    if rng.random() > chance:
+                        continue
+                    isMessage = field.cpp_type == field.CPPTYPE_MESSAGE
+                    target = getattr(message, field.name)
+                    if isMessage and field.message_type.GetOptions().map_entry:
+                        key, value = field.message_type.fields
+                        for _ in range(rng.randrange(4)):
+                            if value.cpp_type == field.CPPTYPE_MESSAGE:
+                                fill(target[scalar(key)], depth, 0.7)
+                            else:
+                                target[scalar(key)] = scalar(value)
+                    elif field.label == field.LABEL_REPEATED:
+                        if isMessage and depth > 0:
+                            for _ in range(rng.randrange(3)):
+                                fill(target.add(), depth - 1, chance)
+                        elif not isMessage:
+                            target.extend(scalar(field) for _ in range(rng.randrange(4)))
+                    elif isMessage:
+                        target.SetInParent()
+                        fill(target, depth, 0.7)
+                    else:
+                        setattr(message, field.name, scalar(field))
+
+            for _ in range(int(sys.argv[4])):
+                joined = b""
+                for _ in range(rng.randrange(1, 3)):
+                    message = cls()
+                    fill(message, 1, 0.15)
+                    joined += message.SerializeToString()
+                merged = cls.FromString(joined)
+                give(joined)
+                give(merged.SerializeToString(deterministic=True))
+                give(json_format.MessageToJson(merged).encode())
+            """#
+
+    private static let start = """
+        import peer_pb2
+        from google.protobuf import json_format
+        from google.protobuf.message import DecodeError
+
+        cls = getattr(peer_pb2, sys.argv[3])
+
+
+        """
+}
