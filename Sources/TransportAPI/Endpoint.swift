@@ -54,7 +54,7 @@ public struct Endpoint: Sendable, Hashable {
 }
 
 extension Endpoint: CustomStringConvertible {
-    /// The URL without user name and password.
+    /// The URL without user name and password, those of a proxy, and the values of headers.
     public var description: String {
         let literal =
             host.utf8.contains(UInt8(ascii: ":"))
@@ -62,9 +62,24 @@ extension Endpoint: CustomStringConvertible {
         let suffix = port.map { ":\($0)" } ?? ""
         let query = options.map { option in
             let name = PercentEncoding.encode(option.name, keeping: "/:")
-            return option.value.isEmpty ? name : "\(name)=\(PercentEncoding.encode(option.value, keeping: "/:,+"))"
+            let value = option.valueWithoutSecrets
+            return value.isEmpty ? name : "\(name)=\(PercentEncoding.encode(value, keeping: "/:,+"))"
         }
         return "\(scheme)://\(literal)\(suffix)\(path)" + (query.isEmpty ? "" : "?" + query.joined(separator: "&"))
+    }
+}
+
+extension Endpoint.Option {
+    fileprivate var valueWithoutSecrets: String {
+        switch name {
+        case "header":
+            return String(decoding: value.utf8.prefix { $0 != UInt8(ascii: ":") }, as: UTF8.self)
+        case "proxy":
+            guard let at = value.utf8.lastIndex(of: UInt8(ascii: "@")) else { return value }
+            return "http://" + value[value.utf8.index(after: at)...]
+        default:
+            return value
+        }
     }
 }
 

@@ -5,6 +5,7 @@ extension TransportError {
     public static func httpStatus(_ status: Int, retryAfter: Duration? = nil) -> TransportError {
         let (code, sentence): (Code, String) =
             switch status {
+            case 300...399: (.handshakeFailed, "the server sends to another place, which is not followed")
             case 401, 407: (.authenticationFailed, "the server asks for other credentials")
             case 403: (.forbidden, "the server forbids this connection")
             case 404, 410: (.notFound, "there is nothing at this path")

@@ -48,18 +48,8 @@ struct AutobahnTests {
         let loop = recipe.loop
         let deadline = MonotonicClock.now() + 10_000_000_000
         let link = try await withTaskExecutorPreference(loop) {
-            let socket = try await StreamSocket.connect(
-                to: endpoint.host,
-                port: recipe.port,
-                on: loop,
-                deadline: deadline
-            )
-            let driver = LinkDriver(
-                recipe.makeCore(),
-                over: StreamChannel(socket.value),
-                on: loop,
-                limits: recipe.limits
-            )
+            let channel = try await recipe.openChannel(deadline: deadline)
+            let driver = LinkDriver(recipe.makeCore(), over: channel, on: loop, limits: recipe.limits)
             driver.handler = BehaviourHandler(Echo())
             return try await driver.openLink(deadline: deadline)
         }

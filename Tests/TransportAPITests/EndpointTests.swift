@@ -109,13 +109,16 @@ struct EndpointTests {
 
     @Test("Neither printing nor dumping an endpoint tells user or password")
     func descriptionKeepsPasswords() throws {
-        let endpoint = try Endpoint("mqtt://ann:hunter2@host:1883/p?q=v")
+        let secrets = "header=Authorization:Bearer%20hunter2&proxy=http://ann:hunter2@[::1]:1"
+        let endpoint = try Endpoint("mqtt://ann:hunter2@host:1883/p?q=v&\(secrets)")
         var dumped = ""
         dump(endpoint, to: &dumped)
         for text in ["\(endpoint)", String(reflecting: endpoint), dumped, "\([endpoint])"] {
             #expect(!text.contains("hunter2") && !text.contains("ann"))
         }
-        #expect(endpoint.description == "mqtt://host:1883/p?q=v")
+        #expect(
+            endpoint.description == "mqtt://host:1883/p?q=v&header=Authorization&proxy=http://%5B::1%5D:1"
+        )
     }
 
     @Test(

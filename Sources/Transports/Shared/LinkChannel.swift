@@ -36,12 +36,14 @@ final class StreamChannel: LinkChannel {
     private(set) var bytesSent: UInt64 = 0
     private(set) var bytesReceived: UInt64 = 0
 
-    init(_ stream: any ByteStream) {
+    let roundTripsToConnect: Int
+
+    init(_ stream: any ByteStream, roundTripsToConnect: Int = 1) {
         self.stream = stream
+        self.roundTripsToConnect = roundTripsToConnect
     }
 
     var isDatagram: Bool { false }
-    var roundTripsToConnect: Int { 1 }
     var segmentCounts: SegmentCounts? { stream.segmentCounts() }
 
     func attach(_ handler: any PollHandler) throws(SystemError) {

@@ -19,6 +19,9 @@ public protocol ProtocolCore: Sendable {
     /// ``confirmReceipt(_:)``. It stays the same. Default: no.
     var confirmsReceipt: Bool { get }
 
+    /// Where the link is to be had instead, once the handshake has failed for that reason. Default: nowhere.
+    var redirection: Redirection? { get }
+
     /// The receiver is done with the oldest message that was reported and not confirmed: it has asked for the next one.
     mutating func confirmReceipt(_ context: inout CoreContext)
 
@@ -51,6 +54,8 @@ public protocol ProtocolCore: Sendable {
 }
 
 extension ProtocolCore {
+    /// Nowhere.
+    public var redirection: Redirection? { nil }
     /// No.
     public var confirmsReceipt: Bool { false }
     /// Does nothing.

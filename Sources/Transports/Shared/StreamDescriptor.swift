@@ -7,27 +7,26 @@ extension TransportDescriptor {
     /// - Parameters:
     ///   - client: reads an endpoint and gives what makes a client's core for each attempt.
     ///   - server: the same for the core of each accepted connection.
+    ///   - redirect: the endpoint to try after another, where cores are sent elsewhere; by default none are.
     static func stream(
         _ name: String,
         defaultPort: UInt16,
         options: [TransportOption],
         client: @escaping @Sendable (Endpoint, OptionReader) throws(TransportError) -> @Sendable () -> any ProtocolCore,
-        server: @escaping @Sendable (Endpoint, OptionReader) throws(TransportError) -> @Sendable () -> any ProtocolCore
+        server: @escaping @Sendable (Endpoint, OptionReader) throws(TransportError) -> @Sendable () -> any ProtocolCore,
+        redirect: @escaping StreamRecipes.Redirect = StreamRecipes.nowhere
     ) -> TransportDescriptor {
-        TransportDescriptor(
+        let recipes = StreamRecipes(
+            defaultPort: defaultPort,
+            options: options + [HTTPProxy.option],
+            client: client,
+            redirect: redirect
+        )
+        return TransportDescriptor(
             name: name,
             defaultPort: defaultPort,
-            options: options,
-            make: { (endpoint, loop) throws(TransportError) in
-                let reader = try OptionReader(endpoint, allowed: options)
-                return StreamTransport(
-                    endpoint,
-                    defaultPort: defaultPort,
-                    on: loop,
-                    limits: try reader.limits(),
-                    makeCore: try client(endpoint, reader)
-                )
-            },
+            options: recipes.options,
+            make: { (endpoint, loop) throws(TransportError) in try recipes.make(endpoint, loop) },
             listen: { (endpoint, loop, mode) async throws(TransportError) in
                 let reader = try OptionReader(endpoint, allowed: options)
                 let limits = try reader.limits()
@@ -45,5 +44,54 @@ extension TransportDescriptor {
                 }
             }
         )
+    }
+}
+
+/// Makes the recipes of one transport's links.
+struct StreamRecipes: Sendable {
+    typealias Redirect = @Sendable (Redirection, Endpoint) throws(TransportError) -> Endpoint
+
+    /// Follows no redirection.
+    static let nowhere: Redirect = { (redirection, _) throws(TransportError) in
+        throw .httpStatus(redirection.status)
+    }
+
+    let defaultPort: UInt16
+    let options: [TransportOption]
+    let client: @Sendable (Endpoint, OptionReader) throws(TransportError) -> @Sendable () -> any ProtocolCore
+    let redirect: Redirect
+
+    func make(_ endpoint: Endpoint, _ loop: EventLoop) throws(TransportError) -> StreamTransport {
+        // An endpoint that was not read from a URL may hold anything, and the resolver would stop at a NUL.
+        guard endpoint.host.utf8.allSatisfy({ $0 > 0x20 && $0 != 0x7f }) else {
+            throw .configuration("host", "holds a space or a control character")
+        }
+        let reader = try OptionReader(endpoint, allowed: options)
+        return StreamTransport(
+            endpoint,
+            defaultPort: defaultPort,
+            on: loop,
+            limits: try reader.limits(),
+            proxy: try reader.string(HTTPProxy.option.name).map { (url) throws(TransportError) in
+                try HTTPProxy(url, to: endpoint.host, port: endpoint.port ?? defaultPort)
+            },
+            makeCore: try client(endpoint, reader),
+            follow: { (redirection) throws(TransportError) in try follow(redirection, from: endpoint, loop) }
+        )
+    }
+
+    private func follow(
+        _ redirection: Redirection,
+        from endpoint: Endpoint,
+        _ loop: EventLoop
+    ) throws(TransportError) -> StreamTransport {
+        let target = try redirect(redirection, endpoint)
+        do throws(TransportError) {
+            return try make(target, loop)
+        } catch {
+            // It was the far side that wrote this endpoint.
+            let reason = "the server redirects to an address that can't be used: \(error.reason)"
+            throw TransportError(.handshakeFailed, .handshake, reason, detail: redirection.status)
+        }
     }
 }

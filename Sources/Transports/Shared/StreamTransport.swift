@@ -8,38 +8,86 @@ struct StreamTransport: Transport {
     let loop: EventLoop
     let limits: LinkLimits
     let capabilities: Capabilities
+    /// What connections are opened through, if not directly.
+    let proxy: HTTPProxy?
     /// A new core for each attempt.
     let makeCore: @Sendable () -> any ProtocolCore
+    /// The recipe for where the far side sends this one's links.
+    let follow: @Sendable (Redirection) throws(TransportError) -> StreamTransport
 
     init(
         _ endpoint: Endpoint,
         defaultPort: UInt16,
         on loop: EventLoop,
         limits: LinkLimits = LinkLimits(),
-        makeCore: @escaping @Sendable () -> any ProtocolCore
+        proxy: HTTPProxy? = nil,
+        makeCore: @escaping @Sendable () -> any ProtocolCore,
+        follow: @escaping @Sendable (Redirection) throws(TransportError) -> StreamTransport
     ) {
         self.endpoint = endpoint
         port = endpoint.port ?? defaultPort
         self.loop = loop
         self.limits = limits
+        self.proxy = proxy
         self.makeCore = makeCore
+        self.follow = follow
         capabilities = makeCore().capabilities
+    }
+
+    /// What one connection came to.
+    private enum Answer: Sendable {
+        case link(CoreLink)
+        case elsewhere(Redirection)
     }
 
     nonisolated(nonsending) func connect(timeout: Duration) async throws(TransportError) -> any Link {
         let started = MonotonicClock.now()
         let deadline = Instant(nanoseconds: started).advanced(by: timeout).nanoseconds
-        return try await running(on: loop) { () async throws(TransportError) in
-            let socket: LoopConfined<StreamSocket>
-            do throws(ConnectError) {
-                socket = try await StreamSocket.connect(to: endpoint.host, port: port, on: loop, deadline: deadline)
-            } catch {
-                throw TransportError(error)
+        // Ends: each redirection leaves a core that follows one fewer.
+        var recipe = self
+        while true {
+            switch try await recipe.open(started: started, deadline: deadline) {
+            case .link(let link): return link
+            case .elsewhere(let redirection): recipe = try recipe.follow(redirection)
             }
-            let channel = StreamChannel(socket.value)
-            let driver = LinkDriver(makeCore(), over: channel, on: loop, limits: limits, started: started)
-            return try await driver.openLink(deadline: deadline)
         }
+    }
+
+    private nonisolated(nonsending) func open(
+        started: Int64,
+        deadline: Int64
+    ) async throws(TransportError) -> Answer {
+        try await running(on: loop) { () async throws(TransportError) in
+            let channel = try await openChannel(deadline: deadline)
+            let driver = LinkDriver(makeCore(), over: channel, on: loop, limits: limits, started: started)
+            do throws(TransportError) {
+                return .link(try await driver.openLink(deadline: deadline))
+            } catch {
+                guard let redirection = driver.core.redirection else { throw error }
+                return .elsewhere(redirection)
+            }
+        }
+    }
+
+    /// Connects, through the proxy if there is one. To be called on the loop.
+    nonisolated(nonsending) func openChannel(deadline: Int64) async throws(TransportError) -> StreamChannel {
+        let socket: LoopConfined<StreamSocket>
+        do throws(ConnectError) {
+            socket = try await StreamSocket.connect(
+                to: proxy?.host ?? endpoint.host,
+                port: proxy?.port ?? port,
+                on: loop,
+                deadline: deadline
+            )
+        } catch {
+            var error = TransportError(error)
+            if proxy != nil { error.reason = "the proxy: \(error.reason)" }
+            throw error
+        }
+        guard let proxy else { return StreamChannel(socket.value) }
+        let tunnel = ProxyTunnel(socket.value, ProxyHandshake(proxy), on: loop)
+        try await tunnel.open(deadline: deadline)
+        return StreamChannel(tunnel, roundTripsToConnect: 2)
     }
 }
 

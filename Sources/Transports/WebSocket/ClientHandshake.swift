@@ -41,9 +41,10 @@ enum ClientHandshake {
         guard let upgrade = try single("Upgrade", head), HTTPSyntax.equalIgnoringCase(upgrade, "websocket") else {
             throw failed("the server did not upgrade to WebSocket")
         }
-        guard head.headers.list("Connection", contains: "upgrade") else {
-            throw failed("the server's Connection header does not say Upgrade")
+        guard head.headers.list("Connection", count: "upgrade") == 1 else {
+            throw failed("the server's Connection header does not say Upgrade, or more than once")
         }
+        guard head.headers.announceNoBody else { throw failed("the server's response has a body") }
         guard let accept = try single("Sec-WebSocket-Accept", head),
             HandshakeKey.areEqual(accept, HandshakeKey.accept(for: key))
         else { throw failed("the server's Sec-WebSocket-Accept does not answer our key") }
@@ -60,12 +61,17 @@ enum ClientHandshake {
         return .accepted(subprotocol: subprotocol, agreement)
     }
 
-    /// The status of a status line (RFC 9112, section 4).
+    /// Where a response sends the client; `nil` if it does not.
+    static func redirection(_ head: HTTPHead) throws(TransportError) -> Redirection? {
+        let status = try status(head.startLine)
+        guard [301, 302, 303, 307, 308].contains(status), let location = try single("Location", head) else {
+            return nil
+        }
+        return Redirection(status: status, location: location)
+    }
+
     private static func status(_ line: String) throws(TransportError) -> Int {
-        let parts = line.split(separator: " ", maxSplits: 2, omittingEmptySubsequences: false)
-        guard parts.count >= 2, parts[0] == "HTTP/1.1", parts[1].utf8.count == 3,
-            parts[1].utf8.allSatisfy({ $0 >= 0x30 && $0 <= 0x39 }), let status = Int(parts[1]), status >= 100
-        else { throw failed("the server does not answer with HTTP/1.1") }
+        guard let status = HTTPSyntax.status(line) else { throw failed("the server does not answer with HTTP/1.1") }
         return status
     }
 

@@ -22,12 +22,16 @@ enum ServerHandshake {
     static func evaluate(_ head: HTTPHead, _ configuration: WebSocketConfiguration) throws(Refusal) -> Accepted {
         let target = try target(head.startLine)
         let headers = head.headers
-        guard let host = try single("Host", headers), !host.isEmpty else { throw bad("there is no Host header") }
-        // The bytes of a body would be taken for frames.
-        guard headers.values("Content-Length").allSatisfy({ $0 == "0" }), headers.values("Transfer-Encoding").isEmpty
-        else { throw bad("the request has a body") }
-        guard headers.list("Upgrade", contains: "websocket"), headers.list("Connection", contains: "upgrade") else {
-            throw upgradeRequired("the request does not ask for WebSocket")
+        guard let host = try single("Host", headers), HTTPSyntax.isHost(host) else {
+            throw bad("there is no proper Host header")
+        }
+        guard headers.announceNoBody else { throw bad("the request has a body") }
+        let (upgrades, connections) = (
+            headers.list("Upgrade", count: "websocket"), headers.list("Connection", count: "upgrade")
+        )
+        guard upgrades > 0, connections > 0 else { throw upgradeRequired("the request does not ask for WebSocket") }
+        guard upgrades == 1, connections == 1, try single("Upgrade", headers) != nil else {
+            throw bad("the request asks for an upgrade more than once")
         }
         guard let version = try single("Sec-WebSocket-Version", headers) else {
             throw bad("there is no Sec-WebSocket-Version header")
@@ -63,7 +67,12 @@ enum ServerHandshake {
         }
         if case .refuse(let status, let headers)? = configuration.decide?(request) {
             let status = (300...599).contains(status) ? status : 500
-            throw Refusal(status: status, reason: "the request was decided against", headers: headers)
+            // Where the response ends is not for the hook to say.
+            let framing = ["connection", "content-length", "transfer-encoding"]
+            let others = headers.filter { header in
+                !framing.contains { HTTPSyntax.equalIgnoringCase($0, header.name) }
+            }
+            throw Refusal(status: status, reason: "the request was decided against", headers: others)
         }
     }
 

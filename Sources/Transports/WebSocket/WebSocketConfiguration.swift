@@ -7,8 +7,11 @@ public struct WebSocketConfiguration: Sendable {
     /// The largest message accepted and sent, in bytes of payload; 16 MiB. A larger one that arrives ends the link with close
     /// code 1009 before any of it is buffered; sending one throws `.messageTooLarge`.
     public var maximumMessageSize = 16 << 20
-    /// The largest head of an HTTP message accepted in the handshake, in bytes; 16 KiB. At most 100 headers in any case.
+    /// How much the far side may send in the handshake, in bytes; 16 KiB. A client ends with `.handshakeFailed` beyond it, a
+    /// server with status 431; interim responses count.
     public var maximumHeaderBytes = 16 << 10
+    /// The most headers accepted in the handshake; 100. Beyond it as above.
+    public var maximumHeaderCount = 100
     /// The most payload bytes of a frame sent; a larger message goes out in fragments (section 5.4). `nil`, the default:
     /// each message is one frame.
     public var fragmentSize: Int?
@@ -24,6 +27,9 @@ public struct WebSocketConfiguration: Sendable {
     /// How messages are compressed (RFC 7692), if the far side can too; `nil`, the default: they are not.
     public var compression: WebSocketCompression?
 
+    /// The most headers that a client can be given.
+    static let maximumOwnHeaders = 90
+
     // MARK: Client
 
     /// The value of the Host header; see ``hostHeader(host:port:defaultPort:)``.
@@ -34,6 +40,10 @@ public struct WebSocketConfiguration: Sendable {
     public var headers: [HTTPHeader] = []
     /// The Origin header (RFC 6454), which browsers send and other clients need not; none by default.
     public var origin: String?
+    /// How many redirects in a row a client follows; 0, as in browsers: without TLS it is whoever sits on the path that says
+    /// where to go. Beyond it the link ends with `.handshakeFailed`. The core itself only reports
+    /// ``WebSocketCore/redirection``; it is the transport that connects anew.
+    public var redirects = 0
 
     // MARK: Server
 
@@ -58,10 +68,7 @@ public struct WebSocketConfiguration: Sendable {
     /// The value of the Host header for a server (RFC 9110, section 7.2): IPv6 addresses in brackets and without a zone, the
     /// port only if it is not the scheme's default one.
     public static func hostHeader(host: String, port: UInt16?, defaultPort: UInt16 = 80) -> String {
-        let isIPv6 = host.utf8.contains(UInt8(ascii: ":"))
-        let literal = isIPv6 ? "[\(host.prefix { $0 != "%" })]" : host
-        guard let port, port != defaultPort else { return literal }
-        return "\(literal):\(port)"
+        HTTPSyntax.authority(host: host, port: port == defaultPort ? nil : port)
     }
 }
 
@@ -96,20 +103,24 @@ extension WebSocketConfiguration {
     public func validate() throws(TransportError) {
         try require(maximumMessageSize > 0, "maximumMessageSize", "must be positive")
         try require(maximumHeaderBytes >= 256, "maximumHeaderBytes", "must be at least 256")
+        try require(maximumHeaderCount >= 10, "maximumHeaderCount", "must be at least 10")
         try require(fragmentSize.map { $0 > 0 } ?? true, "fragmentSize", "must be positive")
+        try require(redirects >= 0, "redirects", "must not be negative")
         try require(handshakeTimeout > .zero, "handshakeTimeout", "must be positive")
         try require(closeTimeout > .zero, "closeTimeout", "must be positive")
         try require(
-            !hostHeader.isEmpty && isVisible(hostHeader, except: "/?#@\\,\""),
+            HTTPSyntax.isHost(hostHeader),
             "host",
             "'\(hostHeader.debugDescription)' must be a host in ASCII (internationalised names as Punycode)"
         )
         try require(
-            path.utf8.first == UInt8(ascii: "/") && isVisible(path, except: "#"),
+            path.utf8.first == UInt8(ascii: "/") && HTTPSyntax.isVisible(path, except: "#"),
             "path",
             "\(path.debugDescription) must begin with a slash and be percent-encoded, without a fragment"
         )
-        if let origin { try require(!origin.isEmpty && isVisible(origin), "origin", "must be visible ASCII") }
+        if let origin {
+            try require(!origin.isEmpty && HTTPSyntax.isVisible(origin), "origin", "must be visible ASCII")
+        }
         for (index, name) in subprotocols.enumerated() {
             try require(
                 HTTPSyntax.isToken(name.utf8) && !subprotocols[..<index].contains(name),
@@ -125,7 +136,9 @@ extension WebSocketConfiguration {
                 "needs windows from 9 to 15"
             )
         }
-        try require(headers.count <= HTTPHeadReader.maximumHeaderCount - 10, "headers", "are more than 90")
+        let own = Self.maximumOwnHeaders
+        try require(headers.count <= own, "headers", "are more than \(own)")
+        try require(headers.values("Authorization").count <= 1, "headers", "give Authorization more than once")
         for header in headers {
             try require(!isReserved(header.name), "headers", "may not set '\(header.name)', which the handshake sets")
         }
@@ -133,10 +146,6 @@ extension WebSocketConfiguration {
 
     private func require(_ condition: Bool, _ key: String, _ problem: String) throws(TransportError) {
         guard condition else { throw .configuration(key, problem) }
-    }
-
-    private func isVisible(_ text: String, except excluded: String = "") -> Bool {
-        text.utf8.allSatisfy { $0 > 0x20 && $0 < 0x7f && !excluded.utf8.contains($0) }
     }
 
     private func isReserved(_ name: String) -> Bool {

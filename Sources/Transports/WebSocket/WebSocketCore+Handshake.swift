@@ -16,6 +16,7 @@ extension WebSocketCore {
     private mutating func readResponse(_ input: inout ByteBuffer) throws(TransportError) -> Bool {
         do throws(TransportError) {
             while let response = try readResponseHead(&input) {
+                redirection = configuration.redirects > 0 ? try ClientHandshake.redirection(response) : nil
                 let answer = try ClientHandshake.verify(response, key: key, configuration)
                 if case .accepted(let chosen, let agreement) = answer {
                     subprotocol = chosen

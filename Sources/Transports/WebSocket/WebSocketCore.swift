@@ -30,6 +30,9 @@ public struct WebSocketCore: ProtocolCore {
     /// What the client asked for; in the server role, once the link is open.
     public internal(set) var request: WebSocketRequest?
 
+    /// Where the server sends this client, if it may follow.
+    public internal(set) var redirection: Redirection?
+
     let configuration: WebSocketConfiguration
     var phase = Phase.idle
     var reader: FrameReader
@@ -57,7 +60,10 @@ public struct WebSocketCore: ProtocolCore {
             mustBeMasked: role == .server,
             maximumMessageSize: configuration.maximumMessageSize
         )
-        head = HTTPHeadReader(maximumBytes: configuration.maximumHeaderBytes)
+        head = HTTPHeadReader(
+            maximumBytes: configuration.maximumHeaderBytes,
+            maximumCount: configuration.maximumHeaderCount
+        )
     }
 
     /// A reliable, ordered transport with a ping of its own that tells text from binary.

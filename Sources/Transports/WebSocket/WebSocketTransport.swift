@@ -11,6 +11,9 @@ extension TransportDescriptor {
             TransportOption("header", "Name:value", "sent with the handshake; may be repeated (none)"),
             TransportOption("query", "a=b&c=d, percent-encoded", "the query of the path that the server sees (none)"),
             TransportOption("fragment", "bytes", "the largest payload of one frame sent (unlimited)"),
+            TransportOption("max-head", "a number from 256 to 1048576", "bytes taken in the handshake (16384)"),
+            TransportOption("max-headers", "a number from 10 to 10000", "headers taken in the handshake (100)"),
+            TransportOption("redirects", "a number from 0 to 20", "how many in a row are followed (0)"),
             TransportOption("deflate", "on, off or small", "compresses, in 300 KiB a link or, small, in 22 (off)"),
         ],
         client: { (endpoint, options) throws(TransportError) in
@@ -19,6 +22,7 @@ extension TransportDescriptor {
             configuration.path = try path(endpoint, options)
             configuration.origin = try options.string("origin")
             configuration.headers = try headers(endpoint, options)
+            configuration.redirects = try options.integer("redirects", in: 0...20) ?? configuration.redirects
             let core = try WebSocketCore(.client, configuration)
             return { core }
         },
@@ -28,6 +32,9 @@ extension TransportDescriptor {
             if let origin = try options.string("origin") { configuration.allowedOrigins = [origin] }
             let core = try WebSocketCore(.server, configuration)
             return { core }
+        },
+        redirect: { (redirection, endpoint) throws(TransportError) in
+            try redirection.target(from: endpoint, speaking: ["ws"])
         }
     )
 
@@ -38,6 +45,8 @@ extension TransportDescriptor {
             atMost: Int(Int32.max)
         )
         configuration.fragmentSize = try options.integer("fragment", in: 1...Int(Int32.max))
+        if let bytes = try options.integer("max-head", in: 256...1 << 20) { configuration.maximumHeaderBytes = bytes }
+        if let count = try options.integer("max-headers", in: 10...10_000) { configuration.maximumHeaderCount = count }
         configuration.subprotocols = options.strings("subprotocol")
         // Without zlib nothing is offered or accepted, and messages go as they are.
         if let choice = try options.choice("deflate", ["on", "off", "small"]), choice != "off", let zlib = ZLib.shared {
@@ -62,8 +71,8 @@ extension TransportDescriptor {
             headers.append(try HTTPHeader(String(line[..<colon]), String(value)))
         }
         if let user = endpoint.user {
-            let credentials = Base64.encode(Array("\(user):\(endpoint.password ?? "")".utf8))
-            headers.append(try HTTPHeader("Authorization", "Basic \(credentials)"))
+            let credentials = try HTTPHeader.basic(user: user, password: endpoint.password ?? "")
+            headers.append(try HTTPHeader("Authorization", credentials))
         }
         return headers
     }

@@ -16,6 +16,9 @@ final class RawServer: Sendable {
     let port: UInt16
     private let listening: Int32
     private let held = Locked<[Int32]>([])
+    private let heard = Locked<[String]>([])
+    /// What was said to the answers of HTTP, each up to its empty line.
+    var heads: [String] { heard.withLock { $0 } }
 
     init(_ answers: Answer...) throws {
         let listening = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
@@ -59,6 +62,7 @@ final class RawServer: Sendable {
                 guard count > 0 else { break }
                 seen += buffer[..<count]
             }
+            heard.withLock { $0.append(String(decoding: seen, as: UTF8.self)) }
             let bytes = Array(text.utf8)
             _ = send(connection, bytes, bytes.count, Int32(MSG_NOSIGNAL))
         }

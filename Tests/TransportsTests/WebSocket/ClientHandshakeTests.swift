@@ -58,7 +58,9 @@ struct ClientHandshakeTests {
         "a response that breaks the rules fails the handshake",
         arguments: [
             ("Upgrade", []), ("Upgrade", ["Upgrade: h2c"]), ("Upgrade", ["Upgrade: websocket", "Upgrade: websocket"]),
-            ("Connection", []), ("Connection", ["Connection: close"]), ("Sec-WebSocket-Accept", []),
+            ("Connection", []), ("Connection", ["Connection: close"]), (nil, ["Connection: upgrade"]),
+            (nil, ["Content-Length: 2"]), (nil, ["Transfer-Encoding: chunked"]), (nil, [" folded"]),
+            (nil, ["X: a\0"]), (nil, ["X: a\nY: b"]), (nil, ["X: a\rY: b"]), ("Sec-WebSocket-Accept", []),
             ("Sec-WebSocket-Accept", ["Sec-WebSocket-Accept: \(sampleAccept)"]),
             (nil, ["Sec-WebSocket-Accept: \(sampleAccept)"]), (nil, ["Sec-WebSocket-Protocol: c"]),
             (nil, ["Sec-WebSocket-Protocol: a", "Sec-WebSocket-Protocol: b"]),
@@ -112,6 +114,19 @@ struct ClientHandshakeTests {
     func tooLarge() throws {
         var client = try Self.client { $0.maximumHeaderBytes = 256 }
         client.feed(response(key: client.core.key, with: ["X: " + String(repeating: "y", count: 256)]), slice: 50)
+        #expect(client.failure?.code == .handshakeFailed)
+    }
+
+    @Test("more headers than allowed fail the handshake, and so do interim responses without an end")
+    func tooMany() throws {
+        var client = try Self.client { $0.maximumHeaderCount = 10 }
+        client.feed(response(key: client.core.key, with: Array(repeating: "X: y", count: 7)))
+        #expect(client.isOpen == true)
+        client = try Self.client { $0.maximumHeaderCount = 10 }
+        client.feed(response(key: client.core.key, with: Array(repeating: "X: y", count: 8)))
+        #expect(client.failure?.code == .handshakeFailed)
+        client = try Self.client()
+        for _ in 0..<1000 { client.feed(text("HTTP/1.1 102 Processing\r\n\r\n")) }
         #expect(client.failure?.code == .handshakeFailed)
     }
 

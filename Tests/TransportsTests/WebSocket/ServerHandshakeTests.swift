@@ -62,7 +62,13 @@ struct ServerHandshakeTests {
             (400, "GET /", nil, []), (400, "GET  / HTTP/1.1", nil, []), (400, "GET a HTTP/1.1", nil, []),
             (400, "GET /#a HTTP/1.1", nil, []), (400, "GET / SIP/2", nil, []), (505, "GET / HTTP/1.0", nil, []),
             (405, "POST / HTTP/1.1", nil, []), (400, "", "Host", []), (400, "", "Host", ["Host:"]),
-            (400, "", nil, ["Host: b"]), (426, "", "Upgrade", []), (426, "", "Upgrade", ["Upgrade: h2c"]),
+            (400, "", nil, ["Host: b"]), (400, "", "Host", ["Host: a b"]), (400, "", "Host", ["Host: a/b"]),
+            (400, "", "Host", ["Host: ann@b"]), (400, "", nil, ["Upgrade: websocket"]),
+            (400, "", nil, ["Upgrade: h2c"]),
+            (400, "", "Upgrade", ["Upgrade: websocket, websocket"]), (400, "", nil, ["Connection: upgrade"]),
+            (400, "", nil, ["Content-Length: 0", "Content-Length: 0"]), (400, "", nil, ["X: a\0"]),
+            (400, "", nil, ["X: a\nY: b"]), (400, "", nil, ["X: a\rY: b"]), (426, "", "Upgrade", []),
+            (426, "", "Upgrade", ["Upgrade: h2c"]),
             (426, "", "Connection", []), (426, "", "Connection", ["Connection: keep-alive"]),
             (400, "", "Sec-WebSocket-Key", []), (400, "", "Sec-WebSocket-Key", ["Sec-WebSocket-Key: abc"]),
             (400, "", "Sec-WebSocket-Key", ["Sec-WebSocket-Key: c2hvcnQ="]),
@@ -95,6 +101,11 @@ struct ServerHandshakeTests {
         var other = try Self.server()
         other.feed(request(with: Array(repeating: "a: b", count: 100)))
         #expect(Self.answer(&other).hasPrefix("HTTP/1.1 431 "))
+        for (count, status) in [(5, 101), (6, 431)] {
+            var few = try Self.server { $0.maximumHeaderCount = 10 }
+            few.feed(request(with: Array(repeating: "a: b", count: count)))
+            #expect(Self.answer(&few).hasPrefix("HTTP/1.1 \(status) "))
+        }
     }
 
     @Test("only the allowed paths and origins are served")
@@ -128,6 +139,12 @@ struct ServerHandshakeTests {
             #expect(answer.hasPrefix("HTTP/1.1 \(status) "))
             #expect(answer.contains("WWW-Authenticate: Bearer\r\n") == (status == 401))
         }
+        var own = try Self.server {
+            $0.decide = { _ in .refuse(status: 403, headers: [HTTPHeader(parsed: "content-length", "9"), challenge]) }
+        }
+        own.feed(request())
+        let answer = Self.answer(&own)
+        #expect(!answer.contains("content-length: 9") && answer.contains("WWW-Authenticate"))
         var odd = try Self.server { $0.decide = { _ in .refuse(status: 101) } }
         odd.feed(request())
         #expect(Self.answer(&odd).hasPrefix("HTTP/1.1 500 "))

@@ -29,25 +29,26 @@ enum HTTPHeadError: Error, Sendable, Hashable {
 /// Reads the head of an HTTP/1.1 message (RFC 9112, sections 2 to 5), strictly: lines end in CRLF and nothing else, no folded
 /// lines, no control characters, no space before a colon. Lenience here is what request smuggling lives on.
 struct HTTPHeadReader: Sendable, Hashable {
-    /// The most fields of a head.
-    static let maximumHeaderCount = 100
-
-    private let maximumBytes: Int
+    /// What may still come: interim heads count too.
+    private var maximumBytes: Int
+    private let maximumCount: Int
     /// How much of the input is known not to hold the end of the head.
     private var scanned = 0
 
-    /// A reader of heads of at most `maximumBytes`, the empty line included.
-    init(maximumBytes: Int) {
+    /// A reader of heads of at most `maximumBytes` altogether, their empty lines included, and `maximumCount` fields each.
+    init(maximumBytes: Int, maximumCount: Int = 100) {
         self.maximumBytes = maximumBytes
+        self.maximumCount = maximumCount
     }
 
     /// Takes a head off the input; `nil` if it has not arrived whole.
     mutating func next(_ input: inout ByteBuffer) throws(HTTPHeadError) -> HTTPHead? {
         guard let end = try findEnd(input) else { return nil }
         let head = try input.withUnsafeReadableBytes { bytes throws(HTTPHeadError) in
-            try Self.parse(bytes[..<end])
+            try parse(bytes[..<end])
         }
         input.consume(end)
+        maximumBytes -= end
         scanned = 0
         return head
     }
@@ -76,12 +77,12 @@ struct HTTPHeadReader: Sendable, Hashable {
         return end
     }
 
-    private static func parse(_ bytes: Slice<UnsafeRawBufferPointer>) throws(HTTPHeadError) -> HTTPHead {
+    private func parse(_ bytes: Slice<UnsafeRawBufferPointer>) throws(HTTPHeadError) -> HTTPHead {
         var lines = bytes.split(separator: UInt8(ascii: "\n")).map { $0.dropLast() }.makeIterator()
         guard let first = lines.next() else { throw .malformed("the first line is empty") }
         var head = HTTPHead(startLine: String(decoding: first, as: UTF8.self), headers: [])
         while let line = lines.next(), !line.isEmpty {
-            guard head.headers.count < maximumHeaderCount else { throw .tooLarge }
+            guard head.headers.count < maximumCount else { throw .tooLarge }
             guard line.first != 0x20, line.first != 0x09 else { throw .malformed("a line is folded") }
             guard let colon = line.firstIndex(of: UInt8(ascii: ":")), HTTPSyntax.isToken(line[..<colon]) else {
                 throw .malformed("a header has no proper name")

@@ -15,6 +15,32 @@ enum HTTPSyntax {
             }
     }
 
+    /// Whether `text` can be the value of a Host header: a host in ASCII, and a port if there is one.
+    static func isHost(_ text: String) -> Bool {
+        !text.isEmpty && isVisible(text, except: "/?#@\\,\"")
+    }
+
+    /// Whether `text` is ASCII without spaces and control characters.
+    static func isVisible(_ text: some StringProtocol, except excluded: String = "") -> Bool {
+        text.utf8.allSatisfy { $0 > 0x20 && $0 < 0x7f && !excluded.utf8.contains($0) }
+    }
+
+    /// A host and its port (RFC 3986, section 3.2): IPv6 addresses in brackets and without a zone, which means nothing elsewhere.
+    static func authority(host: String, port: UInt16?) -> String {
+        let isIPv6 = host.utf8.contains(UInt8(ascii: ":"))
+        let literal = isIPv6 ? "[\(host.prefix { $0 != "%" })]" : host
+        return port.map { "\(literal):\($0)" } ?? literal
+    }
+
+    /// The status of a status line (RFC 9112, section 4); `nil` if it is none of these versions.
+    static func status(_ line: String, _ versions: [Substring] = ["HTTP/1.1"]) -> Int? {
+        let parts = line.split(separator: " ", maxSplits: 2, omittingEmptySubsequences: false)
+        guard parts.count >= 2, versions.contains(parts[0]), parts[1].utf8.count == 3,
+            parts[1].utf8.allSatisfy({ $0 >= 0x30 && $0 <= 0x39 }), let status = Int(parts[1]), status >= 100
+        else { return nil }
+        return status
+    }
+
     /// Without the spaces and tabs around it.
     static func trim<Bytes: BidirectionalCollection<UInt8>>(_ bytes: Bytes) -> Bytes.SubSequence {
         var rest = bytes[...]
@@ -55,13 +81,30 @@ extension [HTTPHeader] {
             .filter { !$0.isEmpty }
     }
 
-    /// Whether such a list has this member, whatever its case.
-    func list(_ name: String, contains member: String) -> Bool {
-        list(name).contains { HTTPSyntax.equalIgnoringCase($0, member) }
+    /// How often such a list has this member, whatever its case.
+    func list(_ name: String, count member: String) -> Int {
+        list(name).count { HTTPSyntax.equalIgnoringCase($0, member) }
+    }
+
+    /// Whether nothing says that a body follows; its bytes would be taken for those of another protocol.
+    var announceNoBody: Bool {
+        let lengths = values("Content-Length")
+        return values("Transfer-Encoding").isEmpty && (lengths.isEmpty || lengths == ["0"])
     }
 }
 
 extension HTTPHeader {
+    /// The value of an Authorization or Proxy-Authorization header (RFC 7617).
+    ///
+    /// - Throws: `.invalidConfiguration` for what the scheme can't express: a colon in `user`, control characters.
+    static func basic(user: String, password: String) throws(TransportError) -> String {
+        guard !user.utf8.contains(UInt8(ascii: ":")) else { throw .configuration("user", "may not hold a colon") }
+        guard (user + password).utf8.allSatisfy({ $0 >= 0x20 && $0 != 0x7f }) else {
+            throw .configuration("user", "and password may not hold control characters")
+        }
+        return "Basic " + String(decoding: Base64.encode(Array("\(user):\(password)".utf8)), as: UTF8.self)
+    }
+
     /// A header to send.
     ///
     /// - Throws: `.invalidConfiguration` if the name is not a token, or the value holds a control character (a line break

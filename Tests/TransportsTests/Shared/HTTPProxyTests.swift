@@ -1,0 +1,230 @@
+import EmbeddedServers
+import Testing
+import TransportAPI
+
+@testable import Transports
+
+@Suite("The handshake with a proxy")
+struct HTTPProxyTests {
+    static func proxy(
+        _ url: String = "http://p:3128",
+        to host: String = "a.example",
+        port: UInt16 = 81
+    ) throws -> HTTPProxy {
+        try HTTPProxy(url, to: host, port: port)
+    }
+
+    /// What a proxy's answer comes to, and what is left of it for the tunnel.
+    static func answer(_ bytes: [UInt8], slice: Int = .max) throws -> (isOpen: Bool, rest: [UInt8]) {
+        var handshake = ProxyHandshake(try proxy())
+        var input = ByteBuffer()
+        var rest = bytes[...]
+        var isOpen = false
+        while !isOpen, !rest.isEmpty {
+            input.append(contentsOf: Array(rest.prefix(slice)))
+            rest = rest.dropFirst(slice)
+            isOpen = try handshake.next(&input)
+        }
+        return (isOpen, (input.bytes(at: 0, count: input.count) ?? []) + rest)
+    }
+
+    @Test(
+        "the request names the server with its port, IPv6 addresses in brackets",
+        arguments: [
+            ("a.example", 80, "a.example:80"), ("127.0.0.1", 1883, "127.0.0.1:1883"), ("::1", 81, "[::1]:81"),
+            ("fe80::1%eth0", 81, "[fe80::1]:81"),
+        ] as [(String, UInt16, String)]
+    )
+    func request(host: String, port: UInt16, target: String) throws {
+        let request = try Self.proxy(to: host, port: port).request
+        #expect(request == "CONNECT \(target) HTTP/1.1\r\nHost: \(target)\r\n\r\n")
+    }
+
+    @Test("user and password become Basic credentials")
+    func credentials() throws {
+        let proxy = try Self.proxy("http://Aladdin:open%20sesame@[::1]/")
+        #expect(proxy.host == "::1" && proxy.port == 80)
+        #expect(proxy.request.hasSuffix("\r\nProxy-Authorization: Basic QWxhZGRpbjpvcGVuIHNlc2FtZQ==\r\n\r\n"))
+    }
+
+    @Test(
+        "a URL that is none is refused, and nothing of it is told",
+        arguments: [
+            "", "p:3128", "https://hunter2@p", "http://hunter2@p/path", "http://hunter2@p?a=b", "http://hunter2@p:x",
+            "http://a%3Ab:hunter2@p", "http://hunter2\r\n@p", "http://",
+        ]
+    )
+    func wrong(url: String) {
+        #expect(refusedKey { try Self.proxy(url) } == "proxy")
+        let error = #expect(throws: TransportError.self) { try Self.proxy(url) }
+        #expect(error?.description.contains("hunter2") == false)
+    }
+
+    @Test(
+        "a server's host that could be read as more is refused",
+        arguments: ["a/b", "ü.example", "a@b", "a b", "a\r\nX: y"]
+    )
+    func host(host: String) {
+        #expect(refusedKey { try Self.proxy(to: host) } == "host")
+    }
+
+    @Test("any success opens the tunnel, and what follows its head belongs to that", arguments: [1, 7, .max])
+    func opens(slice: Int) throws {
+        for head in [
+            "HTTP/1.1 200 Connection established\r\n\r\n", "HTTP/1.0 200\r\n\r\n",
+            "HTTP/1.1 204 X\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n",
+            "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\n\r\n",
+        ] {
+            #expect(try Self.answer(text(head + "\0hello\r\n"), slice: slice) == (true, text("\0hello\r\n")))
+            #expect(try Self.answer(text(String(head.dropLast(1))), slice: slice).isOpen == false)
+        }
+    }
+
+    @Test(
+        "a refusal says why",
+        arguments: [
+            (407, .authenticationFailed), (403, .forbidden), (405, .unsupported), (501, .unsupported), (408, .timedOut),
+            (504, .timedOut), (429, .tooManyRequests), (502, .unreachable), (503, .serverUnavailable),
+            (500, .serverUnavailable), (302, .handshakeFailed), (400, .handshakeFailed), (401, .handshakeFailed),
+        ] as [(Int, TransportError.Code)]
+    )
+    func refused(status: Int, code: TransportError.Code) throws {
+        let head = "HTTP/1.1 \(status) X\r\nRetry-After: 3\r\nContent-Length: 4\r\n\r\nbody"
+        let error = #expect(throws: TransportError.self) { try Self.answer(text(head)) }
+        #expect(error?.code == code && error?.phase == .connect && error?.detail == status)
+        #expect(error?.retryAfter == .seconds(3))
+    }
+
+    @Test(
+        "what is no answer is refused, whole and byte by byte",
+        arguments: [
+            "SSH-2.0-x\r\n\r\n", "HTTP/2 200 OK\r\n\r\n", "HTTP/1.1 2000\r\n\r\n", "HTTP/1.1 101 X\r\n\r\n",
+            "HTTP/1.1 999 X\r\n\r\n", "HTTP/1.1 200 OK\n\n", "HTTP/1.1 200 OK\r\n X: y\r\n\r\n",
+            "HTTP/1.1 200 \0\r\n\r\n",
+            "\u{5}\u{0}",
+        ]
+    )
+    func malformed(answer: String) {
+        for slice in [1, .max] {
+            let error = #expect(throws: TransportError.self) { try Self.answer(text(answer), slice: slice) }
+            #expect(error?.code == .handshakeFailed && error?.phase == .connect)
+        }
+    }
+
+    @Test("an answer without an end is refused", arguments: ["HTTP/1.1 102 X\r\n\r\n", "X: y\r\n", "x"])
+    func endless(line: String) {
+        let bytes = text("HTTP/1.1 102 X\r\n" + String(repeating: line, count: 16 << 10))
+        for slice in [999, .max] {
+            let error = #expect(throws: TransportError.self) { try Self.answer(bytes, slice: slice) }
+            #expect(error?.code == .handshakeFailed)
+        }
+    }
+}
+
+@Suite("Links through a proxy", .timeLimit(.minutes(2)))
+struct ProxiedLinkTests {
+    private let registry = TransportRegistry.standard
+
+    private func url(_ endpoint: Endpoint, _ options: String = "", through port: UInt16, user: String = "") -> String {
+        "\(endpoint.scheme)://127.0.0.1:\(endpoint.port ?? 0)/?\(options)proxy=http://\(user)127.0.0.1:\(port)"
+    }
+
+    @Test("every stream transport echoes through a tunnel", arguments: ["ws", "tcp", "mqtt"])
+    func echo(name: String) async throws {
+        let server = try await EmbeddedServer.start("\(name)://127.0.0.1:0")
+        let proxy = try ProxyServer()
+        let options = try registry.transport(named: name).loopback("proxied").map { "\($0.name)=\($0.value)&" }.joined()
+        let link = try await registry.connect(url(server.endpoint, options, through: proxy.port, user: "ann:secret@"))
+        for size in [0, 5, 300_000] {
+            let sent = [UInt8](repeating: 7, count: size)
+            #expect(await link.send(Payload(sent)).isSuccess)
+            #expect(try await link.receive()?.bytes == sent)
+        }
+        #expect(await link.statistics().handshakeRoundTrips >= 2)
+        let target = "127.0.0.1:\(server.endpoint.port ?? 0)"
+        let expected =
+            "CONNECT \(target) HTTP/1.1\r\nHost: \(target)\r\nProxy-Authorization: Basic YW5uOnNlY3JldA==\r\n\r\n"
+        #expect(proxy.heads == [expected])
+        await link.close()
+        await server.stop()
+        proxy.stop()
+    }
+
+    @Test("what comes with the proxy's answer is the server's first message, and the end behind it the link's")
+    func early() async throws {
+        let proxy = try RawServer(.http("HTTP/1.1 200 OK\r\n\r\n\0\u{2}hi\0\u{5}there"))
+        let link = try await registry.connect("tcp://nowhere.invalid/?framing=u16&proxy=http://127.0.0.1:\(proxy.port)")
+        #expect(try await link.receive()?.bytes == text("hi"))
+        #expect(try await link.receive()?.bytes == text("there"))
+        _ = await link.closed()
+        proxy.stop()
+    }
+
+    @Test("a proxy's refusal is what connect throws")
+    func refused() async throws {
+        let proxy = try RawServer(.http("HTTP/1.1 407 X\r\nProxy-Authenticate: Basic\r\nContent-Length: 0\r\n\r\n"))
+        let error = await #expect(throws: TransportError.self) {
+            _ = try await registry.connect("mqtt://nowhere.invalid/?proxy=http://127.0.0.1:\(proxy.port)")
+        }
+        #expect(error?.code == .authenticationFailed && error?.phase == .connect && error?.detail == 407)
+        proxy.stop()
+    }
+
+    @Test(
+        "a proxy that hangs up, resets, or is not there ends the attempt",
+        arguments: ["hangs up", "resets", "is away"]
+    )
+    func lost(how: String) async throws {
+        let proxy = try RawServer(how == "resets" ? .reset : .http(""))
+        let away = try Away("tcp")
+        let port = how == "is away" ? try #require(away.endpoint.port) : proxy.port
+        let error = await #expect(throws: TransportError.self) {
+            _ = try await registry.connect("ws://nowhere.invalid/?proxy=http://127.0.0.1:\(port)")
+        }
+        #expect(error?.phase == .connect && error?.isRetryable == true)
+        #expect(error?.reason.contains("the proxy") == (how != "resets"))
+        proxy.stop()
+        withExtendedLifetime(away) {}
+    }
+
+    @Test(
+        "a proxy that says nothing is given up at the deadline, or when the task is cancelled",
+        arguments: [true, false]
+    )
+    func silent(isCancelled: Bool) async throws {
+        let proxy = try RawServer(.silent)
+        let url = "ws://nowhere.invalid/?proxy=http://127.0.0.1:\(proxy.port)"
+        let attempt = Task {
+            await #expect(throws: TransportError.self) {
+                _ = try await registry.connect(url, timeout: isCancelled ? .seconds(60) : .milliseconds(50))
+            }
+        }
+        if isCancelled { attempt.cancel() }
+        let error = await attempt.value
+        #expect(error?.code == (isCancelled ? .cancelled : .timedOut))
+        proxy.stop()
+    }
+
+    @Test("redirects go through the proxy too")
+    func redirected() async throws {
+        let listener = try await registry.listen("ws://127.0.0.1:0")
+        let target = "ws://127.0.0.1:\(try #require(listener.endpoint.port))/"
+        let server = try RawServer(.http("HTTP/1.1 307 X\r\nLocation: \(target)\r\n\r\n"))
+        let proxy = try ProxyServer()
+        let first = Endpoint(scheme: "ws", host: "127.0.0.1", port: server.port)
+        let link = try await registry.connect(url(first, "redirects=1&", through: proxy.port))
+        #expect(proxy.heads.count == 2)
+        await link.close()
+        await listener.close()
+        server.stop()
+        proxy.stop()
+    }
+
+    @Test("a listener has no proxy")
+    func listener() async {
+        let error = await #expect(throws: TransportError.self) {
+            _ = try await registry.listen("ws://127.0.0.1:0/?proxy=http://127.0.0.1:1")
+        }
+        #expect(error?.code == .invalidConfiguration)
+    }
+}

@@ -1,0 +1,160 @@
+import Testing
+import TransportAPI
+
+@testable import Transports
+
+@Suite("Redirects")
+struct RedirectionTests {
+    static func target(
+        _ location: String,
+        from url: String = "ws://ann:secret@a.example:81/b/c?redirects=3&query=q%3D1&subprotocol=s",
+        speaking schemes: [String] = ["ws", "wss"]
+    ) throws(TransportError) -> Endpoint {
+        let endpoint = try Endpoint(url)
+        return try Redirection(status: 307, location: location).target(from: endpoint, speaking: schemes)
+    }
+
+    @Test(
+        "a Location is understood from the URL that was asked for",
+        arguments: [
+            ("/x?y=z", "ws://a.example:81/x?subprotocol=s&redirects=2&query=y%3Dz"),
+            ("x", "ws://a.example:81/b/x?subprotocol=s&redirects=2"),
+            ("", "ws://a.example:81/b/c?subprotocol=s&redirects=2&query=q%3D1"),
+            ("?", "ws://a.example:81/b/c?subprotocol=s&redirects=2&query"),
+            ("//b/x#y", "ws://b/x?subprotocol=s&redirects=2"),
+            ("http://b:82", "ws://b:82?subprotocol=s&redirects=2"),
+            ("https://b/", "wss://b/?subprotocol=s&redirects=2"),
+            ("ws://[::1]:83/", "ws://[::1]:83/?subprotocol=s&redirects=2"),
+        ]
+    )
+    func targets(location: String, url: String) throws {
+        #expect(try Self.target(location).description == url)
+    }
+
+    @Test(
+        "user, password, Authorization and Cookie go to the origin that they are meant for, and to no other",
+        arguments: [
+            ("/x", true), ("http://A.example:81/", true), ("ws://a.example:81", true), ("//b:81/", false),
+            ("//a.example:82/", false), ("//a.example/", false), ("https://a.example:81/", false),
+            ("//a.example.evil:81/", false),
+        ]
+    )
+    func credentials(location: String, areSent: Bool) throws {
+        let url = "ws://ann:secret@a.example:81/?redirects=2&header=aUthorization:x&header=Cookie:y&header=X-Other:z"
+        let target = try Self.target(location, from: url)
+        #expect((target.user, target.password) == (areSent ? ("ann", "secret") : (nil, nil)))
+        let all = ["aUthorization:x", "Cookie:y", "X-Other:z"]
+        #expect(target.options.filter { $0.name == "header" }.map(\.value) == (areSent ? all : ["X-Other:z"]))
+    }
+
+    @Test("what was left out at another origin does not come back with the way back")
+    func wayBack() throws {
+        let elsewhere = try Self.target("//b/", from: "ws://ann:secret@a/?redirects=2&header=Cookie:y")
+        let back = try Redirection(status: 302, location: "//a/").target(from: elsewhere, speaking: ["ws"])
+        #expect(back.user == nil && back.description == "ws://a/?redirects=0")
+    }
+
+    @Test("a zone stays with the address that it belongs to")
+    func zone() throws {
+        #expect(try Self.target("/x", from: "ws://[fe80::1%25eth0]:81").host == "fe80::1%eth0")
+    }
+
+    @Test(
+        "a redirect that leads nowhere is refused with the status that sent there",
+        arguments: [
+            "a b", "http:x", "http://", "http://u:p@b/", "ftp://b/", "ws://b:99999/", "wss://b/", "//[::1", "%zz",
+        ]
+    )
+    func refused(location: String) {
+        let error = #expect(throws: TransportError.self) { try Self.target(location, speaking: ["ws"]) }
+        #expect(error?.code == .handshakeFailed && error?.phase == .handshake && error?.detail == 307)
+    }
+
+    @Test("no redirect leads from wss to ws", arguments: ["ws://a/", "http://a/", "HTTP://b/"])
+    func downgrade(location: String) throws {
+        let error = #expect(throws: TransportError.self) { try Self.target(location, from: "wss://a/?redirects=1") }
+        #expect(error?.code == .handshakeFailed && error?.reason.contains("from wss") == true)
+        #expect(try Self.target("/x", from: "wss://a/?redirects=1").scheme == "wss")
+    }
+
+    @Test(
+        "the core tells where it is sent, if it may follow",
+        arguments: [301, 302, 303, 307, 308, 300, 304, 305, 200]
+    )
+    func core(status: Int) throws {
+        for redirects in [0, 1] {
+            var client = try ClientHandshakeTests.client { $0.redirects = redirects }
+            client.feed(text("HTTP/1.1 \(status) X\r\nLocation: /x\r\n\r\n"), slice: 5)
+            let isFollowed = redirects > 0 && [301, 302, 303, 307, 308].contains(status)
+            #expect(client.core.redirection == (isFollowed ? Redirection(status: status, location: "/x") : nil))
+            #expect(client.failure == .httpStatus(status))
+        }
+        var twice = try ClientHandshakeTests.client { $0.redirects = 1 }
+        twice.feed(text("HTTP/1.1 302 X\r\nLocation: /x\r\nLocation: /y\r\n\r\n"))
+        #expect(twice.core.redirection == nil && twice.failure?.code == .handshakeFailed)
+    }
+}
+
+@Suite("Redirects on real connections", .timeLimit(.minutes(2)))
+struct FollowedRedirectTests {
+    private let registry = TransportRegistry.standard
+
+    private func redirect(_ location: String, _ status: Int = 302) -> RawServer.Answer {
+        .http("HTTP/1.1 \(status) X\r\nLocation: \(location)\r\nContent-Length: 0\r\n\r\n")
+    }
+
+    @Test("the link opens where the server sends to, over absolute and relative references")
+    func followed() async throws {
+        let listener = try await registry.listen("ws://127.0.0.1:0/chat")
+        let port = try #require(listener.endpoint.port)
+        let server = try RawServer(redirect("next?a=b", 308), redirect("http://127.0.0.1:\(port)/chat"))
+        let url = "ws://ann:x@127.0.0.1:\(server.port)/first/?redirects=2&header=Cookie:c&header=X-Other:o"
+        let link = try await registry.connect(url)
+        let accepted = try #require(try await listener.accept())
+        #expect(await link.send(Payload(text: "hi")) == .written)
+        #expect(try await accepted.receive() == Payload(text: "hi"))
+        let heads = server.heads
+        #expect(heads.map { $0.prefix { $0 != "\r\n" } } == ["GET /first/ HTTP/1.1", "GET /first/next?a=b HTTP/1.1"])
+        #expect(heads.allSatisfy { $0.contains("Authorization: Basic") && $0.contains("Cookie: c") })
+        await link.close()
+        await listener.close()
+        server.stop()
+    }
+
+    @Test("another origin does not see the credentials")
+    func otherOrigin() async throws {
+        let other = try RawServer(.http("HTTP/1.1 404 X\r\n\r\n"))
+        let server = try RawServer(redirect("//127.0.0.1:\(other.port)/"))
+        let url = "ws://ann:x@127.0.0.1:\(server.port)/?redirects=1&header=Cookie:c&header=X-Other:o"
+        let error = await #expect(throws: TransportError.self) { _ = try await registry.connect(url) }
+        #expect(error?.code == .notFound)
+        #expect(server.heads.count == 1 && other.heads.count == 1)
+        #expect(other.heads.allSatisfy { !$0.contains("Authorization") && !$0.contains("Cookie") })
+        #expect(
+            other.heads.allSatisfy { $0.contains("X-Other: o") && $0.contains("Host: 127.0.0.1:\(other.port)\r\n") }
+        )
+        other.stop()
+        server.stop()
+    }
+
+    @Test("a loop ends at the bound, and by default nothing is followed", arguments: [("", 1), ("?redirects=3", 4)])
+    func loop(options: String, requests: Int) async throws {
+        let server = try RawServer(redirect(""))
+        let error = await #expect(throws: TransportError.self) {
+            _ = try await registry.connect("ws://127.0.0.1:\(server.port)/\(options)")
+        }
+        #expect(error == .httpStatus(302) && error?.isRetryable == false)
+        #expect(server.heads.count == requests)
+        server.stop()
+    }
+
+    @Test("an address that can't be used is the server's mistake, not the configuration's")
+    func unusable() async throws {
+        let server = try RawServer(redirect("//b%40c/"))
+        let error = await #expect(throws: TransportError.self) {
+            _ = try await registry.connect("ws://127.0.0.1:\(server.port)/?redirects=3")
+        }
+        #expect(error?.code == .handshakeFailed && error?.detail == 302)
+        server.stop()
+    }
+}
