@@ -9,7 +9,7 @@ import Musl
 import Darwin
 #endif
 
-let transports = TransportRegistry.standard.transports
+let transports = TransportRegistry.measured.transports
 let program = Program(
     [
         Program.Entry(command: .run, run: runComparison),
@@ -22,8 +22,8 @@ let program = Program(
         Program.Entry(command: .simulate, run: simulate),
     ],
     transports: transports.map(\.name),
-    // What has no port stays inside the process, and is there to be asked for.
-    defaultTransports: transports.filter { $0.defaultPort != nil }.map(\.name),
+    // What has no port stays inside the process, and is there to be asked for, as modes are.
+    defaultTransports: TransportRegistry.standard.transports.filter { $0.defaultPort != nil }.map(\.name),
     codecs: WireFormat.allCases.map(\.name)
 )
 exit(program.run(Array(CommandLine.arguments.dropFirst())))

@@ -162,7 +162,7 @@ enum DatagramOutput {
     static let largest = 65_507
 
     /// Gives each datagram of the output to `send`. What the kernel has no room for stays; a datagram that it refuses for
-    /// another reason is dropped, as the network might have done.
+    /// another reason is dropped, as the network might have done; of one that was too long the core hears.
     static func flush(_ context: inout CoreContext, _ send: (UnsafeRawBufferPointer) -> IOResult) -> IOResult {
         var start = 0
         var sent = 0
@@ -175,7 +175,10 @@ enum DatagramOutput {
                 result = .wouldBlock
                 break
             }
-            if case .failed(let error) = outcome, error.number == ECONNREFUSED { result = outcome }
+            if case .failed(let error) = outcome {
+                if error.number == ECONNREFUSED { result = outcome }
+                if error.number == EMSGSIZE { context.refusedDatagram = min(context.refusedDatagram ?? .max, end - start) }
+            }
             start = end
             sent += 1
         }

@@ -108,6 +108,8 @@ public struct CoreContext: ~Copyable, Sendable {
     public var output = ByteBuffer()
     /// Where each datagram in ``output`` ends, counted from the first byte that waits; empty over byte streams.
     public var datagramEnds: [Int] = []
+    /// The smallest datagram that the system has refused as too long since the core took note, in bytes.
+    public var refusedDatagram: Int?
     /// What the core counts for the link's statistics.
     public var counters = CoreCounters()
 

@@ -3,7 +3,8 @@ import TransportAPI
 /// How many bytes may be on their way: NewReno, as in RFC 9002, section 7.
 ///
 /// It counts bytes of datagrams and knows nothing of messages. Slow start until the first loss; then one datagram more for
-/// each window that arrives, and half of the window after each loss, but once for all losses of one round trip.
+/// each window that arrives, and half of the window after each loss, but once for all losses of one round trip. If all of
+/// those turn out to have arrived, only late, the window is as it was before (the idea of RFC 4015).
 struct CongestionWindow: Sendable {
     /// The size of a full datagram, in bytes.
     static let datagram = 1200
@@ -19,6 +20,9 @@ struct CongestionWindow: Sendable {
     private var slowStartThreshold = Int.max
     /// Losses of what was sent until then belong to the one that was answered already.
     private var recoveryStart: Instant?
+    /// How it was before the last loss was answered, and how many of the losses that belong to that are real.
+    private var before: (size: Int, threshold: Int)?
+    private var losses = 0
 
     /// Whether a full datagram may leave.
     var hasRoom: Bool { bytesInFlight + Self.datagram <= size }
@@ -37,17 +41,44 @@ struct CongestionWindow: Sendable {
 
     mutating func lost(_ bytes: Int, sentAt: Instant, now: Instant) {
         bytesInFlight -= bytes
-        guard isAfterRecovery(sentAt) else { return }
+        guard isAfterRecovery(sentAt) else {
+            losses += 1
+            return
+        }
+        before = (size, slowStartThreshold)
+        losses = 1
         recoveryStart = now
         size = max(Self.minimum, size / 2)
         slowStartThreshold = size
     }
 
-    /// Nothing has arrived for several timeouts (section 7.6): begins anew from the smallest window.
-    mutating func collapse() {
-        slowStartThreshold = max(Self.minimum, min(slowStartThreshold, size / 2))
+    /// A packet is gone, but not for congestion.
+    mutating func dropped(_ bytes: Int) {
+        bytesInFlight -= bytes
+    }
+
+    /// A packet that counted as lost has arrived.
+    mutating func wasNotLost(sentAt: Instant) {
+        guard !isAfterRecovery(sentAt), let before else { return }
+        losses -= 1
+        guard losses == 0 else { return }
+        size = max(size, before.size)
+        slowStartThreshold = before.threshold
+        self.before = nil
+    }
+
+    /// Nothing has arrived for several timeouts (section 7.6): begins anew from the smallest window. To be called once for
+    /// each such silence, so that the threshold remembers what the path carried before it (RFC 5681, section 3.1).
+    mutating func collapse(_ now: Instant) {
+        slowStartThreshold = max(Self.minimum, size / 2)
         size = Self.minimum
-        recoveryStart = nil
+        recoveryStart = now
+        before = nil
+    }
+
+    /// Nothing was sent for longer than a timeout: what is known of the path is old (RFC 5681, section 4.1).
+    mutating func restart() {
+        size = min(size, Self.initial)
     }
 
     private func isAfterRecovery(_ sentAt: Instant) -> Bool {

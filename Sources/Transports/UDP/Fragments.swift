@@ -17,9 +17,10 @@ struct Fragments: Sendable {
 
     var isComplete: Bool { received == total }
 
-    /// Adds a fragment; one that is there already changes nothing.
+    /// Adds a fragment. What of it is there already stays as it came first: a sender may cut a message anew when it sends a
+    /// part again.
     ///
-    /// - Throws: `.protocolViolation` if it is not a part of this message, is too small, or covers a part of another.
+    /// - Throws: `.protocolViolation` if it is not a part of this message, or is too small.
     mutating func insert(_ bytes: [UInt8], at offset: Int, of announced: Int) throws(TransportError) {
         guard announced == total else { throw .lie("the fragments of a message announce different sizes") }
         guard !bytes.isEmpty, offset <= total, bytes.count <= total - offset else {
@@ -28,15 +29,21 @@ struct Fragments: Sendable {
         let end = offset + bytes.count
         guard bytes.count >= Self.minimumSize || end == total else { throw .lie("a fragment is too small") }
         var place = pieces.count
-        while place > 0, pieces[place - 1].offset > offset { place -= 1 }
-        if place > 0 {
-            let last = pieces[place - 1]
-            if last.offset == offset, last.bytes.count == bytes.count { return }
-            guard last.offset + last.bytes.count <= offset else { throw .lie("fragments overlap") }
+        while place > 0, pieces[place - 1].offset + pieces[place - 1].bytes.count > offset { place -= 1 }
+        var start = offset
+        while start < end {
+            let next = place < pieces.count ? pieces[place].offset : end
+            if start < next {
+                let stop = min(next, end)
+                let isAll = start == offset && stop == end
+                pieces.insert((start, isAll ? bytes : Array(bytes[start - offset..<stop - offset])), at: place)
+                received += stop - start
+                start = stop
+            } else {
+                start = next + pieces[place].bytes.count
+            }
+            place += 1
         }
-        guard place == pieces.count || pieces[place].offset >= end else { throw .lie("fragments overlap") }
-        pieces.insert((offset, bytes), at: place)
-        received += bytes.count
     }
 
     /// The message, once it is complete.

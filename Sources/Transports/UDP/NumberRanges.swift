@@ -2,26 +2,38 @@
 struct NumberRanges: Sendable {
     private(set) var ranges: [ClosedRange<UInt64>] = []
 
-    func contains(_ number: UInt64) -> Bool {
-        let place = place(of: number)
-        return place > 0 && ranges[place - 1].upperBound >= number
+    func contains(_ number: UInt64) -> Bool { contains(number...number) }
+
+    /// Whether all numbers of a run are there.
+    func contains(_ run: ClosedRange<UInt64>) -> Bool {
+        let place = place(after: run.lowerBound)
+        return place > 0 && ranges[place - 1].upperBound >= run.upperBound
     }
 
     /// Adds a number; `false` if it was there already.
-    mutating func insert(_ number: UInt64) -> Bool {
-        let next = place(of: number)
-        guard next == 0 || ranges[next - 1].upperBound < number else { return false }
-        let joinsLast = next > 0 && ranges[next - 1].upperBound == number - 1
-        let joinsNext = next < ranges.count && ranges[next].lowerBound == number + 1
-        switch (joinsLast, joinsNext) {
-        case (true, true):
-            ranges[next - 1] = ranges[next - 1].lowerBound...ranges[next].upperBound
-            ranges.remove(at: next)
-        case (true, false): ranges[next - 1] = ranges[next - 1].lowerBound...number
-        case (false, true): ranges[next] = number...ranges[next].upperBound
-        case (false, false): ranges.insert(number...number, at: next)
+    mutating func insert(_ number: UInt64) -> Bool { insert(number...number) > 0 }
+
+    /// Adds a run of numbers; gives how many of them were not there.
+    mutating func insert(_ run: ClosedRange<UInt64>) -> UInt64 {
+        let below = run.lowerBound == 0 ? 0 : run.lowerBound - 1
+        let above = run.upperBound == .max ? .max : run.upperBound + 1
+        let end = place(after: above)
+        var start = end
+        var new = run.upperBound - run.lowerBound + 1
+        while start > 0, ranges[start - 1].upperBound >= below {
+            start -= 1
+            let lower = max(ranges[start].lowerBound, run.lowerBound)
+            let upper = min(ranges[start].upperBound, run.upperBound)
+            if lower <= upper { new -= upper - lower + 1 }
         }
-        return true
+        guard start < end else {
+            ranges.insert(run, at: start)
+            return new
+        }
+        let upper = max(ranges[end - 1].upperBound, run.upperBound)
+        ranges[start] = min(ranges[start].lowerBound, run.lowerBound)...upper
+        if start + 1 < end { ranges.removeSubrange(start + 1..<end) }
+        return new
     }
 
     /// Forgets the lowest run.
@@ -30,9 +42,13 @@ struct NumberRanges: Sendable {
     }
 
     /// How many runs begin at `number` or below; new numbers are mostly at the end.
-    private func place(of number: UInt64) -> Int {
-        var place = ranges.count
-        while place > 0, ranges[place - 1].lowerBound > number { place -= 1 }
-        return place
+    private func place(after number: UInt64) -> Int {
+        guard let last = ranges.last, last.lowerBound > number else { return ranges.count }
+        var (low, high) = (0, ranges.count - 1)
+        while low < high {
+            let middle = (low + high) / 2
+            if ranges[middle].lowerBound > number { high = middle } else { low = middle + 1 }
+        }
+        return low
     }
 }

@@ -34,7 +34,7 @@ enum ReliableFrame {
 
     /// Appends an acknowledgement of the highest of `runs`, as many as fit `room`; gives the bytes that it took.
     static func append(
-        acknowledgementOf runs: [ClosedRange<UInt64>],
+        acknowledgementOf runs: ArraySlice<ClosedRange<UInt64>>,
         delay: Duration,
         credit: UInt64,
         room: Int,

@@ -1,11 +1,11 @@
 import TransportAPI
 
-/// The messages that were given to be sent, cut into pieces that fit a packet, until all of each has been acknowledged.
+/// The messages that were given to be sent, cut into pieces as packets have room, until all of each has been acknowledged.
+///
+/// A piece may be on its way more than once, and be cut anew when it is sent again: what counts is which bytes of a message
+/// have arrived.
 struct ReliablePieces: Sendable {
-    /// The most bytes of a message in one packet; leaves room for a short acknowledgement beside them.
-    static let largest = 1100
-
-    /// A part of a message, or all of it. Each is in one place at a time: not cut yet, on its way in one packet, or lost.
+    /// A part of a message, or all of it.
     struct Piece: Sendable {
         var number: UInt64
         var offset: Int
@@ -21,16 +21,19 @@ struct ReliablePieces: Sendable {
     private struct Message: Sendable {
         var id: UInt64
         var bytes: [UInt8]
-        var pieces: Int
-        var size: Int { bytes.count }
+        /// The bytes that were acknowledged.
+        var arrived = NumberRanges()
+        var missing: Int
+        var isDone = false
     }
 
     private var messages = Queue<Message>()
     /// The number of the first of them.
     private var first: UInt64 = 0
-    /// The message of which the next piece is cut, and where.
+    /// Where what was never sent begins.
     private var cursor: (number: UInt64, offset: Int) = (0, 0)
-    private var lost = Queue<Piece>()
+    /// What is to be sent again. The first of it has not arrived.
+    var lost = Queue<Piece>()
     /// The costs of the messages of which a first piece has been cut, from the beginning.
     private var spent: UInt64 = 0
     private var credit: UInt64
@@ -54,8 +57,7 @@ struct ReliablePieces: Sendable {
     }
 
     mutating func append(_ bytes: [UInt8], id: UInt64) {
-        let pieces = max(1, (bytes.count + Self.largest - 1) / Self.largest)
-        messages.append(Message(id: id, bytes: bytes, pieces: pieces))
+        messages.append(Message(id: id, bytes: bytes, missing: bytes.count))
         buffered += ReliableTerms.cost(bytes.count)
     }
 
@@ -68,32 +70,62 @@ struct ReliablePieces: Sendable {
     /// Whether something was never sent, and there is no credit for it.
     var isBlockedByCredit: Bool { lost.isEmpty && hasUncut && !hasCredit }
 
-    /// The next piece to send: what was lost first.
-    var next: Piece? {
+    /// Whether something can be sent now.
+    var hasNext: Bool { head != nil }
+
+    /// The fewest bytes of a packet for which ``next(room:of:)`` gives something, in a packet of so many.
+    func least(of full: Int) -> Int {
+        guard let head else { return 0 }
+        return mayWait(head, full) ? head.wireSize : min(head.wireSize, Self.smallestFragment)
+    }
+
+    /// The next piece to send, cut to the `room` that is left in a packet of `full` bytes; `nil` if nothing fits. What was
+    /// lost comes first. A message that fits a packet is not cut.
+    func next(room: Int, of full: Int) -> Piece? {
+        guard var piece = head else { return nil }
+        if piece.wireSize <= room { return piece }
+        guard room >= Self.smallestFragment, !mayWait(piece, full) else { return nil }
+        piece.count = room - ReliableFrame.fragmentHeader
+        return piece
+    }
+
+    private static let smallestFragment = ReliableFrame.fragmentHeader + Fragments.minimumSize
+
+    private func mayWait(_ piece: Piece, _ full: Int) -> Bool { piece.isWhole && piece.wireSize <= full }
+
+    /// What comes next, as much of it as there is.
+    private var head: Piece? {
         if let piece = lost.head { return piece }
         guard hasUncut, hasCredit else { return nil }
-        let total = messages[Int(cursor.number - first)].size
-        return Piece(
-            number: cursor.number,
-            offset: cursor.offset,
-            count: min(Self.largest, total - cursor.offset),
-            total: total
-        )
+        let total = messages[Int(cursor.number - first)].bytes.count
+        return Piece(number: cursor.number, offset: cursor.offset, count: total - cursor.offset, total: total)
     }
 
     private var hasUncut: Bool { cursor.number - first < UInt64(messages.count) }
 
     private var hasCredit: Bool {
-        let size = messages[Int(cursor.number - first)].size
+        let size = messages[Int(cursor.number - first)].bytes.count
         return cursor.offset > 0 || spent + UInt64(ReliableTerms.cost(size)) <= credit
     }
 
-    /// ``next`` has been written.
+    /// What ``next(room:of:)`` gave has been written.
     mutating func sent(_ piece: Piece) {
-        guard lost.popFirst() == nil else { return }
-        if piece.offset == 0 { spent += UInt64(ReliableTerms.cost(piece.total)) }
         let end = piece.offset + piece.count
-        cursor = end == piece.total ? (piece.number + 1, 0) : (piece.number, end)
+        guard let head = lost.head else {
+            if piece.offset == 0 { spent += UInt64(ReliableTerms.cost(piece.total)) }
+            cursor = end == piece.total ? (piece.number + 1, 0) : (piece.number, end)
+            return
+        }
+        let last = head.offset + head.count
+        guard end < last else {
+            _ = lost.popFirst()
+            return dropArrived()
+        }
+        // The rest must not be too small, so that it may repeat a part of this piece.
+        let offset = last == piece.total ? end : min(end, last - Fragments.minimumSize)
+        lost[0].offset = offset
+        lost[0].count = last - offset
+        dropArrived()
     }
 
     /// Gives the bytes of a piece to `body`.
@@ -107,23 +139,42 @@ struct ReliablePieces: Sendable {
 
     // MARK: What became of them
 
-    mutating func wasLost(_ piece: Piece) {
-        lost.append(piece)
+    /// A piece is to be sent again, unless it has arrived by another packet.
+    mutating func sendAgain(_ piece: Piece) {
+        if !hasArrived(piece) { lost.append(piece) }
     }
 
-    /// A piece has arrived. Gives the id of its message if that was the last piece of it.
+    /// A piece has arrived. Gives the id of its message if nothing of that is missing any more.
     mutating func arrived(_ piece: Piece) -> UInt64? {
-        guard piece.number >= first, piece.number - first < UInt64(messages.count) else { return nil }
+        guard !hasArrived(piece) else { return nil }
         let index = Int(piece.number - first)
-        messages[index].pieces -= 1
-        guard messages[index].pieces == 0 else { return nil }
+        if piece.isWhole {
+            messages[index].missing = 0
+        } else {
+            let run = UInt64(piece.offset)...UInt64(piece.offset + piece.count - 1)
+            messages[index].missing -= Int(messages[index].arrived.insert(run))
+        }
+        defer { dropArrived() }
+        guard messages[index].missing == 0 else { return nil }
         let id = messages[index].id
-        buffered -= ReliableTerms.cost(messages[index].size)
+        buffered -= ReliableTerms.cost(messages[index].bytes.count)
         messages[index].bytes = []
-        while let head = messages.head, head.pieces == 0 {
+        messages[index].isDone = true
+        while let head = messages.head, head.isDone {
             _ = messages.popFirst()
             first += 1
         }
         return id
+    }
+
+    private func hasArrived(_ piece: Piece) -> Bool {
+        guard piece.number >= first, piece.number - first < UInt64(messages.count) else { return true }
+        let index = Int(piece.number - first)
+        guard !messages[index].isDone, piece.count > 0 else { return messages[index].isDone }
+        return messages[index].arrived.contains(UInt64(piece.offset)...UInt64(piece.offset + piece.count - 1))
+    }
+
+    private mutating func dropArrived() {
+        while let piece = lost.head, hasArrived(piece) { _ = lost.popFirst() }
     }
 }

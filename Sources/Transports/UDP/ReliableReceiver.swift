@@ -21,7 +21,7 @@ struct ReliableReceiver: Sendable {
     private var unconfirmed = Queue<Int>()
     private var unconfirmedBytes = 0
     /// The messages that have arrived whole.
-    private var finished = NumberRanges()
+    var finished = NumberRanges()
     /// The number of the next message, if ordered.
     private var next: UInt64 = 0
     /// The costs of all that is held, at most the window.
@@ -55,8 +55,12 @@ struct ReliableReceiver: Sendable {
     /// A whole message has arrived. `false` if it was here before.
     mutating func take(whole bytes: [UInt8], _ number: UInt64) throws(TransportError) -> Bool {
         guard try isNew(number) else { return false }
-        guard partial[number] == nil else { throw .lie("a message comes whole and in fragments") }
-        try hold(bytes.count)
+        if let fragments = partial.removeValue(forKey: number) {
+            // It was cut when it was sent again, and one of the first packets comes late.
+            guard fragments.total == bytes.count else { throw .lie("the fragments of a message announce another size") }
+        } else {
+            try hold(bytes.count)
+        }
         finish(number, bytes)
         return true
     }

@@ -3,41 +3,30 @@ import TransportAPI
 /// What is on its way: sends pieces in numbered packets, finds out what was lost, and sends that again.
 ///
 /// Each transmission has a packet number of its own, as in QUIC (RFC 9002), so that an acknowledgement always tells which one
-/// it answers and every round trip can be measured. A packet is lost once one has arrived that was sent three later, or
-/// 9/8 of a round trip later (RFC 9002, section 6.1); if nothing is heard, the timeout of RFC 6298 sends the oldest again,
-/// each time after twice as long.
+/// it answers and every round trip can be measured. If nothing is heard, the timeout of RFC 6298 asks, each time after twice as
+/// long, with what has waited longest (RFC 9002, section 6.2); only an acknowledgement tells that a packet is lost.
 struct ReliableSender: Sendable {
-    /// RFC 9002, section 6.1.1.
-    static let packetThreshold: UInt64 = 3
-    /// How many packets may wait for acknowledgement, however small they are.
-    static let maximumPackets = 4096
     /// The session is given up when nothing was acknowledged for so long.
     static let patience = Duration.seconds(60)
-
     /// The far side tells of further credit by itself; so long after it is asked, in case that was lost.
     static let creditProbeInterval = Duration.seconds(1)
-
-    private struct Packet: Sendable {
-        var number: UInt64
-        var sentAt: Instant
-        var size: Int
-        var pieces: [ReliablePieces.Piece]
-    }
+    /// After so many timeouts in a row the congestion window begins anew.
+    static let persistentTimeouts = 3
 
     var pieces: ReliablePieces
+    private(set) var packets = SentPackets()
     private(set) var window = CongestionWindow()
+    private(set) var size = PacketSize()
     private(set) var roundTrip: RoundTripTime
     private var latest = Duration.zero
     private var shortest: Duration?
-    private var packets: [Packet] = []
     private(set) var nextNumber: UInt64 = 0
-    private var largestAcknowledged: UInt64?
     /// Packets that may leave although the window is full: the answers to a timeout.
     private var probes = 0
     private var timeouts = 0
     private var lastProgress = Instant.zero
+    private var lastSent = Instant.zero
     private var timeoutAt: Instant?
-    private var lossAt: Instant?
 
     init(credit: Int, buffer: Int) {
         pieces = ReliablePieces(credit: credit, limit: buffer)
@@ -49,15 +38,15 @@ struct ReliableSender: Sendable {
 
     /// Whether all has been sent and acknowledged.
     var isIdle: Bool { pieces.isEmpty }
-    var packetsInFlight: Int { packets.count }
 
     // MARK: Sending
 
-    /// Whether a packet may be written now: there is something to send, and room for it.
-    var maySend: Bool {
-        guard packets.count < Self.maximumPackets else { return false }
-        if probes > 0 { return pieces.next != nil || pieces.isBlockedByCredit }
-        return pieces.next != nil && window.hasRoom
+    /// How long the packet may be that is to be written now; `nil` if none is. Of the two that answer a timeout the second is
+    /// small, to tell a path that is dead from one that drops what is large.
+    func packetSize(_ now: Instant) -> Int? {
+        if probes > 0 { return probes == 1 ? PacketSize.smallest : size.limit }
+        guard packets.waiting.count < SentPackets.maximum, pieces.hasNext, window.hasRoom else { return nil }
+        return size.next(now)
     }
 
     /// The number of the next packet, which is thereby used.
@@ -67,23 +56,32 @@ struct ReliableSender: Sendable {
     }
 
     /// A packet that asks for an acknowledgement has been written.
-    mutating func sent(_ number: UInt64, _ pieces: [ReliablePieces.Piece], size: Int, _ now: Instant) {
-        if packets.isEmpty, probes == 0 { lastProgress = now }
+    mutating func sent(_ packet: SentPacket) {
+        if packets.isEmpty {
+            lastProgress = packet.sentAt
+            if lastSent.advanced(by: roundTrip.timeout) <= packet.sentAt { window.restart() }
+        }
         if probes > 0 { probes -= 1 }
-        packets.append(Packet(number: number, sentAt: now, size: size, pieces: pieces))
-        window.sent(size)
-        setTimeout(now)
+        lastSent = packet.sentAt
+        packets.append(packet)
+        window.sent(packet.size)
+        size.sent(packet.number, packet.size)
+        setTimeout(packet.sentAt)
     }
 
     /// Something waits for credit, and nothing is on its way whose acknowledgement could bring it.
     mutating func setCreditTimeout(_ now: Instant) {
         guard packets.isEmpty, timeoutAt == nil, pieces.isBlockedByCredit else { return }
-        lastProgress = now
         timeoutAt = now.advanced(by: max(roundTrip.timeout, Self.creditProbeInterval))
     }
 
     private mutating func setTimeout(_ now: Instant) {
         timeoutAt = now.advanced(by: roundTrip.timeout + ReceivedPackets.longestDelay)
+    }
+
+    /// The system has refused a datagram of this size as too long.
+    mutating func refused(_ bytes: Int, _ now: Instant) {
+        size.refused(bytes, now)
     }
 
     // MARK: Acknowledgements
@@ -95,32 +93,31 @@ struct ReliableSender: Sendable {
         guard news.largest < nextNumber else { throw .lie("a packet is acknowledged that was never sent") }
         pieces.raiseCredit(news.credit)
         let flight = window.bytesInFlight
+        let (arrived, late) = packets.take(news)
+        guard !arrived.isEmpty || !late.isEmpty else { return nil }
         var finished: UInt64?
-        var kept = 0
-        var index = 0
-        var hasNews = false
-        while index < packets.count, packets[index].number <= news.largest {
-            let packet = packets[index]
-            if news.contains(packet.number) {
-                hasNews = true
-                if packet.number == news.largest { measure(packet.sentAt.duration(to: now), delay: news.delay) }
-                window.acknowledged(packet.size, sentAt: packet.sentAt, flight: flight)
-                for piece in packet.pieces { finished = pieces.arrived(piece) ?? finished }
-            } else {
-                if kept != index { packets[kept] = packet }
-                kept += 1
-            }
-            index += 1
+        for packet in arrived {
+            window.acknowledged(packet.size, sentAt: packet.sentAt, flight: flight)
+            finished = self.arrived(packet, news, now) ?? finished
         }
-        guard hasNews else { return nil }
-        packets.removeSubrange(kept..<index)
-        largestAcknowledged = max(largestAcknowledged ?? 0, news.largest)
+        for packet in late {
+            window.wasNotLost(sentAt: packet.sentAt)
+            finished = self.arrived(packet, news, now) ?? finished
+        }
         timeouts = 0
         probes = 0
         lastProgress = now
         findLosses(now)
         timeoutAt = nil
         if !packets.isEmpty { setTimeout(now) }
+        return finished
+    }
+
+    private mutating func arrived(_ packet: SentPacket, _ news: Acknowledgement, _ now: Instant) -> UInt64? {
+        if packet.number == news.largest { measure(packet.sentAt.duration(to: now), delay: news.delay) }
+        size.arrived(packet.number, packet.size, now)
+        var finished: UInt64?
+        for piece in packet.pieces { finished = pieces.arrived(piece) ?? finished }
         return finished
     }
 
@@ -133,59 +130,54 @@ struct ReliableSender: Sendable {
         roundTrip.measured(latest)
     }
 
-    // MARK: Losses
-
     private mutating func findLosses(_ now: Instant) {
-        lossAt = nil
-        guard let largestAcknowledged else { return }
-        let patience = max(max(roundTrip.smoothed ?? latest, latest) * 9 / 8, .milliseconds(1))
-        var kept = 0
-        var index = 0
-        while index < packets.count, packets[index].number < largestAcknowledged {
-            let packet = packets[index]
-            let deadline = packet.sentAt.advanced(by: patience)
-            if packet.number + Self.packetThreshold <= largestAcknowledged || deadline <= now {
-                lose(packet, now)
+        for packet in packets.takeLost(now, roundTrip: max(roundTrip.smoothed ?? latest, latest)) {
+            if size.lost(packet.number, packet.size, now) {
+                window.dropped(packet.size)
             } else {
-                lossAt = lossAt.map { min($0, deadline) } ?? deadline
-                if kept != index { packets[kept] = packet }
-                kept += 1
+                window.lost(packet.size, sentAt: packet.sentAt, now: now)
             }
-            index += 1
+            for piece in packet.pieces { pieces.sendAgain(piece) }
         }
-        packets.removeSubrange(kept..<index)
-    }
-
-    private mutating func lose(_ packet: Packet, _ now: Instant) {
-        window.lost(packet.size, sentAt: packet.sentAt, now: now)
-        for piece in packet.pieces { pieces.wasLost(piece) }
     }
 
     // MARK: Time
 
     /// When ``deadlineReached(_:)`` wants to be called.
     var deadline: Instant? {
-        guard let lossAt else { return timeoutAt }
+        guard let lossAt = packets.lossAt else { return timeoutAt }
         return timeoutAt.map { min($0, lossAt) } ?? lossAt
     }
 
     /// - Throws: `.acknowledgementTimeout` if nothing has been acknowledged for too long.
     mutating func deadlineReached(_ now: Instant) throws(TransportError) {
-        if let lossAt, lossAt <= now { findLosses(now) }
+        if let lossAt = packets.lossAt, lossAt <= now { findLosses(now) }
         guard let timeoutAt, timeoutAt <= now else { return }
         self.timeoutAt = nil
-        guard !packets.isEmpty || !pieces.isEmpty else { return }
+        guard !packets.isEmpty else {
+            if pieces.isBlockedByCredit { probes = 1 }
+            return
+        }
+        // All messages have arrived; whether the last copies and probes have is of no interest.
+        guard !pieces.isEmpty else {
+            for packet in packets.takeAll() {
+                _ = size.lost(packet.number, packet.size, now)
+                window.dropped(packet.size)
+            }
+            return
+        }
         guard lastProgress.duration(to: now) < Self.patience else {
             throw TransportError(.acknowledgementTimeout, .open, "nothing was acknowledged for \(Self.patience)")
         }
         roundTrip.timedOut()
         timeouts += 1
-        if timeouts >= 3 { window.collapse() }
-        let oldest = packets.prefix(2)
-        packets.removeFirst(oldest.count)
-        for packet in oldest { lose(packet, now) }
+        if timeouts == Self.persistentTimeouts { window.collapse(now) }
+        if pieces.lost.isEmpty {
+            for packet in packets.waiting.prefix(2) {
+                for piece in packet.pieces { pieces.sendAgain(piece) }
+            }
+        }
         probes = 2
-        // Kept if nothing can be sent now.
         setTimeout(now)
     }
 }

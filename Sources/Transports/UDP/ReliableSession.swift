@@ -15,11 +15,11 @@ struct ReliableSession: Sendable {
     let maximumMessageSize: Int
     var sender: ReliableSender
     var receiver: ReliableReceiver
-    private var received = ReceivedPackets()
+    var received = ReceivedPackets()
     /// A message can be given since its receiver has made room.
     private var giveAt: Instant?
     /// A sender was told to wait, and is to hear when there is room again.
-    private var owesRoom = false
+    var owesRoom = false
     /// The id of a message by whose acknowledgement there is room again.
     private var roomMadeBy: UInt64?
     /// This side has said goodbye, and waits until all has been acknowledged, but not longer than this.
@@ -123,75 +123,6 @@ struct ReliableSession: Sendable {
         receiver.confirm()
         if receiver.canGive || (farewell != nil && receiver.isEmpty) { giveAt = now }
         if receiver.isCreditWorthTelling { received.hurry(now) }
-    }
-
-    // MARK: Writing
-
-    /// Takes a message to be sent.
-    mutating func send(_ bytes: [UInt8], id: UInt64) -> SendStatus {
-        guard sender.pieces.hasRoom(for: bytes.count) else {
-            owesRoom = true
-            return .blocked
-        }
-        sender.pieces.append(bytes, id: id)
-        return .written
-    }
-
-    /// Writes what may leave now.
-    mutating func transmit(_ identifier: UInt64, _ context: inout CoreContext) {
-        guard farewell == nil else { return }
-        if receiver.isCreditWorthTelling { received.hurry(context.now) }
-        while sender.maySend { writePacket(identifier, &context) }
-        sender.setCreditTimeout(context.now)
-        guard let due = received.dueAt, due <= context.now else { return }
-        _ = appendHeader(identifier, &context.output)
-        _ = appendAcknowledgement(room: Self.packetSize - Self.headerSize, &context)
-        context.endDatagram()
-        context.counters.controlFrames &+= 1
-    }
-
-    private mutating func writePacket(_ identifier: UInt64, _ context: inout CoreContext) {
-        let number = appendHeader(identifier, &context.output)
-        var room = Self.packetSize - Self.headerSize
-        if received.dueAt != nil { room -= appendAcknowledgement(room: room - Self.largestPiece, &context) }
-        var written: [ReliablePieces.Piece] = []
-        while let piece = sender.pieces.next, piece.wireSize <= room {
-            ReliableFrame.append(piece, of: sender.pieces, to: &context.output)
-            sender.pieces.sent(piece)
-            written.append(piece)
-            room -= piece.wireSize
-        }
-        if written.isEmpty {
-            context.output.append(ReliableFrame.Kind.probe.rawValue)
-            context.counters.controlFrames &+= 1
-            room -= 1
-        }
-        context.endDatagram()
-        sender.sent(number, written, size: Self.packetSize - room, context.now)
-    }
-
-    private static let largestPiece = ReliablePieces.largest + ReliableFrame.fragmentHeader
-
-    private mutating func appendHeader(_ identifier: UInt64, _ output: inout ByteBuffer) -> UInt64 {
-        let number = sender.takeNumber()
-        output.append(integer: Datagram.Kind.packet.rawValue)
-        output.append(integer: identifier)
-        output.append(integer: number)
-        return number
-    }
-
-    private mutating func appendAcknowledgement(room: Int, _ context: inout CoreContext) -> Int {
-        defer {
-            received.acknowledged()
-            receiver.toldCredit()
-        }
-        return ReliableFrame.append(
-            acknowledgementOf: received.ranges,
-            delay: received.delay(context.now),
-            credit: receiver.credit,
-            room: room,
-            to: &context.output
-        )
     }
 
     // MARK: Time

@@ -4,6 +4,9 @@ import TransportAPI
 /// Serves all clients of one UDP socket: asks the listener core about each datagram, and hands it to its session. Lives on
 /// its loop.
 final class UDPAcceptor: PollHandler, Acceptor {
+    /// The code of a goodbye (RFC 6455, section 7.4.1).
+    private static let tryAgainLater: UInt16 = 1013
+
     private let loop: EventLoop
     private let socket: DatagramSocket
     private let limits: LinkLimits
@@ -13,6 +16,7 @@ final class UDPAcceptor: PollHandler, Acceptor {
     private let batch: DatagramBatch
     private var random = RandomSource.system()
     private var sessions: [UInt64: (driver: LinkDriver, channel: UDPSessionChannel)] = [:]
+    private var memory: SessionMemory
     private var blocked: [UDPSessionChannel] = []
     private var isClosed = false
 
@@ -31,6 +35,7 @@ final class UDPAcceptor: PollHandler, Acceptor {
         self.queue = queue
         self.core = core
         batch = DatagramBatch(largest: core.largestDatagram)
+        memory = SessionMemory(limit: core.maximumHeld)
         try socket.attach(self)
     }
 
@@ -60,6 +65,7 @@ final class UDPAcceptor: PollHandler, Acceptor {
 
     private func take(_ input: inout ByteBuffer, from sender: SocketAddress, reply: inout ByteBuffer) {
         let now = Instant(nanoseconds: loop.now)
+        core.hasRoom = queue.hasRoom
         let decision = sender.withIdentity { identity in
             core.receive(input, from: identity, now: now, random: &random, reply: &reply)
         }
@@ -67,6 +73,7 @@ final class UDPAcceptor: PollHandler, Acceptor {
         case .session(let id):
             if let session = sessions[id] {
                 session.driver.deliver(datagram: &input, from: sender, to: session.channel)
+                if session.channel.isReliable { account(id) }
             }
         case .accept(let session): accept(session, &input, from: sender)
         case .reply where isClosed: break
@@ -78,7 +85,7 @@ final class UDPAcceptor: PollHandler, Acceptor {
     private func accept(_ session: UDPCore, _ input: inout ByteBuffer, from sender: SocketAddress) {
         let id = session.connectionID
         guard !isClosed, queue.hasRoom else { return core.remove(id, now: Instant(nanoseconds: loop.now)) }
-        let channel = UDPSessionChannel(self, sender)
+        let channel = UDPSessionChannel(self, sender, session)
         let driver = LinkDriver(session, over: channel, on: loop, limits: limits)
         driver.handler = handler
         driver.onClosed = { [self] _ in forget(id) }
@@ -87,14 +94,29 @@ final class UDPAcceptor: PollHandler, Acceptor {
         driver.deliver(datagram: &input, from: sender, to: channel)
     }
 
+    /// Ends those sessions that hold the most if all of them hold too much.
+    private func account(_ id: UInt64) {
+        memory.set(id, heldBytes(id))
+        guard memory.isExceeded else { return }
+        for id in memory.excess(heldBytes) {
+            let reason = CloseReason(.user, code: Self.tryAgainLater, text: "the server holds too much")
+            sessions[id]?.driver.abandon(reason)
+        }
+    }
+
+    private func heldBytes(_ id: UInt64) -> Int {
+        (sessions[id]?.driver.core as? UDPCore)?.reliable?.receiver.held ?? 0
+    }
+
     private func forget(_ id: UInt64) {
         sessions[id] = nil
+        memory.set(id, 0)
         core.remove(id, now: Instant(nanoseconds: loop.now))
         if isClosed && sessions.isEmpty { socket.close() }
     }
 
     /// Sends for one session; one that finds the socket full is told when it has room again.
-    fileprivate func send(_ bytes: UnsafeRawBufferPointer, for channel: UDPSessionChannel) -> IOResult {
+    func send(_ bytes: UnsafeRawBufferPointer, for channel: UDPSessionChannel) -> IOResult {
         let result = socket.send(bytes, to: channel.address)
         if result == .wouldBlock, !blocked.contains(where: { $0 === channel }) { blocked.append(channel) }
         return result
@@ -108,105 +130,6 @@ final class UDPAcceptor: PollHandler, Acceptor {
         }
         isClosed = true
         if sessions.isEmpty { socket.close() }
-    }
-}
-
-/// One session's part of a shared socket.
-final class UDPSessionChannel: LinkChannel {
-    private let acceptor: UDPAcceptor
-    /// Where the session's datagrams came from last.
-    private(set) var address: SocketAddress
-    /// Whether that has proved to receive what is sent there.
-    private var path = PathValidation()
-    /// The last address that has.
-    private var provedAddress: SocketAddress
-    /// The session's driver, until it closes the channel.
-    private var handler: (any PollHandler)?
-    private(set) var bytesSent: UInt64 = 0
-    private(set) var bytesReceived: UInt64 = 0
-    private var datagramsSent: UInt64 = 0
-    private var datagramsReceived: UInt64 = 0
-
-    init(_ acceptor: UDPAcceptor, _ address: SocketAddress) {
-        self.acceptor = acceptor
-        self.address = address
-        provedAddress = address
-    }
-
-    /// A datagram of the session has come; answers go where it came from.
-    func heard(
-        _ datagram: borrowing ByteBuffer,
-        from sender: SocketAddress,
-        now: Instant,
-        random: inout RandomSource
-    ) {
-        bytesReceived += UInt64(datagram.count)
-        datagramsReceived += 1
-        if sender != address {
-            address = sender
-            if sender == provedAddress {
-                path = PathValidation()
-            } else {
-                path.changed(now, &random)
-            }
-        }
-        guard !path.isValidated else { return }
-        if Datagram.kind(of: datagram) == .pong, path.answered(Datagram.number(of: datagram)) { provedAddress = sender }
-        guard let token = path.received(datagram.count, now), let identifier = Datagram.identifier(of: datagram) else {
-            return
-        }
-        var ping = ByteBuffer(capacity: Datagram.pairSize)
-        Datagram.append(.ping, identifier, token, to: &ping)
-        _ = ping.withUnsafeReadableBytes { send($0) }
-    }
-
-    var isDatagram: Bool { true }
-    var roundTripsToConnect: Int { 0 }
-
-    var segmentCounts: SegmentCounts? {
-        let headers: UInt64 = address.isIPv6 ? 48 : 28
-        return SegmentCounts(
-            sent: datagramsSent,
-            received: datagramsReceived,
-            headerBytes: (datagramsSent + datagramsReceived) * headers
-        )
-    }
-
-    func attach(_ handler: any PollHandler) {
-        self.handler = handler
-    }
-
-    func writable() {
-        handler?.ready(.write)
-    }
-
-    func note(_: Readiness) {}
-
-    /// Datagrams are handed in by the acceptor.
-    func read(into _: inout ByteBuffer) -> IOResult { .wouldBlock }
-
-    func isDrained(afterReading _: Int, of _: Int) -> Bool { true }
-
-    func flush(_ context: inout CoreContext) -> IOResult {
-        DatagramOutput.flush(&context) { datagram in
-            // Lost, as the network might have lost it.
-            path.maySend(datagram.count) ? send(datagram) : .bytes(0)
-        }
-    }
-
-    private func send(_ datagram: UnsafeRawBufferPointer) -> IOResult {
-        let result = acceptor.send(datagram, for: self)
-        if case .bytes(let count) = result {
-            bytesSent += UInt64(count)
-            datagramsSent += 1
-        }
-        return result
-    }
-
-    func shutdownWriting() -> Bool { false }
-
-    func close(abort _: Bool) {
-        handler = nil
     }
 }
 

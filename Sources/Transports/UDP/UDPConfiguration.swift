@@ -20,6 +20,9 @@ public struct UDPConfiguration: Sendable, Hashable {
     public var idleTimeout: Duration
     /// How many sessions a server holds at a time; 65,536 by default, at least 1. Further clients are told that it is full.
     public var maximumSessions: Int
+    /// How many bytes of messages that nobody has taken yet, whole or in fragments, all reliable sessions of a server may hold
+    /// together; 256 MiB by default, at least 1 MiB. Beyond it the sessions that hold the most are ended.
+    public var maximumHeld: Int
     /// Whether a client asks for the reliable mode; `.off` by default. A server does as each client asks.
     public var reliability: UDPReliability
     /// The largest message of the reliable mode, in bytes; 1 MiB by default, 1 to 16 MiB. The smaller one of both sides holds.
@@ -42,6 +45,7 @@ public struct UDPConfiguration: Sendable, Hashable {
         handshakeTimeout: Duration = .seconds(10),
         idleTimeout: Duration = .seconds(300),
         maximumSessions: Int = 65_536,
+        maximumHeld: Int = 256 << 20,
         reliability: UDPReliability = .off,
         maximumReliableSize: Int = 1 << 20,
         acceptsReliable: Bool = true
@@ -51,6 +55,7 @@ public struct UDPConfiguration: Sendable, Hashable {
         self.handshakeTimeout = handshakeTimeout
         self.idleTimeout = idleTimeout
         self.maximumSessions = maximumSessions
+        self.maximumHeld = maximumHeld
         self.reliability = reliability
         self.maximumReliableSize = maximumReliableSize
         self.acceptsReliable = acceptsReliable
@@ -79,6 +84,7 @@ public struct UDPConfiguration: Sendable, Hashable {
         guard handshakeTimeout > .zero else { throw .configuration("handshakeTimeout", "must be more than zero") }
         guard idleTimeout > .zero else { throw .configuration("idleTimeout", "must be more than zero") }
         guard maximumSessions >= 1 else { throw .configuration("maximumSessions", "must be at least 1") }
+        guard maximumHeld >= 1 << 20 else { throw .configuration("maximumHeld", "must be at least 1 MiB") }
         guard !isPlain || reliability == .off else {
             throw .configuration("reliability", "must be off where datagrams are plain")
         }

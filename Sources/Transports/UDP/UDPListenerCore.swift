@@ -37,6 +37,8 @@ public struct UDPListenerCore: Sendable {
     /// The live session of each attempt, for confirms that are repeated because the accept was lost.
     private var sessions: [UInt64: UInt64] = [:]
     private var spent: SpentAttempts
+    /// Whether who accepts has room for another session; if not, clients are told that the server is full.
+    var hasRoom = true
 
     /// A listener with no sessions and fresh secret keys from `random`, which must be a cryptographic source.
     ///
@@ -52,6 +54,7 @@ public struct UDPListenerCore: Sendable {
     }
 
     var largestDatagram: Int { configuration.largestDatagram }
+    var maximumHeld: Int { configuration.maximumHeld }
 
     /// How many sessions are live.
     public var sessionCount: Int { attempts.count }
@@ -134,7 +137,7 @@ public struct UDPListenerCore: Sendable {
             Datagram.append(.refusal, nonce, to: &reply)
             return .reply
         }
-        guard attempts.count < configuration.maximumSessions else {
+        guard hasRoom, attempts.count < configuration.maximumSessions else {
             Datagram.append(.busy, nonce, to: &reply)
             return .reply
         }
@@ -150,7 +153,7 @@ public struct UDPListenerCore: Sendable {
         guard !datagram.isEmpty else { return .drop(.malformed) }
         let identifier = cookies.session(of: address)
         guard attempts[identifier] == nil else { return .session(identifier) }
-        guard attempts.count < configuration.maximumSessions else { return .drop(.full) }
+        guard hasRoom, attempts.count < configuration.maximumSessions else { return .drop(.full) }
         attempts[identifier] = identifier
         return .accept(UDPCore(.server, configuration, connectionID: identifier, nonce: 0))
     }

@@ -48,12 +48,21 @@ extension TransportDescriptor {
             "whether messages arrive once for certain, and in order; a server does as its clients ask unless it is off (off)"
         ),
         TransportOption("idle-timeout", "a time such as 5m", "how long a server keeps a silent client (5m)"),
+        TransportOption(
+            "max-held",
+            "bytes",
+            "what all reliable sessions of a server may hold of messages that are not taken yet (268435456)"
+        ),
+        TransportOption("max-sessions", "a number from 1 to 1048576", "how many clients a server holds at a time (65536)"),
     ]
 
     private static func configuration(_ options: OptionReader) throws(TransportError) -> UDPConfiguration {
         var configuration = UDPConfiguration()
         configuration.isPlain = try options.flag("plain") ?? false
         configuration.idleTimeout = try options.duration("idle-timeout") ?? configuration.idleTimeout
+        configuration.maximumSessions =
+            try options.integer("max-sessions", in: 1...1 << 20) ?? configuration.maximumSessions
+        configuration.maximumHeld = try options.integer("max-held", in: 1 << 20...1 << 40) ?? configuration.maximumHeld
         let words = UDPReliability.allCases.map(\.rawValue)
         configuration.reliability = try options.choice("reliable", words).flatMap(UDPReliability.init) ?? .off
         // A reliable message is cut into datagrams, so its limit is another one.

@@ -6,7 +6,7 @@ import Transports
 func outage(_ options: Options) throws(SystemFailure) -> Int32 {
     let target = try ReportTarget(path: options.output)
     let seed = options.seed ?? UInt64.random(in: 0...UInt64(UInt32.max))
-    let transports = TransportRegistry.standard.transports.filter {
+    let transports = TransportRegistry.measured.transports.filter {
         options.transports.contains($0.name) && $0.defaultPort != nil
     }
     var report = OutageReport(

@@ -14,7 +14,7 @@ func overhead(_ options: Options) throws(SystemFailure) -> Int32 {
     counted.rate = nil
     let target = try ReportTarget(path: options.output)
     let seed = options.seed ?? 1
-    let stage = try Stage(registry: .standard, outside: options.urls, seed: seed, placement: nil)
+    let stage = try Stage(registry: .measured, outside: options.urls, seed: seed, placement: nil)
     let bench = EchoBench(counted, stage: stage, seed: seed)
     for key in bench.keys where !Interruption.isRequested {
         bench.measure(key, duration: .seconds(5), messages: 200)

@@ -27,7 +27,7 @@ struct OutageRun: Sendable {
     private func measure(_ row: inout OutageRow) async throws(TransportError) {
         let ledger = LoopConfined(OutageLedger(), to: loop)
         let server = try await OutageServer.start(transport, timing.configuration, ledger, on: loop)
-        let proxy = try await FaultProxy.start(to: server.endpoint, on: loop, seed: seed)
+        let proxy = try await FaultProxy.start(to: server.endpoint, on: loop, seed: seed, registry: .measured)
         let refusing = try await refusingServer()
         let watch = OutageWatch()
         let supervisor = try supervisor(proxy, refusing?.port, watch)
@@ -133,7 +133,7 @@ struct OutageRun: Sendable {
             endpoints = [nowhere, endpoint]
         }
         let configuration = TransportConfiguration(endpoints: endpoints, supervisor: timing.configuration)
-        return try Supervisor(configuration, on: loop) { setup in
+        return try Supervisor(configuration, registry: .measured, on: loop) { setup in
             setup.observer = watch
             guard let refusingPort else { return }
             setup.preparation = { endpoint, isRefresh in

@@ -81,7 +81,7 @@ final class OutageServer: Sendable {
     ) async throws(TransportError) -> Endpoint {
         switch kind {
         case .sessions(let server):
-            let listener = try await TransportRegistry.standard.listen(endpoint.description, on: loop)
+            let listener = try await TransportRegistry.measured.listen(endpoint.description, on: loop)
             await loop.perform { running.value.listener = listener }
             Task(executorPreference: loop) {
                 // A listener ends when it is closed; what its clients meet then is what is measured.

@@ -7,7 +7,7 @@ import Transports
 
 @Suite("imbench outage", .timeLimit(.minutes(2)))
 struct OutageTests {
-    static let transports = TransportRegistry.standard.transports.filter { $0.defaultPort != nil }.map(\.name)
+    static let transports = TransportRegistry.measured.transports.filter { $0.defaultPort != nil }.map(\.name)
 
     private func measure(_ name: String, _ fault: OutageFault) async throws -> OutageRow {
         var timing = OutageTiming()
@@ -16,7 +16,7 @@ struct OutageTests {
         timing.timeout = fault.isBearable ? .seconds(20) : .milliseconds(150)
         timing.outage = .milliseconds(100)
         let run = OutageRun(
-            transport: try TransportRegistry.standard.transport(named: name),
+            transport: try TransportRegistry.measured.transport(named: name),
             fault: fault,
             timing: timing,
             seed: 1,

@@ -1,0 +1,122 @@
+import EmbeddedServers
+import Testing
+import TransportAPI
+
+@testable import Transports
+
+@Suite("UDP, another address", .timeLimit(.minutes(1)))
+struct SessionPathTests {
+    /// A path, a clock, and the datagrams that its session hears.
+    private struct Setup: ~Copyable {
+        var path = SessionPath("home")
+        var random = RandomSource.seeded(1)
+        var now = Instant.zero
+
+        mutating func hears(_ kind: Datagram.Kind, _ number: UInt64 = 0, size: Int = 100, from: String) -> UInt64? {
+            var datagram = ByteBuffer()
+            Datagram.append(kind, 7, number, to: &datagram)
+            if kind == .packet || kind == .data {
+                datagram.append(contentsOf: [UInt8](repeating: 0, count: size - datagram.count))
+            }
+            return path.heard(datagram, from: from, now, &random)
+        }
+
+        mutating func maySend(_ bytes: Int) -> Bool { path.maySend(bytes, now) }
+    }
+
+    @Test("An address that has proved nothing gets at most three times what came from it, until it answers the ping")
+    func amplification() throws {
+        var setup = Setup()
+        var sent = setup.maySend(1 << 20)
+        #expect(setup.path.isValidated && sent)
+        let first = setup.hears(.packet, 1, from: "new")
+        let token = try #require(first)
+        #expect(token >> 63 == 1 && setup.path.address == "new" && !setup.path.isValidated)
+        // The ping itself takes 20 bytes of the 300.
+        let allowed = [200, 81, 80, 1].map { setup.maySend($0) }
+        #expect(allowed == [true, false, true, false])
+        let again = setup.hears(.packet, 2, from: "new")
+        setup.now = Instant.zero.advanced(by: .milliseconds(200))
+        let later = setup.hears(.packet, 3, from: "new")
+        #expect(again == nil && later == token)
+        _ = setup.hears(.pong, token ^ 1, from: "new")
+        _ = setup.hears(.pong, token, from: "elsewhere")
+        #expect(!setup.path.isValidated)
+        _ = setup.hears(.pong, token, from: "new")
+        sent = setup.maySend(1 << 20)
+        #expect(setup.path.isValidated && sent)
+        // A later change asks for another proof; the address before it need not give one.
+        let other = setup.hears(.packet, 4, from: "third")
+        #expect(other != nil && other != token)
+        _ = setup.hears(.packet, 5, from: "new")
+        #expect(setup.path.isValidated && setup.path.address == "new")
+    }
+
+    @Test("Somebody else's address, named by one who has seen the id, has the session for three seconds at most")
+    func forgedAddress() {
+        var setup = Setup()
+        _ = setup.hears(.packet, 1, from: "home")
+        _ = setup.hears(.packet, 2, from: "victim")
+        #expect(setup.path.address == "victim")
+        setup.now = Instant.zero.advanced(by: .seconds(3))
+        let sent = setup.maySend(1 << 20)
+        #expect(sent && setup.path.address == "home" && setup.path.isValidated)
+    }
+
+    @Test("What is replayed, late, or no sign of where the client is does not move a session")
+    func replayed() {
+        var setup = Setup()
+        for number in 1...3 as ClosedRange<UInt64> { _ = setup.hears(.packet, number, from: "home") }
+        for number in 1...3 as ClosedRange<UInt64> { _ = setup.hears(.packet, number, from: "elsewhere") }
+        for kind in [.pong, .bye, .confirm, .hello, .gone] as [Datagram.Kind] { _ = setup.hears(kind, from: "elsewhere") }
+        #expect(setup.path.address == "home")
+        _ = setup.hears(.ping, 1, from: "new")
+        #expect(setup.path.address == "new")
+    }
+
+    @Test("A plain message moves its session if it is newer than all before, also across 2³²")
+    func messages() {
+        var setup = Setup()
+        var at = "home"
+        // The number is the upper half of what follows the connection id.
+        for (number, moves) in [(0xffff_fffe, true), (0, true), (0xffff_ffff, false), (0, false), (1, true)] as [(UInt64, Bool)] {
+            let from = at + "+"
+            _ = setup.hears(.data, number << 32, from: from)
+            if moves { at = from }
+            #expect(setup.path.address == at)
+        }
+    }
+
+    @Test("A reliable session goes on behind a NAT that has forgotten it, and nothing is lost")
+    func rebinding() async throws {
+        let server = try await EmbeddedServer.start("udp://127.0.0.1:0", .echo)
+        let proxy = try await FaultProxy.start(to: server.endpoint, seed: 2)
+        var endpoint = proxy.endpoint
+        endpoint.options = [.init(name: "reliable", value: "ordered")]
+        let link = try await TransportRegistry.standard.transport(for: endpoint).connect(timeout: .seconds(10))
+        for round in 0..<3 as Range<UInt8> {
+            let bytes = [UInt8](repeating: round, count: 60_000)
+            #expect(await link.send(Payload(bytes)) == .written)
+            #expect(try await link.receive()?.bytes == bytes)
+            await proxy.rebindClients()
+        }
+        await link.close()
+        await proxy.stop()
+        await server.stop()
+    }
+
+    @Test("Over a path that loses and delays, a reliable session echoes all in order")
+    func lossyPath() async throws {
+        let server = try await EmbeddedServer.start("udp://127.0.0.1:0", .echo)
+        let proxy = try await FaultProxy.start(to: server.endpoint, seed: 3)
+        var endpoint = proxy.endpoint
+        endpoint.options = [.init(name: "reliable", value: "ordered")]
+        let link = try await TransportRegistry.standard.transport(for: endpoint).connect(timeout: .seconds(10))
+        await proxy.set(PathFaults(delay: .milliseconds(2), loss: 0.1))
+        for number in 0..<100 as Range<UInt8> { #expect(await link.send(Payload([number])) == .written) }
+        for number in 0..<100 as Range<UInt8> { #expect(try await link.receive()?.bytes == [number]) }
+        await link.close()
+        await proxy.stop()
+        await server.stop()
+    }
+}
