@@ -3,7 +3,7 @@ import TransportAPI
 
 /// Runs one protocol core over one channel: moves bytes between them, keeps the core's deadline, delivers its events, and
 /// lets every waiting operation end exactly once. Lives on its loop's thread; ``CoreLink`` is its face for everybody else.
-package final class LinkDriver: PollHandler, TurnHandler {
+package final class LinkDriver: PollHandler, ShareHandler, TurnHandler {
     /// The life of a link. It only ever moves down this list.
     enum Phase {
         /// The handshake is under way.
@@ -28,8 +28,8 @@ package final class LinkDriver: PollHandler, TurnHandler {
     package var reason: CloseReason?
     /// Receives events in place of the inbox, for servers.
     var handler: (any LinkHandler)?
-    /// Called once, when the channel is closed.
-    var onClosed: ((LinkDriver) -> Void)?
+    /// Who keeps this driver, for servers; `nil` once the channel is closed.
+    var owner: (any LinkOwner)?
 
     @exclusivity(unchecked) var inbox: Inbox
     @exclusivity(unchecked) var waiting = Waiting()
@@ -39,14 +39,27 @@ package final class LinkDriver: PollHandler, TurnHandler {
     /// A message was given to the receiver, who is not known to be done with it; see ``ProtocolCore/confirmReceipt(_:)``.
     @exclusivity(unchecked) var isAwaitingConfirmation = false
 
-    @exclusivity(unchecked) private var isReadable = false
+    @exclusivity(unchecked) var isReadable = false
+    /// This link has had its share of a turn, and waits for the next one.
+    @exclusivity(unchecked) var isWaitingForShare = false
+    /// When the present share ends; 0 until somebody has looked at the clock.
+    @exclusivity(unchecked) var shareEnd: Int64 = 0
+    /// How much is read at a time: less while what is read takes long to work off.
+    @exclusivity(unchecked) var readSize = LinkDriver.firstReadSize
+    /// When the link brought something last; 0 before it has.
+    @exclusivity(unchecked) var lastHeard: Int64 = 0
+    /// Since when the far side has taken nothing of what waits for it; 0 while nothing waits.
+    var stuckSince: Int64 = 0
+    @exclusivity(unchecked) var demands = DemandMeter()
     /// This side has said goodbye.
     var isClosing = false
     /// A full inbox has stopped the reading.
     var isStalled = false
-    @exclusivity(unchecked) private var isPumping = false
+    /// Too much output that the far side does not read has.
+    var isChoked = false
+    @exclusivity(unchecked) var isPumping = false
     /// Something has been sent since something was read; counts round trips until the link is open.
-    private var isWaitingForAnswer = false
+    var isWaitingForAnswer = false
     @exclusivity(unchecked) private var flushRequested = false
     private var timer: (id: UInt64, deadline: Int64)?
     var ownDeadline: Int64?
@@ -86,6 +99,7 @@ package final class LinkDriver: PollHandler, TurnHandler {
         channel.note(readiness)
         if readiness.contains(.read) {
             isReadable = true
+            shareEnd = 0
             readWhilePossible()
         }
         if readiness.contains(.write), !context.output.isEmpty { requestFlush() }
@@ -94,81 +108,6 @@ package final class LinkDriver: PollHandler, TurnHandler {
     package func turnEnded() {
         flushRequested = false
         flush()
-    }
-
-    // MARK: Reading
-
-    /// Whether events may be taken from the core. An inbox that nobody empties must not keep the answer to our goodbye from
-    /// being read; what else comes then is dropped and counted, as over datagrams.
-    private var mayRead: Bool { inbox.hasRoom || isClosing || channel.isDatagram }
-
-    /// Reads and delivers until the channel is empty or nobody consumes.
-    func readWhilePossible() {
-        guard !isPumping else { return }
-        while isReadable, phase != .closed, mayRead || phase == .draining {
-            if phase == .draining { input.removeAll() }
-            borrowMemory(&input)
-            let capacity = input.writableCount
-            switch channel.read(into: &input) {
-            case .bytes(let count):
-                if phase == .opening { countRoundTrip() }
-                if channel.isDrained(afterReading: count, of: capacity) { isReadable = false }
-                if phase != .draining { pump() }
-            case .wouldBlock:
-                isReadable = false
-            case .end where channel.isDatagram:
-                continue
-            case .end:
-                isReadable = false
-                inputEnded()
-            case .failed(let error):
-                isReadable = false
-                readFailed(error)
-            }
-        }
-        returnMemory(&input)
-    }
-
-    /// Takes events from the core until it has no more, or the inbox is full.
-    func pump() {
-        guard !isPumping, phase == .opening || phase == .open else { return }
-        isPumping = true
-        enterCore()
-        do throws(TransportError) {
-            while phase == .opening || phase == .open, mayRead,
-                let event = try core.next(&input, &context)
-            {
-                deliver(event)
-            }
-        } catch {
-            end(error)
-        }
-        isPumping = false
-        if !inbox.hasRoom { isStalled = true }
-        if channel.isDatagram { input.removeAll() }
-        leaveCore()
-    }
-
-    private func countRoundTrip() {
-        if isWaitingForAnswer { statistics.handshakeRoundTrips += 1 }
-        isWaitingForAnswer = false
-    }
-
-    private func inputEnded() {
-        guard phase != .draining else { return close(abort: false) }
-        guard phase != .closed else { return }
-        enterCore()
-        do throws(TransportError) {
-            deliver(try core.inputEnded(&context))
-        } catch {
-            end(error)
-        }
-        leaveCore()
-    }
-
-    private func readFailed(_ error: SystemError) {
-        let isTransient = channel.isDatagram && error.number != ECONNREFUSED
-        if !isTransient { end(TransportError(error, phase == .opening ? .handshake : .open), abort: true) }
     }
 
     // MARK: Writing
@@ -183,15 +122,22 @@ package final class LinkDriver: PollHandler, TurnHandler {
     private func flush() {
         guard phase != .closed else { return }
         isWaitingForAnswer = true
+        let before = context.output.count
         switch channel.flush(&context) {
-        case .bytes, .end: returnMemory(&context.output)
-        case .wouldBlock: break
+        case .bytes, .end:
+            stuckSince = 0
+            returnMemory(&context.output)
+        case .wouldBlock: if stuckSince == 0 || context.output.count < before { stuckSince = loop.now }
         case .failed(let error): return end(TransportError(error, phase == .opening ? .handshake : .open), abort: true)
         }
         if phase == .draining {
             if context.output.isEmpty { finishDraining() }
         } else if context.output.count < limits.writeBuffer {
             sendBlocked()
+            if isChoked {
+                isChoked = false
+                waitForShare()
+            }
         }
     }
 
@@ -225,7 +171,7 @@ package final class LinkDriver: PollHandler, TurnHandler {
     /// Whether the write buffer takes more.
     package var hasRoom: Bool { phase == .open && context.output.count < limits.writeBuffer }
 
-    private func borrowMemory(_ buffer: inout ByteBuffer) {
+    func borrowMemory(_ buffer: inout ByteBuffer) {
         if buffer.capacity == 0 {
             buffer = ByteBuffer(adopting: loop.scratch.take(), capacity: ScratchPool.blockSize)
         } else if buffer.writableCount < 4096 {
@@ -234,7 +180,7 @@ package final class LinkDriver: PollHandler, TurnHandler {
     }
 
     /// Gives the block back if nothing is in it; a few bytes that wait for the rest of their frame get memory of their own.
-    private func returnMemory(_ buffer: inout ByteBuffer) {
+    func returnMemory(_ buffer: inout ByteBuffer) {
         if buffer.isEmpty {
             if let block = buffer.surrender(size: ScratchPool.blockSize) {
                 loop.scratch.give(block)

@@ -14,7 +14,8 @@ extension TransportDescriptor {
         client: @escaping @Sendable (Endpoint, OptionReader) throws(TransportError) -> @Sendable () -> any ProtocolCore,
         server: @escaping @Sendable (Endpoint, OptionReader) throws(TransportError) -> @Sendable () -> any ProtocolCore
     ) -> TransportDescriptor {
-        TransportDescriptor(
+        let options = options + TransportOption.streamServer
+        return TransportDescriptor(
             name: name,
             defaultPort: defaultPort,
             options: options,
@@ -31,6 +32,7 @@ extension TransportDescriptor {
             listen: { (endpoint, loop, mode) async throws(TransportError) in
                 let reader = try OptionReader(endpoint, allowed: options)
                 let limits = try reader.limits()
+                let bounds = try reader.serverLimits()
                 let makeCore = try server(endpoint, reader)
                 return try await CoreListener.listen(at: endpoint, on: loop, mode: mode) {
                     (address, queue) throws(SystemError) in
@@ -39,6 +41,7 @@ extension TransportDescriptor {
                         queue,
                         on: loop,
                         limits: limits,
+                        bounds: bounds,
                         handler: mode.handler(queue),
                         makeCore: makeCore
                     )

@@ -3,7 +3,7 @@ import TransportAPI
 
 /// Serves all clients of one UDP socket: asks the listener core about each datagram, and hands it to its session. Lives on
 /// its loop.
-final class UDPAcceptor: PollHandler, Acceptor {
+final class UDPAcceptor: PollHandler, LinkOwner, Acceptor {
     private let loop: EventLoop
     private let socket: DatagramSocket
     private let limits: LinkLimits
@@ -81,10 +81,18 @@ final class UDPAcceptor: PollHandler, Acceptor {
         let channel = UDPSessionChannel(self, sender)
         let driver = LinkDriver(session, over: channel, on: loop, limits: limits)
         driver.handler = handler
-        driver.onClosed = { [self] _ in forget(id) }
+        driver.owner = self
         sessions[id] = (driver, channel)
         driver.start()
         driver.deliver(datagram: &input, from: sender, to: channel)
+    }
+
+    func ended(_ driver: LinkDriver, _ reason: CloseReason, wasOpen: Bool) {
+        queue.note(driver.channel.peer, reason, wasOpen: wasOpen)
+    }
+
+    func closed(_ driver: LinkDriver) {
+        if let core = driver.core as? UDPCore { forget(core.connectionID) }
     }
 
     private func forget(_ id: UInt64) {
@@ -162,6 +170,7 @@ final class UDPSessionChannel: LinkChannel {
 
     var isDatagram: Bool { true }
     var roundTripsToConnect: Int { 0 }
+    var peer: SocketAddress? { address }
 
     var segmentCounts: SegmentCounts? {
         let headers: UInt64 = address.isIPv6 ? 48 : 28
@@ -183,7 +192,7 @@ final class UDPSessionChannel: LinkChannel {
     func note(_: Readiness) {}
 
     /// Datagrams are handed in by the acceptor.
-    func read(into _: inout ByteBuffer) -> IOResult { .wouldBlock }
+    func read(into _: inout ByteBuffer, atMost _: Int) -> IOResult { .wouldBlock }
 
     func isDrained(afterReading _: Int, of _: Int) -> Bool { true }
 

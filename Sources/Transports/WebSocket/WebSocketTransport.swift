@@ -12,6 +12,9 @@ extension TransportDescriptor {
             TransportOption("query", "a=b&c=d, percent-encoded", "the query of the path that the server sees (none)"),
             TransportOption("fragment", "bytes", "the largest payload of one frame sent (unlimited)"),
             TransportOption("deflate", "on, off or small", "compresses, in 300 KiB a link or, small, in 22 (off)"),
+            TransportOption("max-expansion", "a number from 1 to 1032", "how many times its size a message expands to (100)"),
+            TransportOption("max-fragments", "a number from 1 to 2147483647", "the most frames of a message taken (100000)"),
+            TransportOption("handshake-timeout", "a time such as 10s", "how long the handshake may take (10s)"),
         ],
         client: { (endpoint, options) throws(TransportError) in
             var configuration = try common(options)
@@ -38,10 +41,16 @@ extension TransportDescriptor {
             atMost: Int(Int32.max)
         )
         configuration.fragmentSize = try options.integer("fragment", in: 1...Int(Int32.max))
+        configuration.maximumFragments =
+            try options.integer("max-fragments", in: 1...Int(Int32.max)) ?? configuration.maximumFragments
+        configuration.handshakeTimeout = try options.positive("handshake-timeout") ?? configuration.handshakeTimeout
         configuration.subprotocols = options.strings("subprotocol")
+        let expansion = try options.integer("max-expansion", in: 1...1032)
         // Without zlib nothing is offered or accepted, and messages go as they are.
         if let choice = try options.choice("deflate", ["on", "off", "small"]), choice != "off", let zlib = ZLib.shared {
-            configuration.compression = choice == "small" ? .small(zlib) : WebSocketCompression(zlib)
+            var compression = choice == "small" ? .small(zlib) : WebSocketCompression(zlib)
+            compression.maximumExpansion = expansion ?? compression.maximumExpansion
+            configuration.compression = compression
         }
         return configuration
     }
