@@ -56,7 +56,9 @@ final class Broker: LinkHandler {
         return try await CoreListener.listen(at: endpoint, on: loop, mode: mode) {
             (address, queue) throws(SystemError) in
             let broker = Broker(routing, kept, tap)
-            return try StreamAcceptor(address, queue, on: loop, limits: limits, bounds: bounds, handler: broker) { core }
+            return try StreamAcceptor(address, queue, on: loop, limits: limits, bounds: bounds, handler: broker) {
+                core
+            }
         }
     }
 

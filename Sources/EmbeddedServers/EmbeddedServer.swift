@@ -63,7 +63,8 @@ public final class EmbeddedServer: Sendable {
         await listener.close()
     }
 
-    private typealias Start = @Sendable (Endpoint, EventLoop, ServerObserver?) async throws(TransportError) -> any Listener
+    private typealias Start =
+        @Sendable (Endpoint, EventLoop, ServerObserver?) async throws(TransportError) -> any Listener
 
     /// Transports whose usual server is more than an echo.
     private static let specialised: [String: Start] = [

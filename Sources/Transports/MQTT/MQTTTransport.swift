@@ -53,7 +53,11 @@ extension TransportDescriptor {
             "messages that may wait for PUBACK or PUBCOMP (64; 20 at QoS 2)"
         ),
         TransportOption("handshake-timeout", "a time such as 10s", "how long the handshake may take (10s)"),
-        TransportOption("max-subscriptions", "a number from 1 to 1000000", "filters that a broker keeps for one client (1000)"),
+        TransportOption(
+            "max-subscriptions",
+            "a number from 1 to 1000000",
+            "filters that a broker keeps for one client (1000)"
+        ),
         TransportOption(
             "max-unreleased",
             "a number from 1 to 65535",

@@ -113,7 +113,9 @@ extension LinkDriver {
 
     /// Ends a link whose far side keeps us busy and brings nothing.
     private func meterDemands() {
-        guard demands.count(context.counters.demands, now: loop.now) > limits.controlRate, phase == .open else { return }
+        guard demands.count(context.counters.demands, now: loop.now) > limits.controlRate, phase == .open else {
+            return
+        }
         let error = TransportError.tooMany(
             "more than \(limits.controlRate) pings, subscriptions and empty frames came within a second",
             .open

@@ -104,7 +104,9 @@ package final class StreamAcceptor: PollHandler, ShareHandler, LinkOwner, Accept
 
     /// Hangs up on the client that has been connected for longest without a word, if it has had its time to say one.
     private func makeRoom() -> Bool {
-        guard let oldest = newcomers.oldest(among: live), oldest.started < loop.now - 1_000_000_000 else { return false }
+        guard let oldest = newcomers.oldest(among: live), oldest.started < loop.now - 1_000_000_000 else {
+            return false
+        }
         let phase: TransportError.Phase = oldest.phase == .open ? .open : .handshake
         oldest.end(.tooMany("the server is full, and this client has not said a word", phase), abort: true)
         return true

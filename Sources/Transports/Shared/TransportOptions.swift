@@ -36,7 +36,11 @@ extension TransportOption {
         TransportOption("max-per-address", "a number from 1 to 1048576", "clients of one address at a time (no limit)"),
         TransportOption("max-handshakes", "a number from 1 to 1048576", "clients within their handshake (1024)"),
         TransportOption("idle-timeout", "a time such as 5m", "how long a server keeps a silent client (1h)"),
-        TransportOption("stall-timeout", "a time such as 30s", "how long a client may read nothing of what waits (30s)"),
+        TransportOption(
+            "stall-timeout",
+            "a time such as 30s",
+            "how long a client may read nothing of what waits (30s)"
+        ),
     ]
 }
 

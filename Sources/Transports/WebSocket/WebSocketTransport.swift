@@ -12,8 +12,16 @@ extension TransportDescriptor {
             TransportOption("query", "a=b&c=d, percent-encoded", "the query of the path that the server sees (none)"),
             TransportOption("fragment", "bytes", "the largest payload of one frame sent (unlimited)"),
             TransportOption("deflate", "on, off or small", "compresses, in 300 KiB a link or, small, in 22 (off)"),
-            TransportOption("max-expansion", "a number from 1 to 1032", "how many times its size a message expands to (100)"),
-            TransportOption("max-fragments", "a number from 1 to 2147483647", "the most frames of a message taken (100000)"),
+            TransportOption(
+                "max-expansion",
+                "a number from 1 to 1032",
+                "how many times its size a message expands to (100)"
+            ),
+            TransportOption(
+                "max-fragments",
+                "a number from 1 to 2147483647",
+                "the most frames of a message taken (100000)"
+            ),
             TransportOption("handshake-timeout", "a time such as 10s", "how long the handshake may take (10s)"),
         ],
         client: { (endpoint, options) throws(TransportError) in

@@ -26,7 +26,8 @@ func crowd(_ options: Options) throws(SystemFailure) -> Int32 {
 }
 
 /// Idle crowds, one transport after the other.
-private func gather(_ options: Options, _ server: EventLoop, _ client: EventLoop, _ run: inout RunResults) -> [CrowdRow] {
+private func gather(_ options: Options, _ server: EventLoop, _ client: EventLoop, _ run: inout RunResults) -> [CrowdRow]
+{
     var links = options.crowd.links
     // Both ends of each link are in this process.
     let room = max(1, (raiseDescriptorLimit() - 64) / 2)

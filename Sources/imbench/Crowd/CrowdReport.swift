@@ -40,8 +40,10 @@ struct CrowdReport {
                 ("heap_peak_bytes", "heap, B each"),
             ]
             : [
-                ("links", "links"), ("connect_s", "connect s"), ("links_per_s", "links/s"), ("server_bytes", "server B each"),
-                ("client_bytes", "client B each"), ("pings", "pings"), ("pongs", "pongs"), ("ping_p50_us", "ping p50 µs"),
+                ("links", "links"), ("connect_s", "connect s"), ("links_per_s", "links/s"),
+                ("server_bytes", "server B each"),
+                ("client_bytes", "client B each"), ("pings", "pings"), ("pongs", "pongs"),
+                ("ping_p50_us", "ping p50 µs"),
                 ("ping_p99_us", "ping p99 µs"),
             ]
         var columns = [TextTable.Column(title: "transport", alignedRight: false)]

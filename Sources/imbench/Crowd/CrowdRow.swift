@@ -20,7 +20,8 @@ struct CrowdRow: Sendable {
 extension CrowdRow {
     /// The metrics of a crowd of idle clients, in their order.
     static let idleMetrics = [
-        "links", "connect_s", "links_per_s", "server_bytes", "client_bytes", "pings", "pongs", "ping_p50_us", "ping_p99_us",
+        "links", "connect_s", "links_per_s", "server_bytes", "client_bytes", "pings", "pongs", "ping_p50_us",
+        "ping_p99_us",
     ]
     /// Those of an attack.
     static let attackMetrics = [

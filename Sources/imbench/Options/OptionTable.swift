@@ -2,7 +2,8 @@ import TransportAPI
 
 /// All options, in the order of the help text.
 enum OptionTable {
-    static let rows: [OptionRow] = comparison + chat + load + proxy + storm + outage + crowd + simulate + report + general
+    static let rows: [OptionRow] =
+        comparison + chat + load + proxy + storm + outage + crowd + simulate + report + general
 
     static let comparison: [OptionRow] = [
         OptionRow(

@@ -141,7 +141,9 @@ struct HostileMessageTests {
             var next: UInt32 = 0
             repeat {
                 next += 1
-            } while hostile.send([0x82, 10, 0, 1, 0, 5] + withUnsafeBytes(of: next) { $0.map { $0 >> 2 + 48 } } + [65, 0])
+            } while hostile.send(
+                [0x82, 10, 0, 1, 0, 5] + withUnsafeBytes(of: next) { $0.map { $0 >> 2 + 48 } } + [65, 0]
+            )
         }
         #expect(error.code == .tooManyRequests)
     }

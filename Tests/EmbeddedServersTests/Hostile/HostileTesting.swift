@@ -78,6 +78,11 @@ final class HostileClient: Sendable {
         return all
     }
 
+    /// Ends both halves.
+    func hangUp() {
+        shutdown(socket, Int32(SHUT_RDWR))
+    }
+
     /// Sends the head of a WebSocket handshake and waits for the answer.
     func upgrade(_ headers: String = "") {
         send(Array(Self.request(headers).utf8))
