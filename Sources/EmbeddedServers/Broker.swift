@@ -15,7 +15,7 @@ final class Broker: LinkHandler {
     }
 
     /// Every session that is known, by its number; those that outlive their links may be without one.
-    var core = BrokerCore()
+    var core: BrokerCore
     let kept: MQTTSessions
     var sessions: [UInt64: MQTTSession] = [:]
     var clients: [UInt64: Client] = [:]
@@ -31,7 +31,8 @@ final class Broker: LinkHandler {
     let tap: (@Sendable (Payload) -> Void)?
     private var identifiers: [ObjectIdentifier: UInt64] = [:]
 
-    init(_ kept: MQTTSessions, _ tap: (@Sendable (Payload) -> Void)?) {
+    init(_ limits: BrokerCore.Limits, _ kept: MQTTSessions, _ tap: (@Sendable (Payload) -> Void)?) {
+        core = BrokerCore(limits: limits)
         self.kept = kept
         self.tap = tap
     }
@@ -41,17 +42,23 @@ final class Broker: LinkHandler {
         at endpoint: Endpoint,
         on loop: EventLoop,
         tap: (@Sendable (Payload) -> Void)? = nil,
-        authentication: MQTTServerConfiguration.Authentication? = nil
+        authentication: MQTTServerConfiguration.Authentication? = nil,
+        observer: ServerObserver? = nil
     ) async throws(TransportError) -> any Listener {
-        var configuration = try TransportDescriptor.brokerConfiguration(endpoint)
+        var options = try TransportDescriptor.brokerOptions(endpoint)
         let kept = MQTTSessions()
-        configuration.sessions = kept
-        configuration.authentication = authentication
-        let core = try MQTTCore(server: configuration)
-        let mode = ServerMode.behave { Echo() }
+        options.link.sessions = kept
+        options.link.authentication = authentication
+        let core = try MQTTCore(server: options.link)
+        let (limits, bounds, routing) = (options.limits, options.bounds, options.routing)
+        var mode = ServerMode.behave { Echo() }
+        mode.observer = observer
         return try await CoreListener.listen(at: endpoint, on: loop, mode: mode) {
             (address, queue) throws(SystemError) in
-            try StreamAcceptor(address, queue, on: loop, limits: LinkLimits(), handler: Broker(kept, tap)) { core }
+            let broker = Broker(routing, kept, tap)
+            return try StreamAcceptor(address, queue, on: loop, limits: limits, bounds: bounds, handler: broker) {
+                core
+            }
         }
     }
 

@@ -21,20 +21,24 @@ public final class EmbeddedServer: Sendable {
     ///
     /// A transport that routes by topic (MQTT) gets a broker, whatever the behaviour: what a client publishes comes back to
     /// whoever subscribes to it.
+    ///
+    /// - Parameter observer: hears of each client whose link has ended or that was turned away, and why; called on the loop.
     public nonisolated(nonsending) static func start(
         _ url: String,
         _ behaviour: Behaviour = .echo,
         on loop: EventLoop = .shared,
-        registry: TransportRegistry = .standard
+        registry: TransportRegistry = .standard,
+        observer: ServerObserver? = nil
     ) async throws(TransportError) -> EmbeddedServer {
         let endpoint = try Endpoint(url)
-        if let start = specialised[endpoint.scheme] { return EmbeddedServer(try await start(endpoint, loop)) }
-        let mode = ServerMode.behave {
+        if let start = specialised[endpoint.scheme] { return EmbeddedServer(try await start(endpoint, loop, observer)) }
+        var mode = ServerMode.behave {
             switch behaviour {
             case .echo: Echo()
             case .fanOut: FanOut()
             }
         }
+        mode.observer = observer
         return EmbeddedServer(try await registry.listen(at: endpoint, on: loop, mode: mode))
     }
 
@@ -59,12 +63,13 @@ public final class EmbeddedServer: Sendable {
         await listener.close()
     }
 
-    private typealias Start = @Sendable (Endpoint, EventLoop) async throws(TransportError) -> any Listener
+    private typealias Start =
+        @Sendable (Endpoint, EventLoop, ServerObserver?) async throws(TransportError) -> any Listener
 
     /// Transports whose usual server is more than an echo.
     private static let specialised: [String: Start] = [
-        TransportDescriptor.mqtt.name: { (endpoint, loop) async throws(TransportError) in
-            try await Broker.listen(at: endpoint, on: loop)
+        TransportDescriptor.mqtt.name: { (endpoint, loop, observer) async throws(TransportError) in
+            try await Broker.listen(at: endpoint, on: loop, observer: observer)
         }
     ]
 }

@@ -2,6 +2,8 @@
 ///
 /// Reads and writes never block; one that can't go on says so, and the handler that is attached hears of the next edge.
 public protocol ByteStream: AnyObject {
+    /// The far side's address, where it has one.
+    var peer: SocketAddress? { get }
     /// Starts reporting readiness to `handler`, which the loop keeps alive until ``close()``.
     func attach(_ handler: any PollHandler) throws(SystemError)
     /// Reads what has arrived, at most as much as `buffer` holds.

@@ -13,6 +13,12 @@ public protocol TurnHandler: AnyObject {
     func turnEnded()
 }
 
+/// Has more to do than fits into its share of a turn, and is called again in a later one; see ``EventLoop/runLater(_:)``.
+public protocol ShareHandler: AnyObject {
+    /// It may go on, for another share.
+    func shareBegins()
+}
+
 /// One thread that waits for descriptors and timers and runs Swift tasks in between.
 ///
 /// It is a task executor that callers may prefer (`Task(executorPreference: loop)`), and its ``serialExecutor`` may be the
@@ -32,10 +38,11 @@ public final class EventLoop: TaskExecutor, @unchecked Sendable {
     private let isStarted = Atomic<Bool>(false)
     private let isAsleep = Atomic<Bool>(false)
 
-    @exclusivity(unchecked) private var jobs = JobQueue()
+    @exclusivity(unchecked) private var jobs = RingQueue<LoopJob>()
     @exclusivity(unchecked) private var watched = WatchList()
     @exclusivity(unchecked) private var timers = TimerQueue<() -> Void>()
     @exclusivity(unchecked) private var turnHandlers: [any TurnHandler] = []
+    @exclusivity(unchecked) private var later = RingQueue<any ShareHandler>()
     @exclusivity(unchecked) private var events: [PollEvent] = []
     /// Memory for reading, shared by all that live on the loop.
     @exclusivity(unchecked) public var scratch = ScratchPool()
@@ -135,6 +142,19 @@ public final class EventLoop: TaskExecutor, @unchecked Sendable {
         turnHandlers.append(handler)
     }
 
+    /// How long one of those who wait by ``runLater(_:)`` should work before it waits anew, in nanoseconds.
+    public static let share: Int64 = 100_000
+    /// How long all of them together may take of one turn; the last one to begin may pass it.
+    private static let laterBound: Int64 = 100_000
+
+    /// Calls `handler` once in a later turn, behind all that are ready then and behind all that wait in the same way already.
+    ///
+    /// What has much to do takes turns with others of its kind here, and together they hold up nobody for longer than two
+    /// shares, however many they are.
+    public func runLater(_ handler: any ShareHandler) {
+        later.append(handler)
+    }
+
     /// Stops the program if the caller is not on the loop's thread: a mistake in this program that would race.
     public func assertCurrent() {
         precondition(isCurrent, "called from outside the event loop's thread")
@@ -145,6 +165,7 @@ public final class EventLoop: TaskExecutor, @unchecked Sendable {
     private func turn() {
         runJobs()
         endTurn()
+        runWaiting()
         wait()
         if hasMail.load(ordering: .relaxed) { collectMail() }
         for index in events.indices {
@@ -174,9 +195,22 @@ public final class EventLoop: TaskExecutor, @unchecked Sendable {
         turnHandlers.removeAll(keepingCapacity: true)
     }
 
+    /// Lets those go on who have had their share of a former turn. What was answered in this turn is with the kernel by now.
+    private func runWaiting() {
+        guard !later.isEmpty else { return }
+        now = MonotonicClock.now()
+        let end = now + Self.laterBound
+        var left = later.count
+        while left > 0, now < end, let handler = later.popFirst() {
+            handler.shareBegins()
+            left -= 1
+            now = MonotonicClock.now()
+        }
+    }
+
     private func wait() {
         var deadline: Int64? = .min
-        if jobs.isEmpty {
+        if jobs.isEmpty, later.isEmpty, turnHandlers.isEmpty {
             deadline = timers.next
             isAsleep.store(true, ordering: .sequentiallyConsistent)
             // Whoever posts after this line sees the flag and wakes the poller; whoever posted before is seen here.

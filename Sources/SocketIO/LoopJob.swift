@@ -18,33 +18,6 @@ enum LoopJob {
     }
 }
 
-/// A ring of jobs that grows when it is full and never shrinks.
-struct JobQueue {
-    private var ring: [LoopJob?] = Array(repeating: nil, count: 64)
-    private var head = 0
-    private var count = 0
-
-    var isEmpty: Bool { count == 0 }
-
-    mutating func append(_ job: LoopJob) {
-        if count == ring.count {
-            ring = Array(ring[head...] + ring[..<head]) + Array(repeating: nil, count: count)
-            head = 0
-        }
-        ring[(head + count) & (ring.count - 1)] = job
-        count += 1
-    }
-
-    mutating func popFirst() -> LoopJob? {
-        guard count > 0 else { return nil }
-        let job = ring[head]
-        ring[head] = nil
-        head = (head + 1) & (ring.count - 1)
-        count -= 1
-        return job
-    }
-}
-
 /// The face of an ``EventLoop`` that actors take as their executor:
 /// `nonisolated var unownedExecutor: UnownedSerialExecutor { loop.serialExecutor.asUnownedSerialExecutor() }`.
 public final class LoopSerialExecutor: SerialExecutor {

@@ -70,6 +70,24 @@ public struct SocketAddress: Sendable {
         }
     }
 
+    /// What one owner of addresses is likely to hold: an IPv4 address, or the 64 bits of an IPv6 network (RFC 6177). An IPv4
+    /// address within IPv6 (RFC 4291, section 2.5.5.2) is the same as without.
+    public struct Network: Sendable, Hashable {
+        fileprivate var bits: UInt64
+        fileprivate var isIPv6: Bool
+    }
+
+    /// The network that this address belongs to.
+    public var network: Network {
+        withUnsafeBytes(of: storage) { all in
+            func word(_ offset: Int) -> UInt64 { UInt64(all.loadUnaligned(fromByteOffset: offset, as: UInt32.self)) }
+            guard isIPv6 else { return Network(bits: word(4), isIPv6: false) }
+            let isMapped = word(8) == 0 && word(12) == 0 && word(16) == UInt64(UInt32(0xffff).bigEndian)
+            return isMapped
+                ? Network(bits: word(20), isIPv6: false) : Network(bits: word(8) << 32 | word(12), isIPv6: true)
+        }
+    }
+
     func withPointer<R>(_ body: (UnsafePointer<sockaddr>, socklen_t) -> R) -> R {
         withUnsafePointer(to: storage) { storage in
             storage.withMemoryRebound(to: sockaddr.self, capacity: 1) { body($0, length) }

@@ -81,11 +81,16 @@ public struct TransportRegistry: Sendable {
     }
 
     /// Listens at a URL; port 0, or none, lets the system choose one, which the listener's endpoint tells.
+    ///
+    /// - Parameter observer: hears of each client whose link has ended or that was turned away, and why; called on the loop.
     public nonisolated(nonsending) func listen(
         _ url: String,
-        on loop: EventLoop = .shared
+        on loop: EventLoop = .shared,
+        observer: ServerObserver? = nil
     ) async throws(TransportError) -> any Listener {
-        try await listen(at: Endpoint(url), on: loop, mode: .accept)
+        var mode = ServerMode.accept
+        mode.observer = observer
+        return try await listen(at: Endpoint(url), on: loop, mode: mode)
     }
 
     /// Listens at an endpoint, in any mode.

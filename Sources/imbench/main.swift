@@ -18,6 +18,7 @@ let program = Program(
         Program.Entry(command: .trace, run: trace),
         Program.Entry(command: .storm, run: storm),
         Program.Entry(command: .outage, run: outage),
+        Program.Entry(command: .crowd, run: crowd),
         Program.Entry(command: .chat, run: chat),
         Program.Entry(command: .simulate, run: simulate),
     ],

@@ -123,7 +123,7 @@ struct EventLoopTests {
 
     @Test("keeps jobs in order while its queue grows around the ring's end")
     func ring() {
-        var queue = JobQueue()
+        var queue = RingQueue<LoopJob>()
         let order = Mutex<[Int]>([])
         var next = 0
         func add(_ count: Int) {

@@ -55,6 +55,9 @@ long csystem_netlink_receive(int descriptor, void *buffer, size_t size);
 int csystem_get_affinity(unsigned long *mask, size_t bytes);
 int csystem_set_affinity(const unsigned long *mask, size_t bytes);
 int csystem_set_idle_priority(void);
+
+// How many bytes of the heap are in use, in all arenas together (glibc's mallinfo2); -1 where the C library does not tell.
+long csystem_heap_in_use(void);
 #endif
 
 #endif

@@ -98,6 +98,9 @@ package struct MQTTServerConfiguration: Sendable {
     package var qos = MQTTQoS.atMostOnce
     /// The most topic filters that are kept for one client, point to point; further ones are refused in SUBACK.
     package var maximumSubscriptions = 100
+    /// How many messages of QoS 2 a client may send without releasing any by PUBREL, 1 to 65,535; 4,096 by default. Beyond it
+    /// the link is ended.
+    package var maximumUnreleased = 4096
     /// How many messages may wait for PUBACK or PUBCOMP, 1 to 65,535; 64 by default.
     package var maximumInFlight = 64
     /// The largest payload sent or received, in bytes; 1 to 268,369,916, 16 MiB by default.

@@ -12,6 +12,7 @@ extension MQTTCore {
         case .atLeastOnce: if !confirmsReceipt { write(.puback, publish.packetID, &context) }
         case .exactlyOnce:
             guard !isRepeated(publish, &context) else { return nil }
+            guard received.count < maximumUnreleased else { throw tooManyUnreleased() }
             if !confirmsReceipt { acceptOwnership(publish.packetID, &context) }
         }
         guard !routesSignals else { return .signal(MQTTSignal.published(publish)) }
@@ -159,6 +160,11 @@ extension MQTTCore {
         state == .closing || state == .closed
             ? TransportError(.closedByUser, .closing, "the link is closed")
             : TransportError(.wouldBlock, .handshake, "the handshake is not complete")
+    }
+
+    @inline(never)
+    private func tooManyUnreleased() -> TransportError {
+        .tooMany("more than \(maximumUnreleased) messages of QoS 2 wait for their PUBREL", .open)
     }
 
     @inline(never)

@@ -24,6 +24,7 @@ extension MQTTCore {
         case .subscribe(let packetID, let asked): return receiveSubscribe(packetID, asked, &context)
         case .unsubscribe(let packetID, let filters): return receiveUnsubscribe(packetID, filters, &context)
         case .pingreq:
+            context.counters.demands &+= 1
             write(.pingresp, &context)
             return nil
         case .disconnect:
@@ -78,6 +79,7 @@ extension MQTTCore {
     ) -> CoreEvent? {
         guard case .server(let configuration) = side else { return nil }
         defer { countWritten(&context) }
+        context.counters.demands &+= 1 + UInt64(asked.count) / 8
         if routesSignals {
             MQTTPacketWriter.suback(packetID, asked.map(\.qos), into: &context.output)
             return .signal(MQTTSignal.subscribed(asked))
@@ -93,6 +95,7 @@ extension MQTTCore {
         _ filters: [String],
         _ context: inout CoreContext
     ) -> CoreEvent? {
+        context.counters.demands &+= 1 + UInt64(filters.count) / 8
         write(.unsuback, packetID, &context)
         guard !routesSignals else { return .signal(MQTTSignal.unsubscribed(filters)) }
         subscriptions.removeAll { subscription in

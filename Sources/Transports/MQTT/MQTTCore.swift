@@ -66,6 +66,8 @@ package struct MQTTCore: ProtocolCore {
     var turn: UInt64 = 0
     /// Packet identifiers of messages at QoS 2 that PUBREC has answered and PUBREL has not released.
     var received: Set<UInt16> = []
+    /// The most of them; a client has as many as there are identifiers, for a broker may send what it likes.
+    let maximumUnreleased: Int
 
     // Client only.
     package let confirmsReceipt: Bool
@@ -101,6 +103,7 @@ package struct MQTTCore: ProtocolCore {
         reader = MQTTPacketReader(maximumMessageSize: maximumMessageSize, accepted: MQTTPacketTypes())
         defaultTopic = configuration.publishTopic
         publishQoS = configuration.qos
+        maximumUnreleased = 65_535
         confirmsReceipt = !configuration.cleanSession
     }
 
@@ -117,6 +120,7 @@ package struct MQTTCore: ProtocolCore {
         inFlight = InFlight(window: configuration.maximumInFlight)
         reader = MQTTPacketReader(maximumMessageSize: maximumMessageSize, accepted: MQTTPacketTypes())
         publishQoS = configuration.qos
+        maximumUnreleased = configuration.maximumUnreleased
         confirmsReceipt = false
     }
 

@@ -52,6 +52,17 @@ extension TransportDescriptor {
             "a number from 1 to 65535",
             "messages that may wait for PUBACK or PUBCOMP (64; 20 at QoS 2)"
         ),
+        TransportOption("handshake-timeout", "a time such as 10s", "how long the handshake may take (10s)"),
+        TransportOption(
+            "max-subscriptions",
+            "a number from 1 to 1000000",
+            "filters that a broker keeps for one client (1000)"
+        ),
+        TransportOption(
+            "max-unreleased",
+            "a number from 1 to 65535",
+            "messages of QoS 2 that a client may send without PUBREL (4096)"
+        ),
     ]
 
     private static func clientConfiguration(
@@ -73,6 +84,7 @@ extension TransportDescriptor {
         let usual = configuration.qos == .exactlyOnce ? 20 : configuration.maximumInFlight
         configuration.maximumInFlight = try options.integer("in-flight", in: 1...65_535) ?? usual
         configuration.maximumMessageSize = try maximumSize(options)
+        configuration.handshakeTimeout = try options.positive("handshake-timeout") ?? configuration.handshakeTimeout
         configuration.user = endpoint.user
         configuration.password = endpoint.password.map { Array($0.utf8) }
         return configuration
@@ -82,14 +94,33 @@ extension TransportDescriptor {
         var configuration = MQTTServerConfiguration()
         configuration.qos = try qos(options, "qos") ?? .atMostOnce
         configuration.maximumMessageSize = try maximumSize(options)
+        configuration.handshakeTimeout = try options.positive("handshake-timeout") ?? configuration.handshakeTimeout
+        configuration.maximumUnreleased =
+            try options.integer("max-unreleased", in: 1...65_535) ?? configuration.maximumUnreleased
         return configuration
     }
 
-    /// The configuration of a broker's side of a link, from the options of the endpoint at which it listens.
-    package static func brokerConfiguration(_ endpoint: Endpoint) throws(TransportError) -> MQTTServerConfiguration {
-        var configuration = try serverConfiguration(OptionReader(endpoint, allowed: mqttOptions))
-        configuration.routesSignals = true
-        return configuration
+    /// What an endpoint says about the broker that listens there.
+    package struct BrokerOptions {
+        /// The broker's side of a link.
+        package var link: MQTTServerConfiguration
+        package var limits: LinkLimits
+        package var bounds: ServerLimits
+        package var routing = BrokerCore.Limits()
+    }
+
+    /// Reads the options of the endpoint at which a broker listens.
+    package static func brokerOptions(_ endpoint: Endpoint) throws(TransportError) -> BrokerOptions {
+        let reader = try OptionReader(endpoint, allowed: mqttOptions + TransportOption.streamServer)
+        var options = BrokerOptions(
+            link: try serverConfiguration(reader),
+            limits: try reader.limits(),
+            bounds: try reader.serverLimits()
+        )
+        options.link.routesSignals = true
+        let most = try reader.integer("max-subscriptions", in: 1...1_000_000)
+        options.routing.maximumSubscriptionsPerSession = most ?? options.routing.maximumSubscriptionsPerSession
+        return options
     }
 
     private static func maximumSize(_ options: OptionReader) throws(TransportError) -> Int {

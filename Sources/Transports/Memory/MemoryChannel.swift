@@ -31,10 +31,10 @@ final class MemoryChannel: LinkChannel {
 
     func note(_: Readiness) {}
 
-    func read(into input: inout ByteBuffer) -> IOResult {
+    func read(into input: inout ByteBuffer, atMost limit: Int) -> IOResult {
         var result = IOResult.wouldBlock
         _ = input.write(minimum: 1) { target in
-            result = incoming.read(into: target)
+            result = incoming.read(into: UnsafeMutableRawBufferPointer(rebasing: target.prefix(max(limit, 1))))
             guard case .bytes(let count) = result else { return 0 }
             bytesReceived += UInt64(count)
             return count

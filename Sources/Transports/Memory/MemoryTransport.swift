@@ -110,7 +110,7 @@ private struct MemoryTransport: Transport {
 }
 
 /// Accepts in-memory connections. Lives on its loop.
-private final class MemoryAcceptor: Acceptor {
+private final class MemoryAcceptor: LinkOwner, Acceptor {
     private let host: String
     private let loop: EventLoop
     private let limits: LinkLimits
@@ -145,8 +145,16 @@ private final class MemoryAcceptor: Acceptor {
         let driver = LinkDriver(core, over: channel, on: loop, limits: limits)
         driver.handler = handler
         live[ObjectIdentifier(driver)] = driver
-        driver.onClosed = { [self] driver in live[ObjectIdentifier(driver)] = nil }
+        driver.owner = self
         driver.start()
+    }
+
+    func ended(_: LinkDriver, _ reason: CloseReason, wasOpen: Bool) {
+        queue.note(nil, reason, wasOpen: wasOpen)
+    }
+
+    func closed(_ driver: LinkDriver) {
+        live[ObjectIdentifier(driver)] = nil
     }
 
     func close(endLinks: Bool) {

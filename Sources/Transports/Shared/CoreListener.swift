@@ -43,7 +43,7 @@ package final class CoreListener: Listener {
                 throw TransportError(.nameNotFound, .resolve, "\(endpoint.host) has no address")
             }
             do throws(SystemError) {
-                let queue = AcceptQueue()
+                let queue = AcceptQueue(observer: mode.observer)
                 return CoreListener(endpoint, try start(address, queue), queue, mode, loop)
             } catch {
                 throw TransportError(error, .connect)
@@ -65,7 +65,7 @@ package final class CoreListener: Listener {
         self.loop = loop
         self.acceptor = LoopConfined(living: acceptor, on: loop)
         self.queue = LoopConfined(living: queue, on: loop)
-        if case .behave = mode { ownsLinks = true } else { ownsLinks = false }
+        ownsLinks = mode.behaves
     }
 
     deinit {

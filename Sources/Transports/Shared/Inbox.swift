@@ -48,6 +48,12 @@ public struct LinkLimits: Sendable, Hashable {
     public var inboxBytes = 4 << 20
     /// How many bytes may wait for the kernel before senders do; 1 MiB by default.
     public var writeBuffer = 1 << 20
+    /// How many frames without a message (pings, subscriptions, empty fragments) the far side may send in a second before the
+    /// link is ended; 1,000 by default.
+    public var controlRate = 1000
+    /// Servers: whether a far side that does not read its answers is not read from either, at twice ``writeBuffer``. Two sides
+    /// that both did so could wait for each other.
+    var readsOnlyWhileRead = false
     /// How long an ended link may take to hand its last bytes over; 2 s by default.
     public var linger: Duration = .seconds(2)
 

@@ -18,8 +18,10 @@ protocol LinkChannel: AnyObject {
     func attach(_ handler: any PollHandler) throws(SystemError)
     /// Remembers what the handler was told.
     func note(_ readiness: Readiness)
-    /// Reads once, behind what `input` holds.
-    func read(into input: inout ByteBuffer) -> IOResult
+    /// The far side's address, where it has one.
+    var peer: SocketAddress? { get }
+    /// Reads once, behind what `input` holds, and at most `limit` bytes of a stream.
+    func read(into input: inout ByteBuffer, atMost limit: Int) -> IOResult
     /// Whether, after a read of `count` bytes into room for `capacity`, nothing more can be there now.
     func isDrained(afterReading count: Int, of capacity: Int) -> Bool
     /// Hands the output to the kernel: `.bytes` when all of it went, `.wouldBlock` when some is left.
@@ -28,6 +30,11 @@ protocol LinkChannel: AnyObject {
     func shutdownWriting() -> Bool
     /// Closes; with `abort`, without delivering what the kernel still holds.
     func close(abort: Bool)
+}
+
+extension LinkChannel {
+    /// None.
+    var peer: SocketAddress? { nil }
 }
 
 /// A link over a byte stream.
@@ -45,6 +52,7 @@ final class StreamChannel: LinkChannel {
 
     var isDatagram: Bool { false }
     var segmentCounts: SegmentCounts? { stream.segmentCounts() }
+    var peer: SocketAddress? { stream.peer }
 
     func attach(_ handler: any PollHandler) throws(SystemError) {
         try stream.attach(handler)
@@ -54,10 +62,10 @@ final class StreamChannel: LinkChannel {
         stream.note(readiness)
     }
 
-    func read(into input: inout ByteBuffer) -> IOResult {
+    func read(into input: inout ByteBuffer, atMost limit: Int) -> IOResult {
         var result = IOResult.wouldBlock
         _ = input.write(minimum: 1) { target in
-            result = stream.read(into: target)
+            result = stream.read(into: UnsafeMutableRawBufferPointer(rebasing: target.prefix(max(limit, 1))))
             guard case .bytes(let count) = result else { return 0 }
             bytesReceived += UInt64(count)
             return count
@@ -119,7 +127,7 @@ final class DatagramChannel: LinkChannel {
 
     func note(_: Readiness) {}
 
-    func read(into input: inout ByteBuffer) -> IOResult {
+    func read(into input: inout ByteBuffer, atMost _: Int) -> IOResult {
         if batch.isEmpty {
             let result = socket.receive(into: batch)
             guard case .bytes = result else { return result }

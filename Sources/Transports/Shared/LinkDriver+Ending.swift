@@ -37,12 +37,14 @@ extension LinkDriver {
             if abort { close(abort: true) }
             return
         }
+        let wasOpen = phase == .open
         phase = .draining
         self.reason = reason
         ownDeadline = loop.now + limits.linger.wholeNanoseconds
         waiting.finish(reason)
         handler?.ended(self, reason)
         handler = nil
+        owner?.ended(self, reason, wasOpen: wasOpen)
         guard !abort else { return close(abort: true) }
         requestFlush()
         armTimer()
@@ -64,7 +66,7 @@ extension LinkDriver {
         channel.close(abort: abort)
         input = ByteBuffer()
         context.output = ByteBuffer()
-        onClosed.take()?(self)
+        owner.take()?.closed(self)
     }
 }
 

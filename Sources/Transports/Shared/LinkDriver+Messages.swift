@@ -36,6 +36,7 @@ extension LinkDriver {
         statistics.handshakeRoundTrips += channel.roundTripsToConnect
         statistics.handshakeDuration = .nanoseconds(MonotonicClock.now() - started)
         waiting.opener.take()?.resume(returning: nil)
+        owner?.opened(self)
     }
 
     private func received(_ payload: Payload) {
@@ -85,6 +86,7 @@ extension LinkDriver {
     private func resumeReading() {
         guard isStalled, inbox.isHalfEmpty else { return }
         isStalled = false
+        shareEnd = 0
         pump()
         readWhilePossible()
     }
@@ -124,7 +126,7 @@ extension LinkDriver: MessagePeer {
     }
 
     package func endNow(_ reason: CloseReason) {
-        beginClose(reason)
+        abandon(reason)
     }
 
     /// Hands a message to the core, or puts it in line.
@@ -229,7 +231,7 @@ extension LinkDriver {
 package protocol MessagePeer: AnyObject {
     /// Sends at once or not at all.
     func sendNow(_ payload: Payload) -> SendOutcome
-    /// Says goodbye.
+    /// Says goodbye and ends the link without waiting for the answer.
     func endNow(_ reason: CloseReason)
 }
 

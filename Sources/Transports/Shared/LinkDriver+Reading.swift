@@ -1,25 +1,62 @@
 import SocketIO
 import TransportAPI
 
-// MARK: Reading
-
+// Reading, in shares: one loop serves many links, and none may keep it from the others for long. A link reads and delivers
+// until it is empty or its share of the turn is over; then it waits in line with all others of its kind
+// (``EventLoop/runLater(_:)``).
 extension LinkDriver {
+    /// How much is read at first, in bytes.
+    static let firstReadSize = 16 << 10
+    private static let leastReadSize = 1 << 10
+
+    /// The share has come that was waited for.
+    package func shareBegins() {
+        isWaitingForShare = false
+        shareEnd = 0
+        pump()
+        readWhilePossible()
+    }
+
+    func waitForShare() {
+        guard !isWaitingForShare else { return }
+        isWaitingForShare = true
+        loop.runLater(self)
+    }
+
+    /// Whether this link has worked for long enough. The first question of a share only starts its clock, so that whoever has
+    /// little to do is not asked for the time.
+    private func isShareOver() -> Bool {
+        let now = MonotonicClock.now()
+        guard shareEnd != 0 else {
+            shareEnd = now + EventLoop.share
+            return false
+        }
+        return now >= shareEnd
+    }
+
     /// Whether events may be taken from the core. An inbox that nobody empties must not keep the answer to our goodbye from
     /// being read; what else comes then is dropped and counted, as over datagrams.
-    private var mayRead: Bool { inbox.hasRoom || isClosing || channel.isDatagram }
+    private var mayRead: Bool {
+        (inbox.hasRoom && !isChoked || isClosing || channel.isDatagram) && !isWaitingForShare
+    }
 
-    /// Reads and delivers until the channel is empty or nobody consumes.
+    /// Reads and delivers until the channel is empty, the share is over, or nobody consumes.
     func readWhilePossible() {
-        guard !isPumping else { return }
-        while isReadable, phase != .closed, mayRead || phase == .draining {
+        guard !isPumping, !isWaitingForShare else { return }
+        while isReadable, phase != .closed, mayRead || phase == .draining && !isWaitingForShare {
             if phase == .draining { input.removeAll() }
             borrowMemory(&input)
-            let capacity = input.writableCount
-            switch channel.read(into: &input) {
+            let room = min(input.writableCount, readSize)
+            switch channel.read(into: &input, atMost: readSize) {
             case .bytes(let count):
+                lastHeard = loop.now
                 if phase == .opening { countRoundTrip() }
-                if channel.isDrained(afterReading: count, of: capacity) { isReadable = false }
-                if phase != .draining { pump() }
+                if channel.isDrained(afterReading: count, of: room) {
+                    isReadable = false
+                    if phase != .draining { pump() }
+                } else {
+                    pumpMuch()
+                }
             case .wouldBlock:
                 isReadable = false
             case .end where channel.isDatagram:
@@ -35,24 +72,55 @@ extension LinkDriver {
         returnMemory(&input)
     }
 
-    /// Takes events from the core until it has no more, or the inbox is full.
+    /// Works off a read that has left something behind, looks at how long that took, and reads accordingly much next time.
+    private func pumpMuch() {
+        let start = MonotonicClock.now()
+        if shareEnd == 0 { shareEnd = start + EventLoop.share }
+        if phase != .draining { pump() }
+        let taken = MonotonicClock.now() - start
+        if taken > EventLoop.share {
+            readSize = max(readSize / 2, Self.leastReadSize)
+        } else if taken < EventLoop.share / 4 {
+            readSize = min(readSize * 2, ScratchPool.blockSize)
+        }
+        if start + taken >= shareEnd, phase != .closed { waitForShare() }
+    }
+
+    /// Takes events from the core until it has no more, the share is over, or the inbox is full.
     func pump() {
-        guard !isPumping, phase == .opening || phase == .open else { return }
+        guard !isPumping, !isWaitingForShare, phase == .opening || phase == .open else { return }
         isPumping = true
         enterCore()
+        var events = 0
         do throws(TransportError) {
             while phase == .opening || phase == .open, mayRead,
                 let event = try core.next(&input, &context)
             {
                 deliver(event)
+                events &+= 1
+                if events & 3 == 0, !channel.isDatagram, isShareOver() { waitForShare() }
             }
         } catch {
             end(error)
         }
         isPumping = false
+        if context.counters.demands != demands.seen { meterDemands() }
         if !inbox.hasRoom { isStalled = true }
+        if limits.readsOnlyWhileRead, context.output.count / 2 >= limits.writeBuffer { isChoked = true }
         if channel.isDatagram { input.removeAll() }
         leaveCore()
+    }
+
+    /// Ends a link whose far side keeps us busy and brings nothing.
+    private func meterDemands() {
+        guard demands.count(context.counters.demands, now: loop.now) > limits.controlRate, phase == .open else {
+            return
+        }
+        let error = TransportError.tooMany(
+            "more than \(limits.controlRate) pings, subscriptions and empty frames came within a second",
+            .open
+        )
+        abandon(CloseReason(.protocolError, code: 1008, text: error.reason, error: error))
     }
 
     private func countRoundTrip() {
@@ -75,5 +143,23 @@ extension LinkDriver {
     private func readFailed(_ error: SystemError) {
         let isTransient = channel.isDatagram && error.number != ECONNREFUSED
         if !isTransient { end(TransportError(error, phase == .opening ? .handshake : .open), abort: true) }
+    }
+}
+
+/// How many demands (``CoreCounters/demands``) came within the present second.
+struct DemandMeter {
+    /// How many have come in all.
+    private(set) var seen: UInt64 = 0
+    private var before: UInt64 = 0
+    private var start = Int64.min
+
+    /// Takes the count as it stands now; how many of them came in this second.
+    mutating func count(_ total: UInt64, now: Int64) -> UInt64 {
+        if start == .min || now - start >= 1_000_000_000 {
+            start = now
+            before = seen
+        }
+        seen = total
+        return total - before
     }
 }

@@ -3,7 +3,7 @@ import TransportAPI
 
 /// Runs one protocol core over one channel: moves bytes between them, keeps the core's deadline, delivers its events, and
 /// lets every waiting operation end exactly once. Lives on its loop's thread; ``CoreLink`` is its face for everybody else.
-package final class LinkDriver: PollHandler, TurnHandler {
+package final class LinkDriver: PollHandler, ShareHandler, TurnHandler {
     /// The life of a link. It only ever moves down this list.
     enum Phase {
         /// The handshake is under way.
@@ -28,8 +28,8 @@ package final class LinkDriver: PollHandler, TurnHandler {
     package var reason: CloseReason?
     /// Receives events in place of the inbox, for servers.
     var handler: (any LinkHandler)?
-    /// Called once, when the channel is closed.
-    var onClosed: ((LinkDriver) -> Void)?
+    /// Who keeps this driver, for servers; `nil` once the channel is closed.
+    var owner: (any LinkOwner)?
 
     @exclusivity(unchecked) var inbox: Inbox
     @exclusivity(unchecked) var waiting = Waiting()
@@ -40,10 +40,23 @@ package final class LinkDriver: PollHandler, TurnHandler {
     @exclusivity(unchecked) var isAwaitingConfirmation = false
 
     @exclusivity(unchecked) var isReadable = false
+    /// This link has had its share of a turn, and waits for the next one.
+    @exclusivity(unchecked) var isWaitingForShare = false
+    /// When the present share ends; 0 until somebody has looked at the clock.
+    @exclusivity(unchecked) var shareEnd: Int64 = 0
+    /// How much is read at a time: less while what is read takes long to work off.
+    @exclusivity(unchecked) var readSize = LinkDriver.firstReadSize
+    /// When the link brought something last; 0 before it has.
+    @exclusivity(unchecked) var lastHeard: Int64 = 0
+    /// Since when the far side has taken nothing of what waits for it; 0 while nothing waits.
+    var stuckSince: Int64 = 0
+    @exclusivity(unchecked) var demands = DemandMeter()
     /// This side has said goodbye.
     var isClosing = false
     /// A full inbox has stopped the reading.
     var isStalled = false
+    /// Too much output that the far side does not read has.
+    var isChoked = false
     @exclusivity(unchecked) var isPumping = false
     /// Something has been sent since something was read; counts round trips until the link is open.
     var isWaitingForAnswer = false
@@ -86,6 +99,7 @@ package final class LinkDriver: PollHandler, TurnHandler {
         channel.note(readiness)
         if readiness.contains(.read) {
             isReadable = true
+            shareEnd = 0
             readWhilePossible()
         }
         if readiness.contains(.write), !context.output.isEmpty { requestFlush() }
@@ -108,15 +122,22 @@ package final class LinkDriver: PollHandler, TurnHandler {
     private func flush() {
         guard phase != .closed else { return }
         isWaitingForAnswer = true
+        let before = context.output.count
         switch channel.flush(&context) {
-        case .bytes, .end: returnMemory(&context.output)
-        case .wouldBlock: break
+        case .bytes, .end:
+            stuckSince = 0
+            returnMemory(&context.output)
+        case .wouldBlock: if stuckSince == 0 || context.output.count < before { stuckSince = loop.now }
         case .failed(let error): return end(TransportError(error, phase == .opening ? .handshake : .open), abort: true)
         }
         if phase == .draining {
             if context.output.isEmpty { finishDraining() }
         } else if context.output.count < limits.writeBuffer {
             sendBlocked()
+            if isChoked {
+                isChoked = false
+                waitForShare()
+            }
         }
     }
 

@@ -129,6 +129,8 @@ public struct CoreContext: ~Copyable, Sendable {
 public struct CoreCounters: Sendable, Hashable {
     /// Frames without a user's message, sent and received.
     public var controlFrames: UInt64 = 0
+    /// Frames received that bring no message and answer nothing, but want work done: pings, subscriptions, empty fragments.
+    public var demands: UInt64 = 0
     /// Messages that arrived again and were dropped.
     public var duplicates: UInt64 = 0
     /// Messages that arrived after a later one.

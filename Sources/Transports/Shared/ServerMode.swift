@@ -1,18 +1,27 @@
+import SocketIO
 import TransportAPI
 
-/// What a listener does with its clients.
-package enum ServerMode: Sendable {
-    /// They are handed out by ``Listener/accept()``.
-    case accept
-    /// A behaviour answers them, on the loop. The closure makes it, on the loop too.
-    case behave(@Sendable () -> any ServerBehaviour)
+/// What a listener does with its clients, and who hears of their end.
+package struct ServerMode: Sendable {
+    /// Makes what answers clients, on the loop; `nil` where they are handed out by ``Listener/accept()``.
+    private let makeBehaviour: (@Sendable () -> any ServerBehaviour)?
+    /// Hears of each client whose link has ended.
+    package var observer: ServerObserver?
+
+    /// Clients are handed out by ``Listener/accept()``.
+    package static let accept = ServerMode(makeBehaviour: nil)
+
+    /// A behaviour answers clients, on the loop. The closure makes it, on the loop too.
+    package static func behave(_ make: @escaping @Sendable () -> any ServerBehaviour) -> ServerMode {
+        ServerMode(makeBehaviour: make)
+    }
+
+    /// Whether a behaviour answers.
+    var behaves: Bool { makeBehaviour != nil }
 
     /// What handles the links of one protocol in this mode. To be called on the loop.
     func handler(_ queue: AcceptQueue) -> any LinkHandler {
-        switch self {
-        case .accept: AcceptHandler(queue)
-        case .behave(let make): BehaviourHandler(make())
-        }
+        makeBehaviour.map { BehaviourHandler($0()) } ?? AcceptHandler(queue)
     }
 }
 
@@ -64,7 +73,7 @@ final class AcceptHandler: LinkHandler {
     func ended(_: LinkDriver, _: CloseReason) {}
 }
 
-/// Open links that nobody has asked for yet. Lives on its loop.
+/// Open links that nobody has asked for yet, and who hears of those that end. Lives on its loop.
 package final class AcceptQueue {
     /// How many links may wait; beyond it the listener stops accepting.
     static let limit = 1024
@@ -75,6 +84,16 @@ package final class AcceptQueue {
     private var isClosed = false
     /// Called when there is room again.
     var onRoom: (() -> Void)?
+    private let observer: ServerObserver?
+
+    init(observer: ServerObserver? = nil) {
+        self.observer = observer
+    }
+
+    /// Tells the owner of the server about a client.
+    func note(_ client: SocketAddress?, _ reason: CloseReason, wasOpen: Bool) {
+        observer?(ServerNote(client: client?.description, wasOpen: wasOpen, reason: reason))
+    }
 
     var hasRoom: Bool { links.count < Self.limit }
 

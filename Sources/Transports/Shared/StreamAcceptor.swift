@@ -1,32 +1,43 @@
 import SocketIO
 import TransportAPI
 
-/// Accepts TCP connections and runs a server core over each. Lives on its loop.
-package final class StreamAcceptor: PollHandler, Acceptor {
-    /// How many clients may be connected at once; further ones wait in the kernel's backlog.
-    static var maximumConnections: Int { 65_536 }
+/// Accepts TCP connections and runs a server core over each, within the bounds of ``ServerLimits``. Lives on its loop.
+package final class StreamAcceptor: PollHandler, ShareHandler, LinkOwner, Acceptor {
+    /// How many connections are taken in one turn: those that are there already must get their turn too.
+    private static let acceptsPerTurn = 16
 
     private let loop: EventLoop
     private let socket: ListeningSocket
-    private let limits: LinkLimits
+    private var limits: LinkLimits
+    let bounds: ServerLimits
     private let makeCore: () -> any ProtocolCore
     private let handler: any LinkHandler
     private let queue: AcceptQueue
-    private var live: [ObjectIdentifier: LinkDriver] = [:]
+    var live: [ObjectIdentifier: LinkDriver] = [:]
+    private var newcomers = Newcomers()
+    /// How many clients are within their handshake.
+    private var handshakes = 0
+    /// How many clients each network has, where that is bounded.
+    private var perAddress: [SocketAddress.Network: Int] = [:]
     private var isClosed = false
+    private var isWaitingForShare = false
     private var retry: UInt64?
+    var sweep: UInt64?
 
     package init(
         _ address: SocketAddress,
         _ queue: AcceptQueue,
         on loop: EventLoop,
         limits: LinkLimits,
+        bounds: ServerLimits = ServerLimits(),
         handler: any LinkHandler,
         makeCore: @escaping () -> any ProtocolCore
     ) throws(SystemError) {
         socket = try ListeningSocket(boundTo: address, on: loop)
         self.loop = loop
         self.limits = limits
+        self.limits.readsOnlyWhileRead = true
+        self.bounds = bounds
         self.handler = handler
         self.queue = queue
         self.makeCore = makeCore
@@ -40,39 +51,98 @@ package final class StreamAcceptor: PollHandler, Acceptor {
         acceptWhilePossible()
     }
 
+    package func shareBegins() {
+        isWaitingForShare = false
+        acceptWhilePossible()
+    }
+
+    // MARK: Newcomers
+
     private func acceptWhilePossible() {
-        while !isClosed, queue.hasRoom, live.count < Self.maximumConnections {
+        var taken = 0
+        while !isClosed, !isWaitingForShare, queue.hasRoom {
+            guard live.count < bounds.maximumConnections || makeRoom() else {
+                if newcomers.oldest(among: live) != nil { retryLater() }
+                return
+            }
+            guard taken < Self.acceptsPerTurn else {
+                isWaitingForShare = true
+                return loop.runLater(self)
+            }
+            taken += 1
             do throws(SystemError) {
                 guard let stream = try socket.accept() else { return }
                 adopt(stream)
             } catch {
-                return retryLater()
+                // The process is out of descriptors, most likely.
+                guard makeRoom() else { return retryLater() }
             }
         }
     }
 
     private func adopt(_ stream: StreamSocket) {
+        if let most = bounds.maximumPerAddress, let peer = stream.peer {
+            guard perAddress[peer.network, default: 0] < most else {
+                stream.close(abort: true)
+                let error = TransportError.tooMany("there are \(most) clients from this address already", .connect)
+                return queue.note(peer, CloseReason(error), wasOpen: false)
+            }
+            perAddress[peer.network, default: 0] += 1
+        }
         let driver = LinkDriver(makeCore(), over: StreamChannel(stream), on: loop, limits: limits)
         driver.handler = handler
+        driver.owner = self
         live[ObjectIdentifier(driver)] = driver
-        driver.onClosed = { [self] driver in forget(driver) }
+        newcomers.append(driver, among: live)
+        handshakes += 1
         driver.start()
+        if sweep == nil { sweepLater(loop) }
+        guard handshakes > bounds.maximumHandshakes, let oldest = newcomers.oldest(among: live) else { return }
+        let sentence = "more than \(bounds.maximumHandshakes) clients are within their handshake; this one for longest"
+        oldest.end(.tooMany(sentence, .handshake), abort: true)
     }
 
-    private func forget(_ driver: LinkDriver) {
-        let wasFull = live.count == Self.maximumConnections
-        live[ObjectIdentifier(driver)] = nil
-        if wasFull { acceptWhilePossible() }
+    /// Hangs up on the client that has been connected for longest without a word, if it has had its time to say one.
+    private func makeRoom() -> Bool {
+        guard let oldest = newcomers.oldest(among: live), oldest.started < loop.now - 1_000_000_000 else {
+            return false
+        }
+        let phase: TransportError.Phase = oldest.phase == .open ? .open : .handshake
+        oldest.end(.tooMany("the server is full, and this client has not said a word", phase), abort: true)
+        return true
     }
 
-    /// The process is out of descriptors, most likely. The poller won't report the waiting connection again, so ask anew
-    /// before long.
+    /// The poller won't report the waiting connection again, so ask anew before long.
     private func retryLater() {
         guard retry == nil else { return }
         retry = loop.schedule(at: loop.now + 100_000_000) { [self] in
             retry = nil
             acceptWhilePossible()
         }
+    }
+
+    // MARK: From drivers
+
+    func opened(_: LinkDriver) {
+        handshakes -= 1
+    }
+
+    func ended(_ driver: LinkDriver, _ reason: CloseReason, wasOpen: Bool) {
+        if !wasOpen { handshakes -= 1 }
+        queue.note(driver.channel.peer, reason, wasOpen: wasOpen)
+    }
+
+    func closed(_ driver: LinkDriver) {
+        let wasFull = live.count >= bounds.maximumConnections
+        live[ObjectIdentifier(driver)] = nil
+        if bounds.maximumPerAddress != nil, let network = driver.channel.peer?.network {
+            let left = perAddress[network, default: 1] - 1
+            perAddress[network] = left > 0 ? left : nil
+        }
+        // Not from within an event of this link or another's.
+        guard wasFull, !isClosed, !isWaitingForShare else { return }
+        isWaitingForShare = true
+        loop.runLater(self)
     }
 
     package func close(endLinks: Bool) {
@@ -84,4 +154,45 @@ package final class StreamAcceptor: PollHandler, Acceptor {
         guard endLinks else { return }
         for driver in live.values { driver.beginClose(.user) }
     }
+}
+
+/// The clients of an acceptor in the order in which they came, but for those that have said something.
+struct Newcomers {
+    private struct Entry {
+        var id: ObjectIdentifier
+        /// Tells a driver from a later one at the same place in memory.
+        var started: Int64
+
+        /// The driver, if it is there still and has said nothing.
+        func driver(among live: [ObjectIdentifier: LinkDriver]) -> LinkDriver? {
+            guard let driver = live[id], driver.started == started, driver.isNewcomer else { return nil }
+            return driver
+        }
+    }
+
+    private var entries: [Entry] = []
+    private var head = 0
+
+    /// Adds a driver, and forgets those that are newcomers no longer once they are in the majority.
+    mutating func append(_ driver: LinkDriver, among live: [ObjectIdentifier: LinkDriver]) {
+        if entries.count - head > 2 * live.count + 64 || head > entries.count / 2 + 64 {
+            entries = entries[head...].filter { $0.driver(among: live) != nil }
+            head = 0
+        }
+        entries.append(Entry(id: ObjectIdentifier(driver), started: driver.started))
+    }
+
+    /// The one who has said nothing for longest.
+    mutating func oldest(among live: [ObjectIdentifier: LinkDriver]) -> LinkDriver? {
+        while head < entries.count {
+            if let driver = entries[head].driver(among: live) { return driver }
+            head += 1
+        }
+        return nil
+    }
+}
+
+extension LinkDriver {
+    /// Whether the far side has yet to say its first word, or to end its handshake.
+    fileprivate var isNewcomer: Bool { phase == .opening || phase == .open && lastHeard == 0 }
 }

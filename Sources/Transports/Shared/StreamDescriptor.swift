@@ -16,6 +16,7 @@ extension TransportDescriptor {
         server: @escaping @Sendable (Endpoint, OptionReader) throws(TransportError) -> @Sendable () -> any ProtocolCore,
         redirect: @escaping StreamRecipes.Redirect = StreamRecipes.nowhere
     ) -> TransportDescriptor {
+        let options = options + TransportOption.streamServer
         let recipes = StreamRecipes(
             defaultPort: defaultPort,
             options: options + [HTTPProxy.option],
@@ -30,6 +31,7 @@ extension TransportDescriptor {
             listen: { (endpoint, loop, mode) async throws(TransportError) in
                 let reader = try OptionReader(endpoint, allowed: options)
                 let limits = try reader.limits()
+                let bounds = try reader.serverLimits()
                 let makeCore = try server(endpoint, reader)
                 return try await CoreListener.listen(at: endpoint, on: loop, mode: mode) {
                     (address, queue) throws(SystemError) in
@@ -38,6 +40,7 @@ extension TransportDescriptor {
                         queue,
                         on: loop,
                         limits: limits,
+                        bounds: bounds,
                         handler: mode.handler(queue),
                         makeCore: makeCore
                     )

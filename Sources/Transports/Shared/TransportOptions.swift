@@ -23,6 +23,24 @@ extension TransportOption {
         TransportOption("max-message", "bytes", "the largest message sent or taken"),
         TransportOption("inbox", "a number from 1 to 1048576", "messages that may wait for their consumer (1024)"),
         TransportOption("write-buffer", "bytes", "what may wait for the kernel before senders do (1048576)"),
+        TransportOption(
+            "control-rate",
+            "a number from 1 to 1048576",
+            "pings and other frames without a message that the far side may send in a second (1000)"
+        ),
+    ]
+
+    /// The options of every server over a byte stream; clients ignore them.
+    static let streamServer = [
+        TransportOption("max-connections", "a number from 1 to 1048576", "clients at a time (65536)"),
+        TransportOption("max-per-address", "a number from 1 to 1048576", "clients of one address at a time (no limit)"),
+        TransportOption("max-handshakes", "a number from 1 to 1048576", "clients within their handshake (1024)"),
+        TransportOption("idle-timeout", "a time such as 5m", "how long a server keeps a silent client (1h)"),
+        TransportOption(
+            "stall-timeout",
+            "a time such as 30s",
+            "how long a client may read nothing of what waits (30s)"
+        ),
     ]
 }
 
@@ -102,6 +120,7 @@ package struct OptionReader {
         var limits = LinkLimits()
         if let inbox = try integer("inbox", in: 1...1 << 20) { limits.inboxMessages = inbox }
         if let buffer = try integer("write-buffer", in: 1...1 << 30) { limits.writeBuffer = buffer }
+        if let rate = try integer("control-rate", in: 1...1 << 20) { limits.controlRate = rate }
         return limits
     }
 }

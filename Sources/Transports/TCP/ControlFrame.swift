@@ -55,6 +55,7 @@ extension FramedTCPCore {
         context.counters.controlFrames &+= 1
         switch frame {
         case .ping(let token):
+            context.counters.demands &+= 1
             // Nothing may follow our goodbye.
             if phase == .open { write(.pong(token), &context) }
             return nil

@@ -3,7 +3,7 @@ import TransportAPI
 
 /// Serves all clients of one UDP socket: asks the listener core about each datagram, and hands it to its session. Lives on
 /// its loop.
-final class UDPAcceptor: PollHandler, Acceptor {
+final class UDPAcceptor: PollHandler, LinkOwner, Acceptor {
     /// The code of a goodbye (RFC 6455, section 7.4.1).
     private static let tryAgainLater: UInt16 = 1013
 
@@ -88,7 +88,7 @@ final class UDPAcceptor: PollHandler, Acceptor {
         let channel = UDPSessionChannel(self, sender, session)
         let driver = LinkDriver(session, over: channel, on: loop, limits: limits)
         driver.handler = handler
-        driver.onClosed = { [self] _ in forget(id) }
+        driver.owner = self
         sessions[id] = (driver, channel)
         driver.start()
         driver.deliver(datagram: &input, from: sender, to: channel)
@@ -106,6 +106,14 @@ final class UDPAcceptor: PollHandler, Acceptor {
 
     private func heldBytes(_ id: UInt64) -> Int {
         (sessions[id]?.driver.core as? UDPCore)?.reliable?.receiver.held ?? 0
+    }
+
+    func ended(_ driver: LinkDriver, _ reason: CloseReason, wasOpen: Bool) {
+        queue.note(driver.channel.peer, reason, wasOpen: wasOpen)
+    }
+
+    func closed(_ driver: LinkDriver) {
+        if let core = driver.core as? UDPCore { forget(core.connectionID) }
     }
 
     private func forget(_ id: UInt64) {

@@ -47,6 +47,7 @@ final class UDPSessionChannel: LinkChannel {
 
     var isDatagram: Bool { true }
     var roundTripsToConnect: Int { 0 }
+    var peer: SocketAddress? { address }
 
     var segmentCounts: SegmentCounts? {
         let headers: UInt64 = address.isIPv6 ? 48 : 28
@@ -68,7 +69,7 @@ final class UDPSessionChannel: LinkChannel {
     func note(_: Readiness) {}
 
     /// Datagrams are handed in by the acceptor.
-    func read(into _: inout ByteBuffer) -> IOResult { .wouldBlock }
+    func read(into _: inout ByteBuffer, atMost _: Int) -> IOResult { .wouldBlock }
 
     func isDrained(afterReading _: Int, of _: Int) -> Bool { true }
 

@@ -28,7 +28,7 @@ extension TransportDescriptor {
             var configuration = try configuration(options)
             configuration.take(limits)
             if try options.string("reliable") == UDPReliability.off.rawValue { configuration.acceptsReliable = false }
-            if case .behave = mode { configuration.confirmsReceipt = false }
+            if mode.behaves { configuration.confirmsReceipt = false }
             var random = RandomSource.system()
             let core = try UDPListenerCore(configuration, random: &random)
             return try await CoreListener.listen(at: endpoint, on: loop, mode: mode) {

@@ -38,6 +38,7 @@ enum CloseCode {
         switch error.code {
         case .invalidText: invalidText
         case .messageTooLarge: messageTooLarge
+        case .tooManyRequests: policyViolation
         default: protocolError
         }
     }
@@ -107,6 +108,26 @@ extension TransportError {
     /// The far side sent text that is not UTF-8; answered with close code 1007.
     static func webSocketInvalidText(_ reason: String) -> TransportError {
         TransportError(.invalidText, .open, reason, detail: Int(CloseCode.invalidText))
+    }
+
+    /// The far side cut a message into too many frames; answered with close code 1008.
+    static func webSocketFragments(_ limit: Int) -> TransportError {
+        TransportError(
+            .tooManyRequests,
+            .open,
+            "a message has more than \(limit) frames",
+            detail: Int(CloseCode.policyViolation)
+        )
+    }
+
+    /// The far side sent a message that is small only while it is compressed; answered with close code 1009.
+    static func webSocketExpansion(_ limit: Int) -> TransportError {
+        TransportError(
+            .messageTooLarge,
+            .open,
+            "a message expands to more than \(limit) times what came",
+            detail: Int(CloseCode.messageTooLarge)
+        )
     }
 
     /// The far side sent more than is accepted; answered with close code 1009.

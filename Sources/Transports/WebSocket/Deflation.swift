@@ -34,20 +34,27 @@ struct Deflation: Sendable {
 struct Inflation: Sendable {
     private let compressor: any MessageCompressor
     private let direction: DeflateAgreement.Direction
+    private let maximumExpansion: Int
     /// Made for the first compressed message.
     private var inflater: (any MessageInflater)?
 
     /// What every flush ends with, and senders leave out.
     private static let tail: [UInt8] = [0, 0, 0xff, 0xff]
 
-    init(_ compressor: any MessageCompressor, _ direction: DeflateAgreement.Direction) {
-        self.compressor = compressor
+    /// Messages of up to so many bytes may have been compressed to anything.
+    private static let freeExpansion = 256 << 10
+
+    init(_ compression: WebSocketCompression, _ direction: DeflateAgreement.Direction) {
+        compressor = compression.compressor
+        maximumExpansion = compression.maximumExpansion
         self.direction = direction
     }
 
-    /// Appends the plain form of a piece of a message; `output` gets and reserves no more than `limit` bytes.
+    /// Appends the plain form of a piece of a message, of which `arrived` bytes have come with it; `output` gets and reserves
+    /// no more than `limit` bytes, nor more than `arrived` bytes may expand to.
     mutating func append(
         _ piece: UnsafeRawBufferPointer,
+        _ arrived: Int,
         to output: inout [UInt8],
         limit: Int
     ) throws(TransportError) {
@@ -55,7 +62,10 @@ struct Inflation: Sendable {
         guard let inflater else {
             throw TransportError(.resourcesExhausted, .open, "there is no memory to decompress with")
         }
-        try check(inflater.inflate(piece, onto: &output, limit: limit), limit)
+        let most = max(Self.freeExpansion, arrived * maximumExpansion)
+        let result = inflater.inflate(piece, onto: &output, limit: min(limit, most))
+        guard result != .tooLarge || most >= limit else { throw .webSocketExpansion(maximumExpansion) }
+        try check(result, limit)
     }
 
     /// Appends the rest of a message whose last piece has come.
@@ -66,6 +76,7 @@ struct Inflation: Sendable {
         if !direction.keepsContext { inflater.reset() }
     }
 
+    /// Checks what has come of a piece.
     private func check(_ result: InflateResult, _ limit: Int) throws(TransportError) {
         switch result {
         case .taken: return

@@ -19,6 +19,7 @@ struct FrameReader: Sendable {
     /// Whether the far side is a client, whose frames are masked.
     private let mustBeMasked: Bool
     private let maximumMessageSize: Int
+    private let maximumFragments: Int
     /// What decompresses messages, once that was agreed on; only then is RSV1 let in.
     private var inflation: Inflation?
     private var permittedReservedBits: UInt8 = 0
@@ -31,6 +32,11 @@ struct FrameReader: Sendable {
     /// The length of the message's frames so far, declared or arrived.
     private var messageLength = 0
 
+    /// How many frames the message has so far.
+    private var fragments = 0
+    /// Frames between the first and the last of a message that held nothing, since somebody asked.
+    private var emptyFrames: UInt64 = 0
+
     /// The data frame of which a part is still to come.
     private var isWithinFrame = false
     private var isFinalFrame = false
@@ -40,10 +46,19 @@ struct FrameReader: Sendable {
     /// Set once messages are of no interest any more: they are passed over, control frames are still read.
     private(set) var isDiscarding = false
 
-    /// A reader for one side's frames; at most `maximumMessageSize` bytes of payload make a message.
-    init(mustBeMasked: Bool, maximumMessageSize: Int) {
+    /// A reader for one side's frames; at most `maximumMessageSize` bytes of payload, in at most `maximumFragments` frames,
+    /// make a message.
+    init(mustBeMasked: Bool, maximumMessageSize: Int, maximumFragments: Int = .max) {
         self.mustBeMasked = mustBeMasked
         self.maximumMessageSize = maximumMessageSize
+        self.maximumFragments = maximumFragments
+    }
+
+    /// How many frames brought nothing since this was asked last.
+    @inline(__always)
+    mutating func takeEmptyFrames() -> UInt64 {
+        defer { emptyFrames = 0 }
+        return emptyFrames
     }
 
     /// How much memory the message under assembly takes.
@@ -105,6 +120,7 @@ struct FrameReader: Sendable {
         } else {
             guard kind == nil else { throw .webSocketViolation("a message begins within another") }
         }
+        guard fragments < maximumFragments else { throw .webSocketFragments(maximumFragments) }
         // What can't be compressed gets a little longer: by five bytes for each block.
         let isCompressed = header.opcode == .continuation ? isCompressed : header.reservedBits != 0
         let limit = isCompressed ? maximumMessageSize + maximumMessageSize >> 6 + 64 : maximumMessageSize
@@ -145,6 +161,8 @@ struct FrameReader: Sendable {
             kind = header.opcode == .text ? .text : .binary
             isCompressed = header.reservedBits != 0
         }
+        if header.length == 0, header.opcode == .continuation, !header.isFinal { emptyFrames &+= 1 }
+        fragments += 1
         messageLength += header.length  // admitted: at most the limit
         isWithinFrame = true
         isFinalFrame = header.isFinal
@@ -195,10 +213,11 @@ struct FrameReader: Sendable {
         var bytes: [UInt8] = []
         swap(&bytes, &self.bytes)
         let limit = maximumMessageSize
+        let arrived = messageLength - remaining + count
         try input.withUnsafeMutableReadableBytes { all throws(TransportError) in
             let piece = UnsafeMutableRawBufferPointer(rebasing: all[..<count])
             if key != 0 { Masking.apply(to: piece, key: key) }
-            try inflation?.append(UnsafeRawBufferPointer(piece), to: &bytes, limit: limit)
+            try inflation?.append(UnsafeRawBufferPointer(piece), arrived, to: &bytes, limit: limit)
         }
         self.inflation = inflation
         swap(&bytes, &self.bytes)
@@ -239,6 +258,7 @@ struct FrameReader: Sendable {
         isCompressed = false
         text = UTF8Validator()
         messageLength = 0
+        fragments = 0
         return isDiscarding ? nil : message
     }
 }

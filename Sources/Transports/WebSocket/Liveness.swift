@@ -25,12 +25,13 @@ struct Liveness: Sendable, Hashable {
         return withUnsafeBytes(of: sent.bigEndian) { Array($0) }
     }
 
-    /// A pong has arrived.
-    mutating func noteAnswer(_ payload: [UInt8]) {
-        guard payload.count == 8 else { return }
+    /// A pong has arrived; whether it answers a ping that was not answered yet.
+    mutating func noteAnswer(_ payload: [UInt8]) -> Bool {
+        guard payload.count == 8 else { return false }
         let number = payload.reduce(0) { $0 << 8 | UInt64($1) }
-        guard number > answered, number <= sent else { return }
+        guard number > answered, number <= sent else { return false }
         answered = number
+        return true
     }
 
     /// Whether there is one more answer to report, counted off.

@@ -7,6 +7,9 @@ public struct WebSocketConfiguration: Sendable {
     /// The largest message accepted and sent, in bytes of payload; 16 MiB. A larger one that arrives ends the link with close
     /// code 1009 before any of it is buffered; sending one throws `.messageTooLarge`.
     public var maximumMessageSize = 16 << 20
+    /// The most frames of a message that arrives; 100,000. Beyond it the link ends with close code 1008. Empty frames within a
+    /// message count among the frames that ``LinkLimits/controlRate`` bounds, too.
+    public var maximumFragments = 100_000
     /// How much the far side may send in the handshake, in bytes; 16 KiB. A client ends with `.handshakeFailed` beyond it, a
     /// server with status 431; interim responses count.
     public var maximumHeaderBytes = 16 << 10
@@ -102,6 +105,7 @@ extension WebSocketConfiguration {
     /// Checks everything, and throws `.invalidConfiguration` that names the key.
     public func validate() throws(TransportError) {
         try require(maximumMessageSize > 0, "maximumMessageSize", "must be positive")
+        try require(maximumFragments > 0, "maximumFragments", "must be positive")
         try require(maximumHeaderBytes >= 256, "maximumHeaderBytes", "must be at least 256")
         try require(maximumHeaderCount >= 10, "maximumHeaderCount", "must be at least 10")
         try require(fragmentSize.map { $0 > 0 } ?? true, "fragmentSize", "must be positive")
@@ -135,6 +139,7 @@ extension WebSocketConfiguration {
                 "compression",
                 "needs windows from 9 to 15"
             )
+            try require(compression.maximumExpansion > 0, "compression", "must be let expand")
         }
         let own = Self.maximumOwnHeaders
         try require(headers.count <= own, "headers", "are more than \(own)")

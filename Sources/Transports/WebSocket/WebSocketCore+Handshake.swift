@@ -60,7 +60,7 @@ extension WebSocketCore {
         guard let agreement, let compression = configuration.compression else { return }
         let isClient = role == .client
         deflation = Deflation(compression, isClient ? agreement.client : agreement.server)
-        reader.enable(Inflation(compression.compressor, isClient ? agreement.server : agreement.client))
+        reader.enable(Inflation(compression, isClient ? agreement.server : agreement.client))
     }
 
     private mutating func readRequestHead(_ input: inout ByteBuffer) throws(ServerHandshake.Refusal) -> HTTPHead? {

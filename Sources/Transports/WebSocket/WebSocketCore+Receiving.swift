@@ -15,14 +15,17 @@ extension WebSocketCore {
             } catch {
                 return try fail(error, &context)
             }
+            context.counters.demands &+= reader.takeEmptyFrames()
             switch incoming {
             case nil: return nil
             case .message(let payload): return .message(payload)
             case .control(let opcode, let payload):
                 context.counters.controlFrames &+= 1
                 switch opcode {
-                case .ping: answerPing(payload, &context)
-                case .pong: liveness.noteAnswer(payload)
+                case .ping:
+                    context.counters.demands &+= 1
+                    answerPing(payload, &context)
+                case .pong: if !liveness.noteAnswer(payload) { context.counters.demands &+= 1 }
                 default: return try readClose(payload, &input, &context)
                 }
             }

@@ -58,7 +58,8 @@ public struct WebSocketCore: ProtocolCore {
         self.configuration = configuration
         reader = FrameReader(
             mustBeMasked: role == .server,
-            maximumMessageSize: configuration.maximumMessageSize
+            maximumMessageSize: configuration.maximumMessageSize,
+            maximumFragments: configuration.maximumFragments
         )
         head = HTTPHeadReader(
             maximumBytes: configuration.maximumHeaderBytes,

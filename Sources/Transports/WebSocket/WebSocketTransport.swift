@@ -15,6 +15,17 @@ extension TransportDescriptor {
             TransportOption("max-headers", "a number from 10 to 10000", "headers taken in the handshake (100)"),
             TransportOption("redirects", "a number from 0 to 20", "how many in a row are followed (0)"),
             TransportOption("deflate", "on, off or small", "compresses, in 300 KiB a link or, small, in 22 (off)"),
+            TransportOption(
+                "max-expansion",
+                "a number from 1 to 1032",
+                "how many times its size a message expands to (100)"
+            ),
+            TransportOption(
+                "max-fragments",
+                "a number from 1 to 2147483647",
+                "the most frames of a message taken (100000)"
+            ),
+            TransportOption("handshake-timeout", "a time such as 10s", "how long the handshake may take (10s)"),
         ],
         client: { (endpoint, options) throws(TransportError) in
             var configuration = try common(options)
@@ -47,10 +58,16 @@ extension TransportDescriptor {
         configuration.fragmentSize = try options.integer("fragment", in: 1...Int(Int32.max))
         if let bytes = try options.integer("max-head", in: 256...1 << 20) { configuration.maximumHeaderBytes = bytes }
         if let count = try options.integer("max-headers", in: 10...10_000) { configuration.maximumHeaderCount = count }
+        configuration.maximumFragments =
+            try options.integer("max-fragments", in: 1...Int(Int32.max)) ?? configuration.maximumFragments
+        configuration.handshakeTimeout = try options.positive("handshake-timeout") ?? configuration.handshakeTimeout
         configuration.subprotocols = options.strings("subprotocol")
+        let expansion = try options.integer("max-expansion", in: 1...1032)
         // Without zlib nothing is offered or accepted, and messages go as they are.
         if let choice = try options.choice("deflate", ["on", "off", "small"]), choice != "off", let zlib = ZLib.shared {
-            configuration.compression = choice == "small" ? .small(zlib) : WebSocketCompression(zlib)
+            var compression = choice == "small" ? .small(zlib) : WebSocketCompression(zlib)
+            compression.maximumExpansion = expansion ?? compression.maximumExpansion
+            configuration.compression = compression
         }
         return configuration
     }

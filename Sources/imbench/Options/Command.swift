@@ -1,7 +1,7 @@
 /// What imbench can be asked to do. Which of these a build offers is said by its ``Vocabulary``.
 enum Command: String, Sendable, Hashable, CaseIterable {
     case run, overhead, serve, trace
-    case storm, outage, chat, simulate
+    case storm, outage, crowd, chat, simulate
 
     /// One line for the help text.
     var summary: String {
@@ -12,6 +12,7 @@ enum Command: String, Sendable, Hashable, CaseIterable {
         case .trace: "show the bytes of one chat message on every wire, one line a field"
         case .storm: "simulate how clients come back after a restart, by reconnect policy, in virtual time"
         case .outage: "break the path in a dozen ways: time to notice, time to recover, what became of the messages"
+        case .crowd: "hold thousands of idle clients, or let hostile ones loose: memory, time, and what others feel"
         case .chat: "talk to others through a chat server ('imbench serve --chat') or an MQTT broker"
         case .simulate: "run the supervisor through simulated worlds full of faults, and check that it keeps its rules"
         }
@@ -22,7 +23,7 @@ enum Command: String, Sendable, Hashable, CaseIterable {
         switch self {
         case .trace: "TEXT"
         case .chat: "URL"
-        case .run, .overhead, .serve, .storm, .outage, .simulate: nil
+        case .run, .overhead, .serve, .storm, .outage, .crowd, .simulate: nil
         }
     }
 }

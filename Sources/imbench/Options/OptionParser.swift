@@ -132,6 +132,7 @@ struct OptionParser: Sendable {
             }
         }
         options.isCodecGiven = given.contains("codec") && (options.command == .chat || options.config != nil)
+        if options.command == .crowd { return try OptionTable.finishCrowd(&options, given) }
         if options.command == .chat { return try OptionTable.finishChat(&options, given, vocabulary) }
         if options.config != nil, let other = ["transport", "url"].first(where: given.contains) {
             throw UsageError("--config and --\(other) exclude each other")

@@ -2,14 +2,15 @@ import TransportAPI
 
 /// All options, in the order of the help text.
 enum OptionTable {
-    static let rows: [OptionRow] = comparison + chat + load + proxy + storm + outage + simulate + report + general
+    static let rows: [OptionRow] =
+        comparison + chat + load + proxy + storm + outage + crowd + simulate + report + general
 
     static let comparison: [OptionRow] = [
         OptionRow(
             name: "transport",
             placeholder: "LIST",
             group: .what,
-            commands: [.run, .overhead, .trace, .outage],
+            commands: [.run, .overhead, .trace, .outage, .crowd],
             summary: "transports",
             allowed: { $0.transports },
             shown: { $0.transports.joined(separator: ",") },
@@ -181,7 +182,7 @@ enum OptionTable {
             name: "format",
             placeholder: "FORMAT",
             group: .report,
-            commands: [.run, .overhead, .trace, .storm, .outage],
+            commands: [.run, .overhead, .trace, .storm, .outage, .crowd],
             summary: "how the report is written",
             allowed: { _ in Format.allCases.map(\.rawValue) },
             shown: { $0.format.rawValue },
@@ -196,7 +197,7 @@ enum OptionTable {
             name: "output",
             placeholder: "FILE",
             group: .report,
-            commands: [.run, .overhead, .trace, .storm, .outage],
+            commands: [.run, .overhead, .trace, .storm, .outage, .crowd],
             summary: "write the report there in place of standard output",
             shown: { $0.output },
             apply: { (options, text, _) throws(UsageError) in
@@ -208,12 +209,18 @@ enum OptionTable {
             name: "assert",
             placeholder: "EXPR",
             group: .report,
-            commands: [.run],
+            commands: [.run, .crowd],
             summary: "end with status 99 unless this holds, as in 'ws.rtt.p99_us < 2000'; may be repeated",
-            shown: { $0.assertions.isEmpty ? nil : $0.assertions.map(\.text).joined(separator: "; ") },
+            shown: { options in
+                let texts = options.assertions.map(\.text) + options.crowd.assertions.map(\.text)
+                return texts.isEmpty ? nil : texts.joined(separator: "; ")
+            },
             apply: { (options, text, words) throws(UsageError) in
-                guard options.assertions.count < 1000 else {
+                guard options.assertions.count + options.crowd.assertions.count < 1000 else {
                     throw UsageError("--assert may be given at most 1000 times")
+                }
+                guard options.command != .crowd else {
+                    return options.crowd.assertions.append(try CrowdAssertion(text, words))
                 }
                 options.assertions.append(try Assertion(text, words))
             }

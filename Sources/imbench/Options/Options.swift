@@ -36,6 +36,7 @@ struct Options: Sendable, Equatable {
     var listen: [Endpoint] = []
     var storm = StormOptions()
     var outage = OutageOptions()
+    var crowd = CrowdOptions()
     /// The server to which `serve` gives a bad path, in place of the embedded ones.
     var proxy: Endpoint?
     /// What is wrong with that path.

@@ -35,18 +35,10 @@ struct Assertion: Sendable, Hashable {
 
     /// Reads an expression.
     init(_ text: String, _ vocabulary: Vocabulary) throws(UsageError) {
-        let shape = "--assert: '\(text)' is not of the form 'ws.json.256.rtt.p99_us < 2000'"
-        guard text.utf8.count <= 500,
-            let found = Comparison.allCases.lazy.compactMap({ sign in
-                text.firstRange(of: sign.rawValue).map { (sign, $0) }
-            })
-            .first
-        else { throw UsageError(shape) }
-        let (sign, range) = found
-        let subject = Self.trimmed(text[..<range.lowerBound])
-        let number = Self.trimmed(text[range.upperBound...])
+        guard let (subject, sign, bound) = Self.parts(text) else {
+            throw UsageError("--assert: '\(text)' is not of the form 'ws.json.256.rtt.p99_us < 2000'")
+        }
         var names = subject.split(separator: ".", omittingEmptySubsequences: false).map(String.init)
-        guard names.count >= 2, let bound = OptionValue.decimal(number) else { throw UsageError(shape) }
 
         let transport = names.removeFirst()
         guard vocabulary.transports.contains(transport) else {
@@ -82,6 +74,21 @@ struct Assertion: Sendable, Hashable {
             }
         }
         return nil
+    }
+
+    /// The two sides of an expression whose left one has a dot, and what stands between them.
+    static func parts(_ text: String) -> (subject: String, comparison: Comparison, bound: Double)? {
+        guard text.utf8.count <= 500,
+            let found = Comparison.allCases.lazy.compactMap({ sign in
+                text.firstRange(of: sign.rawValue).map { (sign, $0) }
+            })
+            .first
+        else { return nil }
+        let subject = trimmed(text[..<found.1.lowerBound])
+        guard subject.contains("."), let bound = OptionValue.decimal(trimmed(text[found.1.upperBound...])) else {
+            return nil
+        }
+        return (subject, found.0, bound)
     }
 
     private static func trimmed(_ text: Substring) -> String {

@@ -1,0 +1,45 @@
+import TransportAPI
+
+/// What the owner of a server hears of a client whose link has ended, or that was turned away: who, how far it had come, and
+/// why. The reason's error is `nil` for an ordinary goodbye.
+public struct ServerNote: Sendable, Hashable {
+    /// The client's address and port; `nil` where the transport has none.
+    public var client: String?
+    /// Whether its handshake had been complete.
+    public var wasOpen: Bool
+    /// Why it ended.
+    public var reason: CloseReason
+
+    /// A note spelled out.
+    public init(client: String?, wasOpen: Bool, reason: CloseReason) {
+        self.client = client
+        self.wasOpen = wasOpen
+        self.reason = reason
+    }
+}
+
+extension ServerNote: CustomStringConvertible {
+    /// One line for a log.
+    public var description: String {
+        let what = reason.error?.description ?? (reason.text.isEmpty ? "\(reason.initiator)" : reason.text)
+        return "\(client ?? "a client") \(wasOpen ? "ended" : "turned away"): \(what)"
+    }
+}
+
+/// Called on the server's loop with each note; must neither block nor wait. A server under attack has many to tell.
+public typealias ServerObserver = @Sendable (ServerNote) -> Void
+
+/// Who keeps drivers: an acceptor. Told on its loop.
+protocol LinkOwner: AnyObject {
+    /// The handshake is complete.
+    func opened(_ driver: LinkDriver)
+    /// The link has ended for its users.
+    func ended(_ driver: LinkDriver, _ reason: CloseReason, wasOpen: Bool)
+    /// The last byte is gone and the channel closed; the last call for this driver.
+    func closed(_ driver: LinkDriver)
+}
+
+extension LinkOwner {
+    func opened(_: LinkDriver) {}
+    func ended(_: LinkDriver, _: CloseReason, wasOpen _: Bool) {}
+}

@@ -1,0 +1,87 @@
+import TransportAPI
+
+/// What `imbench crowd` holds, or lets loose.
+struct CrowdOptions: Sendable, Equatable {
+    /// How many idle clients.
+    var links = 10_000
+    /// How long they are held; how long each attack is measured.
+    var hold = Duration.seconds(3)
+    var isHostile = false
+    /// How many hostile clients there are at a time.
+    var attackers = 100
+    var attacks = HostileKind.allCases
+    var assertions: [CrowdAssertion] = []
+}
+
+extension OptionTable {
+    static let crowd: [OptionRow] = [
+        OptionRow(
+            name: "links",
+            placeholder: "N",
+            group: .load,
+            commands: [.crowd],
+            summary: "how many idle clients are held",
+            shown: { String($0.crowd.links) },
+            apply: { (options, text, _) throws(UsageError) in
+                options.crowd.links = try OptionValue.integer(text, "links", in: 1...1_000_000)
+            }
+        ),
+        OptionRow(
+            name: "hold",
+            placeholder: "TIME",
+            group: .load,
+            commands: [.crowd],
+            summary: "how long they are held and pinged; with --hostile, how long each attack lasts",
+            shown: { DurationText.format($0.crowd.hold) },
+            apply: { (options, text, _) throws(UsageError) in
+                let range = Duration.milliseconds(100)...Duration.seconds(3600)
+                options.crowd.hold = try DurationText.parse(text, "hold", in: range)
+            }
+        ),
+        OptionRow(
+            name: "hostile",
+            group: .what,
+            commands: [.crowd],
+            summary: "lets hostile clients loose in place of idle ones, and measures what others feel of them",
+            shown: { $0.crowd.isHostile ? "yes" : "no" },
+            apply: { (options, _, _) throws(UsageError) in options.crowd.isHostile = true }
+        ),
+        OptionRow(
+            name: "attackers",
+            placeholder: "N",
+            group: .load,
+            commands: [.crowd],
+            summary: "how many hostile clients there are at a time",
+            requires: "hostile",
+            shown: { $0.crowd.isHostile ? String($0.crowd.attackers) : nil },
+            apply: { (options, text, _) throws(UsageError) in
+                options.crowd.attackers = try OptionValue.integer(text, "attackers", in: 1...10_000)
+            }
+        ),
+        OptionRow(
+            name: "attack",
+            placeholder: "LIST",
+            group: .what,
+            commands: [.crowd],
+            summary: "what hostile clients do",
+            allowed: { _ in HostileKind.allCases.map(\.rawValue) },
+            requires: "hostile",
+            shown: { $0.crowd.isHostile ? $0.crowd.attacks.map(\.rawValue).joined(separator: ",") : nil },
+            apply: { (options, text, _) throws(UsageError) in
+                let names = try OptionValue.words(text, "attack", of: HostileKind.allCases.map(\.rawValue))
+                options.crowd.attacks = names.compactMap(HostileKind.init)
+            }
+        ),
+    ]
+
+    /// What several options of `imbench crowd` say together.
+    static func finishCrowd(_ options: inout Options, _ given: Set<String>) throws(UsageError) {
+        let known = ["ws", "tcp", "mqtt"]
+        guard given.contains("transport") else {
+            return options.transports = options.crowd.isHostile ? known : ["ws"]
+        }
+        if let other = options.transports.first(where: { !known.contains($0) }) {
+            throw UsageError("--transport: 'crowd' knows \(OptionValue.list(known)), not \(other)")
+        }
+    }
+}

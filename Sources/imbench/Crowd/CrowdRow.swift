@@ -1,0 +1,76 @@
+/// One line of what `imbench crowd` has measured.
+struct CrowdRow: Sendable {
+    var transport: String
+    /// What hostile clients did; `nil` for a crowd of idle ones.
+    var attack: HostileKind?
+    /// The numbers, by the names that `--assert`, JSON and CSV use; `nil` for what was not measured.
+    var metrics: [(name: String, value: Double?)] = []
+    /// How often the owner of the server heard of which end, by the error's code.
+    var endings: [(code: String, count: Int)] = []
+    var failure: String?
+
+    /// What `--assert` calls it.
+    var name: String { attack.map { "\(transport).\($0.rawValue)" } ?? transport }
+
+    func value(_ metric: String) -> Double? {
+        metrics.first { $0.name == metric }?.value ?? nil
+    }
+}
+
+extension CrowdRow {
+    /// The metrics of a crowd of idle clients, in their order.
+    static let idleMetrics = [
+        "links", "connect_s", "links_per_s", "server_bytes", "client_bytes", "pings", "pongs", "ping_p50_us",
+        "ping_p99_us",
+    ]
+    /// Those of an attack.
+    static let attackMetrics = [
+        "quiet_p50_us", "quiet_p99_us", "attacked_p50_us", "attacked_p99_us", "ratio_p99", "attackers", "connections",
+        "endings", "heap_peak_bytes",
+    ]
+}
+
+/// One `--assert` of `imbench crowd`: `transport[.attack].metric op number`, as in `ws.ping-flood.ratio_p99 <= 2`.
+///
+/// It speaks of every row that it names, as ``Assertion`` does.
+struct CrowdAssertion: Sendable, Hashable {
+    var text: String
+    private var transport: String
+    private var attack: HostileKind?
+    private var metric: String
+    private var comparison: Assertion.Comparison
+    private var bound: Double
+
+    /// Reads an expression.
+    init(_ text: String, _ vocabulary: Vocabulary) throws(UsageError) {
+        guard let parts = Assertion.parts(text) else {
+            throw UsageError("--assert: '\(text)' is not of the form 'ws.ping-flood.ratio_p99 <= 2'")
+        }
+        var names = parts.subject.split(separator: ".", omittingEmptySubsequences: false).map(String.init)
+        transport = names.removeFirst()
+        guard vocabulary.transports.contains(transport) else {
+            throw .unknown("transport", transport, allowed: vocabulary.transports)
+        }
+        if names.count > 1, let kind = HostileKind(rawValue: names[0]) {
+            attack = kind
+            names.removeFirst()
+        }
+        metric = names.joined(separator: ".")
+        let metrics = CrowdRow.idleMetrics + CrowdRow.attackMetrics
+        guard metrics.contains(metric) else { throw .unknown("metric", metric, allowed: metrics) }
+        (self.text, comparison, bound) = (text, parts.comparison, parts.bound)
+    }
+
+    /// Why the assertion does not hold, or `nil` if it does.
+    func failure(in rows: [CrowdRow]) -> String? {
+        let named = rows.filter { $0.transport == transport && (attack == nil || $0.attack == attack) }
+        guard !named.isEmpty else { return "'\(text)' does not hold: there is no such row" }
+        for row in named {
+            guard let value = row.value(metric) else { return "'\(text)' does not hold: \(row.name) has no \(metric)" }
+            guard comparison.holds(value, bound) else {
+                return "'\(text)' does not hold: \(row.name) has \(fixed(value, 3, trimmed: true))"
+            }
+        }
+        return nil
+    }
+}

@@ -1,0 +1,81 @@
+import SocketIO
+import TransportAPI
+import Transports
+
+/// A few clients that send a message now and then and wait for it to come back.
+struct HonestClients: Sendable {
+    /// Nanoseconds from one answer to the next message.
+    private static let interval: Int64 = 2_000_000
+    /// How long a client waits for an answer beyond the end of the measurement, in nanoseconds.
+    private static let patience: Int64 = 5_000_000_000
+
+    private let links: [any Link]
+    private let loop: EventLoop
+
+    /// Connects.
+    init(
+        _ count: Int,
+        to endpoint: Endpoint,
+        _ registry: TransportRegistry,
+        on loop: EventLoop
+    ) async throws(TransportError) {
+        let descriptor = try registry.transport(named: endpoint.scheme)
+        var links: [any Link] = []
+        for number in 0..<count {
+            var own = endpoint
+            own.options = descriptor.loopback("honest-\(number)")
+            links.append(try await descriptor.make(own, loop).connect(timeout: .seconds(10)))
+        }
+        self.links = links
+        self.loop = loop
+    }
+
+    /// The round trips of all until `end`; what ended a link, if one did.
+    func measure(until end: Int64) async -> (rtt: Histogram, failure: String?) {
+        await withTaskGroup(of: (Histogram, String?).self) { group in
+            for link in links { group.addTask(executorPreference: loop) { await measure(link, until: end) } }
+            var all = Histogram()
+            var failure: String?
+            for await (rtt, problem) in group {
+                all.merge(rtt)
+                failure = failure ?? problem
+            }
+            return (all, failure)
+        }
+    }
+
+    private func measure(_ link: any Link, until end: Int64) async -> (Histogram, String?) {
+        var rtt = Histogram()
+        let payload = Payload([UInt8](repeating: 66, count: 64))
+        let watchdog = Task(executorPreference: loop) {
+            await pause(on: loop, until: end + Self.patience)
+            if !Task.isCancelled { await link.close() }
+        }
+        defer { watchdog.cancel() }
+        while Clocks.monotonic() < end {
+            let start = Clocks.monotonic()
+            let outcome = await link.send(payload)
+            guard outcome.isSuccess else { return (rtt, "a message of an honest client was not sent: \(outcome)") }
+            do throws(TransportError) {
+                guard try await link.receive() != nil else { return (rtt, "an honest client got no answer") }
+            } catch {
+                return (rtt, "\(error)")
+            }
+            let now = Clocks.monotonic()
+            rtt.record(now - start)
+            await pause(on: loop, until: now + Self.interval)
+        }
+        return (rtt, nil)
+    }
+
+    func close() async {
+        for link in links { await link.close() }
+    }
+}
+
+/// Waits on `loop` until `time`, in nanoseconds of the monotonic clock. To be called on the loop.
+func pause(on loop: EventLoop, until time: Int64) async {
+    await withUnsafeContinuation { continuation in
+        loop.execute { _ = loop.schedule(at: time) { continuation.resume() } }
+    }
+}

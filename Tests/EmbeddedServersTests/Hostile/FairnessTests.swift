@@ -1,0 +1,98 @@
+import Foundation
+import SocketIO
+import Testing
+import TransportAPI
+import Transports
+
+@testable import EmbeddedServers
+
+/// Tells who spoke, message by message.
+private final class Order: ServerBehaviour {
+    private let heard: Locked<[UInt8]>
+
+    init(_ heard: Locked<[UInt8]>) {
+        self.heard = heard
+    }
+
+    func opened(_: any MessagePeer) {}
+
+    func received(_ payload: Payload, from peer: any MessagePeer) {
+        heard.withLock { $0.append(payload.bytes.first ?? 0) }
+        if payload.bytes.first == 2 { _ = peer.sendNow(payload) }
+    }
+
+    func ended(_: any MessagePeer) {}
+}
+
+@Suite("One loop and many clients", .timeLimit(.minutes(1)))
+struct FairnessTests {
+    @Test("a client with very much to say lets others have their say in between")
+    func floodOfMessages() async throws {
+        let loop = try EventLoop(name: "fairness")
+        let heard = Locked<[UInt8]>([])
+        let listener = try await TransportRegistry.standard.listen(
+            at: Endpoint("tcp://127.0.0.1:0"),
+            on: loop,
+            mode: .behave { Order(heard) }
+        )
+        let flooding = try HostileClient(port: try #require(listener.endpoint.port))
+        let modest = try await TransportRegistry.standard.connect("\(listener.endpoint)")
+        #expect(await modest.send(Payload([2])).isSuccess)
+        #expect(try await modest.receive()?.bytes == [2])
+
+        // While the loop stands still, both say all they have to say.
+        let gate = DispatchSemaphore(value: 0)
+        loop.execute { gate.wait() }
+        let message: [UInt8] = [0, 0, 0, 1, 1]
+        let count = flooding.sendWhatFits(Array(repeatElement(message, count: 1000).joined())) / message.count
+        #expect(count > 10_000)
+        #expect(await modest.send(Payload([2])).isSuccess)
+        gate.signal()
+        #expect(try await modest.receive()?.bytes == [2])
+        while heard.withLock({ $0.count }) < count + 2 { await Task.yield() }
+        let place = heard.withLock { $0.lastIndex(of: 2) }
+        #expect(try #require(place) < count / 2)
+        await modest.close()
+        await listener.close()
+    }
+
+    @Test("a client whose messages are much work lets others have their say in between")
+    func sharesOfTime() async throws {
+        let loop = try EventLoop(name: "shares")
+        let order = Locked<[Int]>([])
+        let soFar = await withCheckedContinuation { continuation in
+            loop.execute {
+                for number in 0..<3 { loop.runLater(Worker(number, order, loop)) }
+                _ = loop.schedule(at: loop.now) { continuation.resume(returning: order.withLock { $0.count }) }
+            }
+        }
+        // The timer had its turn although none of the three had come to its end.
+        #expect(soFar < 3 * Worker.steps)
+        while order.withLock({ $0.count }) < 3 * Worker.steps { await Task.yield() }
+        let first = order.withLock { Array($0.prefix(6)) }
+        #expect(first == [0, 1, 2, 0, 1, 2])
+    }
+}
+
+/// Works for a whole share, many times.
+private final class Worker: ShareHandler {
+    static let steps = 20
+    private let number: Int
+    private let order: Locked<[Int]>
+    private let loop: EventLoop
+    private var left = Worker.steps
+
+    init(_ number: Int, _ order: Locked<[Int]>, _ loop: EventLoop) {
+        self.number = number
+        self.order = order
+        self.loop = loop
+    }
+
+    func shareBegins() {
+        order.withLock { $0.append(number) }
+        left -= 1
+        let end = MonotonicClock.now() + EventLoop.share
+        while MonotonicClock.now() < end {}
+        if left > 0 { loop.runLater(self) }
+    }
+}

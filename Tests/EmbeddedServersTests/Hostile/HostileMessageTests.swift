@@ -1,0 +1,174 @@
+import EmbeddedServers
+import Testing
+import TransportAPI
+import Transports
+
+/// Clients that keep to the handshake and to nothing after it.
+@Suite("Servers and clients that make them work for nothing", .timeLimit(.minutes(1)))
+struct HostileMessageTests {
+    /// Lets `attack` loose on a server, and tells what it was ended for; others must be served before and after.
+    private func ending(
+        _ transport: String,
+        _ options: String,
+        _ attack: (HostileClient) -> Void
+    ) async throws -> TransportError {
+        let attacked = try await Attacked(transport, options)
+        #expect(try await attacked.isServing())
+        let hostile = try HostileClient(attacked.server, receiveBuffer: 4096)
+        attack(hostile)
+        let note = try await attacked.note()
+        withExtendedLifetime(hostile) {}
+        #expect(try await attacked.isServing())
+        await attacked.stop()
+        return try #require(note.reason.error)
+    }
+
+    @Test("end who announces more than is allowed, before any of it comes")
+    func giantLengths() async throws {
+        let overWebSocket = try await ending("ws", "") {
+            $0.upgrade()
+            $0.send([0x82, 0xff, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0])
+        }
+        #expect(overWebSocket.code == .messageTooLarge)
+        let overTCP = try await ending("tcp", "") { $0.send([0x7f, 0xff, 0xff, 0xff]) }
+        #expect(overTCP.code == .messageTooLarge)
+        let overMQTT = try await ending("mqtt", "") {
+            $0.connectMQTT()
+            $0.send([0x30, 0xff, 0xff, 0xff, 0x7f])
+        }
+        #expect(overMQTT.code == .messageTooLarge)
+    }
+
+    @Test("end who floods them with pings", arguments: ["ws", "tcp", "mqtt"])
+    func pingFlood(transport: String) async throws {
+        let error = try await ending(transport, "control-rate=100") { hostile in
+            switch transport {
+            case "ws":
+                hostile.upgrade()
+                hostile.flood(Array(repeatElement(frame(0x89), count: 1000).joined()))
+            case "tcp":
+                let ping: [UInt8] = [0x80, 0, 0, 9, 1, 0, 0, 0, 0, 0, 0, 0, 1]
+                hostile.flood(Array(repeatElement(ping, count: 1000).joined()))
+            default:
+                hostile.connectMQTT()
+                hostile.flood(Array(repeatElement([0xc0, 0], count: 1000).joined()))
+            }
+        }
+        #expect(error.code == .tooManyRequests)
+    }
+
+    @Test("end who begins a message and never ends it, by empty frames or by tiny ones")
+    func fragmentFlood() async throws {
+        let byEmptyFrames = try await ending("ws", "") {
+            $0.upgrade()
+            $0.send(frame(0x02, [1]))
+            $0.flood(Array(repeatElement(frame(0x00), count: 1000).joined()))
+        }
+        #expect(byEmptyFrames.code == .tooManyRequests)
+        let byTinyFrames = try await ending("ws", "max-fragments=5000") {
+            $0.upgrade()
+            $0.send(frame(0x02, [1]))
+            $0.flood(Array(repeatElement(frame(0x00, [1]), count: 1000).joined()))
+        }
+        #expect(byTinyFrames.code == .tooManyRequests)
+        #expect(byTinyFrames.reason.contains("5000 frames"))
+    }
+
+    @Test("end who sends little that becomes much", .enabled(if: ZLib.shared != nil))
+    func compressionBomb() async throws {
+        let zeros = [UInt8](repeating: 0, count: 8 << 20)
+        let bomb = try #require(zeros.withUnsafeBytes { ZLib.shared?.makeDeflater(windowBits: 15)?.deflate($0) })
+        #expect(bomb.count < zeros.count / 500)
+        let error = try await ending("ws", "deflate=on") {
+            $0.upgrade("Sec-WebSocket-Extensions: permessage-deflate\r\n")
+            $0.send(frame(0xc2, bomb))
+        }
+        #expect(error.code == .messageTooLarge)
+        #expect(error.reason.contains("100 times"))
+    }
+
+    @Test("take what expands as much as they were told to bear", .enabled(if: ZLib.shared != nil))
+    func expansionAllowed() async throws {
+        let zeros = [UInt8](repeating: 0, count: 1 << 20)
+        let bomb = try #require(zeros.withUnsafeBytes { ZLib.shared?.makeDeflater(windowBits: 15)?.deflate($0) })
+        let attacked = try await Attacked("ws", "deflate=on&max-expansion=1032")
+        let client = try HostileClient(attacked.server)
+        client.upgrade("Sec-WebSocket-Extensions: permessage-deflate\r\n")
+        client.send(frame(0xc2, bomb) + frame(0x88, [3, 0xe8]))
+        #expect(try await attacked.note().reason.error == nil)
+        withExtendedLifetime(client) {}
+        await attacked.stop()
+    }
+
+    @Test("end who asks and never reads the answers", arguments: ["ws", "tcp"])
+    func neverReading(transport: String) async throws {
+        let error = try await ending(transport, "write-buffer=65536") { hostile in
+            let message = [UInt8](repeating: 65, count: 1000)
+            if transport == "ws" {
+                hostile.upgrade()
+                hostile.flood(frame(0x82, message))
+            } else {
+                hostile.flood([0, 0, 3, 0xe8] + message)
+            }
+        }
+        #expect(error.code == .bufferFull)
+    }
+
+    @Test("end who asks for something large and never takes it")
+    func stalled() async throws {
+        let attacked = try await Attacked("tcp", "stall-timeout=200ms")
+        let hostile = try HostileClient(attacked.server, receiveBuffer: 4096)
+        hostile.send([0, 0xc0, 0, 0] + [UInt8](repeating: 65, count: 0xc0_0000))
+        #expect(try await attacked.code() == .timedOut)
+        withExtendedLifetime(hostile) {}
+        #expect(try await attacked.isServing())
+        await attacked.stop()
+    }
+
+    @Test("stop reading from who never reads their acknowledgements, so that nothing piles up, and end it")
+    func unreadAcknowledgements() async throws {
+        let error = try await ending("mqtt", "write-buffer=4096&stall-timeout=200ms") {
+            $0.connectMQTT()
+            $0.flood(Array(repeatElement([0x32, 6, 0, 1, 120, 0, 1, 65], count: 1000).joined()))
+        }
+        #expect(error.code == .timedOut)
+    }
+
+    @Test("bound subscriptions, and end who floods them with them")
+    func subscriptionFlood() async throws {
+        let error = try await ending("mqtt", "control-rate=100&max-subscriptions=10") { hostile in
+            hostile.connectMQTT()
+            var next: UInt32 = 0
+            repeat {
+                next += 1
+            } while hostile.send(
+                [0x82, 10, 0, 1, 0, 5] + withUnsafeBytes(of: next) { $0.map { $0 >> 2 + 48 } } + [65, 0]
+            )
+        }
+        #expect(error.code == .tooManyRequests)
+    }
+
+    @Test("end who begins message after message of QoS 2 and releases none")
+    func unreleased() async throws {
+        let error = try await ending("mqtt", "max-unreleased=10") { hostile in
+            hostile.connectMQTT()
+            for id: UInt8 in 1...11 { hostile.send([0x34, 6, 0, 1, 120, 0, id, 65]) }
+        }
+        #expect(error.code == .tooManyRequests)
+    }
+
+    @Test("take a message of QoS 2 once, however often its packet identifier comes again")
+    func reusedIdentifier() async throws {
+        let server = try await EmbeddedServer.start("mqtt://127.0.0.1:0")
+        let port = try #require(server.endpoint.port)
+        let reader = try await TransportRegistry.standard.connect("mqtt://127.0.0.1:\(port)/?subscribe=x")
+        let hostile = try HostileClient(server)
+        hostile.connectMQTT()
+        for _ in 0..<1000 { hostile.send([0x34, 6, 0, 1, 120, 0, 1, 65]) }
+        hostile.send([0x30, 4, 0, 1, 120, 66])
+        #expect(try await reader.receive()?.bytes == [65])
+        #expect(try await reader.receive()?.bytes == [66])
+        await reader.close()
+        await server.stop()
+    }
+}

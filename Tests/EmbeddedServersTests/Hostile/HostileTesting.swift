@@ -1,0 +1,160 @@
+import EmbeddedServers
+import Foundation
+import SocketIO
+import Testing
+import TransportAPI
+import Transports
+
+/// A client that keeps to no protocol: a blocking socket, and whatever bytes a test gives it.
+final class HostileClient: Sendable {
+    private let socket: Int32
+
+    convenience init(_ server: EmbeddedServer, receiveBuffer: Int32? = nil) throws {
+        try self.init(port: try #require(server.endpoint.port), receiveBuffer: receiveBuffer)
+    }
+
+    init(port: UInt16, receiveBuffer: Int32? = nil) throws {
+        socket = Foundation.socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
+        if var size = receiveBuffer {
+            setsockopt(socket, SOL_SOCKET, SO_RCVBUF, &size, socklen_t(MemoryLayout<Int32>.size))
+        }
+        var address = sockaddr_in()
+        address.sin_family = sa_family_t(AF_INET)
+        address.sin_port = port.bigEndian
+        address.sin_addr.s_addr = in_addr_t(0x7f00_0001).bigEndian
+        let result = withUnsafePointer(to: &address) { pointer in
+            pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+                connect(socket, $0, socklen_t(MemoryLayout<sockaddr_in>.size))
+            }
+        }
+        try #require(result == 0)
+    }
+
+    deinit {
+        Foundation.close(socket)
+    }
+
+    /// Sends all of it; `false` once the server has hung up.
+    @discardableResult
+    func send(_ bytes: [UInt8]) -> Bool {
+        var sent = 0
+        while sent < bytes.count {
+            let count = bytes[sent...].withUnsafeBytes {
+                Foundation.send(socket, $0.baseAddress, $0.count, Int32(MSG_NOSIGNAL))
+            }
+            guard count > 0 else { return false }
+            sent += count
+        }
+        return true
+    }
+
+    /// Sends as much as the kernel takes at once, over and over; how many bytes went.
+    func sendWhatFits(_ bytes: [UInt8]) -> Int {
+        var sent = 0
+        while true {
+            let count = bytes.withUnsafeBytes {
+                Foundation.send(socket, $0.baseAddress, $0.count, Int32(MSG_NOSIGNAL) | Int32(MSG_DONTWAIT))
+            }
+            guard count == bytes.count else { return sent + max(count, 0) }
+            sent += count
+        }
+    }
+
+    /// Sends it over and over until the server has hung up.
+    func flood(_ bytes: [UInt8]) {
+        while send(bytes) {}
+    }
+
+    /// What the server says until it ends, or until `mark` has come.
+    @discardableResult
+    func read(until mark: [UInt8]? = nil) -> [UInt8] {
+        var all: [UInt8] = []
+        var buffer = [UInt8](repeating: 0, count: 4096)
+        while mark.map({ !all.contains($0) }) ?? true {
+            let count = recv(socket, &buffer, buffer.count, 0)
+            guard count > 0 else { break }
+            all += buffer[..<count]
+        }
+        return all
+    }
+
+    /// Ends both halves.
+    func hangUp() {
+        shutdown(socket, Int32(SHUT_RDWR))
+    }
+
+    /// Sends the head of a WebSocket handshake and waits for the answer.
+    func upgrade(_ headers: String = "") {
+        send(Array(Self.request(headers).utf8))
+        read(until: Array("\r\n\r\n".utf8))
+    }
+
+    static func request(_ headers: String = "") -> String {
+        "GET / HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+            + "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\(headers)\r\n"
+    }
+
+    /// Sends CONNECT for a clean session and waits for CONNACK.
+    func connectMQTT(_ name: String = "mallory") {
+        let body: [UInt8] = [0, 4] + "MQTT".utf8 + [4, 2, 0, 0, 0, UInt8(name.utf8.count)] + name.utf8
+        send([0x10, UInt8(body.count)] + body)
+        read(until: [0x20, 2, 0, 0])
+    }
+}
+
+/// A server, what its owner hears, and an honest client of it.
+struct Attacked {
+    let server: EmbeddedServer
+    let honest: any Link
+    private let notes: AsyncStream<ServerNote>
+
+    /// - Parameter options: of the server, as they stand in its URL.
+    init(_ transport: String, _ options: String = "") async throws {
+        let (stream, continuation) = AsyncStream.makeStream(of: ServerNote.self)
+        notes = stream
+        server = try await EmbeddedServer.start("\(transport)://127.0.0.1:0/?\(options)") { continuation.yield($0) }
+        var endpoint = server.endpoint
+        endpoint.options = try TransportRegistry.standard.transport(named: transport).loopback("honest")
+        honest = try await TransportRegistry.standard.transport(for: endpoint).connect(timeout: .seconds(20))
+    }
+
+    /// What the owner hears of the next client that ends.
+    func note() async throws -> ServerNote {
+        try #require(await notes.first { _ in true })
+    }
+
+    /// What the next client ended for.
+    func code() async throws -> TransportError.Code {
+        try #require(try await note().reason.error?.code)
+    }
+
+    /// Whether a message of the honest client comes back.
+    func isServing() async throws -> Bool {
+        let text = "still here"
+        guard await honest.send(Payload(text: text)).isSuccess else { return false }
+        return try await honest.receive()?.bytes == Array(text.utf8)
+    }
+
+    func stop() async {
+        await honest.close()
+        await server.stop()
+    }
+}
+
+extension Array where Element: Equatable {
+    fileprivate func contains(_ part: [Element]) -> Bool {
+        guard part.count <= count else { return false }
+        return (0...count - part.count).contains { self[$0..<$0 + part.count].elementsEqual(part) }
+    }
+}
+
+/// Frames of a WebSocket client with a key of zeros, which changes nothing.
+func frame(_ first: UInt8, _ payload: [UInt8] = []) -> [UInt8] {
+    let length: [UInt8] =
+        payload.count < 126
+        ? [0x80 | UInt8(payload.count)]
+        : payload.count < 65_536
+            ? [0xfe, UInt8(payload.count >> 8), UInt8(payload.count & 0xff)]
+            : [0xff] + withUnsafeBytes(of: UInt64(payload.count).bigEndian) { Array($0) }
+    return [first] + length + [0, 0, 0, 0] + payload
+}
