@@ -31,6 +31,14 @@ let package = Package(
         .testTarget(name: "TransportsTests", dependencies: ["Transports", "EmbeddedServers", "SocketIO"]),
         .testTarget(name: "EmbeddedServersTests", dependencies: ["EmbeddedServers", "Transports"]),
         .testTarget(name: "imbenchTests", dependencies: ["imbench"]),
+        // The functions that Fuzz/, a package of its own, gives any bytes; here they replay the committed ones.
+        .testTarget(
+            name: "FuzzTests",
+            dependencies: ["TransportAPI", "Codecs", "SocketIO", "Transports"],
+            path: "Fuzz",
+            exclude: ["Package.swift", "Main", "Corpora", "Crashes", "Dictionaries"],
+            sources: ["Targets", "Tests"]
+        ),
     ],
     swiftLanguageModes: [.v6]
 )

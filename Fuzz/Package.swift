@@ -1,0 +1,26 @@
+// swift-tools-version: 6.1
+import PackageDescription
+
+// Built by scripts/fuzz alone, with the sanitizers. The targets' functions are compiled into the root package's tests
+// too, which replay the committed files.
+let package = Package(
+    name: "fuzz",
+    platforms: [.macOS(.v15)],
+    dependencies: [.package(name: "im-transports", path: "..")],
+    targets: [
+        .executableTarget(
+            name: "fuzz",
+            dependencies: [
+                .product(name: "TransportAPI", package: "im-transports"),
+                .product(name: "Codecs", package: "im-transports"),
+                .product(name: "Transports", package: "im-transports"),
+            ],
+            path: ".",
+            exclude: ["Corpora", "Crashes", "Dictionaries", "Tests"],
+            sources: ["Main", "Targets"],
+            // libFuzzer has the main function.
+            swiftSettings: [.unsafeFlags(["-parse-as-library"])]
+        )
+    ],
+    swiftLanguageModes: [.v6]
+)

@@ -1,0 +1,1 @@
+../../Tests/CodecsTests/Support/AllTypes.swift

@@ -1,0 +1,51 @@
+@testable import Codecs
+
+private func limits(_ input: inout FuzzInput) -> CodecLimits {
+    CodecLimits(
+        maximumDepth: input.choice(of: [64, 3, 256]),
+        maximumLength: input.choice(of: [65_536, 64]),
+        maximumCount: input.choice(of: [65_536, 4])
+    )
+}
+
+func fuzzJSON(_ bytes: [UInt8]) throws {
+    var input = FuzzInput(bytes)
+    let limits = limits(&input)
+    let bytes = Array(input.rest)
+    try checkCodec(JSONCodec(limits: limits), bytes)
+    if let chat = try? JSONCodec(limits: limits).decode(ChatMessage.self, from: bytes) {
+        let again = try JSONCodec().decode(ChatMessage.self, from: JSONCodec().encode(chat))
+        try ensure(again == chat, "\(chat) is read as \(again)")
+    }
+    if let node = try? JSONNode(bytes, limits: limits) {
+        try ensure(node.range.upperBound <= bytes.count, "a value ends at \(node.range)")
+    }
+}
+
+func fuzzProtobuf(_ bytes: [UInt8]) throws {
+    var input = FuzzInput(bytes)
+    let limits = limits(&input)
+    try checkCodec(ProtobufCodec(limits: limits), Array(input.rest))
+}
+
+/// What was understood is written and read again the same in both formats; compared as bytes, since NaN differs from
+/// itself.
+private func checkCodec(_ codec: some MessageCodec, _ bytes: [UInt8]) throws {
+    let message: AllTypes
+    do throws(CodecError) {
+        message = try codec.decode(AllTypes.self, from: bytes)
+    } catch {
+        try ensure(0...bytes.count ~= error.offset, "an error at \(error.offset) of \(bytes.count)")
+        return
+    }
+    try ensure(bytes.count <= codec.limits.maximumLength, "longer than the limit")
+    let wide = CodecLimits(maximumDepth: CodecLimits.greatestDepth)
+    let formats: [any MessageCodec] = [ProtobufCodec(limits: wide), JSONCodec(limits: wide)]
+    let json = try JSONCodec(limits: wide).encode(message)
+    for format in formats {
+        let written = try format.encode(message)
+        let read = try format.decode(AllTypes.self, from: written)
+        try ensure(try format.encode(read) == written, "\(format.format): it is written otherwise the second time")
+        try ensure(try JSONCodec(limits: wide).encode(read) == json, "\(format.format): it has changed")
+    }
+}

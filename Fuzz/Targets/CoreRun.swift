@@ -1,0 +1,236 @@
+import TransportAPI
+
+@testable import Transports
+
+/// What is done to a core over a byte stream.
+enum CoreStep {
+    case feed(ArraySlice<UInt8>)
+    case send(Payload)
+    case ping, confirm, endInput
+    case close(CloseReason)
+    case wait(Duration)
+}
+
+extension FuzzInput {
+    private static let waits: [Duration] = [
+        .milliseconds(1), .milliseconds(200), .seconds(2), .seconds(11), .seconds(61), .seconds(600),
+    ]
+
+    /// Up to 15 deeds of the user and of time, each after some bytes of the stream; all of the stream is fed.
+    mutating func steps(topic: String? = nil) -> [CoreStep] {
+        let endsInput = flag()
+        let deeds = (0..<Int(choice() & 15)).map { _ in (after: choice(), what: choice()) }
+        var steps: [CoreStep] = []
+        for deed in deeds {
+            let bytes = rest.prefix(deed.after == 255 ? .max : Int(deed.after))
+            _ = take(bytes.count)
+            if !bytes.isEmpty { steps.append(.feed(bytes)) }
+            steps.append(Self.deed(deed.what, topic))
+        }
+        if !rest.isEmpty { steps.append(.feed(rest)) }
+        if endsInput { steps.append(.endInput) }
+        return steps
+    }
+
+    private static func deed(_ what: UInt8, _ topic: String?) -> CoreStep {
+        let argument = Int(what >> 3)
+        switch what & 7 {
+        case 0: return .send(Payload([UInt8](repeating: what, count: argument), isConfirmed: argument > 15))
+        case 1: return .send(Payload(text: String(repeating: "é", count: argument * 40)))
+        case 2: return .send(Payload([UInt8](repeating: 0xff, count: argument * 100), kind: .text, topic: topic))
+        case 3: return .ping
+        case 4: return .confirm
+        case 5: return .close(CloseReason(argument > 15 ? .user : .protocolError, code: 1000, text: "é…"))
+        default: return .wait(waits[argument % waits.count])
+        }
+    }
+}
+
+/// An event, comparable.
+enum SeenEvent: Equatable {
+    case opened, pong
+    case message(Payload)
+    case acknowledged(UInt64)
+    case refused(UInt64, TransportError)
+    case signal(MQTTSignal)
+    case closed(CloseReason)
+}
+
+/// One core with its buffers, driven as a driver would, within the contract of ``ProtocolCore``.
+struct CoreRun<Core: ProtocolCore>: ~Copyable {
+    var core: Core
+    var input = ByteBuffer()
+    var context: CoreContext
+    /// How many bytes an open core may leave unread.
+    let inputLimit: Int
+    private(set) var events: [SeenEvent] = []
+    private(set) var failure: TransportError?
+    /// All that was written, step by step.
+    private(set) var written: [UInt8] = []
+    private var answered: Set<UInt64> = []
+    private var lastID: UInt64 = 0
+    private var isClosed = false
+
+    init(_ core: Core, inputLimit: Int = .max) {
+        self.core = core
+        self.inputLimit = inputLimit
+        context = CoreContext(random: .seeded(5))
+        self.core.start(&context)
+    }
+
+    /// Whether nothing more can come of it.
+    var isOver: Bool { failure != nil || isClosed }
+
+    /// How many messages have come.
+    var messageCount: Int { events.count { if case .message = $0 { true } else { false } } }
+
+    mutating func perform(_ step: CoreStep, _ slicing: inout Slicing) throws {
+        guard !isOver else { return }
+        switch step {
+        case .feed(let bytes):
+            for slice in slicing.slices(of: bytes) { try feed(Array(slice)) }
+        case .send(let payload): send(payload)
+        case .ping:
+            do throws(TransportError) {
+                try core.ping(&context)
+            } catch {
+                try ensure(!error.reason.isEmpty, "an error without a reason")
+            }
+        case .confirm: core.confirmReceipt(&context)
+        case .close(let reason): core.close(reason, &context)
+        case .wait(let duration): try wait(duration)
+        case .endInput: try end()
+        }
+        try drain()
+    }
+
+    /// Puts what was written since the last step to the rest.
+    mutating func collect() {
+        written += takeOutput()
+    }
+
+    /// What arrives in one read, or one datagram.
+    mutating func feed(_ bytes: [UInt8]) throws {
+        guard !isOver else { return }
+        input.append(contentsOf: bytes)
+        try drain()
+        if !isOver { try ensure(input.count <= inputLimit, "\(input.count) bytes are left unread") }
+    }
+
+    /// Takes the bytes that the core has written.
+    mutating func takeOutput() -> [UInt8] {
+        defer {
+            context.output.removeAll()
+            context.datagramEnds.removeAll()
+        }
+        return context.output.bytes(at: 0, count: context.output.count) ?? []
+    }
+
+    /// Takes the datagrams that the core has written.
+    mutating func takeDatagrams() throws -> [[UInt8]] {
+        let ends = context.datagramEnds
+        let bytes = takeOutput()
+        try ensure((ends.last ?? 0) == bytes.count, "bytes were written outside of a datagram")
+        try ensure(zip([0] + ends, ends).allSatisfy { $0 < $1 }, "an empty datagram was written")
+        return zip([0] + ends, ends).map { Array(bytes[$0..<$1]) }
+    }
+
+    /// Sends, and gives what became of it; `nil` if it was refused.
+    @discardableResult
+    mutating func send(_ payload: Payload) -> SendStatus? {
+        lastID += 1
+        return try? core.send(payload, id: lastID, &context)
+    }
+
+    /// Calls `next` until it has nothing more to report.
+    mutating func drain() throws {
+        guard !isOver else { return }
+        do throws(TransportError) {
+            while !isClosed, let event = try core.next(&input, &context) { note(event) }
+        } catch {
+            failure = error
+        }
+        try check()
+    }
+
+    private mutating func wait(_ duration: Duration) throws {
+        let end = context.now.advanced(by: duration)
+        var ticks = 0
+        while !isOver, let deadline = core.deadline, deadline <= end {
+            context.now = max(context.now, deadline)
+            ticks += 1
+            try ensure(ticks < 5000, "deadlines follow each other without end")
+            do throws(TransportError) { try core.deadlineReached(&context) } catch { failure = error }
+            try drain()
+        }
+        context.now = end
+    }
+
+    private mutating func end() throws {
+        do throws(TransportError) { note(try core.inputEnded(&context)) } catch { failure = error }
+        try check()
+    }
+
+    private mutating func note(_ event: CoreEvent) {
+        switch event {
+        case .opened: events.append(.opened)
+        case .message(let payload): events.append(.message(payload))
+        case .pong: events.append(.pong)
+        case .acknowledged(let id): events.append(.acknowledged(id))
+        case .refused(let id, let error): events.append(.refused(id, error))
+        case .signal(let signal): if let signal = signal as? MQTTSignal { events.append(.signal(signal)) }
+        case .closed(let reason):
+            events.append(.closed(reason))
+            isClosed = true
+        }
+    }
+
+    private var checked = 0
+
+    /// What holds for every core: `opened` once and before all messages, and each outcome once.
+    private mutating func check() throws {
+        for (index, event) in events.enumerated().dropFirst(checked) {
+            switch event {
+            case .opened: try ensure(index == 0, "opened is not the first event")
+            case .closed: break
+            case .acknowledged(let id), .refused(let id, _):
+                // The highest number stands for nobody.
+                guard id != .max else { continue }
+                try ensure(1...lastID ~= id, "an answer to message \(id), which was never sent")
+                try ensure(answered.insert(id).inserted, "message \(id) is answered twice")
+            case .message, .pong, .signal: try ensure(events.first == .opened, "an event before opened")
+            }
+        }
+        checked = events.count
+        if let failure { try ensure(!failure.reason.isEmpty, "an error without a reason") }
+    }
+}
+
+/// Runs the steps on two cores that differ in nothing but how what arrives is cut, and compares all that can be seen.
+/// Gives what came of them.
+@discardableResult
+func runSliced<Core: ProtocolCore>(
+    _ make: () throws -> Core,
+    _ steps: [CoreStep],
+    _ choice: UInt8,
+    inputLimit: Int,
+    check: (borrowing Core) throws -> Void = { _ in }
+) throws -> [SeenEvent] {
+    var whole = CoreRun(try make(), inputLimit: inputLimit)
+    var sliced = CoreRun(try make(), inputLimit: inputLimit)
+    var (allAtOnce, cuts) = (Slicing.whole, Slicing(max(choice, 1)))
+    for step in steps {
+        try whole.perform(step, &allAtOnce)
+        try sliced.perform(step, &cuts)
+        whole.collect()
+        sliced.collect()
+        try check(whole.core)
+        try check(sliced.core)
+    }
+    try ensure(whole.events == sliced.events, "sliced \(choice): \(sliced.events) instead of \(whole.events)")
+    let (failure, expected) = (sliced.failure, whole.failure)
+    try ensure(failure == expected, "sliced \(choice): \(failure as Any) instead of \(expected as Any)")
+    try ensure(whole.written == sliced.written, "sliced \(choice): another output")
+    if !whole.isOver { try ensure(whole.core.deadline == sliced.core.deadline, "sliced: another deadline") }
+    return whole.events
+}

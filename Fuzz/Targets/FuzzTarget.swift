@@ -1,0 +1,48 @@
+/// A parser or a core that is given any bytes.
+struct FuzzTarget: Sendable {
+    let name: String
+    /// Throws ``FuzzFailure`` if something other than events or a typed error came of the bytes; traps are found by
+    /// whoever calls it.
+    let run: @Sendable ([UInt8]) throws -> Void
+
+    /// All targets; each has a folder in `Fuzz/Corpora`.
+    static let all: [FuzzTarget] = [
+        FuzzTarget(name: "endpoint", run: fuzzEndpoint),
+        FuzzTarget(name: "percent", run: fuzzPercentEncoding),
+        FuzzTarget(name: "configuration", run: fuzzConfiguration),
+        FuzzTarget(name: "http", run: fuzzHTTP),
+        FuzzTarget(name: "deflate-agreement", run: fuzzDeflateAgreement),
+        FuzzTarget(name: "ws-frames", run: fuzzWebSocketFrames),
+        FuzzTarget(name: "ws-client", run: fuzzWebSocketClient),
+        FuzzTarget(name: "ws-server", run: fuzzWebSocketServer),
+        FuzzTarget(name: "utf8", run: fuzzUTF8),
+        FuzzTarget(name: "base64", run: fuzzBase64),
+        FuzzTarget(name: "mqtt-packets", run: fuzzMQTTPackets),
+        FuzzTarget(name: "mqtt-topics", run: fuzzMQTTTopics),
+        FuzzTarget(name: "mqtt-client", run: fuzzMQTTClient),
+        FuzzTarget(name: "mqtt-broker", run: fuzzMQTTBroker),
+        FuzzTarget(name: "tcp", run: fuzzTCP),
+        FuzzTarget(name: "udp-datagrams", run: fuzzUDPDatagrams),
+        FuzzTarget(name: "udp-listener", run: fuzzUDPListener),
+        FuzzTarget(name: "udp-client", run: fuzzUDPClient),
+        FuzzTarget(name: "udp-server", run: fuzzUDPServer),
+        FuzzTarget(name: "udp-network", run: fuzzUDPNetwork),
+        FuzzTarget(name: "session-frames", run: fuzzSessionFrames),
+        FuzzTarget(name: "supervisor", run: fuzzSupervisor),
+        FuzzTarget(name: "served-session", run: fuzzServedSession),
+        FuzzTarget(name: "json", run: fuzzJSON),
+        FuzzTarget(name: "protobuf", run: fuzzProtobuf),
+        FuzzTarget(name: "netlink", run: fuzzNetlink),
+        FuzzTarget(name: "stream-pairs", run: fuzzStreamPairs),
+    ]
+}
+
+/// What a target found wrong.
+struct FuzzFailure: Error, CustomStringConvertible {
+    let description: String
+}
+
+/// Throws if something that must hold does not.
+func ensure(_ holds: Bool, _ what: @autoclosure () -> String) throws {
+    guard holds else { throw FuzzFailure(description: what()) }
+}

@@ -1,0 +1,105 @@
+import TransportAPI
+
+@testable import Transports
+
+/// The head of a request and of an answer, in any slices, and what both sides make of it.
+func fuzzHTTP(_ bytes: [UInt8]) throws {
+    var input = FuzzInput(bytes)
+    let choice = input.choice()
+    let configuration = input.webSocketConfiguration()
+    let whole = readHead(input.rest, .whole)
+    let sliced = readHead(input.rest, Slicing(max(choice, 1)))
+    try ensure(whole == sliced, "sliced \(choice): \(sliced) instead of \(whole)")
+    guard case .success(let head) = whole, let head else { return }
+    try ensure(head.headers.count <= HTTPHeadReader.maximumHeaderCount, "\(head.headers.count) headers")
+    do throws(TransportError) {
+        _ = try ClientHandshake.verify(head, key: "dGhlIHNhbXBsZSBub25jZQ==", configuration)
+    } catch {
+        try ensure(error.phase == .handshake && !error.reason.isEmpty, "\(error)")
+    }
+    try serve(head, configuration)
+}
+
+/// The server's answer must be a head itself, with nothing of the client's smuggled in.
+private func serve(_ head: HTTPHead, _ configuration: WebSocketConfiguration) throws {
+    var output = ByteBuffer()
+    do throws(ServerHandshake.Refusal) {
+        let accepted = try ServerHandshake.evaluate(head, configuration)
+        ServerHandshake.write(accepted, to: &output)
+        let answer = try answer(&output, headers: 3...5)
+        var client = configuration
+        client.subprotocols = accepted.subprotocol.map { [$0] } ?? []
+        if accepted.compression == nil || configuration.compression == nil {
+            try verify(answer, accepted.key, client)
+        }
+    } catch {
+        try ensure((300...599).contains(error.status) && !error.reason.isEmpty, "\(error)")
+        ServerHandshake.write(error, to: &output)
+        _ = try answer(&output, headers: 2...4)
+    }
+}
+
+private func verify(
+    _ answer: HTTPHead,
+    _ key: String,
+    _ client: WebSocketConfiguration
+) throws(ServerHandshake.Refusal) {
+    do throws(TransportError) {
+        _ = try ClientHandshake.verify(answer, key: key, client)
+    } catch {
+        throw ServerHandshake.Refusal(status: 0, reason: "our client refuses our server's answer: \(error)")
+    }
+}
+
+private func answer(
+    _ output: inout ByteBuffer,
+    headers: ClosedRange<Int>
+) throws(ServerHandshake.Refusal) -> HTTPHead {
+    var reader = HTTPHeadReader(maximumBytes: 4096)
+    guard let head = try? reader.next(&output), output.isEmpty, headers.contains(head.headers.count) else {
+        throw ServerHandshake.Refusal(status: 0, reason: "our server's answer is not one head")
+    }
+    return head
+}
+
+private func readHead(_ bytes: ArraySlice<UInt8>, _ slicing: Slicing) -> Result<HTTPHead?, HTTPHeadError> {
+    var (slicing, reader) = (slicing, HTTPHeadReader(maximumBytes: 600))
+    var input = ByteBuffer()
+    do throws(HTTPHeadError) {
+        for slice in slicing.slices(of: bytes) {
+            input.append(contentsOf: Array(slice))
+            if let head = try reader.next(&input) { return .success(head) }
+        }
+        return .success(nil)
+    } catch {
+        return .failure(error)
+    }
+}
+
+/// Offers and answers of compression: any text, and what our own two sides agree on.
+func fuzzDeflateAgreement(_ bytes: [UInt8]) throws {
+    var input = FuzzInput(bytes)
+    guard let mine = input.webSocketCompression(), let theirs = input.webSocketCompression() else { return }
+    let members = input.rest.split(separator: UInt8(ascii: ",")).map { String(decoding: $0, as: UTF8.self) }
+    do throws(TransportError) {
+        _ = try DeflateAgreement.read(members, offered: mine)
+    } catch {
+        try ensure(error.code == .handshakeFailed, "\(error)")
+    }
+    for offers in [members, [DeflateAgreement.offer(mine)]] {
+        guard let accepted = DeflateAgreement.accept(offers, theirs) else { continue }
+        guard DeflateParameters(accepted.answer, isOffer: false) != nil else {
+            throw FuzzFailure(description: "our server's answer is malformed: \(accepted.answer)")
+        }
+        guard offers != members else { continue }
+        let read = try DeflateAgreement.read([accepted.answer], offered: mine)
+        let server = accepted.agreement
+        guard let client = read else { throw FuzzFailure(description: "no compression: \(accepted.answer)") }
+        try ensure(fits(client.client, server.client) && fits(server.server, client.server), "\(client), \(server)")
+    }
+}
+
+/// Whether what one side sends can be read by the other.
+private func fits(_ sender: DeflateAgreement.Direction, _ receiver: DeflateAgreement.Direction) -> Bool {
+    sender.windowBits <= receiver.windowBits && (!sender.keepsContext || receiver.keepsContext)
+}

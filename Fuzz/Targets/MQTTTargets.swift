@@ -1,0 +1,169 @@
+import TransportAPI
+
+@testable import Transports
+
+/// Packets alone, in any slices; and what was read, written and read again.
+func fuzzMQTTPackets(_ bytes: [UInt8]) throws {
+    var input = FuzzInput(bytes)
+    let choice = input.choice()
+    let most = input.choice(of: [1, 1000])
+    let whole = try readPackets(input.rest, .whole, most)
+    let sliced = try readPackets(input.rest, Slicing(max(choice, 1)), most)
+    try ensure(whole == sliced, "sliced \(choice): \(sliced) instead of \(whole)")
+    var output = ByteBuffer()
+    for packet in whole.packets { MQTTPacketWriter.write(packet, into: &output) }
+    let written = output.bytes(at: 0, count: output.count) ?? []
+    let again = try readPackets(written[...], Slicing(choice), most)
+    try ensure(again == ReadPackets(packets: whole.packets), "\(whole.packets) are read as \(again)")
+}
+
+private struct ReadPackets: Equatable {
+    var packets: [MQTTPacket] = []
+    var error: TransportError?
+}
+
+private func readPackets(_ bytes: ArraySlice<UInt8>, _ slicing: Slicing, _ most: Int) throws -> ReadPackets {
+    var (read, slicing) = (ReadPackets(), slicing)
+    var input = ByteBuffer()
+    var reader = MQTTPacketReader(maximumMessageSize: most)
+    do throws(TransportError) {
+        for slice in slicing.slices(of: bytes) {
+            input.append(contentsOf: Array(slice))
+            while let packet = try reader.next(&input) { read.packets.append(packet) }
+        }
+    } catch {
+        read.error = error
+    }
+    for case .publish(let publish) in read.packets {
+        let size = publish.topic.utf8.count + publish.payload.count
+        try ensure(size <= most + MQTTTopic.maximumLength + 2, "a PUBLISH of \(size) bytes")
+    }
+    return read
+}
+
+/// The longest that a packet may be before all of it is there.
+private let packetLimit = 5 + MQTTPacketReader.maximumConnectLength
+
+/// A client, over two links of one session if it is not a clean one.
+func fuzzMQTTClient(_ bytes: [UInt8]) throws {
+    var input = FuzzInput(bytes)
+    var configuration = MQTTConfiguration()
+    configuration.clientID = "me"
+    configuration.cleanSession = input.flag()
+    configuration.qos = input.choice(of: [.exactlyOnce, .atLeastOnce, .atMostOnce])
+    configuration.subscriptions = input.flag() ? [MQTTSubscription("in/#", qos: .exactlyOnce)] : []
+    configuration.publishTopic = "out"
+    configuration.maximumInFlight = input.choice(of: [64, 1])
+    configuration.maximumMessageSize = input.choice(of: [1000, 10])
+    configuration.keepAlive = input.choice(of: [60, 0, 1])
+    let slicing = input.choice()
+    let isOpen = input.flag()
+    let opening: [UInt8] = configuration.subscriptions.isEmpty ? [0x20, 2, 0, 0] : [0x20, 2, 0, 0, 0x90, 3, 0, 1, 2]
+    let steps = (isOpen ? [.feed(opening[...])] : []) + input.steps(topic: "t")
+    try runSliced(
+        { try MQTTCore(client: configuration, session: MQTTSession()) },
+        steps,
+        slicing,
+        inputLimit: packetLimit,
+        check: checkClient
+    )
+    let session = MQTTSession()
+    for half in [steps.prefix(steps.count / 2), steps.suffix(steps.count - steps.count / 2)] {
+        var link = CoreRun(try MQTTCore(client: configuration, session: session), inputLimit: packetLimit)
+        var cuts = Slicing(slicing)
+        if isOpen { try link.perform(.feed(opening[...]), &cuts) }
+        for step in half { try link.perform(step, &cuts) }
+        try checkClient(link.core)
+    }
+}
+
+private func checkClient(_ core: borrowing MQTTCore) throws {
+    try ensure(core.early.count <= MQTTCore.maximumEarlyMessages + 1, "\(core.early.count) early messages")
+    try ensure(core.inFlight.count <= 65_535, "\(core.inFlight.count) in flight")
+}
+
+/// A server by itself, then two links of a broker that passes on what they publish.
+func fuzzMQTTBroker(_ bytes: [UInt8]) throws {
+    var input = FuzzInput(bytes)
+    var configuration = MQTTServerConfiguration()
+    configuration.routesSignals = input.flag()
+    configuration.qos = input.choice(of: [.exactlyOnce, .atLeastOnce, .atMostOnce])
+    configuration.maximumSubscriptions = 4
+    configuration.maximumInFlight = input.choice(of: [64, 1])
+    configuration.maximumMessageSize = input.choice(of: [1000, 10])
+    let hasSessions = input.flag()
+    let slicing = input.choice()
+    let isOpen = input.flag()
+    let cleanFlag: UInt8 = input.flag() ? 2 : 0
+    let opening: [UInt8] = [0x10, 13, 0, 4, 0x4d, 0x51, 0x54, 0x54, 4, cleanFlag, 0, 60, 0, 1, 0x61]
+    var steps = input.steps(topic: "t")
+    if isOpen { steps.insert(.feed(opening[...]), at: 0) }
+    try runSliced(
+        {
+            var configuration = configuration
+            if hasSessions { configuration.sessions = MQTTSessions(maximumKept: 2) }
+            return try MQTTCore(server: configuration)
+        },
+        steps,
+        slicing,
+        inputLimit: packetLimit
+    ) { core in
+        try ensure(core.subscriptions.count <= 4, "\(core.subscriptions.count) subscriptions")
+    }
+    configuration.routesSignals = true
+    if hasSessions { configuration.sessions = MQTTSessions(maximumKept: 2) }
+    var first = CoreRun(try MQTTCore(server: configuration), inputLimit: packetLimit)
+    var second = CoreRun(try MQTTCore(server: configuration), inputLimit: packetLimit)
+    var broker = FuzzedBroker()
+    for (index, step) in steps.enumerated() {
+        var cuts = Slicing(slicing)
+        if index == 0 || index % 3 != 0 { try first.perform(step, &cuts) }
+        if index == 0 || index % 3 == 0 { try second.perform(step, &cuts) }
+        try broker.look(at: first.events, of: 0)
+        try broker.look(at: second.events, of: 1)
+        try broker.deliver(to: 0, &first)
+        try broker.deliver(to: 1, &second)
+    }
+}
+
+/// The least that a broker does.
+private struct FuzzedBroker {
+    private var core = BrokerCore()
+    private var seen = [0, 0]
+    private var waiting: [[(MQTTPublish, MQTTQoS)]] = [[], []]
+    private var deliveries: [BrokerCore.Delivery] = []
+
+    mutating func look(at events: [SeenEvent], of link: Int) throws {
+        for event in events.dropFirst(seen[link]) {
+            switch event {
+            case .signal(.connected): _ = try? core.connect(UInt64(link), clientID: "")
+            case .signal(.subscribed(let filters)):
+                for filter in filters { _ = core.subscribe(UInt64(link), to: filter.filter, qos: filter.qos) }
+            case .signal(.unsubscribed(let filters)):
+                for filter in filters { core.unsubscribe(UInt64(link), from: filter) }
+            case .signal(.published(let publish)):
+                core.route(topic: publish.topic, qos: publish.qos, into: &deliveries)
+                try ensure(Set(deliveries.map(\.session)).count == deliveries.count, "somebody gets it twice")
+                for delivery in deliveries { waiting[Int(delivery.session)].append((publish, delivery.qos)) }
+            case .closed: core.disconnect(UInt64(link))
+            default: break
+            }
+        }
+        seen[link] = events.count
+    }
+
+    mutating func deliver(to link: Int, _ run: inout CoreRun<MQTTCore>) throws {
+        for (publish, qos) in waiting[link] where !run.isOver {
+            _ = try? run.core.publish(
+                topic: publish.topic,
+                payload: publish.payload,
+                qos: qos,
+                retain: publish.retain,
+                id: .max,
+                &run.context
+            )
+        }
+        waiting[link] = []
+        try run.drain()
+    }
+}

@@ -1,0 +1,121 @@
+@testable import TransportAPI
+
+/// A frame of the envelope: what was read is written as it was.
+func fuzzSessionFrames(_ bytes: [UInt8]) throws {
+    do throws(TransportError) {
+        let frame = try SessionFrame(Payload(bytes))
+        let written = frame.payload.bytes
+        guard written == bytes else { throw TransportError(.systemError, .open, "\(frame) is written as \(written)") }
+    } catch {
+        try ensure([.protocolViolation, .handshakeFailed].contains(error.code), "\(error)")
+    }
+    _ = SessionFrame.isOrigin(Payload(bytes))
+}
+
+extension FuzzInput {
+    /// A frame as it may come: of small numbers, or any bytes.
+    mutating func sessionPayload() -> Payload {
+        let (kind, number) = (next() ?? 0, UInt64(next() ?? 0))
+        let frame: SessionFrame
+        switch kind % 12 {
+        case 0: return Payload(record())
+        case 1: frame = .hello(SessionID(high: number, low: 0), incarnation: number & 3, received: number >> 2)
+        case 2: frame = .welcome(incarnation: number & 3, received: number >> 2)
+        case 3, 4: frame = .message(number, Payload([kind]))
+        case 5: frame = .acknowledge(number)
+        case 6: frame = .skip(number)
+        case 7: frame = .ping(UInt32(number))
+        case 8: frame = .pong(UInt32(number))
+        case 9: frame = number < 16 ? .bye : .spare
+        case 10: frame = .refused(SessionFrame.Refusal(rawValue: UInt8(number & 3)) ?? .full)
+        default: frame = .origin(SessionID(high: number >> 4, low: 0), number & 15, Payload([kind]))
+        }
+        return frame.payload
+    }
+
+    mutating func supervisorConfiguration() -> SupervisorConfiguration {
+        var configuration = SupervisorConfiguration()
+        configuration.delivery.mode = choice(of: [.session, .plain])
+        configuration.delivery.window = choice(of: [64, 1, 3])
+        configuration.outbox.maximumCount = choice(of: [1000, 3])
+        configuration.outbox.maximumBytes = choice(of: [1 << 20, 40])
+        configuration.outbox.maximumAge = choice(of: [nil, .seconds(5)])
+        configuration.outbox.whenFull = choice(of: [.wait, .dropOldest, .refuseNewest])
+        configuration.keepalive.interval = choice(of: [.seconds(180), .seconds(1), nil])
+        if flag() { configuration.keepalive.adaptive = AdaptiveKeepaliveConfiguration() }
+        if flag() { configuration.maximumAttempts = 3 }
+        return configuration
+    }
+
+    mutating func capabilities() -> Capabilities {
+        let bits = choice()
+        return Capabilities(
+            isReliable: bits & 1 == 0,
+            hasNativePing: bits & 2 == 0,
+            acknowledgesMessages: bits & 4 != 0,
+            routesByTopic: bits & 8 != 0,
+            maximumMessageSize: 1000
+        )
+    }
+}
+
+/// What is known of the messages that a machine was given and asks to be sent, so that it is told no more than the shell's
+/// contract allows.
+struct SessionLedger {
+    private(set) var submitted: UInt64 = 0
+    private(set) var finished: Set<MessageID> = []
+    /// Handed to a link, and not settled.
+    private(set) var handed: [(link: Int, id: MessageID)] = []
+    private(set) var live: Set<Int> = []
+    private(set) var attempted: Int?
+    private var isClosed = false
+
+    mutating func submit() -> MessageID {
+        submitted += 1
+        return MessageID(submitted)
+    }
+
+    mutating func connected(_ link: Int) {
+        if attempted == link { attempted = nil }
+        live.insert(link)
+    }
+
+    mutating func ended(_ link: Int) {
+        live.remove(link)
+    }
+
+    mutating func settle(_ choice: UInt8) -> (link: Int, id: MessageID)? {
+        handed.isEmpty ? nil : handed.remove(at: Int(choice) % handed.count)
+    }
+
+    mutating func note(_ actions: [SupervisorAction]) throws {
+        for action in actions {
+            switch action {
+            case .connect(let link, _, _, _): attempted = link
+            case .abandon(let link), .close(let link, _):
+                if attempted == link { attempted = nil }
+                live.remove(link)
+            case .transmit(let link, let id, _):
+                try ensure(live.contains(link), "something is sent over link \(link), which is none")
+                if let id { handed.append((link, id)) }
+            case .finish(let id, _):
+                try ensure(1...max(submitted, 1) ~= id.number, "the end of message \(id), which was never given")
+                try ensure(finished.insert(id).inserted, "message \(id) ends twice")
+            case .state(.closed):
+                try ensure(!isClosed, "it closes twice")
+                isClosed = true
+            default: break
+            }
+        }
+    }
+
+    /// The bounds of everything that is held, and after the end the fate of every message.
+    func check(_ delivery: Delivery, _ configuration: SupervisorConfiguration, isOver: Bool) throws {
+        let outbox = configuration.outbox
+        try ensure(delivery.outbox.count <= outbox.maximumCount + 1024, "\(delivery.outbox.count) messages are kept")
+        try ensure(0...outbox.maximumBytes ~= delivery.outbox.bytes, "\(delivery.outbox.bytes) bytes are kept")
+        try ensure(delivery.waiting.count <= outbox.maximumCount, "\(delivery.waiting.count) callers wait")
+        try ensure(delivery.receiver.earlyCount <= Int(SessionReceiver.window), "too many came early")
+        if isOver { try ensure(finished.count == Int(submitted), "\(finished.count) of \(submitted) have ended") }
+    }
+}

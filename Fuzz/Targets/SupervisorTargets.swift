@@ -1,0 +1,138 @@
+@testable import TransportAPI
+
+private let someErrors: [TransportError] = [
+    TransportError(.connectionLost, .open, "lost"), TransportError(.authenticationFailed, .handshake, "who"),
+    TransportError(.serverUnavailable, .handshake, "busy", retryAfter: .seconds(9000)),
+    TransportError(.protocolViolation, .open, "wrong"), TransportError(.messageTooLarge, .open, "large"),
+]
+
+private let someWaits: [Duration] = [.milliseconds(1), .seconds(1), .seconds(11), .seconds(200), .seconds(4000)]
+
+private func outcome(_ choice: UInt8) -> SendOutcome {
+    let error = someErrors[Int(choice >> 3) % someErrors.count]
+    switch choice & 3 {
+    case 0: return .written
+    case 1: return .acknowledged
+    case 2: return .rejected(error)
+    default: return .unknown(error)
+    }
+}
+
+/// The client's machine: everything that can happen to it, in any order that its shell allows.
+func fuzzSupervisor(_ bytes: [UInt8]) throws {
+    var input = FuzzInput(bytes)
+    let configuration = input.supervisorConfiguration()
+    let capabilities = input.capabilities()
+    let endpoints = [Endpoint(scheme: "tcp", host: "a"), Endpoint(scheme: "ws", host: "b")]
+    var random = RandomSource.seeded(3)
+    var machine = SupervisorMachine(configuration, endpoints: endpoints, using: &random)
+    var (ledger, now) = (SessionLedger(), Instant.zero)
+    func handle(_ event: SupervisorMachine.Event) throws {
+        var actions: [SupervisorAction] = []
+        machine.handle(event, at: now, using: &random, &actions)
+        try ledger.note(actions)
+        try ledger.check(machine.delivery, configuration, isOver: machine.isOver)
+    }
+    try handle(.connect)
+    while let what = input.next() {
+        let argument = what >> 4
+        let link = argument == 15 ? 1 : machine.link
+        switch what & 15 {
+        case 0:
+            guard let attempt = ledger.attempted else { continue }
+            ledger.connected(attempt)
+            try handle(.connected(attempt, capabilities))
+        case 1: if let attempt = ledger.attempted { try handle(.failed(attempt, someErrors[Int(argument) % 5])) }
+        case 2, 3, 4:
+            let payload = input.sessionPayload()
+            if ledger.live.contains(link) { try handle(.received(link, payload)) }
+        case 5:
+            guard ledger.live.contains(link) else { continue }
+            ledger.ended(link)
+            try handle(.ended(link, CloseReason(someErrors[Int(argument) % 5])))
+        case 6: try handle(.submit(ledger.submit(), Payload([UInt8](repeating: what, count: Int(argument) * 4))))
+        case 7: try handle(.cancel(MessageID(UInt64(argument))))
+        case 8:
+            let choice = input.next() ?? 0
+            if let (link, id) = ledger.settle(choice) { try handle(.settled(link, id, outcome(choice))) }
+        case 9: try handle([.connect, .suspend, .resume, .reading(false), .reading(true)][Int(argument) % 5])
+        case 10: try handle(.path(NetworkPath(isUsable: argument & 1 == 0, network: "\(argument >> 1)")))
+        case 11: try handle(.pong(link, .milliseconds(Int(argument))))
+        case 12: try handle(.trial(Int(argument >> 2), [.survived, .died(.seconds(40)), .unclear][Int(argument) % 3]))
+        case 13: if argument == 13 { try handle(.close(.user)) }
+        default:
+            let end = now.advanced(by: someWaits[Int(argument) % 5])
+            var ticks = 0
+            while let deadline = machine.deadline, deadline <= end {
+                now = max(now, deadline)
+                ticks += 1
+                try ensure(ticks < 5000, "deadlines follow each other without end")
+                try handle(.tick(bytesReceived: UInt64(argument)))
+            }
+            now = end
+        }
+    }
+    try handle(.close(.user))
+    try ensure(machine.isOver && machine.deadline == nil, "it does not end")
+}
+
+/// The server's session: hellos, frames and links as any client may bring them.
+func fuzzServedSession(_ bytes: [UInt8]) throws {
+    var input = FuzzInput(bytes)
+    let configuration = input.supervisorConfiguration()
+    let capabilities = input.capabilities()
+    let isSession = Delivery.style(configuration.delivery, capabilities) == .session
+    var session = ServedSession(configuration, incarnation: 2, lifetime: .seconds(600), at: .zero)
+    var (ledger, now, lastLink) = (SessionLedger(), Instant.zero, 0)
+    func act(_ body: (inout ServedSession, inout [SupervisorAction]) -> Void) throws {
+        var actions: [SupervisorAction] = []
+        body(&session, &actions)
+        try ledger.note(actions)
+        try ledger.check(session.delivery, configuration, isOver: session.isOver)
+    }
+    while let what = input.next() {
+        let argument = what >> 4
+        switch what & 15 {
+        case 0, 1:
+            guard !session.isOver else { continue }
+            if argument < 12 || session.link == 0 { lastLink += 1 }
+            let hello = ClientHello(
+                incarnation: UInt64(argument & 3),
+                received: UInt64(argument >> 2),
+                attempt: UInt32(input.next() ?? 0)
+            )
+            ledger.connected(lastLink)
+            try act { $0.attach(lastLink, capabilities, hello: isSession ? hello : nil, at: now, &$1) }
+        case 2, 3, 4, 5:
+            let payload = input.sessionPayload()
+            try act { if ledger.live.contains($0.link) { $0.received($0.link, payload, at: now, &$1) } }
+        case 6:
+            let link = session.link
+            ledger.ended(link)
+            try act { $0.ended(link, CloseReason(.network), at: now, &$1) }
+        case 7:
+            let id = ledger.submit()
+            try act { $0.submit(id, Payload([UInt8](repeating: what, count: Int(argument) * 4)), at: now, &$1) }
+        case 8: try act { $0.cancel(MessageID(UInt64(argument)), at: now, &$1) }
+        case 9:
+            let choice = input.next() ?? 0
+            guard let (link, id) = ledger.settle(choice) else { continue }
+            try act { $0.settled(id, on: link, outcome(choice), at: now, &$1) }
+        case 10: try act { session, _ in session.reading(argument & 1 == 0, at: now) }
+        case 11: try act { $0.pong($0.link, .milliseconds(3), at: now, &$1) }
+        case 12: if argument == 12 { try act { $0.close(.user, &$1) } }
+        default:
+            let end = now.advanced(by: someWaits[Int(argument) % 5])
+            var ticks = 0
+            while let deadline = session.deadline, deadline <= end {
+                now = max(now, deadline)
+                ticks += 1
+                try ensure(ticks < 5000, "deadlines follow each other without end")
+                try act { $0.tick(bytesReceived: UInt64(argument), at: now, &$1) }
+            }
+            now = end
+        }
+    }
+    try act { $0.close(.user, &$1) }
+    try ensure(session.isOver && session.deadline == nil, "it does not end")
+}

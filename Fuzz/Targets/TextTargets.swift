@@ -1,0 +1,89 @@
+@testable import Codecs
+@testable import TransportAPI
+@testable import Transports
+
+/// A URL: what was read is printed and read again, and every transport looks at its options.
+func fuzzEndpoint(_ bytes: [UInt8]) throws {
+    do throws(TransportError) {
+        var endpoint = try Endpoint(String(decoding: bytes, as: UTF8.self))
+        _ = try? TransportRegistry.standard.transport(for: endpoint, on: .shared)
+        endpoint.user = nil
+        endpoint.password = nil
+        let url = endpoint.description
+        guard url.utf8.count <= Endpoint.maximumLength else { return }
+        try checkSame(endpoint, url)
+    } catch {
+        try ensure(error.code == .invalidConfiguration && !error.reason.isEmpty, "\(error)")
+    }
+}
+
+private func checkSame(_ endpoint: Endpoint, _ url: String) throws(TransportError) {
+    // A wrong code makes a failure of it.
+    func fail(_ what: String) -> TransportError { TransportError(.systemError, .configure, "\(url): \(what)") }
+    let again: Endpoint
+    do throws(TransportError) { again = try Endpoint(url) } catch { throw fail("\(error)") }
+    guard again == endpoint else { throw fail("is read as \(again)") }
+}
+
+func fuzzPercentEncoding(_ bytes: [UInt8]) throws {
+    let text = String(decoding: bytes, as: UTF8.self)
+    // URLs with control characters are refused before.
+    guard !text.utf8.contains(where: { $0 < 0x20 || $0 == 0x7f }) else { return }
+    if let decoded = try? PercentEncoding.decode(text[...], key: "key") {
+        let again = try PercentEncoding.decode(PercentEncoding.encode(decoded)[...], key: "key")
+        try ensure(again.utf8.elementsEqual(decoded.utf8), "\(decoded.debugDescription) is read as \(again)")
+    }
+    let encoded = PercentEncoding.encode(text)
+    try ensure(encoded.utf8.allSatisfy { $0 > 0x20 && $0 < 0x7f }, encoded)
+    let decoded = try PercentEncoding.decode(encoded[...], key: "key")
+    try ensure(decoded.utf8.elementsEqual(text.utf8), "\(text.debugDescription) is read as \(decoded)")
+}
+
+/// A configuration file: refused with a sentence, or good for transports.
+func fuzzConfiguration(_ bytes: [UInt8]) throws {
+    do throws(TransportError) {
+        let configuration = try TransportConfiguration(json: bytes)
+        guard !configuration.endpoints.isEmpty else { throw .configuration("endpoints", "") }
+        _ = try configuration.transports(on: .shared)
+        _ = "\(configuration)"
+    } catch {
+        try ensure(error.code == .invalidConfiguration && error.phase == .configure, "\(error)")
+        try ensure(error.reason.utf8.count < 4096, "a sentence of \(error.reason.utf8.count) bytes")
+    }
+}
+
+/// The two validators and the standard library agree, whole and in slices.
+func fuzzUTF8(_ bytes: [UInt8]) throws {
+    var input = FuzzInput(bytes)
+    var slicing = Slicing(input.choice())
+    let rest = Array(input.rest)
+    let isText = String(validating: rest, as: UTF8.self) != nil
+    try ensure(rest.withUnsafeBytes { UTF8Validator.isValid($0) } == isText, "whole: not \(isText)")
+    var validator = UTF8Validator()
+    let accepted = slicing.slices(of: rest[...]).allSatisfy { $0.withUnsafeBytes { validator.accept($0) } }
+    try ensure((accepted && validator.isComplete) == isText, "sliced: not \(isText)")
+    let invalid = rest.withUnsafeBufferPointer { firstInvalidUTF8($0) }
+    try ensure((invalid == nil) == isText, "the codecs say \(invalid as Any)")
+}
+
+/// Both implementations: of bytes they give the same text, and of that text the bytes; of any text, the strict one
+/// accepts no more than it may.
+func fuzzBase64(_ bytes: [UInt8]) throws {
+    let text = Transports.Base64.encode(bytes)
+    var encoded = [UInt8](repeating: 0, count: (bytes.count + 2) / 3 * 4 + 4)
+    let count = bytes.withUnsafeBufferPointer { source in
+        encoded.withUnsafeMutableBufferPointer { target in
+            target.baseAddress.map { Codecs.Base64.encode(source, into: $0) } ?? 0
+        }
+    }
+    try ensure(Array(encoded.prefix(count)) == text, "the two encoders differ")
+    try ensure(Transports.Base64.decode(text) == bytes, "what was encoded is not read as it was")
+    try ensure(text.withUnsafeBufferPointer { Codecs.Base64.decode($0) } == bytes, "the codecs read it otherwise")
+
+    let lenient = Transports.Base64.decode(bytes)
+    guard let strict = bytes.withUnsafeBufferPointer({ Codecs.Base64.decode($0) }) else { return }
+    try ensure(lenient == nil || lenient == strict, "the two decoders differ")
+    let digits = Transports.Base64.encode(strict).filter { $0 != UInt8(ascii: "=") }
+    let given = bytes.filter { $0 != UInt8(ascii: "=") }.map { $0 == 0x2d ? 0x2b : $0 == 0x5f ? 0x2f : $0 }
+    try ensure(digits == given, "bytes have two encodings")
+}
