@@ -26,7 +26,7 @@ func fuzzUDPDatagrams(_ bytes: [UInt8]) throws {
 private func checkWriting(_ news: Acknowledgement) throws {
     var output = ByteBuffer()
     _ = ReliableFrame.append(
-        acknowledgementOf: news.runs.reversed(),
+        acknowledgementOf: news.runs.reversed()[...],
         delay: news.delay,
         credit: news.credit,
         room: ReliableSession.packetSize,

@@ -60,7 +60,7 @@ private func check(_ run: inout CoreRun<UDPCore>, _ configuration: UDPConfigurat
     guard let reliable = run.core.reliable else { return }
     try ensure(0...reliable.terms.window ~= reliable.receiver.held, "\(reliable.receiver.held) bytes are held")
     try ensure(reliable.receiver.waiting <= reliable.terms.window / ReliableTerms.messageCost, "too many messages")
-    try ensure(reliable.sender.packetsInFlight <= ReliableSender.maximumPackets, "too many packets")
+    try ensure(reliable.sender.packets.waiting.count <= SentPackets.maximum, "too many packets")
 }
 
 /// Datagrams of the one session that the targets know.

@@ -73,7 +73,7 @@ func fuzzWebSocketFrames(_ bytes: [UInt8]) throws {
     let discards = input.choice() == 1
     func reader() -> FrameReader {
         var reader = FrameReader(mustBeMasked: isMasked, maximumMessageSize: most)
-        if let compression { reader.enable(Inflation(compression.compressor, DeflateAgreement.Direction())) }
+        if let compression { reader.enable(Inflation(compression, DeflateAgreement.Direction())) }
         if discards { reader.discardMessages() }
         return reader
     }

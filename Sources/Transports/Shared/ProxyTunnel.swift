@@ -113,6 +113,9 @@ final class ProxyTunnel: ByteStream, PollHandler {
 
     // MARK: The open tunnel
 
+    /// The proxy.
+    var peer: SocketAddress? { stream.peer }
+
     func attach(_ handler: any PollHandler) throws(SystemError) {
         self.handler = handler
         // The edges of what has come since the handshake may have been seen already.
