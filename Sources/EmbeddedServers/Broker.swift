@@ -19,7 +19,8 @@ final class Broker: LinkHandler {
     let kept: MQTTSessions
     var sessions: [UInt64: MQTTSession] = [:]
     var clients: [UInt64: Client] = [:]
-    var retained = RetainedMessages()
+    var retained: RetainedMessages
+    let limits: BrokerLimits
     var deliveries: [BrokerCore.Delivery] = []
     var encoded = ByteBuffer()
     var isRouting = false
@@ -31,27 +32,41 @@ final class Broker: LinkHandler {
     let tap: (@Sendable (Payload) -> Void)?
     private var identifiers: [ObjectIdentifier: UInt64] = [:]
 
-    init(_ kept: MQTTSessions, _ tap: (@Sendable (Payload) -> Void)?) {
+    init(_ kept: MQTTSessions, _ limits: BrokerLimits, _ tap: (@Sendable (Payload) -> Void)?) {
         self.kept = kept
+        self.limits = limits
         self.tap = tap
+        retained = RetainedMessages(limits)
     }
 
     /// Starts a broker at `endpoint`, which lets in whom `authentication` accepts; everybody by default.
     nonisolated(nonsending) static func listen(
         at endpoint: Endpoint,
         on loop: EventLoop,
+        limits: BrokerLimits = BrokerLimits(),
         tap: (@Sendable (Payload) -> Void)? = nil,
         authentication: MQTTServerConfiguration.Authentication? = nil
     ) async throws(TransportError) -> any Listener {
-        var configuration = try TransportDescriptor.brokerConfiguration(endpoint)
-        let kept = MQTTSessions()
-        configuration.sessions = kept
-        configuration.authentication = authentication
-        let core = try MQTTCore(server: configuration)
+        let outbox = MQTTOutbox(maximumCount: limits.queuedMessages, maximumBytes: limits.queuedBytes)
+        let kept = MQTTSessions(maximumKept: limits.keptSessions, outbox: outbox)
+        let makeCore = try TransportDescriptor.brokerCore(endpoint) {
+            $0.sessions = kept
+            $0.authentication = authentication
+        }
+        var links = LinkLimits()
+        links.writeBuffer = limits.queuedBytes
+        let bounds = links
         let mode = ServerMode.behave { Echo() }
         return try await CoreListener.listen(at: endpoint, on: loop, mode: mode) {
             (address, queue) throws(SystemError) in
-            try StreamAcceptor(address, queue, on: loop, limits: LinkLimits(), handler: Broker(kept, tap)) { core }
+            try StreamAcceptor(
+                address,
+                queue,
+                on: loop,
+                limits: bounds,
+                handler: Broker(kept, limits, tap),
+                makeCore: makeCore
+            )
         }
     }
 
@@ -62,7 +77,7 @@ final class Broker: LinkHandler {
         guard let identifier = identifiers[ObjectIdentifier(driver)] else { return }
         switch signal {
         case .published(let publish): take(publish)
-        case .subscribed(let subscriptions): subscribe(identifier, subscriptions)
+        case .subscribed(let packetID, let subscriptions): subscribe(identifier, packetID, subscriptions, driver)
         case .unsubscribed(let filters): for filter in filters { core.unsubscribe(identifier, from: filter) }
         case .connected, .subscribeAnswered, .unsubscribeAnswered: break
         }

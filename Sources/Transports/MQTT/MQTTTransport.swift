@@ -17,22 +17,27 @@ extension TransportDescriptor {
                 return { core }
             }
         )
+        descriptor.routeByTopic()
+        return descriptor
+    }()
+
+    /// What is the same for every transport that ends at a broker.
+    mutating func routeByTopic() {
         // A broker brings back what is published where one subscribes.
-        descriptor.loopback = { unique in
+        loopback = { unique in
             let topic = "loopback/\(unique)"
             return [.init(name: "publish", value: topic), .init(name: "subscribe", value: topic)]
         }
-        descriptor.spare = { endpoint in
+        spare = { endpoint in
             var spare = endpoint
             let own = ["client-id", "clean-session", "subscribe", "keep-alive"]
             spare.options.removeAll { own.contains($0.name) || $0.name.hasPrefix("will-") }
             spare.options.append(.init(name: "keep-alive", value: "0"))
             return spare
         }
-        return descriptor
-    }()
+    }
 
-    private static let mqttOptions = [
+    static let mqttOptions = [
         TransportOption("publish", "a topic", "where messages without a topic of their own go (none)"),
         TransportOption("subscribe", "a topic filter", "what is received; may be repeated (nothing)"),
         TransportOption("qos", "0, 1 or 2", "of published messages and of subscriptions (0)"),
@@ -54,7 +59,7 @@ extension TransportDescriptor {
         ),
     ]
 
-    private static func clientConfiguration(
+    static func clientConfiguration(
         _ endpoint: Endpoint,
         _ options: OptionReader
     ) throws(TransportError) -> MQTTConfiguration {
@@ -78,17 +83,10 @@ extension TransportDescriptor {
         return configuration
     }
 
-    private static func serverConfiguration(_ options: OptionReader) throws(TransportError) -> MQTTServerConfiguration {
+    static func serverConfiguration(_ options: OptionReader) throws(TransportError) -> MQTTServerConfiguration {
         var configuration = MQTTServerConfiguration()
         configuration.qos = try qos(options, "qos") ?? .atMostOnce
         configuration.maximumMessageSize = try maximumSize(options)
-        return configuration
-    }
-
-    /// The configuration of a broker's side of a link, from the options of the endpoint at which it listens.
-    package static func brokerConfiguration(_ endpoint: Endpoint) throws(TransportError) -> MQTTServerConfiguration {
-        var configuration = try serverConfiguration(OptionReader(endpoint, allowed: mqttOptions))
-        configuration.routesSignals = true
         return configuration
     }
 

@@ -43,6 +43,7 @@ extension LinkDriver {
         waiting.finish(reason)
         handler?.ended(self, reason)
         handler = nil
+        onSignal = nil
         guard !abort else { return close(abort: true) }
         requestFlush()
         armTimer()

@@ -28,6 +28,8 @@ package final class LinkDriver: PollHandler, TurnHandler {
     package var reason: CloseReason?
     /// Receives events in place of the inbox, for servers.
     var handler: (any LinkHandler)?
+    /// Is told what only this link's protocol has, beside the handler.
+    var onSignal: ((any CoreSignal) -> Void)?
     /// Called once, when the channel is closed.
     var onClosed: ((LinkDriver) -> Void)?
 
@@ -217,7 +219,7 @@ package final class LinkDriver: PollHandler, TurnHandler {
     package func sendEncoded(_ bytes: UnsafeRawBufferPointer) {
         guard phase == .open else { return }
         enterCore()
-        context.output.append(contentsOf: bytes)
+        core.sendEncoded(bytes, &context)
         statistics.messagesSent += 1
         leaveCore()
     }

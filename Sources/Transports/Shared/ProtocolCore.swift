@@ -19,7 +19,8 @@ public protocol ProtocolCore: Sendable {
     /// ``confirmReceipt(_:)``. It stays the same. Default: no.
     var confirmsReceipt: Bool { get }
 
-    /// The receiver is done with the oldest message that was reported and not confirmed: it has asked for the next one.
+    /// The receiver is done with the oldest message that was reported and not confirmed: it has asked for the next one. May
+    /// come after the link's end; what is written then goes nowhere.
     mutating func confirmReceipt(_ context: inout CoreContext)
 
     /// Opens the link: a client writes its handshake, a server sets its deadline for one.
@@ -36,6 +37,10 @@ public protocol ProtocolCore: Sendable {
     /// - Parameter id: names the message in ``CoreEvent/acknowledged(_:)``.
     mutating func send(_ payload: Payload, id: UInt64, _ context: inout CoreContext) throws(TransportError)
         -> SendStatus
+
+    /// Writes one message that is encoded already in the core's own format, so that a server encodes once for many. The link
+    /// is open.
+    mutating func sendEncoded(_ bytes: UnsafeRawBufferPointer, _ context: inout CoreContext)
 
     /// Writes a ping; ``CoreEvent/pong`` answers it. Throws `.unsupported` where the protocol has none.
     mutating func ping(_ context: inout CoreContext) throws(TransportError)
@@ -55,6 +60,10 @@ extension ProtocolCore {
     public var confirmsReceipt: Bool { false }
     /// Does nothing.
     public mutating func confirmReceipt(_ context: inout CoreContext) {}
+    /// Writes the bytes as they are.
+    public mutating func sendEncoded(_ bytes: UnsafeRawBufferPointer, _ context: inout CoreContext) {
+        context.output.append(contentsOf: bytes)
+    }
 }
 
 /// What became of a message that a core was given.
