@@ -23,12 +23,16 @@ extension Broker {
         take(publish)
     }
 
-    /// Notes what a client subscribes to, and gives it what is retained there (MQTT-3.3.1-6).
-    func subscribe(_ identifier: UInt64, _ subscriptions: [MQTTSubscription]) {
-        for subscription in subscriptions {
-            guard let granted = core.subscribe(identifier, to: subscription.filter, qos: subscription.qos) else {
-                continue
-            }
+    /// Notes what a client subscribes to, answers, and gives it what is retained there (MQTT-3.3.1-6).
+    func subscribe(
+        _ identifier: UInt64,
+        _ packetID: UInt16,
+        _ subscriptions: [MQTTSubscription],
+        _ driver: LinkDriver
+    ) {
+        let answer = subscriptions.map { core.subscribe(identifier, to: $0.filter, qos: $0.qos) }
+        driver.grant(packetID, answer)
+        for case (let subscription, let granted?) in zip(subscriptions, answer) {
             for var publish in retained.matching(subscription.filter) {
                 publish.qos = min(publish.qos, granted)
                 publish.isDuplicate = false
@@ -62,10 +66,7 @@ extension Broker {
     /// QoS 0: the packet is the same for all subscribers, and is encoded once. Nobody who is away gets it.
     private func sendOnce(_ publish: MQTTPublish, to identifier: UInt64) {
         guard let client = clients[identifier] else { return }
-        guard client.driver.hasRoom else {
-            dropped += 1
-            return
-        }
+        guard client.driver.hasRoom else { return overflowed(identifier) }
         if encoded.isEmpty {
             do throws(TransportError) {
                 let (topic, retain) = (publish.topic, publish.retain)
@@ -82,10 +83,18 @@ extension Broker {
     /// QoS 1 and 2: by way of the session, which keeps it for a client that is away or has its window full.
     private func sendConfirmed(_ publish: MQTTPublish, to identifier: UInt64) {
         guard let session = sessions[identifier] else { return }
-        guard session.outbox.append(publish) else {
-            dropped += 1
-            return
+        if !session.outbox.append(publish) {
+            overflowed(identifier)
+            guard limits.whenQueueFull == .dropOldest, session.outbox.replaceOldest(by: publish) else { return }
         }
         clients[identifier]?.driver.sendOutbox()
+    }
+
+    /// A message finds the queue of a subscriber full.
+    private func overflowed(_ identifier: UInt64) {
+        dropped += 1
+        guard limits.whenQueueFull == .disconnect, let client = clients[identifier] else { return }
+        let error = TransportError(.bufferFull, .open, "the subscriber reads too slowly")
+        client.driver.endNow(CloseReason(error))
     }
 }

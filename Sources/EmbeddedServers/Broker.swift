@@ -19,7 +19,8 @@ final class Broker: LinkHandler {
     let kept: MQTTSessions
     var sessions: [UInt64: MQTTSession] = [:]
     var clients: [UInt64: Client] = [:]
-    var retained = RetainedMessages()
+    var retained: RetainedMessages
+    let limits: BrokerLimits
     var deliveries: [BrokerCore.Delivery] = []
     var encoded = ByteBuffer()
     var isRouting = false
@@ -31,34 +32,51 @@ final class Broker: LinkHandler {
     let tap: (@Sendable (Payload) -> Void)?
     private var identifiers: [ObjectIdentifier: UInt64] = [:]
 
-    init(_ limits: BrokerCore.Limits, _ kept: MQTTSessions, _ tap: (@Sendable (Payload) -> Void)?) {
-        core = BrokerCore(limits: limits)
+    init(
+        _ routing: BrokerCore.Limits,
+        _ kept: MQTTSessions,
+        _ limits: BrokerLimits,
+        _ tap: (@Sendable (Payload) -> Void)?
+    ) {
+        core = BrokerCore(limits: routing)
         self.kept = kept
+        self.limits = limits
         self.tap = tap
+        retained = RetainedMessages(limits)
     }
 
     /// Starts a broker at `endpoint`, which lets in whom `authentication` accepts; everybody by default.
     nonisolated(nonsending) static func listen(
         at endpoint: Endpoint,
         on loop: EventLoop,
+        limits: BrokerLimits = BrokerLimits(),
         tap: (@Sendable (Payload) -> Void)? = nil,
         authentication: MQTTServerConfiguration.Authentication? = nil,
         observer: ServerObserver? = nil
     ) async throws(TransportError) -> any Listener {
-        var options = try TransportDescriptor.brokerOptions(endpoint)
-        let kept = MQTTSessions()
-        options.link.sessions = kept
-        options.link.authentication = authentication
-        let core = try MQTTCore(server: options.link)
-        let (limits, bounds, routing) = (options.limits, options.bounds, options.routing)
+        let outbox = MQTTOutbox(maximumCount: limits.queuedMessages, maximumBytes: limits.queuedBytes)
+        let kept = MQTTSessions(maximumKept: limits.keptSessions, outbox: outbox)
+        var options = try TransportDescriptor.brokerOptions(endpoint) {
+            $0.sessions = kept
+            $0.authentication = authentication
+        }
+        if !endpoint.options.contains(where: { $0.name == "write-buffer" }) {
+            options.links.writeBuffer = limits.queuedBytes
+        }
+        let (links, bounds, routing, makeCore) = (options.links, options.bounds, options.routing, options.makeCore)
         var mode = ServerMode.behave { Echo() }
         mode.observer = observer
         return try await CoreListener.listen(at: endpoint, on: loop, mode: mode) {
             (address, queue) throws(SystemError) in
-            let broker = Broker(routing, kept, tap)
-            return try StreamAcceptor(address, queue, on: loop, limits: limits, bounds: bounds, handler: broker) {
-                core
-            }
+            try StreamAcceptor(
+                address,
+                queue,
+                on: loop,
+                limits: links,
+                bounds: bounds,
+                handler: Broker(routing, kept, limits, tap),
+                makeCore: makeCore
+            )
         }
     }
 
@@ -69,7 +87,7 @@ final class Broker: LinkHandler {
         guard let identifier = identifiers[ObjectIdentifier(driver)] else { return }
         switch signal {
         case .published(let publish): take(publish)
-        case .subscribed(let subscriptions): subscribe(identifier, subscriptions)
+        case .subscribed(let packetID, let subscriptions): subscribe(identifier, packetID, subscriptions, driver)
         case .unsubscribed(let filters): for filter in filters { core.unsubscribe(identifier, from: filter) }
         case .connected, .subscribeAnswered, .unsubscribeAnswered: break
         }

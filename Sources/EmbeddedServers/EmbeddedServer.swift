@@ -42,15 +42,23 @@ public final class EmbeddedServer: Sendable {
         return EmbeddedServer(try await registry.listen(at: endpoint, on: loop, mode: mode))
     }
 
-    /// Starts a broker that lets in whom `authentication` accepts (everybody by default), and shows `tap` each message that
-    /// it takes, both on the loop.
+    /// Starts a broker with these bounds that lets in whom `authentication` accepts (everybody by default), and shows `tap`
+    /// each message that it takes, both on the loop.
     package nonisolated(nonsending) static func broker(
         _ endpoint: Endpoint,
         on loop: EventLoop = .shared,
+        limits: BrokerLimits = BrokerLimits(),
         tap: (@Sendable (Payload) -> Void)? = nil,
         authentication: (@Sendable (MQTTConnect) -> MQTTConnackCode)? = nil
     ) async throws(TransportError) -> EmbeddedServer {
-        EmbeddedServer(try await Broker.listen(at: endpoint, on: loop, tap: tap, authentication: authentication))
+        let broker = try await Broker.listen(
+            at: endpoint,
+            on: loop,
+            limits: limits,
+            tap: tap,
+            authentication: authentication
+        )
+        return EmbeddedServer(broker)
     }
 
     private init(_ listener: any Listener) {
@@ -67,9 +75,10 @@ public final class EmbeddedServer: Sendable {
         @Sendable (Endpoint, EventLoop, ServerObserver?) async throws(TransportError) -> any Listener
 
     /// Transports whose usual server is more than an echo.
-    private static let specialised: [String: Start] = [
-        TransportDescriptor.mqtt.name: { (endpoint, loop, observer) async throws(TransportError) in
+    private static let specialised: [String: Start] = {
+        let broker: Start = { (endpoint, loop, observer) async throws(TransportError) in
             try await Broker.listen(at: endpoint, on: loop, observer: observer)
         }
-    ]
+        return [TransportDescriptor.mqtt.name: broker, TransportDescriptor.mqttWebSocket.name: broker]
+    }()
 }

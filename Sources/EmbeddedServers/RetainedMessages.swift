@@ -2,14 +2,17 @@ import Transports
 
 /// The last retained message of each topic (MQTT 3.1.1, section 3.3.1.3), in memory and bounded.
 struct RetainedMessages {
-    /// How many topics may have one.
-    static let maximumCount = 10_000
-    /// How many bytes of payloads and topics are kept in all.
-    static let maximumBytes = 16 << 20
-
+    private let maximumCount: Int
+    private let maximumBytes: Int
     // Keys are bytes, because two topics that Swift holds for equal may differ on the wire.
     private var messages: [[UInt8]: MQTTPublish] = [:]
     private var bytes = 0
+
+    /// None yet, within these bounds.
+    init(_ limits: BrokerLimits) {
+        maximumCount = limits.retainedMessages
+        maximumBytes = limits.retainedBytes
+    }
 
     /// Takes a message whose publisher asks for it to be retained; one without bytes deletes its topic's (MQTT-3.3.1-10,
     /// MQTT-3.3.1-11). `false` if there is no room: the topic then has none, rather than an old one.
@@ -18,7 +21,7 @@ struct RetainedMessages {
         if let former = messages.removeValue(forKey: key) { bytes -= key.count + former.payload.count }
         guard !publish.payload.isEmpty else { return true }
         let size = key.count + publish.payload.count
-        guard messages.count < Self.maximumCount, bytes + size <= Self.maximumBytes else { return false }
+        guard messages.count < maximumCount, bytes + size <= maximumBytes else { return false }
         messages[key] = publish
         bytes += size
         return true

@@ -9,6 +9,9 @@ public struct TransportDescriptor: Sendable {
     public var defaultPort: UInt16?
     /// Whether it is carried by UDP, where datagrams get lost and change places, and not by a stream.
     public var isDatagram = false
+    /// Whether it is one of the others carried over another of them: left out where transports are compared, unless it is
+    /// asked for.
+    package var isComposed = false
     /// The options that its URLs take, besides the common ones.
     public var options: [TransportOption]
     /// Makes the recipe for links to an endpoint, on a loop; throws `.invalidConfiguration` that names the key.
@@ -33,6 +36,7 @@ public struct TransportRegistry: Sendable {
         .tcp,
         .webSocket,
         .mqtt,
+        .mqttWebSocket,
         .udp,
         .memory,
     ])
@@ -67,7 +71,7 @@ public struct TransportRegistry: Sendable {
         try transport(named: endpoint.scheme).make(endpoint, loop)
     }
 
-    /// Connects to a URL: `tcp://`, `ws://`, `mqtt://`, `udp://`, `memory://`.
+    /// Connects to a URL: `tcp://`, `ws://`, `mqtt://`, `mqtt+ws://`, `udp://`, `memory://`.
     ///
     /// - Parameters:
     ///   - loop: where the link lives; the shared loop by default.

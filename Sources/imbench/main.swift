@@ -23,8 +23,8 @@ let program = Program(
         Program.Entry(command: .simulate, run: simulate),
     ],
     transports: transports.map(\.name),
-    // What has no port stays inside the process, and is there to be asked for, as modes are.
-    defaultTransports: TransportRegistry.standard.transports.filter { $0.defaultPort != nil }.map(\.name),
+    // What has no port stays inside the process; like one transport over another, it is there to be asked for.
+    defaultTransports: transports.filter { $0.defaultPort != nil && !$0.isComposed }.map(\.name),
     codecs: WireFormat.allCases.map(\.name)
 )
 exit(program.run(Array(CommandLine.arguments.dropFirst())))

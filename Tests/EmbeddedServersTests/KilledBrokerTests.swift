@@ -129,53 +129,6 @@ struct KilledBrokerTests {
     }
 }
 
-/// A mosquitto that can be killed and started again with what it has saved.
-private final class PersistentMosquitto {
-    let port: UInt16
-    private let folder: ScratchFolder
-    private let configuration: String
-    private var process: Peer
-
-    init() async throws {
-        // Below the ports that the system chooses: a client of such a port that nobody listens at may happen to connect to
-        // itself, and then nobody can listen there.
-        var free: UInt16?
-        while free == nil {
-            let port = UInt16.random(in: 20_000..<32_768)
-            guard let probe = try? await TransportRegistry.standard.listen("tcp://127.0.0.1:\(port)") else { continue }
-            await probe.close()
-            free = port
-        }
-        port = try #require(free)
-        folder = try ScratchFolder()
-        // Its output is not read, so it says no more than what a pipe holds.
-        let text = """
-            listener \(port) 127.0.0.1
-            allow_anonymous true
-            log_dest stderr
-            log_type error
-            persistence true
-            persistence_location \(folder.path)/
-            autosave_on_changes true
-            autosave_interval 5
-            max_queued_messages 0
-            \(getuid() == 0 ? "user root" : "")
-
-            """
-        configuration = try folder.write("mosquitto.conf", text)
-        process = try Self.spawn(configuration)
-    }
-
-    private static func spawn(_ configuration: String) throws -> Peer {
-        try Peer(try #require(Peers.mosquitto), ["-c", configuration])
-    }
-
-    /// Asks it to save its database when it has handled what it is handling.
-    func save() { process.signal(SIGUSR1) }
-    func kill() { process.destroy() }
-    func start() throws { process = try Self.spawn(configuration) }
-}
-
 /// Counts what a supervisor tells.
 private final class Tally: SupervisorObserver {
     private let counts = Locked((opens: 0, duplicates: 0))

@@ -46,11 +46,19 @@ final class Peer {
         posix_spawn_file_actions_adddup2(&actions, toPeer[0], 0)
         posix_spawn_file_actions_adddup2(&actions, fromPeer[1], 1)
         posix_spawn_file_actions_adddup2(&actions, fromPeer[1], 2)
+        // A pool's threads hold signals back. A child that took after them could not be asked to save or to end.
+        var attributes = posix_spawnattr_t()
+        posix_spawnattr_init(&attributes)
+        defer { posix_spawnattr_destroy(&attributes) }
+        var none = sigset_t()
+        sigemptyset(&none)
+        posix_spawnattr_setsigmask(&attributes, &none)
+        posix_spawnattr_setflags(&attributes, Int16(POSIX_SPAWN_SETSIGMASK))
         var words = ([executable] + arguments).map { strdup($0) } + [nil]
         var environment = ProcessInfo.processInfo.environment.map { strdup("\($0)=\($1)") } + [nil]
         defer { for word in words + environment { free(word) } }
         var child = pid_t()
-        let result = posix_spawn(&child, executable, &actions, nil, &words, &environment)
+        let result = posix_spawn(&child, executable, &actions, &attributes, &words, &environment)
         close(toPeer[0])
         close(fromPeer[1])
         (identifier, input, output) = (child, toPeer[1], fromPeer[0])

@@ -140,7 +140,7 @@ extension MQTTCore {
 
     /// Asks for more topics; ``MQTTSignal/subscribeAnswered(_:_:)`` brings the answer under this id.
     ///
-    /// - Throws: `.invalidConfiguration` for a malformed filter, `.wouldBlock` while the window is full.
+    /// - Throws: `.invalidConfiguration` for a malformed filter, `.wouldBlock` while no packet identifier is free.
     package mutating func subscribe(
         _ subscriptions: [MQTTSubscription],
         id: UInt64,
@@ -155,7 +155,7 @@ extension MQTTCore {
 
     /// Gives topics up; ``MQTTSignal/unsubscribeAnswered(_:)`` confirms it under this id.
     ///
-    /// - Throws: `.invalidConfiguration` for a malformed filter, `.wouldBlock` while the window is full.
+    /// - Throws: `.invalidConfiguration` for a malformed filter, `.wouldBlock` while no packet identifier is free.
     package mutating func unsubscribe(
         _ filters: [String],
         id: UInt64,
@@ -176,8 +176,9 @@ extension MQTTCore {
         guard isClient else { throw TransportError(.unsupported, .open, "a server does not subscribe") }
         try checkOpen()
         guard filters > 0 else { throw .configuration("subscribe", "has no topic filter (MQTT-3.8.3-3)") }
-        guard let packetID = begin(kind, id: id, now) else {
-            throw TransportError(.wouldBlock, .open, "\(inFlight.window) packets wait for their acknowledgement")
+        // The window is for messages, which may be many and large.
+        guard let packetID = begin(kind, id: id, now, beyondWindow: true) else {
+            throw TransportError(.wouldBlock, .open, "65535 packets wait for their acknowledgement")
         }
         return packetID
     }

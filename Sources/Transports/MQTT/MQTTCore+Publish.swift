@@ -64,30 +64,14 @@ extension MQTTCore {
         return try publish(checked: topic, payload, qos: qos, retain: retain, id: id, &context)
     }
 
-    /// Writes a PUBLISH at QoS 0 that ``encode(topic:payload:retain:into:)`` has made, so that a message for many is
-    /// encoded once.
-    package mutating func publishEncoded(
-        _ packet: UnsafeRawBufferPointer,
-        _ context: inout CoreContext
-    ) throws(TransportError) -> SendStatus {
-        try checkOpen()
-        context.output.append(contentsOf: packet)
-        keepAlive.lastSent = context.now
-        return .written
-    }
-
     /// Writes a PUBLISH at QoS 0 that ``encode(topic:payload:retain:into:)`` has made.
-    package mutating func publishEncoded(
-        _ packet: [UInt8],
-        _ context: inout CoreContext
-    ) throws(TransportError) -> SendStatus {
-        try checkOpen()
-        context.output.append(contentsOf: packet)
+    package mutating func sendEncoded(_ bytes: UnsafeRawBufferPointer, _ context: inout CoreContext) {
+        guard state == .open else { return }
+        context.output.append(contentsOf: bytes)
         keepAlive.lastSent = context.now
-        return .written
     }
 
-    /// Appends a PUBLISH at QoS 0 to `output`, for ``publishEncoded(_:_:)``.
+    /// Appends a PUBLISH at QoS 0 to `output`, for ``sendEncoded(_:_:)``.
     ///
     /// - Throws: `.invalidConfiguration` for a malformed topic, `.messageTooLarge` for a payload beyond what MQTT can carry.
     package static func encode(

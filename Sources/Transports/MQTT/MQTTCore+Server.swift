@@ -78,16 +78,18 @@ extension MQTTCore {
         _ context: inout CoreContext
     ) -> CoreEvent? {
         guard case .server(let configuration) = side else { return nil }
-        defer { countWritten(&context) }
         context.counters.demands &+= 1 + UInt64(asked.count) / 8
-        if routesSignals {
-            MQTTPacketWriter.suback(packetID, asked.map(\.qos), into: &context.output)
-            return .signal(MQTTSignal.subscribed(asked))
-        }
-        let codes = asked.map { keep($0, limit: configuration.maximumSubscriptions) ? $0.qos : nil }
-        MQTTPacketWriter.suback(packetID, codes, into: &context.output)
+        if routesSignals { return .signal(MQTTSignal.subscribed(packetID, asked)) }
+        grant(packetID, asked.map { keep($0, limit: configuration.maximumSubscriptions) ? $0.qos : nil }, &context)
         defaultTopic = topicForClient
         return nil
+    }
+
+    /// Answers SUBSCRIBE: with the QoS granted to each filter, in their order, or `nil` for a refused one.
+    mutating func grant(_ packetID: UInt16, _ granted: [MQTTQoS?], _ context: inout CoreContext) {
+        guard state == .open else { return }
+        MQTTPacketWriter.suback(packetID, granted, into: &context.output)
+        countWritten(&context)
     }
 
     private mutating func receiveUnsubscribe(

@@ -75,8 +75,13 @@ extension MQTTCore {
     }
 
     package mutating func confirmReceipt(_ context: inout CoreContext) {
-        guard state == .open, !unconfirmed.isEmpty else { return }
+        guard !unconfirmed.isEmpty else { return }
         let message = unconfirmed.removeFirst()
+        guard state == .open else {
+            // Too late for PUBREC, but the next link is to know the message when it comes again.
+            if message.qos == .exactlyOnce { live?.received.insert(message.packetID) }
+            return
+        }
         switch message.qos {
         case .atMostOnce: break
         case .atLeastOnce: write(.puback, message.packetID, &context)
@@ -118,7 +123,9 @@ extension MQTTCore {
     /// is in flight brings the rest on its way, so that something has to be.
     mutating func sendOutbox(_ context: inout CoreContext) {
         guard state == .open, let session = live else { return }
-        while let message = session.outbox.first, inFlight.count == 0 || context.output.count < Self.maximumOutput {
+        while let message = session.outbox.first,
+            inFlight.count == 0 || waiting + context.output.count < Self.maximumOutput
+        {
             var status = SendStatus.written
             do throws(TransportError) {
                 status = try publish(
@@ -140,7 +147,7 @@ extension MQTTCore {
 
 extension LinkDriver {
     /// The session that a server's core of MQTT has opened for its client.
-    package var mqttSession: MQTTSession? { (core as? MQTTCore)?.session }
+    package var mqttSession: MQTTSession? { (core as? any TopicCore)?.session }
 
     /// Looks into the outbox of the session, which has got something.
     package func sendOutbox() { pump() }

@@ -49,6 +49,8 @@ package struct MQTTCore: ProtocolCore {
     /// Whether ``takeDeferred()`` has something.
     var hasDeferred = false
     var closeReason = CloseReason.user
+    /// Bytes that wait for the kernel beside the output.
+    var waiting = 0
     /// How much of the input was left unread by the last ``next(_:_:)``: the beginning of a packet.
     var unread = 0
 

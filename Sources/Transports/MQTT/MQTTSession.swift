@@ -111,6 +111,15 @@ package struct MQTTOutbox: Sendable {
         return true
     }
 
+    /// Adds a message where the oldest one makes room for it; `false` if none waits.
+    package mutating func replaceOldest(by publish: MQTTPublish) -> Bool {
+        while count > 0 {
+            removeFirst()
+            if append(publish) { return true }
+        }
+        return false
+    }
+
     mutating func removeFirst() {
         guard head < messages.count else { return }
         bytes -= messages[head].payload.count

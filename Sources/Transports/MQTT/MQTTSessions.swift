@@ -12,15 +12,18 @@ package final class MQTTSessions: @unchecked Sendable {
     }
 
     private let maximumKept: Int
+    /// What each session begins with.
+    private let outbox: MQTTOutbox
     /// Keys are bytes, because two client identifiers that Swift holds for equal may differ on the wire.
     private var kept: [[UInt8]: Kept] = [:]
     private var lastID: UInt64 = 0
     private var lastLeft: UInt64 = 0
     private var forgotten: [UInt64] = []
 
-    /// No sessions yet; of those that are not clean, at most `maximumKept` at a time.
-    package init(maximumKept: Int = 1000) {
+    /// No sessions yet; of those that are not clean, at most `maximumKept` at a time. Each begins with this outbox.
+    package init(maximumKept: Int = 1000, outbox: MQTTOutbox = MQTTOutbox()) {
         self.maximumKept = maximumKept
+        self.outbox = outbox
     }
 
     /// The session of a client that was let in, and whether it was there before; `nil` if there are too many and all of
@@ -48,7 +51,7 @@ package final class MQTTSessions: @unchecked Sendable {
 
     private func fresh(isClean: Bool) -> MQTTSession {
         lastID += 1
-        return MQTTSession(id: lastID, isClean: isClean)
+        return MQTTSession(id: lastID, isClean: isClean, outbox: outbox)
     }
 
     /// The link of this client's session has ended, and no other has taken it over.

@@ -9,8 +9,8 @@ package enum MQTTSignal: CoreSignal, Hashable {
     /// Server: the client publishes. At QoS 1 and 2, PUBACK or PUBREC is written already: the broker has taken
     /// responsibility. At QoS 2 it comes once.
     case published(MQTTPublish)
-    /// Server: the client subscribes, with the QoS that SUBACK, written already, has granted.
-    case subscribed([MQTTSubscription])
+    /// Server: the client subscribes, by a packet of this identifier; the broker answers with ``LinkDriver/grant(_:_:)``.
+    case subscribed(UInt16, [MQTTSubscription])
     /// Server: the client unsubscribes; UNSUBACK is written already.
     case unsubscribed([String])
     /// Client: the broker's answer to the `subscribe` of this id, filter by filter; `nil` where it refused.

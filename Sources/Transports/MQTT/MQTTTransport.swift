@@ -17,22 +17,27 @@ extension TransportDescriptor {
                 return { core }
             }
         )
+        descriptor.routeByTopic()
+        return descriptor
+    }()
+
+    /// What is the same for every transport that ends at a broker.
+    mutating func routeByTopic() {
         // A broker brings back what is published where one subscribes.
-        descriptor.loopback = { unique in
+        loopback = { unique in
             let topic = "loopback/\(unique)"
             return [.init(name: "publish", value: topic), .init(name: "subscribe", value: topic)]
         }
-        descriptor.spare = { endpoint in
+        spare = { endpoint in
             var spare = endpoint
             let own = ["client-id", "clean-session", "subscribe", "keep-alive"]
             spare.options.removeAll { own.contains($0.name) || $0.name.hasPrefix("will-") }
             spare.options.append(.init(name: "keep-alive", value: "0"))
             return spare
         }
-        return descriptor
-    }()
+    }
 
-    private static let mqttOptions = [
+    static let mqttOptions = [
         TransportOption("publish", "a topic", "where messages without a topic of their own go (none)"),
         TransportOption("subscribe", "a topic filter", "what is received; may be repeated (nothing)"),
         TransportOption("qos", "0, 1 or 2", "of published messages and of subscriptions (0)"),
@@ -65,7 +70,7 @@ extension TransportDescriptor {
         ),
     ]
 
-    private static func clientConfiguration(
+    static func clientConfiguration(
         _ endpoint: Endpoint,
         _ options: OptionReader
     ) throws(TransportError) -> MQTTConfiguration {
@@ -90,7 +95,7 @@ extension TransportDescriptor {
         return configuration
     }
 
-    private static func serverConfiguration(_ options: OptionReader) throws(TransportError) -> MQTTServerConfiguration {
+    static func serverConfiguration(_ options: OptionReader) throws(TransportError) -> MQTTServerConfiguration {
         var configuration = MQTTServerConfiguration()
         configuration.qos = try qos(options, "qos") ?? .atMostOnce
         configuration.maximumMessageSize = try maximumSize(options)
@@ -98,29 +103,6 @@ extension TransportDescriptor {
         configuration.maximumUnreleased =
             try options.integer("max-unreleased", in: 1...65_535) ?? configuration.maximumUnreleased
         return configuration
-    }
-
-    /// What an endpoint says about the broker that listens there.
-    package struct BrokerOptions {
-        /// The broker's side of a link.
-        package var link: MQTTServerConfiguration
-        package var limits: LinkLimits
-        package var bounds: ServerLimits
-        package var routing = BrokerCore.Limits()
-    }
-
-    /// Reads the options of the endpoint at which a broker listens.
-    package static func brokerOptions(_ endpoint: Endpoint) throws(TransportError) -> BrokerOptions {
-        let reader = try OptionReader(endpoint, allowed: mqttOptions + TransportOption.streamServer)
-        var options = BrokerOptions(
-            link: try serverConfiguration(reader),
-            limits: try reader.limits(),
-            bounds: try reader.serverLimits()
-        )
-        options.link.routesSignals = true
-        let most = try reader.integer("max-subscriptions", in: 1...1_000_000)
-        options.routing.maximumSubscriptionsPerSession = most ?? options.routing.maximumSubscriptionsPerSession
-        return options
     }
 
     private static func maximumSize(_ options: OptionReader) throws(TransportError) -> Int {

@@ -45,6 +45,7 @@ extension LinkDriver {
         handler?.ended(self, reason)
         handler = nil
         owner?.ended(self, reason, wasOpen: wasOpen)
+        onSignal = nil
         guard !abort else { return close(abort: true) }
         requestFlush()
         armTimer()

@@ -22,7 +22,7 @@ extension LinkDriver {
         case .acknowledged(let id): waiting.unacknowledged.removeValue(forKey: id)??.resume(returning: .acknowledged)
         case .refused(let id, let error):
             waiting.unacknowledged.removeValue(forKey: id)??.resume(returning: .rejected(error))
-        case .signal: break
+        case .signal(let signal): onSignal?(signal)
         case .closed(let reason): return end(reason)
         }
         handler?.handle(event, on: self)
@@ -76,7 +76,13 @@ extension LinkDriver {
 
     private func confirmReceipt() {
         isAwaitingConfirmation = false
-        guard phase == .open, !isClosing else { return }
+        guard phase == .open, !isClosing else {
+            // The far side can't be told any more, but a session may take note.
+            var nowhere = ByteBuffer()
+            swap(&context.output, &nowhere)
+            core.confirmReceipt(&context)
+            return swap(&context.output, &nowhere)
+        }
         enterCore()
         core.confirmReceipt(&context)
         leaveCore()

@@ -30,6 +30,8 @@ package final class LinkDriver: PollHandler, ShareHandler, TurnHandler {
     var handler: (any LinkHandler)?
     /// Who keeps this driver, for servers; `nil` once the channel is closed.
     var owner: (any LinkOwner)?
+    /// Is told what only this link's protocol has, beside the handler.
+    var onSignal: ((any CoreSignal) -> Void)?
 
     @exclusivity(unchecked) var inbox: Inbox
     @exclusivity(unchecked) var waiting = Waiting()
@@ -163,7 +165,7 @@ package final class LinkDriver: PollHandler, ShareHandler, TurnHandler {
     package func sendEncoded(_ bytes: UnsafeRawBufferPointer) {
         guard phase == .open else { return }
         enterCore()
-        context.output.append(contentsOf: bytes)
+        core.sendEncoded(bytes, &context)
         statistics.messagesSent += 1
         leaveCore()
     }

@@ -22,7 +22,8 @@ public protocol ProtocolCore: Sendable {
     /// Where the link is to be had instead, once the handshake has failed for that reason. Default: nowhere.
     var redirection: Redirection? { get }
 
-    /// The receiver is done with the oldest message that was reported and not confirmed: it has asked for the next one.
+    /// The receiver is done with the oldest message that was reported and not confirmed: it has asked for the next one. May
+    /// come after the link's end; what is written then goes nowhere.
     mutating func confirmReceipt(_ context: inout CoreContext)
 
     /// Opens the link: a client writes its handshake, a server sets its deadline for one.
@@ -39,6 +40,10 @@ public protocol ProtocolCore: Sendable {
     /// - Parameter id: names the message in ``CoreEvent/acknowledged(_:)``.
     mutating func send(_ payload: Payload, id: UInt64, _ context: inout CoreContext) throws(TransportError)
         -> SendStatus
+
+    /// Writes one message that is encoded already in the core's own format, so that a server encodes once for many. The link
+    /// is open.
+    mutating func sendEncoded(_ bytes: UnsafeRawBufferPointer, _ context: inout CoreContext)
 
     /// Writes a ping; ``CoreEvent/pong`` answers it. Throws `.unsupported` where the protocol has none.
     mutating func ping(_ context: inout CoreContext) throws(TransportError)
@@ -60,6 +65,10 @@ extension ProtocolCore {
     public var confirmsReceipt: Bool { false }
     /// Does nothing.
     public mutating func confirmReceipt(_ context: inout CoreContext) {}
+    /// Writes the bytes as they are.
+    public mutating func sendEncoded(_ bytes: UnsafeRawBufferPointer, _ context: inout CoreContext) {
+        context.output.append(contentsOf: bytes)
+    }
 }
 
 /// What became of a message that a core was given.

@@ -72,13 +72,13 @@ extension TransportDescriptor {
         return configuration
     }
 
-    private static func path(_ endpoint: Endpoint, _ options: OptionReader) throws(TransportError) -> String {
+    static func path(_ endpoint: Endpoint, _ options: OptionReader) throws(TransportError) -> String {
         let path = endpoint.path.isEmpty ? "/" : endpoint.path
         return try options.string("query").map { "\(path)?\($0)" } ?? path
     }
 
     /// The configured headers, and user and password as Basic credentials (RFC 7617).
-    private static func headers(_ endpoint: Endpoint, _ options: OptionReader) throws(TransportError) -> [HTTPHeader] {
+    static func headers(_ endpoint: Endpoint, _ options: OptionReader) throws(TransportError) -> [HTTPHeader] {
         var headers: [HTTPHeader] = []
         for line in options.strings("header") {
             guard let colon = line.firstIndex(of: ":") else {

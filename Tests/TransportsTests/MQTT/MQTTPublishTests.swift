@@ -210,7 +210,11 @@ struct MQTTPublishTests {
             return
         }
         #expect(hello.clientID == "ann" && hello.will?.topic == "gone")
-        #expect(server.signals.dropFirst() == [.subscribed([MQTTSubscription("down/#", qos: .atLeastOnce)])])
+        #expect(server.signals.dropFirst() == [.subscribed(1, [MQTTSubscription("down/#", qos: .atLeastOnce)])])
+        #expect(client.isOpen == false)
+        server.core.grant(1, [.atLeastOnce], &server.context)
+        exchange(&client, &server)
+        #expect(client.isOpen == true)
         _ = try client.send(Payload([5]), id: 1)
         try client.core.unsubscribe(["down/#"], id: 2, &client.context)
         exchange(&client, &server)
@@ -223,8 +227,7 @@ struct MQTTPublishTests {
 
         var packet = ByteBuffer()
         try MQTTCore.encode(topic: "down/x", payload: [6], retain: true, into: &packet)
-        let bytes = packet.bytes(at: 0, count: packet.count) ?? []
-        #expect(try server.core.publishEncoded(bytes, &server.context) == .written)
+        packet.withUnsafeReadableBytes { server.core.sendEncoded($0, &server.context) }
         let status = try server.core.publish(topic: "down/y", payload: [7], qos: .atLeastOnce, id: 9, &server.context)
         #expect(status == .awaitingAcknowledgement)
         exchange(&client, &server)

@@ -1,7 +1,7 @@
 /// Gives each element to all who listen, each with a bounded buffer of its own. Lives on a runtime.
-final class Broadcast<Element: Sendable> {
+package final class Broadcast<Element: Sendable> {
     /// What happens to an element that finds a listener's buffer full.
-    enum Bound {
+    package enum Bound {
         /// ``hasRoom`` turns false: the source is to pause until ``onRoom``.
         case pause
         /// The listener's oldest element is dropped.
@@ -51,19 +51,19 @@ final class Broadcast<Element: Sendable> {
     private let backlog: Listener?
     private(set) var isFinished = false
     /// Called once every buffer is half empty, until it is taken away.
-    var onRoom: (() -> Void)?
+    package var onRoom: (() -> Void)?
 
     /// - Parameters:
     ///   - limit: how many elements a listener's buffer holds.
     ///   - keepsBacklog: whether elements that nobody listens to are kept, as many, for the next listener.
-    init(limit: Int, _ bound: Bound, keepsBacklog: Bool) {
+    package init(limit: Int, _ bound: Bound, keepsBacklog: Bool) {
         self.limit = max(1, limit)
         self.bound = bound
         backlog = keepsBacklog ? Listener(limit: self.limit) : nil
     }
 
     /// Whether every buffer takes another element.
-    var hasRoom: Bool {
+    package var hasRoom: Bool {
         if listeners.isEmpty { return backlog?.isFull != true }
         return !listeners.values.contains { $0.isFull }
     }
@@ -81,14 +81,14 @@ final class Broadcast<Element: Sendable> {
         onRoom()
     }
 
-    func send(_ element: Element) {
+    package func send(_ element: Element) {
         guard !isFinished else { return }
         if listeners.isEmpty { backlog?.give(element, bound) }
         for listener in listeners.values { listener.give(element, bound) }
     }
 
     /// Ends every listener's sequence, after what it still holds.
-    func finish() {
+    package func finish() {
         isFinished = true
         onRoom = nil
         for listener in listeners.values { end(listener) }

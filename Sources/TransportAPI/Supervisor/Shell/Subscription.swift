@@ -45,7 +45,8 @@ public struct Subscription<Element: Sendable>: AsyncSequence, Sendable {
 
     private let place: Place
 
-    init(_ broadcast: RuntimeConfined<Broadcast<Element>>, first: @escaping @Sendable () -> Element? = { nil }) {
+    package init(_ broadcast: RuntimeConfined<Broadcast<Element>>, first: @escaping @Sendable () -> Element? = { nil })
+    {
         place = Place(broadcast, first)
     }
 

@@ -18,20 +18,20 @@ public protocol SupervisorRuntime: AnyObject, Sendable {
 }
 
 /// Something that only one runtime may touch, in the hands of whoever may pass it around.
-struct RuntimeConfined<Value>: @unchecked Sendable {
+package struct RuntimeConfined<Value>: @unchecked Sendable {
     // Unchecked, because the check below is what makes it safe.
 
     let runtime: any SupervisorRuntime
     private let confined: Value
 
     /// Confines `value`, which from now on nobody touches but through here.
-    init(_ value: Value, to runtime: any SupervisorRuntime) {
+    package init(_ value: Value, to runtime: any SupervisorRuntime) {
         confined = value
         self.runtime = runtime
     }
 
     /// The value. Stops the program if the caller is elsewhere: a mistake in this program that would race.
-    var value: Value {
+    package var value: Value {
         precondition(runtime.isCurrent, "called from outside the supervisor's runtime")
         return confined
     }

@@ -1,0 +1,44 @@
+import TransportAPI
+
+extension TransportDescriptor {
+    /// What an endpoint says about the broker that listens there.
+    package struct BrokerOptions {
+        /// Makes the broker's side of each link.
+        package var makeCore: @Sendable () -> any ProtocolCore
+        package var links: LinkLimits
+        package var bounds: ServerLimits
+        package var routing = BrokerCore.Limits()
+    }
+
+    /// Reads the options of the endpoint at which a broker listens; `change` sets what no option does.
+    package static func brokerOptions(
+        _ endpoint: Endpoint,
+        _ change: (inout MQTTServerConfiguration) -> Void
+    ) throws(TransportError) -> BrokerOptions {
+        let isOverWebSocket = endpoint.scheme == mqttWebSocket.name
+        let reader = try OptionReader(endpoint, allowed: (isOverWebSocket ? mqttWebSocket : mqtt).options)
+        var configuration = try serverConfiguration(reader)
+        configuration.routesSignals = true
+        change(&configuration)
+        var options = BrokerOptions(
+            makeCore: try brokerCore(configuration, endpoint, isOverWebSocket ? reader : nil),
+            links: try reader.limits(),
+            bounds: try reader.serverLimits()
+        )
+        let most = try reader.integer("max-subscriptions", in: 1...1_000_000)
+        options.routing.maximumSubscriptionsPerSession = most ?? options.routing.maximumSubscriptionsPerSession
+        return options
+    }
+
+    /// - Parameter options: of the WebSocket, if there is one.
+    private static func brokerCore(
+        _ configuration: MQTTServerConfiguration,
+        _ endpoint: Endpoint,
+        _ options: OptionReader?
+    ) throws(TransportError) -> @Sendable () -> any ProtocolCore {
+        let inner = try MQTTCore(server: configuration)
+        guard let options else { return { inner } }
+        let core = try MQTTWebSocketCore(inner, over: webSocketServer(endpoint, options))
+        return { core }
+    }
+}

@@ -1,0 +1,58 @@
+import TransportAPI
+
+extension TransportDescriptor {
+    /// MQTT 3.1.1 over WebSocket without TLS: `mqtt+ws://user:password@host/path?publish=a/b&subscribe=c/%23`. User and
+    /// password are MQTT's.
+    public static let mqttWebSocket: TransportDescriptor = {
+        var descriptor = TransportDescriptor.stream(
+            "mqtt+ws",
+            defaultPort: 80,
+            options: mqttOptions + handshakeOptions,
+            client: { (endpoint, options) throws(TransportError) in
+                let inner = try MQTTCore(client: clientConfiguration(endpoint, options), session: MQTTSession())
+                let core = try MQTTWebSocketCore(inner, over: webSocketClient(endpoint, options))
+                return { core }
+            },
+            server: { (endpoint, options) throws(TransportError) in
+                let inner = try MQTTCore(server: serverConfiguration(options))
+                let core = try MQTTWebSocketCore(inner, over: webSocketServer(endpoint, options))
+                return { core }
+            }
+        )
+        descriptor.isComposed = true
+        descriptor.routeByTopic()
+        return descriptor
+    }()
+
+    private static let handshakeOptions = [
+        TransportOption("origin", "an origin", "sent as browsers do; a server lets in no other (none)"),
+        TransportOption("header", "Name:value", "sent with the handshake; may be repeated (none)"),
+        TransportOption("query", "a=b&c=d, percent-encoded", "the query of the path that the server sees (none)"),
+    ]
+
+    private static func webSocketClient(
+        _ endpoint: Endpoint,
+        _ options: OptionReader
+    ) throws(TransportError) -> WebSocketConfiguration {
+        var anonymous = endpoint
+        anonymous.user = nil
+        var configuration = WebSocketConfiguration(
+            host: endpoint.host,
+            port: endpoint.port,
+            path: try path(endpoint, options)
+        )
+        configuration.origin = try options.string("origin")
+        configuration.headers = try headers(anonymous, options)
+        return configuration
+    }
+
+    static func webSocketServer(
+        _ endpoint: Endpoint,
+        _ options: OptionReader
+    ) throws(TransportError) -> WebSocketConfiguration {
+        var configuration = WebSocketConfiguration()
+        if !endpoint.path.isEmpty, endpoint.path != "/" { configuration.allowedPaths = [endpoint.path] }
+        if let origin = try options.string("origin") { configuration.allowedOrigins = [origin] }
+        return configuration
+    }
+}

@@ -1,0 +1,40 @@
+import TransportAPI
+
+/// A core of MQTT, whatever it is carried by.
+protocol TopicCore: ProtocolCore {
+    /// What is kept beyond the link, if anything is.
+    var session: MQTTSession? { get }
+    /// Asks for more topics; ``MQTTSignal/subscribeAnswered(_:_:)`` brings the answer under this id.
+    mutating func subscribe(_ subscriptions: [MQTTSubscription], id: UInt64, _ context: inout CoreContext)
+        throws(TransportError)
+    /// Gives topics up; ``MQTTSignal/unsubscribeAnswered(_:)`` confirms it under this id.
+    mutating func unsubscribe(_ filters: [String], id: UInt64, _ context: inout CoreContext) throws(TransportError)
+    /// Server: answers SUBSCRIBE.
+    mutating func grant(_ packetID: UInt16, _ granted: [MQTTQoS?], _ context: inout CoreContext)
+}
+
+extension MQTTCore: TopicCore {}
+
+extension LinkDriver {
+    /// Lets a core that routes by topic write something.
+    func withTopicCore(
+        _ body: (inout any TopicCore, inout CoreContext) throws(TransportError) -> Void
+    ) throws(TransportError) {
+        guard phase == .open else { throw reason?.endError ?? .notOpen }
+        guard var topics = core as? any TopicCore else {
+            throw TransportError(.unsupported, .open, "this transport has no topics")
+        }
+        enterCore()
+        defer {
+            core = topics
+            leaveCore()
+        }
+        try body(&topics, &context)
+    }
+
+    /// A broker's answer to SUBSCRIBE: the QoS granted to each filter, in their order, or `nil` for a refused one.
+    package func grant(_ packetID: UInt16, _ granted: [MQTTQoS?]) {
+        // A link that has ended needs no answer.
+        try? withTopicCore { (core, context) in core.grant(packetID, granted, &context) }
+    }
+}

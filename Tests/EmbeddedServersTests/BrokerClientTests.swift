@@ -1,0 +1,131 @@
+import EmbeddedServers
+import Testing
+import TransportAPI
+import Transports
+
+/// ``MQTTClient`` with the embedded broker, over both transports.
+@Suite("A client's subscriptions", .timeLimit(.minutes(1)))
+struct BrokerClientTests {
+    private static let schemes = ["mqtt", "mqtt+ws"]
+
+    private func connect(_ server: EmbeddedServer, _ options: String = "qos=1") async throws -> any Link {
+        let port = try #require(server.endpoint.port)
+        return try await TransportRegistry.standard.connect(
+            "\(server.endpoint.scheme)://127.0.0.1:\(port)/?\(options)"
+        )
+    }
+
+    private func text(_ payload: Payload?) -> String? {
+        payload.map { String(decoding: $0.bytes, as: UTF8.self) }
+    }
+
+    @Test("each sequence gets the messages of its filter, until it is unsubscribed", arguments: schemes)
+    func sequences(scheme: String) async throws {
+        let server = try await EmbeddedServer.start("\(scheme)://127.0.0.1:0")
+        let publisher = try await connect(server)
+        let client = try MQTTClient(try await connect(server))
+        var lunch = try await client.subscribe("rooms/lunch").makeAsyncIterator()
+        var all = try await client.subscribe("rooms/#", qos: .exactlyOnce).makeAsyncIterator()
+        for (room, word) in [("lunch", "soup"), ("ops", "alarm"), ("lunch", "salad")] {
+            #expect(await publisher.send(Payload(text: word, topic: "rooms/\(room)")) == .acknowledged)
+        }
+        #expect(text(await lunch.next()) == "soup")
+        #expect(text(await lunch.next()) == "salad")
+        for word in ["soup", "alarm", "salad"] { #expect(text(await all.next()) == word) }
+        try await client.unsubscribe("rooms/#")
+        #expect(await all.next() == nil)
+        // What matches no filter any more does not come.
+        #expect(await publisher.send(Payload(text: "alarm", topic: "rooms/ops")) == .acknowledged)
+        #expect(await publisher.send(Payload(text: "tea", topic: "rooms/lunch")) == .acknowledged)
+        #expect(text(await lunch.next()) == "tea")
+        #expect(await client.unclaimed() == 0)
+        // Unsubscribing what is not subscribed is confirmed too.
+        try await client.unsubscribe("nothing")
+        await client.close()
+        #expect(await lunch.next() == nil)
+        await publisher.close()
+        await server.stop()
+    }
+
+    @Test("a callback is called for each message of its filter, and those of the URL's filters are listened to")
+    func callbacks() async throws {
+        let server = try await EmbeddedServer.start("mqtt://127.0.0.1:0")
+        let client = try MQTTClient(try await connect(server, "qos=1&subscribe=url/%23"))
+        let (words, report) = AsyncStream.makeStream(of: String.self)
+        try await client.subscribe("a/+") { report.yield(String(decoding: $0.bytes, as: UTF8.self)) }
+        var other = try await client.listen(to: "url/x").makeAsyncIterator()
+        for (topic, word) in [("a/b", "1"), ("url/x", "2"), ("url/y", "3"), ("a/c", "4")] {
+            #expect(await client.publish(Payload(text: word, topic: topic)) == .acknowledged)
+        }
+        var seen = words.makeAsyncIterator()
+        #expect(await seen.next() == "1")
+        #expect(await seen.next() == "4")
+        #expect(text(await other.next()) == "2")
+        #expect(await client.unclaimed() == 1)
+        await client.close()
+        await server.stop()
+    }
+
+    @Test("a refused filter is a typed error, and its link lives on")
+    func refused() async throws {
+        // Point to point, a server keeps a hundred filters of a client.
+        let listener = try await TransportRegistry.standard.listen("mqtt://127.0.0.1:0")
+        let port = try #require(listener.endpoint.port)
+        let client = try MQTTClient(try await TransportRegistry.standard.connect("mqtt://127.0.0.1:\(port)"))
+        for number in 0..<100 { try await client.subscribe("t/\(number)") }
+        let error = await #expect(throws: TransportError.self) { try await client.subscribe("one/too/many") }
+        #expect(error?.code == .forbidden && error?.detail == 0x80 && error?.phase == .open)
+        let malformed = await #expect(throws: TransportError.self) { try await client.subscribe("a#") }
+        #expect(malformed?.code == .invalidConfiguration)
+        try await client.unsubscribe("t/0")
+        try await client.subscribe("one/too/many")
+        await client.close()
+        let late = await #expect(throws: TransportError.self) { try await client.subscribe("t") }
+        #expect(late?.code == .closedByUser)
+        await listener.close()
+    }
+
+    @Test("who waits for a broker's answer is told when the link ends, and when the task is cancelled")
+    func unanswered() async throws {
+        let server = try await EmbeddedServer.start("mqtt://127.0.0.1:0")
+        let proxy = try await FaultProxy.start(to: server.endpoint, seed: 1)
+        let port = try #require(proxy.endpoint.port)
+        let client = try MQTTClient(try await TransportRegistry.standard.connect("mqtt://127.0.0.1:\(port)"))
+        await proxy.set(PathFaults(blackHoleToClient: true))
+        let cancelled = Task { try await client.subscribe("a") }
+        cancelled.cancel()
+        let first = await #expect(throws: TransportError.self) { _ = try await cancelled.value }
+        #expect(first?.code == .cancelled)
+        let sent = await client.link.statistics().controlFrames
+        let waiting = Task { try await client.subscribe("b") }
+        while await client.link.statistics().controlFrames == sent { await Task.yield() }
+        await proxy.cut(.reset)
+        let second = await #expect(throws: TransportError.self) { _ = try await waiting.value }
+        #expect(second?.code == .connectionReset || second?.code == .connectionLost)
+        await proxy.stop()
+        await server.stop()
+    }
+
+    @Test("a sequence that nobody reads stops the link and not the broker, and loses nothing when it is read")
+    func backpressure() async throws {
+        let server = try await EmbeddedServer.start("mqtt://127.0.0.1:0")
+        let publisher = try await connect(server, "publish=t&qos=1")
+        let client = try MQTTClient(try await connect(server, "qos=1&inbox=4"), buffer: 4)
+        var messages = try await client.subscribe("t").makeAsyncIterator()
+        for number in 0..<500 { #expect(await publisher.send(Payload(text: "\(number)")) == .acknowledged) }
+        for number in 0..<500 { #expect(text(await messages.next()) == "\(number)") }
+        await client.close()
+        await publisher.close()
+        await server.stop()
+    }
+
+    @Test("links without topics are refused")
+    func otherTransport() async throws {
+        let server = try await EmbeddedServer.start("tcp://127.0.0.1:0")
+        let link = try await connect(server, "")
+        let error = #expect(throws: TransportError.self) { _ = try MQTTClient(link) }
+        #expect(error?.code == .unsupported)
+        await link.close()
+        await server.stop()
+    }
+}
