@@ -77,7 +77,10 @@ struct ReliableWorldTests {
         }
     }
 
-    @Test("A path that swallows long datagrams is found out, and carries all of what fits it", arguments: [1000, 900, 548])
+    @Test(
+        "A path that swallows long datagrams is found out, and carries all of what fits it",
+        arguments: [1000, 900, 548]
+    )
     func narrowPath(largest: Int) throws {
         for seed in 0..<10 as Range<UInt64> {
             var network = ReliableWorld.Network()
@@ -89,7 +92,10 @@ struct ReliableWorldTests {
             while world.server.messages.isEmpty, world.step(until: end) {}
             #expect(world.server.messages.map(\.count) == [60_000] && world.client.failure == nil, "seed \(seed)")
             let size = world.client.core.reliable?.sender.size.limit ?? 0
-            #expect(size <= largest && (seed % 2 == 1 || size == PacketSize.steps.last { $0 <= largest }), "seed \(seed)")
+            #expect(
+                size <= largest && (seed % 2 == 1 || size == PacketSize.steps.last { $0 <= largest }),
+                "seed \(seed)"
+            )
         }
     }
 
