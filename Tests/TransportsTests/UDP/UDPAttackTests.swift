@@ -131,4 +131,53 @@ struct UDPAttackTests {
         await server?.close()
         await listener.close()
     }
+
+    /// Counts the datagrams that a socket receives.
+    private final class Counter: PollHandler {
+        let socket: DatagramSocket
+        private let batch = DatagramBatch(largest: 100)
+        private var missing: Int
+        private var done: CheckedContinuation<Void, Never>?
+
+        init(_ socket: DatagramSocket, count: Int) {
+            (self.socket, missing) = (socket, count)
+        }
+
+        func wait(_ continuation: CheckedContinuation<Void, Never>) { done = continuation }
+
+        func ready(_: Readiness) {
+            while case .bytes(let count) = socket.receive(into: batch) {
+                missing -= count
+                if batch.wasLast { break }
+            }
+            guard missing <= 0 else { return }
+            socket.close()
+            done.take()?.resume()
+        }
+    }
+
+    @Test("A burst that waits at a server is worked off in turns, and all of it is answered")
+    func burst() async throws {
+        let server = try await EmbeddedServer.start("udp://127.0.0.1:0", .echo)
+        let address = try #require(SocketAddress(numeric: "127.0.0.1", port: server.endpoint.port ?? 0))
+        let loop = EventLoop.shared
+        let count = 250
+        await withCheckedContinuation { continuation in
+            loop.execute {
+                guard let socket = try? DatagramSocket(connectedTo: address, on: loop) else {
+                    return continuation.resume()
+                }
+                let counter = Counter(socket, count: count)
+                counter.wait(continuation)
+                guard (try? socket.attach(counter)) != nil else { return continuation.resume() }
+                // The server lives on this loop too, and does not get to read in between.
+                var hello = [0x49, 0x4d, 1, 1] + [UInt8](repeating: 0, count: 60)
+                for number in 0..<count {
+                    hello[5] = UInt8(number)
+                    _ = hello.withUnsafeBytes { socket.send($0) }
+                }
+            }
+        }
+        await server.stop()
+    }
 }
