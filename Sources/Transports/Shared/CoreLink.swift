@@ -110,7 +110,10 @@ extension CoreLink: ImmediateLink {
         driver.value.abandon(reason)
     }
 
-    package var bytesReceivedNow: UInt64 { driver.value.channel.bytesReceived }
+    package var bytesReceivedNow: UInt64 {
+        let driver = driver.value
+        return driver.channel.bytesReceived - min(driver.channel.bytesReceived, driver.context.counters.repeatedBytes)
+    }
 }
 
 extension LinkDriver {

@@ -185,7 +185,9 @@ enum DatagramOutput {
             }
             if case .failed(let error) = outcome {
                 if error.number == ECONNREFUSED { result = outcome }
-                if error.number == EMSGSIZE { context.refusedDatagram = min(context.refusedDatagram ?? .max, end - start) }
+                if error.number == EMSGSIZE {
+                    context.refusedDatagram = min(context.refusedDatagram ?? .max, end - start)
+                }
             }
             start = end
             sent += 1

@@ -144,6 +144,9 @@ public struct CoreCounters: Sendable, Hashable {
     public var duplicates: UInt64 = 0
     /// Messages that arrived after a later one.
     public var reordered: UInt64 = 0
+    /// Bytes of datagrams that only repeated what had arrived. They come because this side's answers do not reach the far one,
+    /// and are no sign that the link is alive.
+    public var repeatedBytes: UInt64 = 0
 
     /// All at zero.
     public init() {}

@@ -21,6 +21,8 @@ struct ReliableSender: Sendable {
     private var latest = Duration.zero
     private var shortest: Duration?
     private(set) var nextNumber: UInt64 = 0
+    /// How many acknowledgements have told something new.
+    private(set) var progress: UInt64 = 0
     /// Packets that may leave although the window is full: the answers to a timeout.
     private var probes = 0
     private var timeouts = 0
@@ -106,6 +108,7 @@ struct ReliableSender: Sendable {
         }
         timeouts = 0
         probes = 0
+        progress += 1
         lastProgress = now
         findLosses(now)
         timeoutAt = nil

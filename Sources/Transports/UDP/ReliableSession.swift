@@ -27,6 +27,8 @@ struct ReliableSession: Sendable {
     /// When an unanswered ping is repeated, since a reliable link's keepalive counts on one.
     private(set) var pingAt: Instant?
     private var pingPause = Duration.zero
+    /// The token of the last ping that came; a ping that is repeated has the same.
+    var pingHeard: UInt64?
     /// What the far side said in its goodbye, to be reported behind all messages.
     var farewell: CloseReason?
 
@@ -53,15 +55,18 @@ struct ReliableSession: Sendable {
         let arrival = received.insert(number, context.now)
         guard arrival != .duplicate else {
             context.counters.duplicates &+= 1
+            context.counters.repeatedBytes &+= UInt64(packet.count)
             return
         }
         var offset = Self.headerSize
         var elicits = false
+        var hasNews = false
+        let progress = sender.progress
         while let kind = packet.byte(at: offset) {
             offset += 1
             switch ReliableFrame.Kind(rawValue: kind) {
-            case .whole: try readWhole(packet, &offset, &context)
-            case .fragment: try readFragment(packet, &offset, &context)
+            case .whole: hasNews = try readWhole(packet, &offset, &context) || hasNews
+            case .fragment: hasNews = try readFragment(packet, &offset, &context) || hasNews
             case .acknowledgement:
                 guard let news = Acknowledgement(packet, at: &offset) else {
                     throw .lie("an acknowledgement is malformed")
@@ -74,26 +79,29 @@ struct ReliableSession: Sendable {
             elicits = true
         }
         if elicits { received.elicits(arrival, context.now) }
+        if !hasNews, sender.progress == progress { context.counters.repeatedBytes &+= UInt64(packet.count) }
     }
 
     private mutating func readWhole(
         _ packet: borrowing ByteBuffer,
         _ offset: inout Int,
         _ context: inout CoreContext
-    ) throws(TransportError) {
+    ) throws(TransportError) -> Bool {
         guard let number = packet.integer(at: offset, as: UInt64.self),
             let size = packet.integer(at: offset + 8, as: UInt16.self),
             let bytes = packet.bytes(at: offset + 10, count: Int(size))
         else { throw .lie("a message is cut off") }
         offset += 10 + Int(size)
-        if try !receiver.take(whole: bytes, number) { context.counters.duplicates &+= 1 }
+        let isNew = try receiver.take(whole: bytes, number)
+        if !isNew { context.counters.duplicates &+= 1 }
+        return isNew
     }
 
     private mutating func readFragment(
         _ packet: borrowing ByteBuffer,
         _ offset: inout Int,
         _ context: inout CoreContext
-    ) throws(TransportError) {
+    ) throws(TransportError) -> Bool {
         guard let number = packet.integer(at: offset, as: UInt64.self),
             let total = packet.integer(at: offset + 8, as: UInt32.self),
             let start = packet.integer(at: offset + 12, as: UInt32.self),
@@ -103,6 +111,7 @@ struct ReliableSession: Sendable {
         offset += 18 + Int(size)
         let isNew = try receiver.take(fragment: bytes, number, offset: Int(start), total: Int(total))
         if !isNew { context.counters.duplicates &+= 1 }
+        return isNew
     }
 
     private mutating func acknowledge(_ news: Acknowledgement, _ now: Instant) throws(TransportError) {

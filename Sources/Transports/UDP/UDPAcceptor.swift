@@ -6,6 +6,8 @@ import TransportAPI
 final class UDPAcceptor: PollHandler, LinkOwner, Acceptor {
     /// The code of a goodbye (RFC 6455, section 7.4.1).
     private static let tryAgainLater: UInt16 = 1013
+    /// How many datagrams are taken in a row, so that in a flood answers still leave and timers still ring.
+    private static let datagramsInARow = 128
 
     private let loop: EventLoop
     private let socket: DatagramSocket
@@ -19,6 +21,7 @@ final class UDPAcceptor: PollHandler, LinkOwner, Acceptor {
     private var memory: SessionMemory
     private var blocked: [UDPSessionChannel] = []
     private var isClosed = false
+    private var isGoingOn = false
 
     init(
         _ address: SocketAddress,
@@ -53,14 +56,27 @@ final class UDPAcceptor: PollHandler, LinkOwner, Acceptor {
     private func readAll() {
         var input = ByteBuffer(adopting: loop.scratch.take(), capacity: ScratchPool.blockSize)
         var reply = ByteBuffer()
-        while !isClosed || !sessions.isEmpty, case .bytes = socket.receive(into: batch) {
+        var left = Self.datagramsInARow
+        while left > 0, !isClosed || !sessions.isEmpty, case .bytes = socket.receive(into: batch) {
             while batch.takeNext({ input.append(contentsOf: $0) }) != nil {
                 if let sender = batch.lastSender, !input.isEmpty { take(&input, from: sender, reply: &reply) }
                 input.removeAll()
+                left -= 1
             }
             if batch.wasLast { break }
         }
+        if left <= 0 { goOnLater() }
         if let block = input.surrender(size: ScratchPool.blockSize) { loop.scratch.give(block) }
+    }
+
+    /// A timer, unlike a job, leaves the turn to the others first.
+    private func goOnLater() {
+        guard !isGoingOn else { return }
+        isGoingOn = true
+        _ = loop.schedule(at: loop.now) { [self] in
+            isGoingOn = false
+            readAll()
+        }
     }
 
     private func take(_ input: inout ByteBuffer, from sender: SocketAddress, reply: inout ByteBuffer) {

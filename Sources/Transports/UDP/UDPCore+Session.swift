@@ -52,6 +52,10 @@ extension UDPCore {
         case .ping:
             guard let token = Datagram.number(of: input) else { return nil }
             heard(&context)
+            if reliable != nil, reliable?.pingHeard == token {
+                context.counters.repeatedBytes &+= UInt64(input.count)
+            }
+            reliable?.pingHeard = token
             write(.pong, connectionID, token, &context)
             return nil
         case .pong:

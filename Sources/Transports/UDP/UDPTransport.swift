@@ -53,7 +53,11 @@ extension TransportDescriptor {
             "bytes",
             "what all reliable sessions of a server may hold of messages that are not taken yet (268435456)"
         ),
-        TransportOption("max-sessions", "a number from 1 to 1048576", "how many clients a server holds at a time (65536)"),
+        TransportOption(
+            "max-sessions",
+            "a number from 1 to 1048576",
+            "how many clients a server holds at a time (65536)"
+        ),
     ]
 
     private static func configuration(_ options: OptionReader) throws(TransportError) -> UDPConfiguration {

@@ -90,6 +90,28 @@ struct ReliablePacketTests {
         #expect(times == [1025, 3050, 7075, 15_100, 25_125])
     }
 
+    @Test("What only repeats what was here is counted apart, since it shows that this side is not heard")
+    func repeatedBytes() throws {
+        var pair = try ReliablePair()
+        let sent = pair.server.run(pair.identifier) { core, context in _ = try? core.send(Payload([1]), id: 0, &context)
+        }
+        for datagram in sent { pair.client.feed(datagram: datagram) }
+        #expect(pair.client.context.counters.repeatedBytes == 0)
+        // Nothing that the client answers arrives.
+        var repeated = 0
+        for second in [2, 5] {
+            pair.server.now = Instant.zero.advanced(by: .seconds(second))
+            for datagram in pair.server.run(pair.identifier, { _, _ in }) {
+                repeated += datagram.count
+                pair.client.feed(datagram: datagram)
+            }
+        }
+        #expect(repeated > 0 && pair.client.context.counters.repeatedBytes == UInt64(repeated))
+        let ping = [0x49, 0x4d, 1, 6] + pair.wireIdentifier + [UInt8](repeating: 4, count: 8)
+        for _ in 0..<3 { pair.client.feed(datagram: ping) }
+        #expect(pair.client.context.counters.repeatedBytes == UInt64(repeated + 40) && pair.client.messages.count == 1)
+    }
+
     @Test("A ping that is lost is repeated until it is answered")
     func lostPing() throws {
         var pair = try ReliablePair()

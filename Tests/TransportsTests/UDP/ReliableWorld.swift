@@ -71,7 +71,8 @@ struct ReliableWorld: ~Copyable {
     /// The server sends a message; whether it was taken.
     mutating func serverSends(_ bytes: [UInt8]) -> Bool {
         var status: SendStatus?
-        let answers = server.run(identifier) { core, context in status = try? core.send(Payload(bytes), id: 0, &context) }
+        let answers = server.run(identifier) { core, context in status = try? core.send(Payload(bytes), id: 0, &context)
+        }
         launch(answers)
         return status == .written
     }
@@ -130,8 +131,11 @@ struct ReliableWorld: ~Copyable {
         if flaw == .neverRepeats, toServer, repeatsPiece(bytes) { return }
         guard bytes.count <= network.largest, !chance(network.loss) else { return }
         for _ in 0..<(chance(network.doubling) ? 2 : 1) {
-            let late = chance(network.lateness) ? network.longestLateness * Int.random(in: 0...8, using: &random) / 8 : .zero
-            flights.append(Flight(at: now.advanced(by: network.delay + late), toServer: toServer, address: address, bytes: bytes))
+            let late =
+                chance(network.lateness) ? network.longestLateness * Int.random(in: 0...8, using: &random) / 8 : .zero
+            flights.append(
+                Flight(at: now.advanced(by: network.delay + late), toServer: toServer, address: address, bytes: bytes)
+            )
         }
     }
 
@@ -149,10 +153,14 @@ struct ReliableWorld: ~Copyable {
             guard let reliable = core.reliable else { continue }
             let (receiver, sender) = (reliable.receiver, reliable.sender)
             if receiver.held > receiver.terms.window { complaint = "more is held than the window" }
-            if sender.pieces.buffered > core.configuration.reliableBuffer + ReliableTerms.cost(reliable.maximumMessageSize) {
+            if sender.pieces.buffered > core.configuration.reliableBuffer
+                + ReliableTerms.cost(reliable.maximumMessageSize)
+            {
                 complaint = "more is buffered than the limit"
             }
-            if sender.packets.waiting.count > SentPackets.maximum + 100 { complaint = "too many packets are remembered" }
+            if sender.packets.waiting.count > SentPackets.maximum + 100 {
+                complaint = "too many packets are remembered"
+            }
             if sender.pieces.lost.count > 3000 { complaint = "too much waits to be sent again" }
             if sender.window.bytesInFlight < 0 { complaint = "less than nothing is on its way" }
         }

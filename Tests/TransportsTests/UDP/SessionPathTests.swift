@@ -68,7 +68,9 @@ struct SessionPathTests {
         var setup = Setup()
         for number in 1...3 as ClosedRange<UInt64> { _ = setup.hears(.packet, number, from: "home") }
         for number in 1...3 as ClosedRange<UInt64> { _ = setup.hears(.packet, number, from: "elsewhere") }
-        for kind in [.pong, .bye, .confirm, .hello, .gone] as [Datagram.Kind] { _ = setup.hears(kind, from: "elsewhere") }
+        for kind in [.pong, .bye, .confirm, .hello, .gone] as [Datagram.Kind] {
+            _ = setup.hears(kind, from: "elsewhere")
+        }
         #expect(setup.path.address == "home")
         _ = setup.hears(.ping, 1, from: "new")
         #expect(setup.path.address == "new")
@@ -79,7 +81,9 @@ struct SessionPathTests {
         var setup = Setup()
         var at = "home"
         // The number is the upper half of what follows the connection id.
-        for (number, moves) in [(0xffff_fffe, true), (0, true), (0xffff_ffff, false), (0, false), (1, true)] as [(UInt64, Bool)] {
+        for (number, moves) in [(0xffff_fffe, true), (0, true), (0xffff_ffff, false), (0, false), (1, true)]
+            as [(UInt64, Bool)]
+        {
             let from = at + "+"
             _ = setup.hears(.data, number << 32, from: from)
             if moves { at = from }

@@ -43,6 +43,6 @@ package protocol ImmediateLink: Link {
     func sendNow(_ payload: Payload) -> SendOutcome?
     /// Says goodbye without waiting for an answer, and ends the link. To be called on the link's loop.
     func abandon(_ reason: CloseReason)
-    /// How many bytes have been received. To be called on the link's loop.
+    /// How many bytes have been received, but for what came again. To be called on the link's loop.
     var bytesReceivedNow: UInt64 { get }
 }
