@@ -153,8 +153,10 @@ import Testing
 
     @Test("field numbers are 1 to 536,870,911, in messages, groups and map entries")
     func fieldNumbers() throws {
-        for (number, isValid) in [(0, false), (1, true), (536_870_911, true), (536_870_912, false)] as [(UInt64, Bool)]
-        {
+        let numbers: [(UInt64, isValid: Bool)] = [
+            (0, false), (1, true), (536_870_911, true), (536_870_912, false), (536_870_913, false), (1 << 60, false),
+        ]
+        for (number, isValid) in numbers {
             for type in [WireType.varint, .fixed32, .fixed64, .lengthDelimited] {
                 let field =
                     tag(number, type) + Array(repeating: 0, count: type == .fixed64 ? 8 : type == .fixed32 ? 4 : 1)
