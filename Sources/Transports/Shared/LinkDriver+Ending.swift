@@ -66,6 +66,7 @@ extension LinkDriver {
         channel.close(abort: abort)
         input = ByteBuffer()
         context.output = ByteBuffer()
+        tellMemory()
         owner.take()?.closed(self)
     }
 }

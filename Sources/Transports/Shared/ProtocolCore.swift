@@ -19,6 +19,9 @@ public protocol ProtocolCore: Sendable {
     /// ``confirmReceipt(_:)``. It stays the same. Default: no.
     var confirmsReceipt: Bool { get }
 
+    /// How many bytes of a message that has not arrived whole are kept in here. Default: none.
+    var heldBytes: Int { get }
+
     /// The receiver is done with the oldest message that was reported and not confirmed: it has asked for the next one.
     mutating func confirmReceipt(_ context: inout CoreContext)
 
@@ -53,6 +56,8 @@ public protocol ProtocolCore: Sendable {
 extension ProtocolCore {
     /// No.
     public var confirmsReceipt: Bool { false }
+    /// None.
+    public var heldBytes: Int { 0 }
     /// Does nothing.
     public mutating func confirmReceipt(_ context: inout CoreContext) {}
 }

@@ -125,6 +125,30 @@ struct HostileMessageTests {
         await attacked.stop()
     }
 
+    @Test("bound what all together keep of messages that never come to their end", arguments: ["ws", "tcp", "mqtt"])
+    func unfinishedMessages(transport: String) async throws {
+        let attacked = try await Attacked(transport, "max-buffered=1000000")
+        let hostile = try (0..<4).map { number in
+            let client = try HostileClient(attacked.server)
+            let size = 200_000 + number * 50_000
+            let part = [UInt8](repeating: 65, count: size)
+            switch transport {
+            case "ws":
+                client.upgrade()
+                client.send([0x82, 0xff, 0, 0, 0, 0, 0, 0xf0, 0, 0, 0, 0, 0, 0] + part)
+            case "tcp": client.send([0, 0xf0, 0, 0] + part)
+            default:
+                client.connectMQTT("m\(number)")
+                client.send([0x30, 0x80, 0x80, 0xc0, 7, 0, 1, 120] + part)
+            }
+            return client
+        }
+        #expect(try await attacked.code() == .resourcesExhausted)
+        #expect(try await attacked.isServing())
+        withExtendedLifetime(hostile) {}
+        await attacked.stop()
+    }
+
     @Test("stop reading from who never reads their acknowledgements, so that nothing piles up, and end it")
     func unreadAcknowledgements() async throws {
         let error = try await ending("mqtt", "write-buffer=4096&stall-timeout=200ms") {
