@@ -139,8 +139,11 @@ package final class StreamAcceptor: PollHandler, ShareHandler, LinkOwner, Accept
         heldBytes += bytes
         guard bytes > 0, heldBytes > bounds.maximumBuffered else { return }
         guard let largest = live.values.max(by: { $0.heldBytes < $1.heldBytes }) else { return }
-        let sentence = "all links keep more than \(bounds.maximumBuffered) bytes, and this one most: \(largest.heldBytes)"
-        largest.abandonAtOnce(TransportError(.resourcesExhausted, largest.phase == .opening ? .handshake : .open, sentence))
+        let sentence =
+            "all links keep more than \(bounds.maximumBuffered) bytes, and this one most: \(largest.heldBytes)"
+        largest.abandonAtOnce(
+            TransportError(.resourcesExhausted, largest.phase == .opening ? .handshake : .open, sentence)
+        )
     }
 
     func closed(_ driver: LinkDriver) {
