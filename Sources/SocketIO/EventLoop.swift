@@ -143,9 +143,9 @@ public final class EventLoop: TaskExecutor, @unchecked Sendable {
     }
 
     /// How long one of those who wait by ``runLater(_:)`` should work before it waits anew, in nanoseconds.
-    public static let share: Int64 = 100_000
+    public static let share: Int64 = 50_000
     /// How long all of them together may take of one turn; the last one to begin may pass it.
-    private static let laterBound: Int64 = 100_000
+    private static let laterBound: Int64 = 50_000
 
     /// Calls `handler` once in a later turn, behind all that are ready then and behind all that wait in the same way already.
     ///

@@ -67,6 +67,7 @@ extension LinkDriver {
         channel.close(abort: abort)
         input = ByteBuffer()
         context.output = ByteBuffer()
+        tellMemory()
         owner.take()?.closed(self)
     }
 }

@@ -53,6 +53,8 @@ package final class LinkDriver: PollHandler, ShareHandler, TurnHandler {
     /// Since when the far side has taken nothing of what waits for it; 0 while nothing waits.
     var stuckSince: Int64 = 0
     @exclusivity(unchecked) var demands = DemandMeter()
+    /// What the owner was last told of this link's memory, in bytes.
+    var heldBytes = 0
     /// This side has said goodbye.
     var isClosing = false
     /// A full inbox has stopped the reading.
@@ -110,6 +112,7 @@ package final class LinkDriver: PollHandler, ShareHandler, TurnHandler {
     package func turnEnded() {
         flushRequested = false
         flush()
+        tellMemory()
     }
 
     // MARK: Writing

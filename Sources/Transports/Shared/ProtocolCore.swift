@@ -22,6 +22,9 @@ public protocol ProtocolCore: Sendable {
     /// Where the link is to be had instead, once the handshake has failed for that reason. Default: nowhere.
     var redirection: Redirection? { get }
 
+    /// How many bytes of a message that has not arrived whole are kept in here. Default: none.
+    var heldBytes: Int { get }
+
     /// The receiver is done with the oldest message that was reported and not confirmed: it has asked for the next one. May
     /// come after the link's end; what is written then goes nowhere.
     mutating func confirmReceipt(_ context: inout CoreContext)
@@ -63,6 +66,8 @@ extension ProtocolCore {
     public var redirection: Redirection? { nil }
     /// No.
     public var confirmsReceipt: Bool { false }
+    /// None.
+    public var heldBytes: Int { 0 }
     /// Does nothing.
     public mutating func confirmReceipt(_ context: inout CoreContext) {}
     /// Writes the bytes as they are.

@@ -12,6 +12,9 @@ public struct ServerLimits: Sendable, Hashable {
     /// How many clients may be within their handshake; 1,024 by default. Beyond it the one that has been for longest is hung
     /// up on.
     public var maximumHandshakes = 1024
+    /// How many bytes all links together may keep of messages that have not arrived whole and of output that clients have not
+    /// taken; 512 MiB by default. Beyond it the link that keeps most is hung up on.
+    public var maximumBuffered = 512 << 20
     /// How long an open link may bring nothing; 1 h by default. It is longer than any keepalive, and ends links of clients that
     /// have vanished.
     public var idleTimeout: Duration = .seconds(3600)
@@ -30,6 +33,7 @@ extension OptionReader {
         limits.maximumConnections = try integer("max-connections", in: counts) ?? limits.maximumConnections
         limits.maximumPerAddress = try integer("max-per-address", in: counts)
         limits.maximumHandshakes = try integer("max-handshakes", in: counts) ?? limits.maximumHandshakes
+        limits.maximumBuffered = try integer("max-buffered", in: 1...1 << 40) ?? limits.maximumBuffered
         limits.idleTimeout = try positive("idle-timeout") ?? limits.idleTimeout
         limits.stallTimeout = try positive("stall-timeout") ?? limits.stallTimeout
         return limits

@@ -35,6 +35,8 @@ protocol LinkOwner: AnyObject {
     func opened(_ driver: LinkDriver)
     /// The link has ended for its users.
     func ended(_ driver: LinkDriver, _ reason: CloseReason, wasOpen: Bool)
+    /// The link keeps more, or less, of what has not arrived whole and of what the far side has not taken.
+    func memoryChanged(by bytes: Int)
     /// The last byte is gone and the channel closed; the last call for this driver.
     func closed(_ driver: LinkDriver)
 }
@@ -42,4 +44,5 @@ protocol LinkOwner: AnyObject {
 extension LinkOwner {
     func opened(_: LinkDriver) {}
     func ended(_: LinkDriver, _: CloseReason, wasOpen _: Bool) {}
+    func memoryChanged(by _: Int) {}
 }

@@ -19,6 +19,8 @@ package final class StreamAcceptor: PollHandler, ShareHandler, LinkOwner, Accept
     private var handshakes = 0
     /// How many clients each network has, where that is bounded.
     private var perAddress: [SocketAddress.Network: Int] = [:]
+    /// What all links keep in memory, in bytes.
+    private var heldBytes = 0
     private var isClosed = false
     private var isWaitingForShare = false
     private var retry: UInt64?
@@ -132,6 +134,18 @@ package final class StreamAcceptor: PollHandler, ShareHandler, LinkOwner, Accept
         queue.note(driver.channel.peer, reason, wasOpen: wasOpen)
     }
 
+    /// Beyond the bound on all of them, the link that keeps most has to go, whoever it was that needed the last bit.
+    func memoryChanged(by bytes: Int) {
+        heldBytes += bytes
+        guard bytes > 0, heldBytes > bounds.maximumBuffered else { return }
+        guard let largest = live.values.max(by: { $0.heldBytes < $1.heldBytes }) else { return }
+        let sentence =
+            "all links keep more than \(bounds.maximumBuffered) bytes, and this one most: \(largest.heldBytes)"
+        largest.abandonAtOnce(
+            TransportError(.resourcesExhausted, largest.phase == .opening ? .handshake : .open, sentence)
+        )
+    }
+
     func closed(_ driver: LinkDriver) {
         let wasFull = live.count >= bounds.maximumConnections
         live[ObjectIdentifier(driver)] = nil
@@ -193,6 +207,11 @@ struct Newcomers {
 }
 
 extension LinkDriver {
+    /// Ends the link and lets go of its memory, even while it says goodbye.
+    fileprivate func abandonAtOnce(_ error: TransportError) {
+        if phase == .draining { close(abort: true) } else { end(error, abort: true) }
+    }
+
     /// Whether the far side has yet to say its first word, or to end its handshake.
     fileprivate var isNewcomer: Bool { phase == .opening || phase == .open && lastHeard == 0 }
 }

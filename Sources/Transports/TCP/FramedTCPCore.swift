@@ -45,8 +45,8 @@ public struct FramedTCPCore: ProtocolCore {
         limit = configuration.effectiveLimit
     }
 
-    /// How many bytes the message under assembly has room for.
-    var assemblyCapacity: Int { assembly.capacity }
+    /// The message under assembly.
+    public var heldBytes: Int { assembly.capacity }
 
     var isFramed: Bool { configuration.framing == .framed }
 

@@ -42,7 +42,7 @@ struct Inflation: Sendable {
     private static let tail: [UInt8] = [0, 0, 0xff, 0xff]
 
     /// Messages of up to so many bytes may have been compressed to anything.
-    private static let freeExpansion = 256 << 10
+    private static let freeExpansion = 1 << 20
 
     init(_ compression: WebSocketCompression, _ direction: DeflateAgreement.Direction) {
         compressor = compression.compressor

@@ -60,7 +60,7 @@ public struct WebSocketCompression: Sendable {
     /// Messages of fewer bytes are sent as they are; 32.
     public var threshold = 32
 
-    /// How many times what came a message of more than 256 KiB may expand to; 100, where DEFLATE itself can do 1,032. What is
+    /// How many times what came a message of more than 1 MiB may expand to; 100, where DEFLATE itself can do 1,032. What is
     /// made for more has work in mind, not words; it ends the link with close code 1009.
     public var maximumExpansion = 100
 

@@ -72,6 +72,9 @@ public struct WebSocketCore: ProtocolCore {
         Capabilities(distinguishesText: true, maximumMessageSize: configuration.maximumMessageSize)
     }
 
+    /// The message under assembly.
+    public var heldBytes: Int { reader.reservedBytes }
+
     /// Opens the link.
     public mutating func start(_ context: inout CoreContext) {
         guard phase == .idle else { return }

@@ -13,10 +13,11 @@ func serve(_ options: Options) throws(SystemFailure) -> Int32 {
         options.listen.isEmpty
         ? reachable.map { "\($0.name)://127.0.0.1:0" } : options.listen.map(\.description)
     let room = options.chat.isServed ? ChatRoom() : nil
+    let log = options.quiet ? nil : EndingLog()
     let started: Result<[Served], TransportError> = runBlocking(on: .shared) {
         do throws(TransportError) {
             var servers: [Served] = []
-            for url in urls { servers.append(try await Served.start(url, room, registry)) }
+            for url in urls { servers.append(try await Served.start(url, room, registry, log)) }
             return .success(servers)
         } catch {
             return .failure(error)
@@ -54,14 +55,17 @@ private struct Served: Sendable {
     var endpoint: Endpoint
     var stop: @Sendable () async -> Void
 
-    static func start(_ url: String, _ room: ChatRoom?, _ registry: TransportRegistry) async throws(TransportError)
-        -> Served
-    {
+    static func start(
+        _ url: String,
+        _ room: ChatRoom?,
+        _ registry: TransportRegistry,
+        _ log: EndingLog?
+    ) async throws(TransportError) -> Served {
         if let room {
             let server = try await ChatServer.start(url, room: room, registry: registry)
             return Served(endpoint: server.endpoint) { await server.stop() }
         }
-        let server = try await EmbeddedServer.start(url, .echo, registry: registry)
+        let server = try await EmbeddedServer.start(url, .echo, registry: registry) { log?.take($0) }
         return Served(endpoint: server.endpoint) { await server.stop() }
     }
 }

@@ -5,7 +5,7 @@ import Transports
 
 /// One attack on one server: what a few honest clients feel of it, and what the server's owner hears.
 struct AttackRun {
-    private static let honestClients = 4
+    private static let honestClients = 8
 
     let transport: String
     let kind: HostileKind
@@ -34,23 +34,27 @@ struct AttackRun {
         }
         let honest = try await HonestClients(Self.honestClients, to: server.endpoint, .standard, on: clientLoop)
         _ = await honest.measure(until: Clocks.monotonic() + 200_000_000)
-        let quiet = await honest.measure(until: Clocks.monotonic() + hold.wholeNanoseconds)
-
-        let heap = HeapUse.now()
+        let (quiet, heap) = await measure(honest)
         let crowd = HostileCrowd()
         let (script, attackers, port) = (script, attackers, server.endpoint.port ?? 0)
         let thread = try WorkerThread { crowd.run(script, clients: attackers, port: port) }
-        let end = Clocks.monotonic() + hold.wholeNanoseconds
-        async let peak = peakHeap(until: end)
-        let attacked = await honest.measure(until: end)
+        let (attacked, peak) = await measure(honest)
+        // What ends from here on ends because they leave.
+        row.endings = endings.withLock { $0 }.sorted { $0.key < $1.key }.map { ($0.key, $0.value) }
         crowd.stop()
         thread.join()
-        let grown = await peak.flatMap { peak in heap.map { max(0, peak - $0) } }
+        let grown = peak.flatMap { peak in heap.map { max(0, peak - $0) } }
         row.failure = quiet.failure ?? attacked.failure
-        row.endings = endings.withLock { $0 }.sorted { $0.key < $1.key }.map { ($0.key, $0.value) }
         fill(&row, Latency(quiet.rtt), Latency(attacked.rtt), crowd.connections, grown)
         await honest.close()
         await server.stop()
+    }
+
+    /// What honest clients see for a while, and the most heap in use in that time.
+    private func measure(_ honest: HonestClients) async -> (HonestClients.Outcome, heap: Int?) {
+        let end = Clocks.monotonic() + hold.wholeNanoseconds
+        async let peak = peakHeap(until: end)
+        return (await honest.measure(until: end), await peak)
     }
 
     private func fill(_ row: inout CrowdRow, _ quiet: Latency, _ attacked: Latency, _ connections: Int, _ heap: Int?) {

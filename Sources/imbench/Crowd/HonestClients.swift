@@ -9,6 +9,9 @@ struct HonestClients: Sendable {
     /// How long a client waits for an answer beyond the end of the measurement, in nanoseconds.
     private static let patience: Int64 = 5_000_000_000
 
+    /// The round trips of all, and what ended a link, if anything did.
+    typealias Outcome = (rtt: Histogram, failure: String?)
+
     private let links: [any Link]
     private let loop: EventLoop
 
@@ -31,7 +34,7 @@ struct HonestClients: Sendable {
     }
 
     /// The round trips of all until `end`; what ended a link, if one did.
-    func measure(until end: Int64) async -> (rtt: Histogram, failure: String?) {
+    func measure(until end: Int64) async -> Outcome {
         await withTaskGroup(of: (Histogram, String?).self) { group in
             for link in links { group.addTask(executorPreference: loop) { await measure(link, until: end) } }
             var all = Histogram()

@@ -1,13 +1,8 @@
 import SocketIO
-import Synchronization
-
-#if os(Linux)
-import CSystem
-#endif
 
 /// Many hostile clients of one kind, on a thread of their own. Whoever is hung up on comes back.
 ///
-/// The thread runs at the lowest priority where the system has one: hostile clients have machines of their own, and what is
+/// Where the system lets one thread have a priority of its own, this one has the lowest: hostile clients have machines of their own, and what is
 /// asked is what they cost the server, not what their own work costs this machine.
 final class HostileCrowd: Sendable {
     /// How long a client stays away that was hung up on, in nanoseconds.
@@ -26,7 +21,7 @@ final class HostileCrowd: Sendable {
     /// Does its worst until it is stopped.
     func run(_ script: HostileScript, clients: Int, port: UInt16) {
         #if os(Linux)
-        _ = csystem_set_idle_priority()
+        _ = setpriority(PRIO_PROCESS, 0, 19)
         #endif
         var attackers = Array(repeating: Attacker(), count: clients)
         var polled: [pollfd] = []

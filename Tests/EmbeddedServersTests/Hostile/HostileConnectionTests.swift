@@ -10,13 +10,13 @@ struct HostileConnectionTests {
     func slowHandshake(transport: String) async throws {
         let attacked = try await Attacked(transport, "handshake-timeout=200ms")
         let slow = try HostileClient(attacked.server)
-        slow.send(transport == "ws" ? Array("GET / HTTP/1.1\r\nX-Slow: ".utf8) : [0x10, 40, 0, 4])
+        await slow.send(transport == "ws" ? Array("GET / HTTP/1.1\r\nX-Slow: ".utf8) : [0x10, 40, 0, 4])
         let note = try await attacked.note()
         #expect(note.reason.error?.code == .timedOut)
         #expect(note.reason.error?.phase == .handshake)
         #expect(!note.wasOpen)
         #expect(note.client?.hasPrefix("127.0.0.1:") == true)
-        if transport == "ws" { #expect(slow.read().starts(with: Array("HTTP/1.1 408 ".utf8))) }
+        if transport == "ws" { #expect(await slow.read().starts(with: Array("HTTP/1.1 408 ".utf8))) }
         #expect(try await attacked.isServing())
         await attacked.stop()
     }
@@ -30,7 +30,7 @@ struct HostileConnectionTests {
             #expect(note.reason.error?.code == .tooManyRequests)
             #expect(!note.wasOpen)
         }
-        for client in silent[..<3] { #expect(client.read().isEmpty) }
+        for client in silent[..<3] { #expect(await client.read().isEmpty) }
         // Whoever does say hello gets in beside those who wait.
         var endpoint = attacked.server.endpoint
         endpoint.options = [.init(name: "handshake-timeout", value: "20s")]
@@ -49,7 +49,7 @@ struct HostileConnectionTests {
         #expect(await other.send(Payload(text: "in")).isSuccess)
         #expect(try await other.receive()?.bytes == Array("in".utf8))
         #expect(try await attacked.code() == .tooManyRequests)
-        #expect(silent[0].read().isEmpty)
+        #expect(await silent[0].read().isEmpty)
         #expect(try await attacked.isServing())
         await other.close()
         await attacked.stop()
@@ -59,20 +59,20 @@ struct HostileConnectionTests {
     func perAddress() async throws {
         let attacked = try await Attacked("tcp", "max-per-address=2")
         let second = try HostileClient(attacked.server)
-        second.send([0, 0, 0, 1, 65])
-        #expect(second.read(until: [65]) == [0, 0, 0, 1, 65])
-        #expect(try HostileClient(attacked.server).read().isEmpty)
+        await second.send([0, 0, 0, 1, 65])
+        #expect(await second.read(until: [65]) == [0, 0, 0, 1, 65])
+        #expect(try await HostileClient(attacked.server).read().isEmpty)
         #expect(try await attacked.code() == .tooManyRequests)
         // Leaves with a goodbye.
-        second.send([0x80, 0, 0, 3, 3, 3, 0xe8])
-        second.read()
+        await second.send([0x80, 0, 0, 3, 3, 3, 0xe8])
+        await second.read()
         #expect(try await attacked.note().reason.initiator == .peer)
         second.hangUp()
         var answer: [UInt8] = []
         while answer.isEmpty {
             let third = try HostileClient(attacked.server)
-            third.send([0, 0, 0, 1, 66])
-            answer = third.read(until: [66])
+            await third.send([0, 0, 0, 1, 66])
+            answer = await third.read(until: [66])
         }
         #expect(answer == [0, 0, 0, 1, 66])
         #expect(try await attacked.isServing())

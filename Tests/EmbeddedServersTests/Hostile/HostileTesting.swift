@@ -36,7 +36,60 @@ final class HostileClient: Sendable {
 
     /// Sends all of it; `false` once the server has hung up.
     @discardableResult
-    func send(_ bytes: [UInt8]) -> Bool {
+    func send(_ bytes: [UInt8]) async -> Bool {
+        await aside { $0.sendAll(bytes) }
+    }
+
+    /// Sends it over and over until the server has hung up.
+    func flood(_ bytes: [UInt8]) async {
+        await aside { while $0.sendAll(bytes) {} }
+    }
+
+    /// Sends as much as the kernel takes at once, over and over up to a bound; how many bytes went.
+    func sendWhatFits(_ bytes: [UInt8], atMost bound: Int) -> Int {
+        var sent = 0
+        while sent < bound {
+            let count = bytes.withUnsafeBytes {
+                Foundation.send(socket, $0.baseAddress, $0.count, Int32(MSG_NOSIGNAL) | Int32(MSG_DONTWAIT))
+            }
+            sent += max(count, 0)
+            guard count == bytes.count else { break }
+        }
+        return sent
+    }
+
+    /// What the server says until it ends, or until `mark` has come.
+    @discardableResult
+    func read(until mark: [UInt8]? = nil) async -> [UInt8] {
+        await aside { $0.readAll(until: mark) }
+    }
+
+    /// Ends both halves.
+    func hangUp() {
+        shutdown(socket, Int32(SHUT_RDWR))
+    }
+
+    /// Sends the head of a WebSocket handshake and waits for the answer.
+    func upgrade(_ headers: String = "") async {
+        await send(Array(Self.request(headers).utf8))
+        await read(until: Array("\r\n\r\n".utf8))
+    }
+
+    /// Sends CONNECT for a clean session and waits for CONNACK.
+    func connectMQTT(_ name: String = "mallory") async {
+        let body: [UInt8] = [0, 4] + "MQTT".utf8 + [4, 2, 0, 0, 0, UInt8(name.utf8.count)] + name.utf8
+        await send([0x10, UInt8(body.count)] + body)
+        await read(until: [0x20, 2, 0, 0])
+    }
+
+    /// Blocks a thread of its own: those of the tests are few, and needed.
+    private func aside<Value: Sendable>(_ body: @escaping @Sendable (HostileClient) -> Value) async -> Value {
+        await withCheckedContinuation { continuation in
+            Thread.detachNewThread { continuation.resume(returning: body(self)) }
+        }
+    }
+
+    private func sendAll(_ bytes: [UInt8]) -> Bool {
         var sent = 0
         while sent < bytes.count {
             let count = bytes[sent...].withUnsafeBytes {
@@ -48,26 +101,7 @@ final class HostileClient: Sendable {
         return true
     }
 
-    /// Sends as much as the kernel takes at once, over and over; how many bytes went.
-    func sendWhatFits(_ bytes: [UInt8]) -> Int {
-        var sent = 0
-        while true {
-            let count = bytes.withUnsafeBytes {
-                Foundation.send(socket, $0.baseAddress, $0.count, Int32(MSG_NOSIGNAL) | Int32(MSG_DONTWAIT))
-            }
-            guard count == bytes.count else { return sent + max(count, 0) }
-            sent += count
-        }
-    }
-
-    /// Sends it over and over until the server has hung up.
-    func flood(_ bytes: [UInt8]) {
-        while send(bytes) {}
-    }
-
-    /// What the server says until it ends, or until `mark` has come.
-    @discardableResult
-    func read(until mark: [UInt8]? = nil) -> [UInt8] {
+    private func readAll(until mark: [UInt8]?) -> [UInt8] {
         var all: [UInt8] = []
         var buffer = [UInt8](repeating: 0, count: 4096)
         while mark.map({ !all.contains($0) }) ?? true {
@@ -78,27 +112,9 @@ final class HostileClient: Sendable {
         return all
     }
 
-    /// Ends both halves.
-    func hangUp() {
-        shutdown(socket, Int32(SHUT_RDWR))
-    }
-
-    /// Sends the head of a WebSocket handshake and waits for the answer.
-    func upgrade(_ headers: String = "") {
-        send(Array(Self.request(headers).utf8))
-        read(until: Array("\r\n\r\n".utf8))
-    }
-
     static func request(_ headers: String = "") -> String {
         "GET / HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
             + "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\(headers)\r\n"
-    }
-
-    /// Sends CONNECT for a clean session and waits for CONNACK.
-    func connectMQTT(_ name: String = "mallory") {
-        let body: [UInt8] = [0, 4] + "MQTT".utf8 + [4, 2, 0, 0, 0, UInt8(name.utf8.count)] + name.utf8
-        send([0x10, UInt8(body.count)] + body)
-        read(until: [0x20, 2, 0, 0])
     }
 }
 

@@ -80,7 +80,7 @@ struct FramedTCPCoreTests {
         harness.feed([0x7f, 0xff, 0xff, 0xff])
         harness.feed([UInt8](repeating: 1, count: 100_000), slice: 10_000)
         #expect(harness.failure == nil && harness.messages.isEmpty)
-        #expect(harness.input.count == 0 && harness.core.assemblyCapacity <= 400_000)
+        #expect(harness.input.count == 0 && harness.core.heldBytes <= 400_000)
     }
 
     @Test("A message beyond the limit is refused from its length alone, and the far side is told")
