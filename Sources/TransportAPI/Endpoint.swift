@@ -62,7 +62,9 @@ extension Endpoint: CustomStringConvertible {
         let suffix = port.map { ":\($0)" } ?? ""
         let query = options.map { option in
             let name = PercentEncoding.encode(option.name, keeping: "/:")
-            return option.value.isEmpty ? name : "\(name)=\(PercentEncoding.encode(option.value, keeping: "/:,+"))"
+            // Where both are empty, the sign says that there is an option.
+            guard !option.value.isEmpty || name.isEmpty else { return name }
+            return "\(name)=\(PercentEncoding.encode(option.value, keeping: "/:,+"))"
         }
         return "\(scheme)://\(literal)\(suffix)\(path)" + (query.isEmpty ? "" : "?" + query.joined(separator: "&"))
     }
