@@ -64,6 +64,8 @@ struct CoreRun<Core: ProtocolCore>: ~Copyable {
     /// How many bytes an open core may leave unread.
     let inputLimit: Int
     private(set) var events: [SeenEvent] = []
+    /// How many of them are messages.
+    private(set) var messageCount = 0
     private(set) var failure: TransportError?
     /// All that was written, step by step.
     private(set) var written: [UInt8] = []
@@ -80,9 +82,6 @@ struct CoreRun<Core: ProtocolCore>: ~Copyable {
 
     /// Whether nothing more can come of it.
     var isOver: Bool { failure != nil || isClosed }
-
-    /// How many messages have come.
-    var messageCount: Int { events.count { if case .message = $0 { true } else { false } } }
 
     mutating func perform(_ step: CoreStep, _ slicing: inout Slicing) throws {
         guard !isOver else { return }
@@ -174,7 +173,9 @@ struct CoreRun<Core: ProtocolCore>: ~Copyable {
     private mutating func note(_ event: CoreEvent) {
         switch event {
         case .opened: events.append(.opened)
-        case .message(let payload): events.append(.message(payload))
+        case .message(let payload):
+            events.append(.message(payload))
+            messageCount += 1
         case .pong: events.append(.pong)
         case .acknowledged(let id): events.append(.acknowledged(id))
         case .refused(let id, let error): events.append(.refused(id, error))

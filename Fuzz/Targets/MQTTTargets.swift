@@ -72,7 +72,11 @@ func fuzzMQTTClient(_ bytes: [UInt8]) throws {
         var link = CoreRun(try MQTTCore(client: configuration, session: session), inputLimit: packetLimit)
         var cuts = Slicing(slicing)
         if isOpen { try link.perform(.feed(opening[...]), &cuts) }
-        for step in half { try link.perform(step, &cuts) }
+        for step in half {
+            if case .ping = step { try? link.core.subscribe([MQTTSubscription("a/+")], id: 1, &link.context) }
+            if case .confirm = step { try? link.core.unsubscribe(["a/+", "b"], id: 2, &link.context) }
+            try link.perform(step, &cuts)
+        }
         try checkClient(link.core)
     }
 }

@@ -116,12 +116,10 @@ private struct FuzzedNetwork: ~Copyable {
 
     private static func confirm(_ run: inout CoreRun<UDPCore>, _ taken: inout Int) throws {
         try run.drain()
-        var messages = run.messageCount
-        while taken < messages, !run.isOver {
+        while taken < run.messageCount, !run.isOver {
             taken += 1
             run.core.confirmReceipt(&run.context)
             try run.drain()
-            messages = run.messageCount
         }
     }
 

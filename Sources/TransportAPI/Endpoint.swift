@@ -63,7 +63,9 @@ extension Endpoint: CustomStringConvertible {
         let query = options.map { option in
             let name = PercentEncoding.encode(option.name, keeping: "/:")
             let value = option.valueWithoutSecrets
-            return value.isEmpty ? name : "\(name)=\(PercentEncoding.encode(value, keeping: "/:,+"))"
+            // Where both are empty, the sign says that there is an option.
+            guard !value.isEmpty || name.isEmpty else { return name }
+            return "\(name)=\(PercentEncoding.encode(value, keeping: "/:,+"))"
         }
         return "\(scheme)://\(literal)\(suffix)\(path)" + (query.isEmpty ? "" : "?" + query.joined(separator: "&"))
     }

@@ -214,14 +214,18 @@ struct FrameReader: Sendable {
         swap(&bytes, &self.bytes)
         let limit = maximumMessageSize
         let arrived = messageLength - remaining + count
-        try input.withUnsafeMutableReadableBytes { all throws(TransportError) in
+        let result = input.withUnsafeMutableReadableBytes { all in
             let piece = UnsafeMutableRawBufferPointer(rebasing: all[..<count])
             if key != 0 { Masking.apply(to: piece, key: key) }
-            try inflation?.append(UnsafeRawBufferPointer(piece), arrived, to: &bytes, limit: limit)
+            return Result { () throws(TransportError) in
+                try inflation?.append(UnsafeRawBufferPointer(piece), arrived, to: &bytes, limit: limit)
+            }
         }
         self.inflation = inflation
         swap(&bytes, &self.bytes)
+        // What came before the mistake counts first, so that the same is reported however the message arrives.
         try checkText(from: start)
+        try result.get()
     }
 
     private mutating func checkText(from start: Int) throws(TransportError) {
