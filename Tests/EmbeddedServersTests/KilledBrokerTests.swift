@@ -29,7 +29,7 @@ struct KilledBrokerTests {
         .enabled(if: Peers.mosquitto != nil)
     )
     func killed() async throws {
-        let broker = try await PersistentMosquitto()
+        let broker = try PersistentMosquitto()
         let proxy = try await FaultProxy.start(to: Endpoint("mqtt://127.0.0.1:\(broker.port)"), seed: 1)
         let proxied = try #require(proxy.endpoint.port)
         let (publisherTally, subscriberTally) = (Tally(), Tally())
@@ -131,26 +131,17 @@ struct KilledBrokerTests {
 
 /// A mosquitto that can be killed and started again with what it has saved.
 private final class PersistentMosquitto {
-    let port: UInt16
+    private let reserved: ReservedPort
     private let folder: ScratchFolder
     private let configuration: String
     private var process: Peer
 
-    init() async throws {
-        // Below the ports that the system chooses: a client of such a port that nobody listens at may happen to connect to
-        // itself, and then nobody can listen there.
-        var free: UInt16?
-        while free == nil {
-            let port = UInt16.random(in: 20_000..<32_768)
-            guard let probe = try? await TransportRegistry.standard.listen("tcp://127.0.0.1:\(port)") else { continue }
-            await probe.close()
-            free = port
-        }
-        port = try #require(free)
+    init() throws {
+        reserved = try ReservedPort(isDatagram: false)
         folder = try ScratchFolder()
         // Its output is not read, so it says no more than what a pipe holds.
         let text = """
-            listener \(port) 127.0.0.1
+            listener \(reserved.port) 127.0.0.1
             allow_anonymous true
             log_dest stderr
             log_type error
@@ -165,6 +156,8 @@ private final class PersistentMosquitto {
         configuration = try folder.write("mosquitto.conf", text)
         process = try Self.spawn(configuration)
     }
+
+    var port: UInt16 { reserved.port }
 
     private static func spawn(_ configuration: String) throws -> Peer {
         try Peer(try #require(Peers.mosquitto), ["-c", configuration])

@@ -91,7 +91,7 @@ struct OutageRun: Sendable {
         case .restart:
             await server.stop()
             await loop.pause(timing.outage)
-            try await server.startAgain()
+            try await server.open()
         case .slowReader:
             await loop.perform { server.ledger.value.beSlow(true) }
             await proxy.set(PathFaults(bytesPerSecond: 2000))
