@@ -29,7 +29,11 @@ let package = Package(
         .testTarget(name: "CodecsTests", dependencies: ["Codecs"]),
         .testTarget(name: "SocketIOTests", dependencies: ["SocketIO", "CSystem"]),
         .testTarget(name: "TransportsTests", dependencies: ["Transports", "EmbeddedServers", "SocketIO"]),
-        .testTarget(name: "EmbeddedServersTests", dependencies: ["EmbeddedServers", "Transports"]),
+        .testTarget(
+            name: "EmbeddedServersTests",
+            dependencies: ["EmbeddedServers", "Transports"],
+            exclude: ["Foreign/Support"]
+        ),
         .testTarget(name: "imbenchTests", dependencies: ["imbench"]),
         // The functions that Fuzz/, a package of its own, gives any bytes; here they replay the committed ones.
         .testTarget(

@@ -22,7 +22,7 @@ public final class DatagramSocket {
         let raw = socket.raw
         // A server's bursts come from all its clients at once.
         Platform.setOption(raw, SOL_SOCKET, SO_RCVBUF, 1 << 20)
-        guard address.withPointer({ bind(raw, $0, $1) }) == 0 else { throw SystemError("bind") }
+        try ReservedPort.bind(raw, to: address, isDatagram: true)
         local = SocketAddress.filled { getsockname(raw, $0, $1) }
         self.loop = loop
         descriptor = consume socket

@@ -17,7 +17,7 @@ public final class ListeningSocket {
         let socket = try Platform.socket(family: address.family, type: Platform.streamSocket)
         let raw = socket.raw
         Platform.setOption(raw, SOL_SOCKET, SO_REUSEADDR, 1)
-        guard address.withPointer({ bind(raw, $0, $1) }) == 0 else { throw SystemError("bind") }
+        try ReservedPort.bind(raw, to: address, isDatagram: false)
         guard listen(raw, backlog) == 0 else { throw SystemError("listen") }
         local = SocketAddress.filled { getsockname(raw, $0, $1) }
         self.loop = loop

@@ -1,26 +1,68 @@
-/// Keeps a port while nobody serves at it, so that the system gives it to nobody else: who connects there is refused, and
-/// datagrams are answered by ICMP as if nobody had the port. Given up when it is let go.
+/// Keeps a port of 127.0.0.1 for this process, from its making until it is let go: the system gives it to nobody else, whether
+/// somebody serves at it or not. While nobody does, who connects there is refused, and datagrams are answered by ICMP as if
+/// nobody had the port. A ``ListeningSocket`` or a bound ``DatagramSocket`` of this process may take the port, one at a time
+/// and as often as is wanted; so may another process, if it asks for this very port as one that may be in use.
 public final class ReservedPort: Sendable {
-    private let descriptor: Descriptor
-    /// The port.
-    public let port: UInt16
+    private struct Key: Hashable, Sendable {
+        let address: SocketAddress
+        let isDatagram: Bool
+    }
 
-    /// Takes the port of `address`, which must be free; 0 lets the system choose one.
-    public init(_ address: SocketAddress, isDatagram: Bool) throws(SystemError) {
+    /// All that are kept now.
+    private static let kept = Locked<Set<Key>>([])
+
+    private let descriptor: Descriptor
+    private let key: Key
+    /// Where it is.
+    public var address: SocketAddress { key.address }
+    /// The port.
+    public var port: UInt16 { address.port }
+
+    /// Takes a port that the system chooses.
+    public init(isDatagram: Bool) throws(SystemError) {
+        guard let any = SocketAddress(numeric: "127.0.0.1", port: 0) else { throw SystemError("bind", EADDRNOTAVAIL) }
         let type = isDatagram ? Platform.datagramSocket : Platform.streamSocket
-        let socket = try Platform.socket(family: address.family, type: type)
+        let socket = try Platform.socket(family: any.family, type: type)
         let raw = socket.raw
-        // A stream socket that is bound and does not listen refuses; connections that were accepted here may linger.
-        if !isDatagram { Platform.setOption(raw, SOL_SOCKET, SO_REUSEADDR, 1) }
-        guard address.withPointer({ bind(raw, $0, $1) }) == 0 else { throw SystemError("bind") }
+        // A stream socket that is bound and does not listen refuses. It must be shared before it is bound.
+        if !isDatagram { Self.share(raw, true) }
+        guard any.withPointer({ systemBind(raw, $0, $1) }) == 0 else { throw SystemError("bind") }
         guard let local = SocketAddress.filled(by: { getsockname(raw, $0, $1) }) else {
             throw SystemError("getsockname")
         }
-        port = local.port
-        // A datagram socket that is connected takes datagrams from its peer alone; from itself it sends none.
         if isDatagram {
+            // A datagram socket that is connected takes datagrams from its peer alone; from itself it sends none. A port that
+            // is shared already might have been chosen for it, too.
             guard local.withPointer({ connect(raw, $0, $1) }) == 0 else { throw SystemError("connect") }
+            Self.share(raw, true)
         }
+        key = Key(address: local, isDatagram: isDatagram)
         descriptor = consume socket
+        Self.kept.withLock { _ = $0.insert(key) }
     }
+
+    deinit {
+        Self.kept.withLock { _ = $0.remove(key) }
+    }
+
+    /// Binds a socket of this process, also to a port that is kept.
+    static func bind(_ raw: Int32, to address: SocketAddress, isDatagram: Bool) throws(SystemError) {
+        let isKept = kept.withLock { $0.contains(Key(address: address, isDatagram: isDatagram)) }
+        if isKept { share(raw, true) }
+        guard address.withPointer({ systemBind(raw, $0, $1) }) == 0 else { throw SystemError("bind") }
+        // Several may be bound to a stream port, and one listens; of datagram sockets only one is to be bound.
+        if isKept, isDatagram { share(raw, false) }
+    }
+
+    private static func share(_ raw: Int32, _ on: Bool) {
+        #if os(Linux)
+        Platform.setOption(raw, SOL_SOCKET, SO_REUSEADDR, on ? 1 : 0)
+        #else
+        Platform.setOption(raw, SOL_SOCKET, SO_REUSEPORT, on ? 1 : 0)
+        #endif
+    }
+}
+
+private func systemBind(_ raw: Int32, _ address: UnsafePointer<sockaddr>, _ length: socklen_t) -> Int32 {
+    bind(raw, address, length)
 }

@@ -1,18 +1,18 @@
 import Foundation
+import SocketIO
 import Testing
-import Transports
 
 /// A mosquitto that can be stopped or killed and started again with what it has saved.
 final class PersistentMosquitto {
-    let port: UInt16
-    /// Where it listens for WebSockets.
-    let webSocketPort: UInt16
+    private let reserved: ReservedPort
+    private let reservedForWebSocket: ReservedPort
     private let folder: ScratchFolder
     private let configuration: String
     private var process: Peer
 
-    init() async throws {
-        (port, webSocketPort) = (try await Self.freePort(), try await Self.freePort())
+    init() throws {
+        reserved = try ReservedPort(isDatagram: false)
+        reservedForWebSocket = try ReservedPort(isDatagram: false)
         folder = try ScratchFolder()
         // Its output is read up to the line that says that it runs, and it says little behind that.
         let text = """
@@ -28,8 +28,8 @@ final class PersistentMosquitto {
             max_queued_messages 0
             set_tcp_nodelay true
             allow_anonymous true
-            listener \(port) 127.0.0.1
-            listener \(webSocketPort) 127.0.0.1
+            listener \(reserved.port) 127.0.0.1
+            listener \(reservedForWebSocket.port) 127.0.0.1
             protocol websockets
 
             """
@@ -37,16 +37,9 @@ final class PersistentMosquitto {
         process = try Self.spawn(configuration)
     }
 
-    /// Below the ports that the system chooses: a client of such a port that nobody listens at may happen to connect to
-    /// itself, and then nobody can listen there.
-    private static func freePort() async throws -> UInt16 {
-        while true {
-            let port = UInt16.random(in: 20_000..<32_768)
-            guard let probe = try? await TransportRegistry.standard.listen("tcp://127.0.0.1:\(port)") else { continue }
-            await probe.close()
-            return port
-        }
-    }
+    var port: UInt16 { reserved.port }
+    /// Where it listens for WebSockets.
+    var webSocketPort: UInt16 { reservedForWebSocket.port }
 
     private static func spawn(_ configuration: String) throws -> Peer {
         let process = try Peer(try #require(Peers.mosquitto), ["-c", configuration])

@@ -3,7 +3,7 @@ import Testing
 import TransportAPI
 import Transports
 
-/// What a broker keeps, between our client and mosquitto, and between mosquitto's clients and our broker.
+/// What a broker keeps, between our client and mosquitto.
 extension PeerTests {
     private func text(_ link: any Link) async throws -> String? {
         try await link.receive().map { String(decoding: $0.bytes, as: UTF8.self) }
@@ -118,50 +118,5 @@ extension PeerTests {
         #expect(try await late.receive()?.isRetained == true)
         for link in [watcher, cut, late] { await link.close() }
         await proxy.stop()
-    }
-
-    // MARK: mosquitto's clients
-
-    private func subscriber(_ port: String, _ arguments: [String]) throws -> Peer {
-        // Into a pipe, mosquitto_sub would keep its lines to itself until it ends.
-        let common = ["stdbuf", "-oL", try #require(Peers.mosquittoSub), "-h", "127.0.0.1", "-p", port, "-d"]
-        let peer = try Peer("/usr/bin/env", common + arguments)
-        try #require(peer.wait(for: "Subscribed"))
-        return peer
-    }
-
-    @Test("our broker publishes the will of a mosquitto_sub that is killed", .enabled(if: Peers.mosquittoSub != nil))
-    func killedClient() async throws {
-        let server = try await EmbeddedServer.start("mqtt://127.0.0.1:0")
-        let port = String(try #require(server.endpoint.port))
-        let watcher = try await registry.connect("mqtt://127.0.0.1:\(port)/?subscribe=gone&qos=1")
-        let will = ["--will-topic", "gone", "--will-payload", "killed", "--will-qos", "1"]
-        try subscriber(port, ["-t", "t"] + will).destroy()
-        #expect(try await text(watcher) == "killed")
-        await watcher.close()
-        await server.stop()
-    }
-
-    @Test(
-        "our broker keeps a session for a mosquitto_sub that is away, and a retained message for one that is new",
-        .enabled(if: Peers.mosquittoSub != nil && Peers.mosquittoPub != nil)
-    )
-    func awayClient() async throws {
-        let server = try await EmbeddedServer.start("mqtt://127.0.0.1:0")
-        let port = String(try #require(server.endpoint.port))
-        let session = ["-c", "-i", "bob", "-q", "2", "-t", "t/#"]
-        try subscriber(port, session).destroy()
-        let common = ["-h", "127.0.0.1", "-p", port, "-q", "2", "-t", "t/x"]
-        let publisher = try Peer(try #require(Peers.mosquittoPub), common + ["-l"])
-        for number in 0..<20 { try publisher.write("\(number)\n") }
-        #expect(try publisher.finish() == 0)
-        #expect(try Peer(try #require(Peers.mosquittoPub), common + ["-r", "-m", "kept"]).finish() == 0)
-        let arguments = ["stdbuf", "-oL", try #require(Peers.mosquittoSub), "-h", "127.0.0.1", "-p", port]
-        let back = try Peer("/usr/bin/env", arguments + session + ["-C", "21", "-F", "%r %p"])
-        for number in 0..<20 { #expect(back.line() == "0 \(number)") }
-        #expect(back.line() == "0 kept")
-        let new = try Peer("/usr/bin/env", arguments + ["-t", "t/+", "-C", "1", "-F", "%r %p"])
-        #expect(new.line() == "1 kept")
-        await server.stop()
     }
 }

@@ -15,23 +15,22 @@ struct PeerTests {
         #expect(Peers.mosquitto != nil && Peers.mosquittoPub != nil && Peers.mosquittoSub != nil)
         #expect(Peers.mosquittoPasswd != nil && Peers.protoc != nil)
         #expect(Peers.pythonWithWebSockets != nil && Peers.pythonWithProtobuf != nil)
+        #expect(Peers.pythonWithPaho != nil && Peers.chromium != nil)
     }
 
     // MARK: mosquitto as the broker
 
     /// A mosquitto on a free port.
     final class Mosquitto {
-        let port: UInt16
+        // mosquitto refuses port 0.
+        private let reserved: ReservedPort
         private let folder = Result { try ScratchFolder() }
         private let process: Peer
 
         init(password: Bool = false) async throws {
-            // mosquitto refuses port 0, so the system is asked for a free one first.
-            let probe = try await TransportRegistry.standard.listen("tcp://127.0.0.1:0")
-            port = try #require(probe.endpoint.port)
-            await probe.close()
+            reserved = try ReservedPort(isDatagram: false)
             let folder = try folder.get()
-            var configuration = "listener \(port) 127.0.0.1\nlog_dest stderr\n"
+            var configuration = "listener \(reserved.port) 127.0.0.1\nlog_dest stderr\n"
             if getuid() == 0 { configuration += "user root\n" }
             if password {
                 let file = try folder.write("passwords", "")
@@ -45,6 +44,8 @@ struct PeerTests {
             process = try Peer(try #require(Peers.mosquitto), ["-c", path])
             try #require(process.wait(for: "running"))
         }
+
+        var port: UInt16 { reserved.port }
     }
 
     @Test(
@@ -81,39 +82,6 @@ struct PeerTests {
         await link.close()
     }
 
-    // MARK: mosquitto's clients
-
-    @Test(
-        "mosquitto_sub gets from our broker what mosquitto_pub and our client publish",
-        .enabled(if: Peers.mosquittoPub != nil && Peers.mosquittoSub != nil),
-        arguments: 0...2
-    )
-    func mosquittoClients(qos: Int) async throws {
-        let server = try await EmbeddedServer.start("mqtt://127.0.0.1:0")
-        let port = String(try #require(server.endpoint.port))
-        let client = try await registry.connect(
-            "mqtt://127.0.0.1:\(port)/?publish=chat/ours&subscribe=ready/%23&qos=\(qos)"
-        )
-        let common = ["-h", "127.0.0.1", "-p", port, "-q", String(qos)]
-        // Into a pipe, mosquitto_sub would keep its lines to itself until it ends.
-        let subscriber = try Peer(
-            "/usr/bin/env",
-            ["stdbuf", "-oL", try #require(Peers.mosquittoSub)] + common
-                + ["-t", "chat/#", "-C", "21", "-d", "-F", "got %t %p"]
-        )
-        try #require(subscriber.wait(for: "Subscribed"))
-        let publisher = try Peer(try #require(Peers.mosquittoPub), common + ["-t", "chat/theirs", "-l"])
-        for number in 0..<20 { try publisher.write("\(number)\n") }
-        #expect(try publisher.finish() == 0)
-        #expect(await client.send(Payload(text: "hello")).isSuccess)
-        var seen: [String] = []
-        while seen.count < 21, let line = subscriber.line() { if line.hasPrefix("got ") { seen.append(line) } }
-        #expect(seen.filter { $0.hasPrefix("got chat/theirs") } == (0..<20).map { "got chat/theirs \($0)" })
-        #expect(seen.contains("got chat/ours hello"))
-        await client.close()
-        await server.stop()
-    }
-
     // MARK: Python's websockets
 
     private static let echoServer = """
@@ -145,38 +113,5 @@ struct PeerTests {
         #expect(try await link.ping() > .zero)
         await link.close()
         #expect(await link.closed().initiator == .user)
-    }
-
-    private static let client = """
-        import asyncio, sys, websockets
-        async def parts():
-            for part in ["one ", "two ", "three"]:
-                yield part
-        async def main():
-            async with websockets.connect(sys.argv[1], max_size=None) as connection:
-                for message in ["Gr\\u00fc\\u00dfe", b"\\x00\\xff", "", bytes(range(256)) * 4096]:
-                    await connection.send(message)
-                    assert await connection.recv() == message
-                await connection.send(parts())
-                assert await connection.recv() == "one two three"
-                await (await connection.ping())
-            print("closed", connection.close_code, flush=True)
-        asyncio.run(main())
-        """
-
-    @Test(
-        "Python's websockets client is served by our echo, compressed or not",
-        .enabled(if: Peers.pythonWithWebSockets != nil),
-        arguments: ["off", "on", "small"]
-    )
-    func pythonClient(deflate: String) async throws {
-        let server = try await EmbeddedServer.start("ws://127.0.0.1:0/?deflate=\(deflate)")
-        let client = try Peer(
-            try #require(Peers.pythonWithWebSockets),
-            ["-c", Self.client, "ws://127.0.0.1:\(try #require(server.endpoint.port))/"]
-        )
-        #expect(client.line() == "closed 1000")
-        #expect(try client.finish() == 0)
-        await server.stop()
     }
 }

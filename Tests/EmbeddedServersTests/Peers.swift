@@ -9,6 +9,11 @@ enum Peers {
     static let protoc = path("protoc")
     /// A Python that has the `websockets` package.
     static let pythonWithWebSockets = python(importing: "websockets")
+    /// A Python that has the `paho-mqtt` package.
+    static let pythonWithPaho = python(importing: "paho.mqtt.client")
+    static let chromium = path("chromium")
+    /// The built command: it lies beside the tests.
+    static let imbench = beside("imbench")
     /// A Python that has the `protobuf` package.
     static let pythonWithProtobuf = python(importing: "google.protobuf")
 
@@ -16,6 +21,18 @@ enum Peers {
         var folders = (ProcessInfo.processInfo.environment["PATH"] ?? "").components(separatedBy: ":")
         folders.append("/usr/sbin")
         return folders.map { "\($0)/\(name)" }.first { access($0, X_OK) == 0 }
+    }
+
+    private static func beside(_ name: String) -> String? {
+        var folder = (CommandLine.arguments.first ?? "") as NSString
+        while folder.length > 1 {
+            folder = folder.deletingLastPathComponent as NSString
+            let path = folder.appendingPathComponent(name)
+            var isFolder: ObjCBool = false
+            let isThere = FileManager.default.fileExists(atPath: path, isDirectory: &isFolder)
+            if isThere, !isFolder.boolValue { return path }
+        }
+        return nil
     }
 
     private static func python(importing module: String) -> String? {
@@ -27,16 +44,22 @@ enum Peers {
 }
 
 /// A process of a test's own, ended with the test. Spawned and waited for by the C library: nothing but the process itself
-/// has to happen for its end to be seen.
-final class Peer {
+/// has to happen for its end to be seen. No wait is longer than ``patience``.
+final class Peer: @unchecked Sendable {
+    // Unchecked, because one task at a time has it.
+
+    /// In milliseconds; a peer that needs longer hangs.
+    private static let patience: Int32 = 60_000
     private let identifier: pid_t
+    private let leadsGroup: Bool
     private let input: Int32
     private let output: Int32
     private var isInputOpen = true
     private var hasEnded = false
     private var unread: [UInt8] = []
 
-    init(_ executable: String, _ arguments: [String]) throws {
+    /// - Parameter leadsGroup: what it starts itself is ended with it.
+    init(_ executable: String, _ arguments: [String], leadsGroup: Bool = false) throws {
         var (toPeer, fromPeer): ([Int32], [Int32]) = ([0, 0], [0, 0])
         guard pipe(&toPeer) == 0, pipe(&fromPeer) == 0 else { throw POSIXError(.EMFILE) }
         for end in toPeer + fromPeer { _ = fcntl(end, F_SETFD, FD_CLOEXEC) }
@@ -46,14 +69,17 @@ final class Peer {
         posix_spawn_file_actions_adddup2(&actions, toPeer[0], 0)
         posix_spawn_file_actions_adddup2(&actions, fromPeer[1], 1)
         posix_spawn_file_actions_adddup2(&actions, fromPeer[1], 2)
-        // A pool's threads hold signals back. A child that took after them could not be asked to save or to end.
         var attributes = posix_spawnattr_t()
         posix_spawnattr_init(&attributes)
         defer { posix_spawnattr_destroy(&attributes) }
-        var none = sigset_t()
+        // No signal is held back or ignored because it is so here.
+        var (none, all) = (sigset_t(), sigset_t())
         sigemptyset(&none)
+        sigfillset(&all)
         posix_spawnattr_setsigmask(&attributes, &none)
-        posix_spawnattr_setflags(&attributes, Int16(POSIX_SPAWN_SETSIGMASK))
+        posix_spawnattr_setsigdefault(&attributes, &all)
+        let flags = POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | (leadsGroup ? POSIX_SPAWN_SETPGROUP : 0)
+        posix_spawnattr_setflags(&attributes, Int16(flags))
         var words = ([executable] + arguments).map { strdup($0) } + [nil]
         var environment = ProcessInfo.processInfo.environment.map { strdup("\($0)=\($1)") } + [nil]
         defer { for word in words + environment { free(word) } }
@@ -61,7 +87,7 @@ final class Peer {
         let result = posix_spawn(&child, executable, &actions, &attributes, &words, &environment)
         close(toPeer[0])
         close(fromPeer[1])
-        (identifier, input, output) = (child, toPeer[1], fromPeer[0])
+        (identifier, input, output, self.leadsGroup) = (child, toPeer[1], fromPeer[0], leadsGroup)
         hasEnded = result != 0
         guard result == 0 else { throw POSIXError(POSIXErrorCode(rawValue: result) ?? .ENOENT) }
     }
@@ -72,7 +98,7 @@ final class Peer {
         destroy()
     }
 
-    /// The next line of its output; `nil` at the end.
+    /// The next line of its output; `nil` at the end, and when none comes.
     func line() -> String? {
         var chunk = [UInt8](repeating: 0, count: 4096)
         while true {
@@ -80,6 +106,8 @@ final class Peer {
                 defer { unread.removeFirst(end + 1) }
                 return String(decoding: unread[..<end], as: UTF8.self)
             }
+            var readable = pollfd(fd: output, events: Int16(POLLIN), revents: 0)
+            guard poll(&readable, 1, Self.patience) > 0 else { return nil }
             let count = read(output, &chunk, chunk.count)
             guard count > 0 else { return nil }
             unread += chunk.prefix(count)
@@ -113,7 +141,8 @@ final class Peer {
         _ = wait()
     }
 
-    /// Closes its input, waits for its end and gives its status.
+    /// Closes its input, waits for its end and gives its status, which is 255 if a signal has ended it. One that goes on is
+    /// killed.
     func finish() throws -> Int32 {
         if isInputOpen { close(input) }
         isInputOpen = false
@@ -122,9 +151,15 @@ final class Peer {
 
     private func wait() -> Int32 {
         var status: Int32 = 0
-        while waitpid(identifier, &status, 0) < 0, errno == EINTR {}
+        var left = Self.patience
+        while waitpid(identifier, &status, WNOHANG) == 0 {
+            poll(nil, 0, 5)
+            left -= 5
+            if left == 0 { signal(SIGKILL) }
+        }
         hasEnded = true
-        return status >> 8 & 0xff
+        if leadsGroup { _ = Foundation.kill(-identifier, SIGKILL) }
+        return status & 0x7f == 0 ? status >> 8 & 0xff : 255
     }
 }
 

@@ -78,7 +78,7 @@ struct SocketTests {
     @Test("say that nobody listens", arguments: PollerKind.allCases)
     func refused(kind: PollerKind) async throws {
         let loop = try Loops.of(kind)
-        let nobody = try ReservedPort(#require(SocketAddress(numeric: "127.0.0.1", port: 0)), isDatagram: false)
+        let nobody = try ReservedPort(isDatagram: false)
         let port = nobody.port
         let error = await #expect(throws: ConnectError.self) {
             _ = try await StreamSocket.connect(

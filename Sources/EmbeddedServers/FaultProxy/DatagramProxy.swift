@@ -5,13 +5,12 @@ import TransportAPI
 /// loop.
 final class DatagramProxy: PollHandler, ProxyEngine {
     let path: ProxyPath
-    let address: SocketAddress
+    /// Holds the port, also while clients are refused.
+    private let reserved: ReservedPort
     private let target: SocketAddress
     private var socket: DatagramSocket?
     private var clients: [SocketAddress: DatagramClient] = [:]
     private var lastNumber: UInt64 = 0
-    /// Holds the port while clients are refused.
-    private var reserved: ReservedPort?
     private var isStopped = false
     /// Memory into which all sockets are read in turn.
     private let batch = DatagramBatch(largest: 65_507)
@@ -20,11 +19,16 @@ final class DatagramProxy: PollHandler, ProxyEngine {
     init(to target: SocketAddress, _ path: ProxyPath) throws(SystemError) {
         self.path = path
         self.target = target
-        let socket = try DatagramSocket(boundTo: FaultProxy.anyPort(), on: path.loop)
-        guard let local = socket.local else { throw SystemError("getsockname", ENOTSOCK) }
-        address = local
-        self.socket = socket
-        try socket.attach(self)
+        reserved = try ReservedPort(isDatagram: true)
+        try open()
+    }
+
+    var address: SocketAddress { reserved.address }
+
+    private func open() throws(SystemError) {
+        let fresh = try DatagramSocket(boundTo: address, on: path.loop)
+        try fresh.attach(self)
+        socket = fresh
     }
 
     var load: (clients: Int, bytesHeld: Int) {
@@ -90,16 +94,12 @@ final class DatagramProxy: PollHandler, ProxyEngine {
 
     func refuse(_ on: Bool) throws(SystemError) {
         guard !isStopped, on == (socket != nil) else { return }
-        if on {
-            socket?.close()
-            socket = nil
-            reserved = try ReservedPort(address, isDatagram: true)
-        } else {
-            reserved = nil
-            let fresh = try DatagramSocket(boundTo: address, on: path.loop)
-            try fresh.attach(self)
-            socket = fresh
-        }
+        if on { closeSocket() } else { try open() }
+    }
+
+    private func closeSocket() {
+        socket?.close()
+        socket = nil
     }
 
     func rebindClients() {
@@ -108,9 +108,7 @@ final class DatagramProxy: PollHandler, ProxyEngine {
 
     func stop() {
         isStopped = true
-        reserved = nil
-        socket?.close()
-        socket = nil
+        closeSocket()
         cut(.reset)
     }
 }

@@ -102,9 +102,9 @@ public final class FaultProxy: Sendable {
     }
 
     /// Refuses new connections: nobody listens at the port. Over UDP nobody takes datagrams there either, which the clients'
-    /// kernels are told by ICMP. With `false` the proxy listens again, at the same port.
+    /// kernels are told by ICMP. With `false` the proxy listens again, at the same port, which it has kept.
     ///
-    /// - Throws: `.addressInUse` if somebody else has taken the port in between.
+    /// - Throws: what the system said, which may have no descriptors left.
     public func refuse(_ on: Bool) async throws(TransportError) {
         let result: Result<Void, TransportError> = await run { engine in
             do throws(SystemError) { return .success(try engine.refuse(on)) } catch {
@@ -129,21 +129,13 @@ public final class FaultProxy: Sendable {
         }
     }
 
-    /// Stops listening and resets all connections.
+    /// Stops listening and resets all connections. The port stays this proxy's until it is let go: nobody serves there.
     public func stop() async {
         await run { $0.stop() }
     }
 
     private func run<Value: Sendable>(_ body: @escaping @Sendable (any ProxyEngine) -> Value) async -> Value {
         await engine.loop.run { [engine] in body(engine.value) }
-    }
-
-    /// An address of this machine, at a port that the system chooses.
-    static func anyPort() throws(SystemError) -> SocketAddress {
-        guard let address = SocketAddress(numeric: "127.0.0.1", port: 0) else {
-            throw SystemError("bind", EADDRNOTAVAIL)
-        }
-        return address
     }
 }
 

@@ -4,14 +4,13 @@ import TransportAPI
 /// The proxy of transports over TCP. Lives on its loop.
 final class StreamProxy: PollHandler, ProxyEngine {
     let path: ProxyPath
-    let address: SocketAddress
+    /// Holds the port, also while clients are refused.
+    private let reserved: ReservedPort
     private let host: String
     private let port: UInt16
     private var listener: ListeningSocket?
     private var connections: [UInt64: StreamConnection] = [:]
     private var lastNumber: UInt64 = 0
-    /// Holds the port while clients are refused.
-    private var reserved: ReservedPort?
     private var isStopped = false
     private var retry = WakeUp()
 
@@ -20,11 +19,16 @@ final class StreamProxy: PollHandler, ProxyEngine {
         self.path = path
         self.host = host
         self.port = port
-        let socket = try ListeningSocket(boundTo: FaultProxy.anyPort(), on: path.loop)
-        guard let local = socket.local else { throw SystemError("getsockname", ENOTSOCK) }
-        address = local
-        listener = socket
+        reserved = try ReservedPort(isDatagram: false)
+        try listen()
+    }
+
+    var address: SocketAddress { reserved.address }
+
+    private func listen() throws(SystemError) {
+        let socket = try ListeningSocket(boundTo: address, on: path.loop)
         try socket.attach(self)
+        listener = socket
     }
 
     var load: (clients: Int, bytesHeld: Int) {
@@ -74,17 +78,13 @@ final class StreamProxy: PollHandler, ProxyEngine {
 
     func refuse(_ on: Bool) throws(SystemError) {
         guard !isStopped, on == (listener != nil) else { return }
-        if on {
-            retry.cancel(on: path.loop)
-            listener?.close()
-            listener = nil
-            reserved = try ReservedPort(address, isDatagram: false)
-        } else {
-            reserved = nil
-            let socket = try ListeningSocket(boundTo: address, on: path.loop)
-            try socket.attach(self)
-            listener = socket
-        }
+        if on { stopListening() } else { try listen() }
+    }
+
+    private func stopListening() {
+        retry.cancel(on: path.loop)
+        listener?.close()
+        listener = nil
     }
 
     /// A connection does not outlive a change of its address; ``cut(_:)`` is what that comes to.
@@ -92,10 +92,7 @@ final class StreamProxy: PollHandler, ProxyEngine {
 
     func stop() {
         isStopped = true
-        reserved = nil
-        retry.cancel(on: path.loop)
-        listener?.close()
-        listener = nil
+        stopListening()
         cut(.reset)
     }
 }

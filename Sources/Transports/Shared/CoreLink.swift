@@ -95,7 +95,7 @@ package final class CoreLink: Link {
         park: (LinkDriver, UnsafeContinuation<Value, Never>) -> Void,
         onCancel cancel: @escaping @Sendable (LinkDriver) -> Void
     ) async -> Value {
-        await cancellable(on: driver, isolation, park: park, onCancel: cancel)
+        await suspending(on: driver, isolation, park: park, onCancel: cancel)
     }
 }
 

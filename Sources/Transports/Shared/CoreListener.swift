@@ -81,7 +81,7 @@ package final class CoreListener: Listener {
         }
         if let next = queue.value.next() { return try next.get() }
         let id = queue.value.newID()
-        return try await cancellable(on: queue, #isolation) {
+        return try await suspending(on: queue, #isolation) {
             $0.wait(id, $1)
         } onCancel: {
             $0.cancel(id)

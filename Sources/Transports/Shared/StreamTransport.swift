@@ -96,7 +96,7 @@ extension LinkDriver {
     nonisolated(nonsending) func openLink(deadline: Int64) async throws(TransportError) -> CoreLink {
         let confined = LoopConfined(living: self, on: loop)
         ownDeadline = deadline
-        let error: TransportError? = await cancellable(on: confined, #isolation) {
+        let error: TransportError? = await suspending(on: confined, #isolation) {
             $0.waiting.opener = $1
             $0.start()
         } onCancel: {

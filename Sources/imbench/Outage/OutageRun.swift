@@ -60,6 +60,8 @@ struct OutageRun: Sendable {
         await sending.value
         if case .success(let healedAt) = healed {
             let outcomes = await sender.finish(within: timing.patience)
+            // On a busy machine a good link may be taken for dead at any time; that is not what is asked here.
+            await waitUntil { watch.now.end != nil || watch.now.isOpen }
             let taken = await loop.perform { (ledger.value.taken, ledger.value.reordered) }
             fill(&row, watch.now, healedAt, outcomes, taken)
         }
@@ -91,7 +93,7 @@ struct OutageRun: Sendable {
         case .restart:
             await server.stop()
             await loop.pause(timing.outage)
-            try await server.startAgain()
+            try await server.open()
         case .slowReader:
             await loop.perform { server.ledger.value.beSlow(true) }
             await proxy.set(PathFaults(bytesPerSecond: 2000))
@@ -136,9 +138,15 @@ struct OutageRun: Sendable {
         return try Supervisor(configuration, registry: .measured, on: loop) { setup in
             setup.observer = watch
             guard let refusingPort else { return }
+            // Credentials that have been renewed are kept, as an app keeps them.
+            let areRenewed = Locked(false)
             setup.preparation = { endpoint, isRefresh in
                 var prepared = endpoint
-                if !isRefresh { prepared.port = refusingPort }
+                let isGood = areRenewed.withLock { areRenewed in
+                    areRenewed = areRenewed || isRefresh
+                    return areRenewed
+                }
+                if !isGood { prepared.port = refusingPort }
                 return prepared
             }
         }

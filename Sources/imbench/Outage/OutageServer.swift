@@ -15,8 +15,8 @@ final class OutageServer: Sendable {
 
     let endpoint: Endpoint
     let ledger: LoopConfined<OutageLedger>
-    private let address: SocketAddress?
-    private let isDatagram: Bool
+    /// Holds the port, also while the server is down.
+    private let reserved: ReservedPort
     private let kind: Kind
     private let loop: EventLoop
     private let running: LoopConfined<Running>
@@ -24,8 +24,6 @@ final class OutageServer: Sendable {
     private final class Running {
         var listener: (any Listener)?
         var broker: EmbeddedServer?
-        /// Holds the port while the server is down.
-        var reserved: ReservedPort?
     }
 
     /// Starts a server for a transport, on a port of the system's choice.
@@ -50,48 +48,46 @@ final class OutageServer: Sendable {
                 }
             )
         }
-        let running = LoopConfined(Running(), to: loop)
-        let endpoint = try await open(Endpoint("\(transport.name)://127.0.0.1:0"), kind, ledger, running, loop)
-        return OutageServer(endpoint, isDatagram: transport.isDatagram, ledger, kind, loop, running)
+        let reserved: ReservedPort
+        do throws(SystemError) {
+            reserved = try ReservedPort(isDatagram: transport.isDatagram)
+        } catch {
+            throw TransportError(error, .connect)
+        }
+        let endpoint = try Endpoint("\(transport.name)://\(reserved.address)")
+        let server = OutageServer(endpoint, reserved, ledger, kind, loop)
+        try await server.open()
+        return server
     }
 
     private init(
         _ endpoint: Endpoint,
-        isDatagram: Bool,
+        _ reserved: ReservedPort,
         _ ledger: LoopConfined<OutageLedger>,
         _ kind: Kind,
-        _ loop: EventLoop,
-        _ running: LoopConfined<Running>
+        _ loop: EventLoop
     ) {
         self.endpoint = endpoint
-        self.isDatagram = isDatagram
-        address = SocketAddress(numeric: "127.0.0.1", port: endpoint.port ?? 0)
+        self.reserved = reserved
         self.ledger = ledger
         self.kind = kind
         self.loop = loop
-        self.running = running
+        running = LoopConfined(Running(), to: loop)
     }
 
-    private static func open(
-        _ endpoint: Endpoint,
-        _ kind: Kind,
-        _ ledger: LoopConfined<OutageLedger>,
-        _ running: LoopConfined<Running>,
-        _ loop: EventLoop
-    ) async throws(TransportError) -> Endpoint {
+    /// Listens, for the first time or again at the same port.
+    func open() async throws(TransportError) {
         switch kind {
         case .sessions(let server):
             let listener = try await TransportRegistry.measured.listen(endpoint.description, on: loop)
-            await loop.perform { running.value.listener = listener }
+            await loop.perform { [running] in running.value.listener = listener }
             Task(executorPreference: loop) {
                 // A listener ends when it is closed; what its clients meet then is what is measured.
                 do throws(TransportError) { try await server.serve(listener) } catch {}
             }
-            return listener.endpoint
         case .broker:
-            let broker = try await EmbeddedServer.broker(endpoint, on: loop) { ledger.value.takeOrigin($0) }
-            await loop.perform { running.value.broker = broker }
-            return broker.endpoint
+            let broker = try await EmbeddedServer.broker(endpoint, on: loop) { [ledger] in ledger.value.takeOrigin($0) }
+            await loop.perform { [running] in running.value.broker = broker }
         }
     }
 
@@ -101,16 +97,6 @@ final class OutageServer: Sendable {
         await listener?.close()
         if case .sessions(let server) = kind { await server.dropLinks() }
         await broker?.stop()
-        await loop.perform { [running, address, isDatagram] in
-            guard let address else { return }
-            running.value.reserved = try? ReservedPort(address, isDatagram: isDatagram)
-        }
-    }
-
-    /// Listens again at the same port.
-    func startAgain() async throws(TransportError) {
-        await loop.perform { [running] in running.value.reserved = nil }
-        _ = try await Self.open(endpoint, kind, ledger, running, loop)
     }
 
     /// Ends everything.

@@ -13,10 +13,13 @@ struct ProxiedServer {
 
     let server: EmbeddedServer
     let proxy: FaultProxy
+    /// Nobody else gets the server's port when it has stopped.
+    private let port: ReservedPort
 
     /// An echo (a broker for MQTT) behind a good path.
     init(_ name: String) async throws {
-        server = try await EmbeddedServer.start("\(name)://127.0.0.1:0")
+        port = try ReservedPort(isDatagram: Self.registry.transport(named: name).isDatagram)
+        server = try await EmbeddedServer.start("\(name)://\(port.address)")
         proxy = try await FaultProxy.start(to: server.endpoint, seed: 1)
     }
 

@@ -1,4 +1,5 @@
 import EmbeddedServers
+import SocketIO
 import Testing
 import TransportAPI
 import Transports
@@ -8,15 +9,17 @@ import Transports
 extension ContractTests {
     @Test("does not connect where nobody listens", arguments: names)
     func refused(name: String) async throws {
-        let listener = try await registry.listen(Self.url(name))
-        let endpoint = listener.endpoint
+        let scheme = String(name.prefix { $0 != "?" })
+        let port = try ReservedPort.serving(scheme)
+        let listener = try await registry.listen("\(scheme)://127.0.0.1:\(port?.port ?? 0)")
+        let transport = try registry.transport(for: listener.endpoint)
         await listener.close()
-        let transport = try registry.transport(for: endpoint)
         let error = await #expect(throws: TransportError.self) {
             _ = try await transport.connect(timeout: .seconds(20))
         }
         #expect(error?.code == .refused)
         #expect(error?.isRetryable == true)
+        withExtendedLifetime(port) {}
     }
 
     @Test("ends an attempt at once when its task is cancelled", arguments: names)

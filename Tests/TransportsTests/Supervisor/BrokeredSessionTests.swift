@@ -61,25 +61,24 @@ struct BrokeredSessionTests {
 
     @Test("sends what the broker had not acknowledged when it went away, in order")
     func restart() async throws {
-        let broker = try await EmbeddedServer.start("mqtt://127.0.0.1:0")
+        let port = try ReservedPort(isDatagram: false)
+        let broker = try await EmbeddedServer.start("mqtt://\(port.address)")
         let (ann, notes) = try Supervisor.recorded([endpoint(broker, "publish=room&subscribe=room")], configuration())
         let messages = ann.messages
         ann.connect()
         await notes.waitUntilOpen()
         await broker.stop()
-        var port = ReservedPort.keeping(broker.endpoint)
         await notes.wait { $0.contains { if case .attemptFailed = $0 { true } else { false } } }
         let sends = (0..<100).map { number in
             Task(executorPreference: EventLoop.shared) { await ann.send(bytes("\(number)")) }
         }
-        #expect(port != nil)
-        port = nil
-        let again = try await EmbeddedServer.start("mqtt://127.0.0.1:\(broker.endpoint.port ?? 0)")
+        let again = try await EmbeddedServer.start("mqtt://\(port.address)")
         for send in sends { #expect(await send.value == .acknowledged) }
         var seen: [String] = []
         for await message in messages.prefix(100) { seen.append(message.string) }
         #expect(seen == (0..<100).map(String.init))
         await ann.close()
         await again.stop()
+        withExtendedLifetime(port) {}
     }
 }

@@ -10,17 +10,18 @@ final class PlainServer: Sendable {
         var links: [any Link] = []
         var received: [String] = []
         var waiters: [(Int, UnsafeContinuation<Void, Never>)] = []
-        var port: ReservedPort?
     }
 
     private let state = Locked(State())
     private let listening: Endpoint
+    private let port: ReservedPort?
     /// Where clients reach it.
     let endpoint: Endpoint
 
     init(_ name: String) async throws {
         let registry = TransportRegistry.standard
-        let listener = try await registry.listen("\(name)://127.0.0.1:0")
+        port = try .serving(name)
+        let listener = try await registry.listen("\(name)://127.0.0.1:\(port?.port ?? 0)")
         listening = listener.endpoint
         var endpoint = listener.endpoint
         endpoint.options = try registry.transport(named: name).loopback("plain")
@@ -33,7 +34,6 @@ final class PlainServer: Sendable {
     var links: [any Link] { state.withLock { $0.links } }
 
     func start() async throws {
-        state.withLock { $0.port = nil }
         take(try await TransportRegistry.standard.listen("\(listening)"))
     }
 
@@ -81,11 +81,7 @@ final class PlainServer: Sendable {
     /// Stops listening, and says goodbye.
     func stop() async {
         await state.withLock { $0.listener.take() }?.close()
-        // Another test's server must not get the port meanwhile. A server of datagrams has it until its links have ended.
-        let port = ReservedPort.keeping(listening)
         await dropLinks()
-        let last = port ?? ReservedPort.keeping(listening)
-        state.withLock { $0.port = last }
     }
 }
 
@@ -117,12 +113,10 @@ extension Supervisor {
 }
 
 extension ReservedPort {
-    /// Keeps the port of a server that is away, if nobody else has it and there is one to keep.
-    static func keeping(_ endpoint: Endpoint) -> ReservedPort? {
-        guard endpoint.scheme != "memory", let port = endpoint.port,
-            let address = SocketAddress(numeric: endpoint.host, port: port)
-        else { return nil }
-        return try? ReservedPort(address, isDatagram: endpoint.scheme == "udp")
+    /// A port for the servers of this transport; `nil` if it has no ports.
+    static func serving(_ name: String) throws -> ReservedPort? {
+        let transport = try TransportRegistry.standard.transport(named: name)
+        return transport.defaultPort == nil ? nil : try ReservedPort(isDatagram: transport.isDatagram)
     }
 }
 
@@ -132,16 +126,8 @@ final class Away: Sendable {
     private let reserved: ReservedPort?
 
     init(_ name: String) throws {
-        var endpoint = try Endpoint("\(name)://127.0.0.1")
-        if name == "memory" {
-            (endpoint.host, reserved) = ("nobody", nil)
-        } else {
-            guard let any = SocketAddress(numeric: "127.0.0.1", port: 0) else {
-                throw SystemError("bind", EADDRNOTAVAIL)
-            }
-            let port = try ReservedPort(any, isDatagram: name == "udp")
-            (endpoint.port, reserved) = (port.port, port)
-        }
+        reserved = try .serving(name)
+        var endpoint = try Endpoint("\(name)://\(reserved?.address.description ?? "nobody")")
         endpoint.options = try TransportRegistry.standard.transport(named: name).loopback("away")
         self.endpoint = endpoint
     }

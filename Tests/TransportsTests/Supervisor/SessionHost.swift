@@ -11,18 +11,19 @@ final class SessionHost: Sendable {
         var sessions: [Session] = []
         var received: [String] = []
         var waiters: [(Int, UnsafeContinuation<Void, Never>)] = []
-        var port: ReservedPort?
     }
 
     private let state = Locked(State())
     private let listening: Endpoint
+    private let port: ReservedPort?
     private let configuration: SessionServer.Configuration
     /// Where clients reach it.
     let endpoint: Endpoint
 
     init(_ name: String, _ configuration: SessionServer.Configuration = SessionServer.Configuration()) async throws {
         let registry = TransportRegistry.standard
-        let listener = try await registry.listen("\(name)://127.0.0.1:0")
+        port = try .serving(name)
+        let listener = try await registry.listen("\(name)://127.0.0.1:\(port?.port ?? 0)")
         (listening, self.configuration) = (listener.endpoint, configuration)
         var endpoint = listener.endpoint
         endpoint.options = try registry.transport(named: name).loopback("session")
@@ -77,15 +78,10 @@ final class SessionHost: Sendable {
     /// Stops listening, and ends all links.
     func stop() async {
         await state.withLock { $0.listener.take() }?.close()
-        // Another test's server must not get the port meanwhile. A server of datagrams has it until its links have ended.
-        let port = ReservedPort.keeping(listening)
         await server?.dropLinks()
-        let last = port ?? ReservedPort.keeping(listening)
-        state.withLock { $0.port = last }
     }
 
     func start() async throws {
-        state.withLock { $0.port = nil }
         serve(try await TransportRegistry.standard.listen("\(listening)"))
     }
 }

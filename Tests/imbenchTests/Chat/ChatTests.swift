@@ -1,5 +1,6 @@
 import Codecs
 import EmbeddedServers
+import SocketIO
 import Testing
 import TransportAPI
 import Transports
@@ -10,9 +11,12 @@ import Transports
 struct ChatTests {
     static let names = TransportRegistry.standard.transports.map(\.name)
 
-    private func url(_ name: String, _ test: String) throws -> String {
-        let hasPort = try TransportRegistry.standard.transport(named: name).defaultPort != nil
-        return hasPort ? "\(name)://127.0.0.1:0" : "\(name)://chat-\(test)"
+    /// Where a server can be started again and again, with the port that is kept for that.
+    private func place(_ name: String, _ test: String) throws -> (url: String, port: ReservedPort?) {
+        let transport = try TransportRegistry.standard.transport(named: name)
+        guard transport.defaultPort != nil else { return ("\(name)://chat-\(test):1", nil) }
+        let port = try ReservedPort(isDatagram: transport.isDatagram)
+        return ("\(name)://\(port.address)", port)
     }
 
     @Test(
@@ -20,7 +24,8 @@ struct ChatTests {
         arguments: names
     )
     func restart(name: String) async throws {
-        var server = try await ChatServer.start(url(name, "restart"), room: ChatRoom())
+        let (url, port) = try place(name, "restart")
+        var server = try await ChatServer.start(url, room: ChatRoom())
         let ann = try await ChatPerson("ann", at: server.endpoint)
         let bob = try await ChatPerson("bob", at: server.endpoint, codec: .protobuf)
 
@@ -35,7 +40,7 @@ struct ChatTests {
             async let bobGoesOn: Void = bob.type(next - 30..<next + 10)
             await server.stop()
             _ = await (annGoesOn, bobGoesOn)
-            server = try await ChatServer.start(server.endpoint.description, room: ChatRoom())
+            server = try await ChatServer.start(url, room: ChatRoom())
             for person in [ann, bob] { await person.display.wait { RecordingDisplay.openings($0) > round } }
         }
         await ann.type(90..<100)
@@ -57,23 +62,26 @@ struct ChatTests {
             await person.leave()
         }
         await server.stop()
+        withExtendedLifetime(port) {}
     }
 
     @Test("and what a server had acknowledged before it was pulled reaches whoever comes after", arguments: names)
     func forgotten(name: String) async throws {
-        var server = try await ChatServer.start(url(name, "forgotten"), room: ChatRoom())
+        let (url, port) = try place(name, "forgotten")
+        var server = try await ChatServer.start(url, room: ChatRoom())
         let ann = try await ChatPerson("ann", at: server.endpoint)
         await ann.type(0..<20)
         await ann.display.wait { lines in (1...20).allSatisfy { lines.contains(.acknowledged($0)) } }
         await server.stop()
         await ann.type(20..<40)
-        server = try await ChatServer.start(server.endpoint.description, room: ChatRoom())
+        server = try await ChatServer.start(url, room: ChatRoom())
         let bob = try await ChatPerson("bob", at: server.endpoint)
         await ann.display.wait { RecordingDisplay.confirmed($0) == 40 }
         #expect(bob.display.heard == (0..<40).map { "ann \($0)" })
         await ann.leave()
         await bob.leave()
         await server.stop()
+        withExtendedLifetime(port) {}
     }
 
     @Test("through different transports of one room, in different formats")
@@ -96,7 +104,7 @@ struct ChatTests {
 
     @Test("and whoever comes later is told what was said", arguments: ["tcp", "mqtt"])
     func history(name: String) async throws {
-        let server = try await ChatServer.start(url(name, "history"), room: ChatRoom())
+        let server = try await ChatServer.start("\(name)://127.0.0.1:0", room: ChatRoom())
         let ann = try await ChatPerson("ann", at: server.endpoint)
         await ann.type(0..<20)
         await ann.display.wait { lines in (1...20).allSatisfy { lines.contains(.acknowledged($0)) } }

@@ -91,23 +91,3 @@ public struct Subscription<Element: Sendable>: AsyncSequence, Sendable {
         }
     }
 }
-
-/// Suspends the caller, who runs on the runtime of `confined`, until somebody resumes the continuation that `park` puts away.
-///
-/// - Parameter cancel: called on the runtime if the task is cancelled; always after `park`, which is part of the job that is
-///   running now.
-func suspending<Value: Sendable, Confined>(
-    on confined: RuntimeConfined<Confined>,
-    _ isolation: isolated (any Actor)?,
-    park: (Confined, UnsafeContinuation<Value, Never>) -> Void,
-    onCancel cancel: @escaping @Sendable (Confined) -> Void
-) async -> Value {
-    await withTaskCancellationHandler(
-        operation: {
-            _ = isolation
-            return await withUnsafeContinuation(isolation: isolation) { park(confined.value, $0) }
-        },
-        onCancel: { confined.runtime.execute { cancel(confined.value) } },
-        isolation: isolation
-    )
-}

@@ -18,7 +18,7 @@ public protocol SupervisorRuntime: AnyObject, Sendable {
 }
 
 /// Something that only one runtime may touch, in the hands of whoever may pass it around.
-package struct RuntimeConfined<Value>: @unchecked Sendable {
+package struct RuntimeConfined<Value>: Confinement, @unchecked Sendable {
     // Unchecked, because the check below is what makes it safe.
 
     let runtime: any SupervisorRuntime
@@ -34,5 +34,9 @@ package struct RuntimeConfined<Value>: @unchecked Sendable {
     package var value: Value {
         precondition(runtime.isCurrent, "called from outside the supervisor's runtime")
         return confined
+    }
+
+    func execute(_ work: @escaping @Sendable () -> Void) {
+        runtime.execute(work)
     }
 }

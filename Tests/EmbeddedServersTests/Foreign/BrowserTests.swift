@@ -1,0 +1,36 @@
+import Testing
+
+/// A page in Chromium at the echo of `imbench serve`; what it wants is in `Support/echo.html`. Chromium offers
+/// permessage-deflate always, and a page from disk has the origin "null".
+@Suite("A browser", .enabled(if: Peers.chromium != nil), .serialized, .timeLimit(.minutes(3)))
+struct BrowserTests {
+    @Test("gets everything back, and its own close code", arguments: ["off", "on", "small"])
+    func echo(deflate: String) async throws {
+        let server = try await Serving.start("ws://127.0.0.1:0/?deflate=\(deflate)")
+        let page = "file://\(Foreign.support)/echo.html?port=\(server.port)&deflate=\(deflate != "off")"
+        #expect(try await verdict(page) == "ok")
+    }
+
+    /// What the page says on its console.
+    private func verdict(_ page: String) async throws -> String? {
+        let chromium = try #require(Peers.chromium)
+        return try await aside {
+            let folder = try ScratchFolder()
+            let browser = try Peer(
+                chromium,
+                [
+                    "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run",
+                    "--disable-background-networking", "--disable-crash-reporter", "--enable-logging=stderr",
+                    "--user-data-dir=\(folder.path)", page,
+                ],
+                leadsGroup: true
+            )
+            defer { browser.destroy() }
+            while let line = browser.line() {
+                // [1:2:0101/000000.000000:INFO:CONSOLE:3] "VERDICT ok", source: file:///… (4)
+                if let said = line.firstMatch(of: #/"VERDICT (.*)", source: /#) { return String(said.1) }
+            }
+            return nil
+        }
+    }
+}

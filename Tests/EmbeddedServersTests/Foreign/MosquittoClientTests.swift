@@ -1,0 +1,137 @@
+import Foundation
+import Testing
+
+/// mosquitto's clients at the broker of `imbench serve`.
+@Suite(
+    "mosquitto's clients",
+    .enabled(if: Peers.mosquittoPub != nil && Peers.mosquittoSub != nil),
+    .serialized,
+    .timeLimit(.minutes(2))
+)
+struct MosquittoClientTests {
+    /// A mosquitto_sub that has subscribed.
+    private struct Subscriber {
+        fileprivate let peer: Peer
+        /// What it got before it had subscribed, from a session of before.
+        fileprivate var early: [String]
+
+        /// The next `count` messages, as QoS, retain flag, topic and payload.
+        mutating func messages(_ count: Int) async throws -> [String] {
+            let (peer, early) = (peer, early)
+            self.early = []
+            return try await aside {
+                var seen = early
+                while seen.count < count, let line = peer.line() {
+                    if line.hasPrefix("got ") { seen.append(String(line.dropFirst(4))) }
+                }
+                return seen
+            }
+        }
+
+        /// Kills it, as a crash would.
+        func kill() async throws {
+            try await aside { [peer] in peer.destroy() }
+        }
+
+        /// Interrupts it, so that it says goodbye, and waits for its end.
+        func leave() async throws {
+            try await aside { [peer] in
+                peer.signal(SIGINT)
+                _ = try peer.finish()
+            }
+        }
+    }
+
+    private func subscribe(_ server: Serving, _ arguments: String) async throws -> Subscriber {
+        // Into a pipe, mosquitto_sub would keep its lines to itself until it ends.
+        let words = ["stdbuf", "-oL", try #require(Peers.mosquittoSub), "-h", "127.0.0.1", "-p", "\(server.port)"]
+        return try await aside {
+            let format = ["-d", "-F", "got %q %r %t %p"]
+            let peer = try Peer("/usr/bin/env", words + format + arguments.split(separator: " ").map(String.init))
+            var early: [String] = []
+            while let line = peer.line(), !line.hasPrefix("Subscribed") {
+                if line.hasPrefix("got ") { early.append(String(line.dropFirst(4))) }
+            }
+            return Subscriber(peer: peer, early: early)
+        }
+    }
+
+    /// Runs mosquitto_pub to its end, which at QoS 1 and 2 comes when the broker has all messages.
+    private func publish(_ server: Serving, _ arguments: String, lines: [String] = []) async throws {
+        let words = ["-h", "127.0.0.1", "-p", "\(server.port)"] + arguments.split(separator: " ").map(String.init)
+        let program = try #require(Peers.mosquittoPub)
+        let status = try await aside {
+            let peer = try Peer(program, words)
+            for line in lines { try peer.write(line + "\n") }
+            return try peer.finish()
+        }
+        #expect(status == 0)
+    }
+
+    @Test("get each message at the lower QoS of both, in order", arguments: 0...2, 0...2)
+    func qualities(publisher: Int, subscriber: Int) async throws {
+        let server = try await Serving.start("mqtt://127.0.0.1:0")
+        var reader = try await subscribe(server, "-q \(subscriber) -t chat/room")
+        let texts = (0..<20).map { "message \($0)" }
+        try await publish(server, "-q \(publisher) -t chat/room -l", lines: texts)
+        let lower = min(publisher, subscriber)
+        #expect(try await reader.messages(20) == texts.map { "\(lower) 0 chat/room \($0)" })
+    }
+
+    @Test("find what was retained, until it is taken back", arguments: 0...2)
+    func retained(qos: Int) async throws {
+        let server = try await Serving.start("mqtt://127.0.0.1:0")
+        var early = try await subscribe(server, "-q 2 -t room/#")
+        try await publish(server, "-q \(qos) -r -t room/a -m old")
+        try await publish(server, "-q \(qos) -r -t room/a -m kept")
+        #expect(try await early.messages(2) == ["\(qos) 0 room/a old", "\(qos) 0 room/a kept"])
+        var late = try await subscribe(server, "-q 2 -t room/+")
+        #expect(try await late.messages(1) == ["\(qos) 1 room/a kept"])
+        try await publish(server, "-q \(qos) -r -t room/a -n")
+        #expect(try await late.messages(1) == ["\(qos) 0 room/a "])
+        var later = try await subscribe(server, "-q 2 -t room/#")
+        try await publish(server, "-q 1 -t room/b -m plain")
+        #expect(try await later.messages(1) == ["1 0 room/b plain"])
+    }
+
+    @Test("leave a will when they are killed, and none when they say goodbye", arguments: 0...2)
+    func wills(qos: Int) async throws {
+        let server = try await Serving.start("mqtt://127.0.0.1:0")
+        var watcher = try await subscribe(server, "-q 2 -t gone/#")
+        func member(_ name: String) async throws -> Subscriber {
+            let will = "--will-topic gone/\(name) --will-payload \(name) --will-qos \(qos) --will-retain"
+            return try await subscribe(server, "-t room \(will)")
+        }
+        let (polite, killed) = (try await member("ann"), try await member("ben"))
+        try await polite.leave()
+        try await killed.kill()
+        #expect(try await watcher.messages(1) == ["\(qos) 0 gone/ben ben"])
+        var late = try await subscribe(server, "-q 2 -t gone/#")
+        #expect(try await late.messages(1) == ["\(qos) 1 gone/ben ben"])
+    }
+
+    @Test("get what their wildcards match, and nothing else")
+    func wildcards() async throws {
+        let server = try await Serving.start("mqtt://127.0.0.1:0")
+        var reader = try await subscribe(server, "-q 1 -t +/b -t x/# -t /+/c")
+        var all = try await subscribe(server, "-q 1 -t #")
+        let topics = ["a/b", "a/b/c", "/b", "b", "x", "xy", "x/y/z", "x/", "/a/c", "a/a/c", "end/b"]
+        for topic in topics { try await publish(server, "-q 1 -t \(topic) -m m") }
+        let matching = ["a/b", "/b", "x", "x/y/z", "x/", "/a/c", "end/b"]
+        #expect(try await reader.messages(matching.count) == matching.map { "1 0 \($0) m" })
+        #expect(try await all.messages(topics.count) == topics.map { "1 0 \($0) m" })
+    }
+
+    @Test("get what came while they were away, and keep their subscriptions", arguments: 1...2)
+    func persistent(qos: Int) async throws {
+        let server = try await Serving.start("mqtt://127.0.0.1:0")
+        let before = try await subscribe(server, "-c -i bob -q \(qos) -t room")
+        try await before.kill()
+        let texts = (0..<20).map { "message \($0)" }
+        try await publish(server, "-q \(qos) -t room -l", lines: texts)
+        var back = try await subscribe(server, "-c -i bob -q \(qos) -t other")
+        #expect(try await back.messages(20) == texts.map { "\(qos) 0 room \($0)" })
+        try await publish(server, "-q \(qos) -t room -m live")
+        #expect(try await back.messages(1) == ["\(qos) 0 room live"])
+    }
+}

@@ -1,0 +1,53 @@
+import Foundation
+import Testing
+
+/// `imbench serve`, started as a user starts it: in a process of its own, on a port of the system's choice.
+final class Serving: Sendable {
+    let port: UInt16
+    private let process: Peer
+
+    /// Serves at `url`, which must have port 0 of 127.0.0.1.
+    static func start(_ url: String) async throws -> Serving {
+        try await aside { try Serving(url) }
+    }
+
+    private init(_ url: String) throws {
+        process = try Peer(try #require(Peers.imbench), ["serve", "--quiet", "--listen", url])
+        let line = try #require(process.line())
+        let address = try #require(line.firstRange(of: /127\.0\.0\.1:[0-9]+/))
+        port = try #require(UInt16(line[address].dropFirst("127.0.0.1:".count)))
+    }
+
+    /// Interrupts it as Ctrl-C does, and gives its status.
+    func interrupt() async throws -> Int32 {
+        try await aside { [process] in
+            process.signal(SIGINT)
+            return try process.finish()
+        }
+    }
+}
+
+/// Programs of other people's, run against our servers.
+enum Foreign {
+    /// Where the scripts and pages are.
+    static let support = (#filePath as NSString).deletingLastPathComponent + "/Support"
+
+    /// Runs a script of ``support`` to its end and gives what it said, with its status if that is not 0.
+    static func run(_ script: String, with python: String?, _ arguments: [String]) async throws -> [String] {
+        let python = try #require(python)
+        return try await aside {
+            let peer = try Peer(python, ["\(support)/\(script)"] + arguments)
+            var lines: [String] = []
+            while let line = peer.line() { lines.append(line) }
+            let status = try peer.finish()
+            return status == 0 ? lines : lines + ["status \(status)"]
+        }
+    }
+}
+
+/// Does what blocks on a thread of its own: the threads that all tests share are few.
+func aside<Value: Sendable>(_ work: @escaping @Sendable () throws -> Value) async throws -> Value {
+    try await withCheckedThrowingContinuation { continuation in
+        Thread.detachNewThread { continuation.resume(with: Result { try work() }) }
+    }
+}

@@ -1,0 +1,70 @@
+import Testing
+
+@testable import SocketIO
+
+@Suite("A reserved port")
+struct ReservedPortTests {
+    /// Whether a socket that knows of no reservation gets the port.
+    private func isFree(_ address: SocketAddress, isDatagram: Bool) throws -> Bool {
+        let type = isDatagram ? Platform.datagramSocket : Platform.streamSocket
+        let socket = try Platform.socket(family: address.family, type: type)
+        return address.withPointer { bind(socket.raw, $0, $1) } == 0
+    }
+
+    @Test("is served again and again, by one listener at a time, and is nobody else's in between")
+    func listeners() async throws {
+        let loop = try Loops.of(.automatic)
+        let port = try ReservedPort(isDatagram: false)
+        for _ in 0..<3 {
+            #expect(try !isFree(port.address, isDatagram: false))
+            try await on(loop) {
+                let listener = try ListeningSocket(boundTo: port.address, on: loop)
+                let error = #expect(throws: SystemError.self) {
+                    _ = try ListeningSocket(boundTo: port.address, on: loop)
+                }
+                #expect(error?.number == EADDRINUSE)
+                listener.close()
+            }
+        }
+        #expect(try !isFree(port.address, isDatagram: false))
+    }
+
+    @Test("is bound again and again for datagrams, and they reach whoever serves, or are refused")
+    func datagrams() async throws {
+        let loop = try Loops.of(.automatic)
+        let port = try ReservedPort(isDatagram: true)
+        for _ in 0..<3 {
+            #expect(try !isFree(port.address, isDatagram: true))
+            try await on(loop) {
+                let server = try DatagramSocket(boundTo: port.address, on: loop)
+                let error = #expect(throws: SystemError.self) {
+                    _ = try DatagramSocket(boundTo: port.address, on: loop)
+                }
+                #expect(error?.number == EADDRINUSE)
+                // Over loopback a datagram is there when it has been sent.
+                let client = try DatagramSocket(connectedTo: port.address, on: loop)
+                #expect([UInt8(1)].withUnsafeBytes { client.send($0) } == .bytes(1))
+                #expect(server.receive(into: DatagramBatch(largest: 100)) == .bytes(1))
+                server.close()
+                _ = [UInt8(1)].withUnsafeBytes { client.send($0) }
+                guard case .failed(let refused) = client.receive(into: DatagramBatch(largest: 100)) else {
+                    Issue.record("was not refused")
+                    return
+                }
+                #expect(refused.number == ECONNREFUSED)
+                client.close()
+            }
+        }
+    }
+
+    @Test("is free when it is let go", arguments: [false, true])
+    func letGo(isDatagram: Bool) throws {
+        // Somebody else may get it at once, but not every time.
+        var isFree = false
+        for _ in 0..<5 where !isFree {
+            let address = try ReservedPort(isDatagram: isDatagram).address
+            isFree = try self.isFree(address, isDatagram: isDatagram)
+        }
+        #expect(isFree)
+    }
+}

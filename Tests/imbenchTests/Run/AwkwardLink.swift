@@ -1,0 +1,47 @@
+import SocketIO
+import TransportAPI
+
+@testable import imbench
+
+/// A link that holds its first message up, or loses some, and is else like the one below it.
+final class AwkwardLink: Link {
+    private let below: any Link
+    private let loop: EventLoop
+    private let stall: Int64
+    private let loses: @Sendable (Int) -> Bool
+    private let count = Locked(0)
+
+    /// - Parameters:
+    ///   - stall: how long the first message takes to be sent, in nanoseconds.
+    ///   - loses: whether the message of this number, from 0, is taken and never sent.
+    init(
+        over below: any Link,
+        on loop: EventLoop,
+        stall: Int64 = 0,
+        loses: @escaping @Sendable (Int) -> Bool = { _ in false }
+    ) {
+        (self.below, self.loop, self.stall, self.loses) = (below, loop, stall, loses)
+    }
+
+    var capabilities: Capabilities { below.capabilities }
+
+    nonisolated(nonsending) func send(_ payload: Payload) async -> SendOutcome {
+        let number = count.withLock { count in
+            defer { count += 1 }
+            return count
+        }
+        if number == 0, stall > 0 {
+            let end = Clocks.monotonic() + stall
+            await withCheckedContinuation { continuation in
+                loop.execute { [loop] in _ = loop.schedule(at: end) { continuation.resume() } }
+            }
+        }
+        return loses(number) ? .written : await below.send(payload)
+    }
+
+    nonisolated(nonsending) func receive() async throws(TransportError) -> Payload? { try await below.receive() }
+    nonisolated(nonsending) func ping() async throws(TransportError) -> Duration { try await below.ping() }
+    nonisolated(nonsending) func close(_ reason: CloseReason) async { await below.close(reason) }
+    nonisolated(nonsending) func closed() async -> CloseReason { await below.closed() }
+    nonisolated(nonsending) func statistics() async -> LinkStatistics { await below.statistics() }
+}

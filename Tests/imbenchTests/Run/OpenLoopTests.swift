@@ -1,0 +1,103 @@
+import Codecs
+import EmbeddedServers
+import SocketIO
+import Testing
+import TransportAPI
+import Transports
+
+@testable import imbench
+
+/// `imbench run --rate`: messages go out by a schedule, whether answers come or not.
+@Suite("imbench run with a rate", .timeLimit(.minutes(2)))
+struct OpenLoopTests {
+    private static let loop = EventLoop.shared
+
+    /// What a slice came to over an awkward link to an echo.
+    private func run(
+        messages: Int = 50,
+        interval: Int64 = 1_000_000,
+        stall: Int64 = 0,
+        loses: @escaping @Sendable (Int) -> Bool = { _ in false }
+    ) async throws -> (outcome: EchoClient.Outcome, accounts: Accounts, failure: String?) {
+        let server = try await EmbeddedServer.start("tcp://127.0.0.1:0")
+        let link = try await TransportRegistry.standard.connect("\(server.endpoint)")
+        let client = EchoClient(
+            AwkwardLink(over: link, on: Self.loop, stall: stall, loses: loses),
+            codec: WireFormat.json.codec(),
+            message: EchoBench.message(size: 32, seed: 1),
+            on: Self.loop
+        )
+        let slice = EchoClient.Slice(end: .max, messages: messages, interval: interval)
+        let result = await Task(executorPreference: Self.loop) {
+            let outcome = await client.run(slice)
+            let (accounts, _, failure) = client.summary
+            return (outcome, accounts, failure)
+        }.value
+        await link.close()
+        await server.stop()
+        return result
+    }
+
+    @Test("sends every message of the schedule over each transport, and its accounts close")
+    func transports() throws {
+        let line = "run --rate 1000 --messages 100 --warmup 0ms --repeat 1 --connections 2 --size 32 --codec json"
+        var options = try OptionParser(vocabulary: everything).parse(line.split(separator: " ").map(String.init))
+        options.transports = TransportRegistry.standard.transports.map(\.name)
+        let stage = try Stage(registry: .standard, outside: [], seed: 1, placement: nil)
+        let bench = EchoBench(options, stage: stage, seed: 1)
+        for key in bench.keys { bench.measure(key, duration: .seconds(3600), messages: 100) }
+        let rows = bench.results(FloorBench(kinds: [], sizes: []))
+        bench.close()
+        stage.close()
+        #expect(rows.map(\.transport) == options.transports)
+        for row in rows {
+            #expect(row.outcome == .measured && row.loop == .open && row.targetRate == 2000)
+            #expect(row.accounts.closes && row.accounts.sent == 100 && row.accounts.inFlight == 0)
+            #expect(row.accounts.acked == 100 || row.transport == "udp")
+            #expect(row.rtt?.count == row.accounts.acked && row.service?.count == row.accounts.acked)
+        }
+    }
+
+    @Test("counts how late a message is from the schedule, and not from when it could be sent")
+    func lateness() async throws {
+        // While the first message is held up for 60 ms, the 49 others become due, 1 ms after each other: the last is 11 ms
+        // late when it can go, the first of them 59 ms.
+        let (outcome, accounts, _) = try await run(stall: 60_000_000)
+        #expect(accounts.closes && accounts.acked == 50)
+        #expect(outcome.rtt.count == 50 && outcome.service.count == 50)
+        let (rtt, service) = (try #require(outcome.rtt.mean), try #require(outcome.service.mean))
+        let lateness = (11...59).reduce(0) { $0 + $1 * 1_000_000 }
+        // Sums of numbers this large are exact to the nanosecond, give or take.
+        #expect((rtt - service) * 50 >= Double(lateness) - 1000)
+        #expect(try #require(outcome.rtt.minimum) >= 11_000_000)
+    }
+
+    @Test("goes on by the schedule when answers are missing, and counts them as lost")
+    func losses() async throws {
+        let (outcome, accounts, failure) = try await run(loses: { $0.isMultiple(of: 5) })
+        #expect(failure == nil)
+        #expect(accounts.closes && accounts.sent == 50 && accounts.acked == 40 && accounts.lost == 10)
+        #expect(outcome.answered == 40 && outcome.rtt.count == 40)
+    }
+
+    @Test("says that the server has gone, and its accounts close")
+    func serverGone() async throws {
+        let server = try await EmbeddedServer.start("tcp://127.0.0.1:0")
+        let link = try await TransportRegistry.standard.connect("\(server.endpoint)")
+        let client = EchoClient(
+            link,
+            codec: WireFormat.json.codec(),
+            message: EchoBench.message(size: 32, seed: 1),
+            on: Self.loop
+        )
+        async let run = Task(executorPreference: Self.loop) {
+            _ = await client.run(EchoClient.Slice(end: .max, interval: 1_000_000))
+            return client.summary
+        }.value
+        while await link.statistics().messagesReceived < 5 { await Task.yield() }
+        await server.stop()
+        let (accounts, errors, failure) = await run
+        #expect(failure != nil && errors > 0)
+        #expect(accounts.closes && accounts.acked >= 5)
+    }
+}
