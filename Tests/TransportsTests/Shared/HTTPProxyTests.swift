@@ -111,6 +111,24 @@ struct HTTPProxyTests {
         }
     }
 
+    @Test("a damaged answer opens the tunnel, waits for more, or ends in an error of the phase")
+    func damaged() throws {
+        var random = RandomSource.seeded(7)
+        var refused = 0
+        for round in 0..<2000 {
+            var bytes = text("HTTP/1.1 100 C\r\n\r\nHTTP/1.1 200 OK\r\nX: y\r\n\r\nhello")
+            for _ in 0..<1 + round % 4 { mutate(&bytes, using: &random) }
+            do {
+                let (isOpen, rest) = try Self.answer(bytes, slice: 1 + round % 50)
+                #expect(rest.count < bytes.count || !isOpen)
+            } catch {
+                #expect((error as? TransportError)?.phase == .connect)
+                refused += 1
+            }
+        }
+        #expect(refused > 300 && refused < 2000)
+    }
+
     @Test("an answer without an end is refused", arguments: ["HTTP/1.1 102 X\r\n\r\n", "X: y\r\n", "x"])
     func endless(line: String) {
         let bytes = text("HTTP/1.1 102 X\r\n" + String(repeating: line, count: 16 << 10))

@@ -77,6 +77,24 @@ struct RedirectionTests {
         #expect(try Self.target("/x", from: "wss://a/?redirects=1").scheme == "wss")
     }
 
+    @Test("damaged references end in an error or in an endpoint of a scheme that is spoken")
+    func damaged() throws {
+        var random = RandomSource.seeded(7)
+        var followed = 0
+        for round in 0..<3000 {
+            var bytes = text(["http://b:82/a/../b?c=d#e", "../x/%41?y", "//[::1]:83/"][round % 3])
+            for _ in 0..<1 + round % 4 { mutate(&bytes, using: &random) }
+            do {
+                let target = try Self.target(String(decoding: bytes, as: UTF8.self))
+                #expect(["ws", "wss"].contains(target.scheme) && !target.host.isEmpty)
+                followed += 1
+            } catch {
+                #expect(error.code == .handshakeFailed)
+            }
+        }
+        #expect(followed > 300 && followed < 3000)
+    }
+
     @Test(
         "the core tells where it is sent, if it may follow",
         arguments: [301, 302, 303, 307, 308, 300, 304, 305, 200]
