@@ -135,14 +135,16 @@ private struct FuzzedBroker {
     private var core = BrokerCore()
     private var seen = [0, 0]
     private var waiting: [[(MQTTPublish, MQTTQoS)]] = [[], []]
+    private var grants: [[(UInt16, [MQTTQoS?])]] = [[], []]
     private var deliveries: [BrokerCore.Delivery] = []
 
     mutating func look(at events: [SeenEvent], of link: Int) throws {
         for event in events.dropFirst(seen[link]) {
             switch event {
             case .signal(.connected): _ = try? core.connect(UInt64(link), clientID: "")
-            case .signal(.subscribed(let filters)):
-                for filter in filters { _ = core.subscribe(UInt64(link), to: filter.filter, qos: filter.qos) }
+            case .signal(.subscribed(let packetID, let filters)):
+                let granted = filters.map { core.subscribe(UInt64(link), to: $0.filter, qos: $0.qos) }
+                grants[link].append((packetID, granted))
             case .signal(.unsubscribed(let filters)):
                 for filter in filters { core.unsubscribe(UInt64(link), from: filter) }
             case .signal(.published(let publish)):
@@ -157,6 +159,8 @@ private struct FuzzedBroker {
     }
 
     mutating func deliver(to link: Int, _ run: inout CoreRun<MQTTCore>) throws {
+        for (packetID, granted) in grants[link] where !run.isOver { run.core.grant(packetID, granted, &run.context) }
+        grants[link] = []
         for (publish, qos) in waiting[link] where !run.isOver {
             _ = try? run.core.publish(
                 topic: publish.topic,

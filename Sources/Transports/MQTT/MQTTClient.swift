@@ -154,7 +154,7 @@ public final class MQTTClient: Sendable {
         } catch {
             return .failure(error)
         }
-        return await cancellable(on: routes, #isolation) {
+        return await suspending(on: routes, #isolation) {
             $0.wait(id, $1)
         } onCancel: {
             $0.cancel(id)

@@ -28,7 +28,7 @@ final class ProxyTunnel: ByteStream, PollHandler {
     /// - Parameter deadline: when to give up, in nanoseconds of ``MonotonicClock``.
     nonisolated(nonsending) func open(deadline: Int64) async throws(TransportError) {
         let confined = LoopConfined(living: self, on: loop)
-        let error: TransportError? = await cancellable(on: confined, #isolation) {
+        let error: TransportError? = await suspending(on: confined, #isolation) {
             $0.opener = $1
             $0.begin(deadline)
         } onCancel: {

@@ -36,7 +36,7 @@ package struct RuntimeConfined<Value>: Confinement, @unchecked Sendable {
         return confined
     }
 
-    func execute(_ work: @escaping @Sendable () -> Void) {
+    package func execute(_ work: @escaping @Sendable () -> Void) {
         runtime.execute(work)
     }
 }
