@@ -122,6 +122,25 @@ extension [UInt8] {
     }
 }
 
+/// Whether `left` comes before `right` in the order of their bytes, compared eight at a time.
+@usableFromInline
+func precedes(_ left: UnsafeBufferPointer<UInt8>, _ right: UnsafeBufferPointer<UInt8>) -> Bool {
+    let count = min(left.count, right.count)
+    let (leftWords, rightWords) = (UnsafeRawBufferPointer(left), UnsafeRawBufferPointer(right))
+    var index = 0
+    while count - index >= 8 {
+        let word = leftWords.loadUnaligned(fromByteOffset: index, as: UInt64.self)
+        let other = rightWords.loadUnaligned(fromByteOffset: index, as: UInt64.self)
+        if word != other { return UInt64(bigEndian: word) < UInt64(bigEndian: other) }
+        index += 8
+    }
+    while index < count {
+        if left[index] != right[index] { return left[index] < right[index] }
+        index += 1
+    }
+    return left.count < right.count
+}
+
 /// Calls `body` for each entry in the order of the keys; up to 16 of them are sorted on the stack.
 @inlinable
 func forEachInKeyOrder<K: WireMapKey, T: WireValue>(

@@ -122,7 +122,11 @@ extension String: WireMapKey {
     }
     /// Whether the value's UTF-8 comes before that of `other`; `<` would compare what Unicode takes for equal.
     @inlinable
-    public func precedes(_ other: String) -> Bool { utf8.lexicographicallyPrecedes(other.utf8) }
+    public func precedes(_ other: String) -> Bool {
+        utf8.withContiguousStorageIfAvailable { left in
+            other.utf8.withContiguousStorageIfAvailable { right in Codecs.precedes(left, right) }
+        }?.flatMap { $0 } ?? utf8.lexicographicallyPrecedes(other.utf8)
+    }
     /// Writes the value as the name of a JSON member.
     @inlinable
     public func writeName(to writer: inout JSONWriter) {

@@ -93,6 +93,7 @@ extension JSONReader {
 
     /// The magnitude of a number like 1.0 or 1e3, digit by digit because a double would round; `nil` if it is no integer
     /// of 64 bits.
+    @inline(never)
     private func whole(_ number: Number) -> UInt64? {
         var digits = Number(start: number.start, end: number.end)
         // Those that may yet turn out to be the last, which the exponent takes in.

@@ -150,13 +150,7 @@ extension JSONReader: ValueReader {
             return E(rawValue: try readInteger(as: .varint))
         }
         let token = try readToken()
-        var number: Int32?
-        if token.hasEscapes {
-            var text = try string(token)
-            number = text.withUTF8 { Self.number($0, of: E.self) }
-        } else {
-            number = Self.number(token.bytes, of: E.self)
-        }
+        let number = token.hasEscapes ? try number(escaped: token, of: E.self) : Self.number(token.bytes, of: E.self)
         if let number { return E(rawValue: number) }
         try checkUTF8(token)
         isUnknownEnum = true
@@ -167,6 +161,13 @@ extension JSONReader: ValueReader {
     static func number<E: WireEnum>(_ name: UnsafeBufferPointer<UInt8>, of type: E.Type) -> Int32? {
         for known in E.names where equal(name, known.name) { return known.number }
         return nil
+    }
+
+    @inline(never)
+    @inlinable
+    mutating func number<E: WireEnum>(escaped token: Token, of type: E.Type) throws(CodecError) -> Int32? {
+        var text = try string(token)
+        return text.withUTF8 { Self.number($0, of: type) }
     }
 
     /// Reads an object.
