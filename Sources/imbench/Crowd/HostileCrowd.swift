@@ -21,7 +21,8 @@ final class HostileCrowd: Sendable {
     /// Does its worst until it is stopped.
     func run(_ script: HostileScript, clients: Int, port: UInt16) {
         #if os(Linux)
-        _ = setpriority(PRIO_PROCESS, 0, 19)
+        // PRIO_PROCESS, which is of another type in each C library, and 0: on Linux that is this thread.
+        _ = setpriority(0, 0, 19)
         #endif
         var attackers = Array(repeating: Attacker(), count: clients)
         var polled: [pollfd] = []
