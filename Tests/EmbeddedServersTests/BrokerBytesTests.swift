@@ -51,7 +51,13 @@ struct BrokerBytesTests {
         private var unread: [UInt8] = []
 
         init(_ server: EmbeddedServer, _ name: String, clean: Bool = true) async throws {
-            let transport = StreamTransport(server.endpoint, defaultPort: 1883, on: .shared) { BytesCore() }
+            let transport = StreamTransport(
+                server.endpoint,
+                defaultPort: 1883,
+                on: .shared,
+                makeCore: { BytesCore() },
+                follow: { (redirection) throws(TransportError) in throw .httpStatus(redirection.status) }
+            )
             link = try await transport.connect(timeout: .seconds(10))
             let body =
                 [0, 4, 0x4d, 0x51, 0x54, 0x54, 4, clean ? 2 : 0, 0, 0, 0, UInt8(name.utf8.count)] + Array(name.utf8)
