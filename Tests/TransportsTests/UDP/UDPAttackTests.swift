@@ -132,27 +132,28 @@ struct UDPAttackTests {
         await listener.close()
     }
 
-    /// Counts the datagrams that a socket receives.
+    /// Counts the datagrams that a socket receives, and tells how many did not come.
     private final class Counter: PollHandler {
-        let socket: DatagramSocket
+        private let socket: DatagramSocket
         private let batch = DatagramBatch(largest: 100)
         private var missing: Int
-        private var done: CheckedContinuation<Void, Never>?
+        private var done: CheckedContinuation<Int, Never>?
 
-        init(_ socket: DatagramSocket, count: Int) {
-            (self.socket, missing) = (socket, count)
+        init(_ socket: DatagramSocket, count: Int, _ done: CheckedContinuation<Int, Never>) {
+            (self.socket, missing, self.done) = (socket, count, done)
         }
-
-        func wait(_ continuation: CheckedContinuation<Void, Never>) { done = continuation }
 
         func ready(_: Readiness) {
             while case .bytes(let count) = socket.receive(into: batch) {
                 missing -= count
                 if batch.wasLast { break }
             }
-            guard missing <= 0 else { return }
+            if missing <= 0 { finish() }
+        }
+
+        func finish() {
             socket.close()
-            done.take()?.resume()
+            done.take()?.resume(returning: missing)
         }
     }
 
@@ -162,14 +163,14 @@ struct UDPAttackTests {
         let address = try #require(SocketAddress(numeric: "127.0.0.1", port: server.endpoint.port ?? 0))
         let loop = EventLoop.shared
         let count = 250
-        await withCheckedContinuation { continuation in
+        let missing = await withCheckedContinuation { continuation in
             loop.execute {
                 guard let socket = try? DatagramSocket(connectedTo: address, on: loop) else {
-                    return continuation.resume()
+                    return continuation.resume(returning: count)
                 }
-                let counter = Counter(socket, count: count)
-                counter.wait(continuation)
-                guard (try? socket.attach(counter)) != nil else { return continuation.resume() }
+                let counter = Counter(socket, count: count, continuation)
+                try? socket.attach(counter)
+                _ = loop.schedule(at: loop.now + 20_000_000_000) { counter.finish() }
                 // The server lives on this loop too, and does not get to read in between.
                 var hello = [0x49, 0x4d, 1, 1] + [UInt8](repeating: 0, count: 60)
                 for number in 0..<count {
@@ -178,6 +179,7 @@ struct UDPAttackTests {
                 }
             }
         }
+        #expect(missing == 0)
         await server.stop()
     }
 }
