@@ -100,14 +100,15 @@ final class ZLibInflater: MessageInflater, @unchecked Sendable {
             wanted = min(wanted * 2, Self.step)
             // When the limit is reached, one byte more tells a message that fills it from one that is larger.
             let status = room > 0 ? run(room, onto: &output, limit) : probe()
+            let isFull = stream.pointee.outputCount == 0
+            // Whatever is wrong behind that byte.
+            if room <= 0, isFull { return .tooLarge }
             switch status {
             case ZLib.ok, ZLib.bufferError: break
             // A block that says it is the last ends the stream, not the message (RFC 7692, section 7.2.3.4).
             case ZLib.streamEnd: guard functions.inflateResetKeep(stream) == ZLib.ok else { return .malformed }
             default: return .malformed
             }
-            let isFull = stream.pointee.outputCount == 0
-            if room <= 0, isFull { return .tooLarge }
             if stream.pointee.inputCount == 0, !isFull { return .taken }
             // Neither fed nor filled: zlib would stand still for ever.
             if status == ZLib.bufferError, !isFull { return .malformed }
