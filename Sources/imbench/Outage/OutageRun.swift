@@ -60,10 +60,9 @@ struct OutageRun: Sendable {
         await sending.value
         if case .success(let healedAt) = healed {
             let outcomes = await sender.finish(within: timing.patience)
-            // On a busy machine a good link may be taken for dead at any time; that is not what is asked here.
-            await waitUntil { watch.now.end != nil || watch.now.isOpen }
+            let times = await settled(watch)
             let taken = await loop.perform { (ledger.value.taken, ledger.value.reordered) }
-            fill(&row, watch.now, healedAt, outcomes, taken)
+            fill(&row, times, healedAt, outcomes, taken)
         }
         await supervisor.close()
         await proxy.stop()
@@ -170,6 +169,18 @@ struct OutageRun: Sendable {
     private func waitUntil(_ condition: @Sendable () -> Bool) async {
         let end = MonotonicClock.now() + timing.patience.wholeNanoseconds
         while !condition(), MonotonicClock.now() < end, !Interruption.isRequested { await loop.pause(.milliseconds(2)) }
+    }
+
+    /// What the supervisor has told when it has a link or has ended. On a busy machine a good link may be taken for dead at
+    /// any time, and comes back; that is not what is asked here.
+    private func settled(_ watch: OutageWatch) async -> OutageWatch.Times {
+        let seen = Locked(watch.now)
+        await waitUntil {
+            let now = watch.now
+            seen.withLock { $0 = now }
+            return now.end != nil || now.isOpen
+        }
+        return seen.withLock { $0 }
     }
 
     // MARK: The result

@@ -20,7 +20,7 @@ struct OutageTests {
             fault: fault,
             timing: timing,
             seed: 1,
-            loop: .shared
+            loop: try QuietLoop.get()
         )
         return await run.measure()
     }
