@@ -62,6 +62,13 @@ struct InFlight: Sendable {
         return slots[slot].id
     }
 
+    /// Whether anything is in flight under an identifier.
+    func has(_ packetID: UInt16) -> Bool {
+        guard count > 0 else { return false }
+        let entry = slots[Int(packetID) & (slots.count - 1)]
+        return entry.kind != .free && entry.packetID == packetID
+    }
+
     /// PUBREC has come: from now on PUBCOMP is waited for. `false` if no PUBLISH at QoS 2 is in flight under this identifier.
     mutating func release(_ packetID: UInt16, now: Instant) -> Bool {
         guard count > 0 else { return false }
