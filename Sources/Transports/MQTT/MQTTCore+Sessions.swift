@@ -63,7 +63,9 @@ extension MQTTCore {
     private func isLate(_ packet: MQTTPacket) -> Bool {
         guard let live, !live.isClean else { return false }
         switch packet {
-        case .puback(let packetID), .pubrec(let packetID), .pubcomp(let packetID): return !inFlight.has(packetID)
+        case .puback(let packetID), .pubrec(let packetID): return inFlight.kind(of: packetID) == .free
+        // The second answer to a PUBREL that was sent twice may find its identifier in use again.
+        case .pubcomp(let packetID): return inFlight.kind(of: packetID) != .release
         default: return false
         }
     }
