@@ -14,13 +14,11 @@ final class PersistentMosquitto {
         reserved = try ReservedPort(isDatagram: false)
         reservedForWebSocket = try ReservedPort(isDatagram: false)
         folder = try ScratchFolder()
-        // Its output is read up to the line that says that it runs, and it says little behind that.
+        // Its output is not read, so it says no more than what a pipe holds: not that it saves, which it does all the time.
         let text = """
             \(getuid() == 0 ? "user root" : "")
             log_dest stderr
             log_type error
-            log_type information
-            connection_messages false
             persistence true
             persistence_location \(folder.path)/
             autosave_on_changes true
@@ -35,6 +33,7 @@ final class PersistentMosquitto {
             """
         configuration = try folder.write("mosquitto.conf", text)
         process = try Self.spawn(configuration)
+        await answer()
     }
 
     var port: UInt16 { reserved.port }
@@ -42,15 +41,27 @@ final class PersistentMosquitto {
     var webSocketPort: UInt16 { reservedForWebSocket.port }
 
     private static func spawn(_ configuration: String) throws -> Peer {
-        let process = try Peer(try #require(Peers.mosquitto), ["-c", configuration])
-        try #require(process.wait(for: "running"))
-        return process
+        try Peer(try #require(Peers.mosquitto), ["-c", configuration])
+    }
+
+    /// Waits until it lets clients in.
+    private func answer() async {
+        while true {
+            if let link = try? await TransportRegistry.standard.connect("mqtt://127.0.0.1:\(port)") {
+                return await link.close()
+            }
+            await Task.yield()
+        }
     }
 
     /// Asks it to save its database when it has handled what it is handling.
     func save() { process.signal(SIGUSR1) }
     func kill() { process.destroy() }
-    func start() throws { process = try Self.spawn(configuration) }
+
+    func start() async throws {
+        process = try Self.spawn(configuration)
+        await answer()
+    }
 
     /// Has it save its database and end.
     func stop() throws {

@@ -62,7 +62,7 @@ struct KilledBrokerTests {
             broker.kill()
             await proxy.cut(.reset)
             await proxy.set(.none)
-            try broker.start()
+            try await broker.start()
             // The next kill is to find both with links again.
             while let state = await subscriberStates.next(), !state.isOpen {}
             while let state = await publisherStates.next(), !state.isOpen {}

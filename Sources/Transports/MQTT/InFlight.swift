@@ -62,6 +62,13 @@ struct InFlight: Sendable {
         return slots[slot].id
     }
 
+    /// What is in flight under an identifier.
+    func kind(of packetID: UInt16) -> Kind {
+        guard count > 0 else { return .free }
+        let entry = slots[Int(packetID) & (slots.count - 1)]
+        return entry.packetID == packetID ? entry.kind : .free
+    }
+
     /// PUBREC has come: from now on PUBCOMP is waited for. `false` if no PUBLISH at QoS 2 is in flight under this identifier.
     mutating func release(_ packetID: UInt16, now: Instant) -> Bool {
         guard count > 0 else { return false }
@@ -84,7 +91,9 @@ struct InFlight: Sendable {
         }
         slots[Int(packetID) & (slots.count - 1)] = Entry(id: id, since: now, packetID: packetID, kind: kind)
         count += 1
-        last = packetID
+        // What is given out next follows the newest of them, in the circle of identifiers: one that is used again at once
+        // could be taken for the one before by a far side that answers twice.
+        if count == 1 || packetID &- last < 0x8000 { last = packetID }
     }
 
     /// Since when the oldest entry waits. Looks at every slot.

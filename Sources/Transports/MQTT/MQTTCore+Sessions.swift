@@ -24,6 +24,11 @@ extension MQTTCore {
     mutating func receiveAcknowledgement(_ packet: MQTTPacket, _ context: inout CoreContext) throws(TransportError)
         -> CoreEvent?
     {
+        if isLate(packet) {
+            // Whoever still has the message is told to go on with it; otherwise it would be held, and lost.
+            if case .pubrec(let packetID) = packet { write(.pubrel, packetID, &context) }
+            return nil
+        }
         switch packet {
         case .puback(let packetID):
             let id = try finish(.publish, packetID, "PUBACK")
@@ -50,6 +55,18 @@ extension MQTTCore {
             return nil
         default:
             return nil
+        }
+    }
+
+    /// Whether a packet acknowledges what is settled, as happens in a session that outlives its links: a far side that was
+    /// sent PUBLISH or PUBREL over two links may answer twice, and one that was restarted may answer what it has answered.
+    private func isLate(_ packet: MQTTPacket) -> Bool {
+        guard let live, !live.isClean else { return false }
+        switch packet {
+        case .puback(let packetID), .pubrec(let packetID): return inFlight.kind(of: packetID) == .free
+        // The second answer to a PUBREL that was sent twice may find its identifier in use again.
+        case .pubcomp(let packetID): return inFlight.kind(of: packetID) != .release
+        default: return false
         }
     }
 

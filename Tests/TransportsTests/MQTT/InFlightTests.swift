@@ -32,6 +32,14 @@ struct InFlightTests {
         #expect(table.count == 3)
     }
 
+    @Test("after those of a former link, identifiers go on behind the newest of them, whatever their order")
+    func resumed() {
+        var table = InFlight(window: 10)
+        for packetID in [65_534, 3, 65_535, 1] as [UInt16] { table.resume(.release, packetID, id: 0, now: .zero) }
+        #expect(table.begin(.publish, id: 1, now: .zero) == 4)
+        #expect(table.kind(of: 3) == .release && table.kind(of: 2) == .free && table.kind(of: 4) == .publish)
+    }
+
     @Test("an identifier ends once, and only by the acknowledgement of its kind")
     func kinds() {
         var table = InFlight(window: 8)

@@ -131,6 +131,24 @@ struct MQTTExactlyOnceTests {
         #expect(second.messages.count == 1)
     }
 
+    @Test(
+        "in a session that is kept, an acknowledgement that comes twice ends nothing; PUBREC is answered all the same"
+    )
+    func lateAcknowledgement() throws {
+        let session = MQTTSession()
+        var client = try publisher(session)
+        _ = try client.send(Payload([9]), id: 7)
+        _ = client.takeOutput()
+        client.feed(Self.pubrec + Self.pubrec)
+        #expect(client.takeOutput() == Self.pubrel + Self.pubrel)
+        client.feed(Self.pubcomp + Self.pubcomp + Self.pubrec + [0x40, 2, 0, 1])
+        #expect(client.takeOutput() == Self.pubrel && client.acknowledged == [7] && client.failure == nil)
+        // But not one of the wrong kind.
+        _ = try client.send(Payload([9]), id: 8)
+        client.feed([0x40, 2, 0, 2])
+        #expect(client.failure?.code == .protocolViolation)
+    }
+
     @Test("a link that another has followed changes nothing of their session")
     func overtaken() throws {
         let session = MQTTSession()

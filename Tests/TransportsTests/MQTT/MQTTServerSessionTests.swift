@@ -58,7 +58,7 @@ struct MQTTServerSessionTests {
         var second = try connect(sessions)
         #expect(second.takeOutput() == [0x20, 2, 1, 0, 0x3a, 6, 0, 1, 0x74, 0, 3, 3, 0x62, 2, 0, 2])
         second.feed([0x40, 2, 0, 3, 0x70, 2, 0, 2])
-        #expect(second.takeOutput() == [0x34, 6, 0, 1, 0x74, 0, 3, 4])
+        #expect(second.takeOutput() == [0x34, 6, 0, 1, 0x74, 0, 4, 4])
         #expect(session.outbox.count == 0 && second.failure == nil)
     }
 
