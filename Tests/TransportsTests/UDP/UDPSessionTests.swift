@@ -210,5 +210,6 @@ struct UDPSessionTests {
         #expect(refusedKey { try UDPCore(client: UDPConfiguration(handshakeTimeout: .zero)) } == "handshakeTimeout")
         #expect(refusedKey { try UDPCore(client: UDPConfiguration(idleTimeout: .seconds(-1))) } == "idleTimeout")
         #expect(refusedKey { try SimulatedServer(UDPConfiguration(maximumSessions: 0)).sessions } == "maximumSessions")
+        #expect(refusedKey { try SimulatedServer(UDPConfiguration(maximumHeld: 1000)).sessions } == "maximumHeld")
     }
 }
