@@ -27,7 +27,7 @@ struct AttackRun {
 
     private func measure(_ row: inout CrowdRow) async throws {
         let endings = Locked<[String: Int]>([:])
-        let options = transport == "ws" ? "/?deflate=on" : ""
+        let options = kind == .compressionBomb ? "/?deflate=on" : ""
         let server = try await EmbeddedServer.start("\(transport)://127.0.0.1:0\(options)", on: serverLoop) { note in
             guard let error = note.reason.error else { return }
             endings.withLock { $0[error.code.rawValue, default: 0] += 1 }

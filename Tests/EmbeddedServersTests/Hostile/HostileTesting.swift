@@ -120,6 +120,9 @@ final class HostileClient: Sendable {
 
 /// A server, what its owner hears, and an honest client of it.
 struct Attacked {
+    /// Where servers under attack live, so that the tests of everything else don't feel it.
+    private static let loop = Result { try EventLoop(name: "attacked") }
+
     let server: EmbeddedServer
     let honest: any Link
     private let notes: AsyncStream<ServerNote>
@@ -128,7 +131,8 @@ struct Attacked {
     init(_ transport: String, _ options: String = "") async throws {
         let (stream, continuation) = AsyncStream.makeStream(of: ServerNote.self)
         notes = stream
-        server = try await EmbeddedServer.start("\(transport)://127.0.0.1:0/?\(options)") { continuation.yield($0) }
+        let url = "\(transport)://127.0.0.1:0/?\(options)"
+        server = try await EmbeddedServer.start(url, on: try Self.loop.get()) { continuation.yield($0) }
         var endpoint = server.endpoint
         endpoint.options = try TransportRegistry.standard.transport(named: transport).loopback("honest")
         honest = try await TransportRegistry.standard.transport(for: endpoint).connect(timeout: .seconds(20))

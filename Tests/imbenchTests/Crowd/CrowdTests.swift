@@ -11,14 +11,17 @@ private func parse(_ line: String) throws(UsageError) -> Options {
 
 @Suite("imbench crowd", .timeLimit(.minutes(2)))
 struct CrowdTests {
+    private static let loops = Result { (try EventLoop(name: "crowd-server"), try EventLoop(name: "crowd-client")) }
+
     @Test("a crowd connects, is held, and answers every ping", arguments: ["ws", "tcp", "mqtt"])
     func idle(transport: String) async throws {
+        let (server, client) = try Self.loops.get()
         let crowd = IdleCrowd(
             transport: transport,
             links: 20,
             hold: .milliseconds(50),
-            serverLoop: try EventLoop(name: "crowd-server"),
-            clientLoop: try EventLoop(name: "crowd-client")
+            serverLoop: server,
+            clientLoop: client
         )
         let row = await crowd.measure()
         #expect(row.failure == nil)
@@ -36,14 +39,15 @@ struct CrowdTests {
     @Test("hostile clients are ended for what they do, and honest ones are served", arguments: attacks)
     func attack(transport: String, kind: HostileKind, code: String) async throws {
         guard kind != .compressionBomb || ZLib.shared != nil else { return }
+        let (server, client) = try Self.loops.get()
         let run = AttackRun(
             transport: transport,
             kind: kind,
             script: try #require(HostileScript(kind, transport)),
             attackers: 2,
             hold: .milliseconds(500),
-            serverLoop: try EventLoop(name: "attack-server"),
-            clientLoop: try EventLoop(name: "attack-client")
+            serverLoop: server,
+            clientLoop: client
         )
         // The hostile clients give way to whoever else uses this machine, so it may take them a while to do any harm.
         var row = await run.measure()
