@@ -117,6 +117,11 @@ struct RedirectionTests {
 struct FollowedRedirectTests {
     private let registry = TransportRegistry.standard
 
+    /// With time enough for several connections on a machine that has much else to do.
+    private func connect(_ url: String) async throws -> any Link {
+        try await registry.connect(url, timeout: .seconds(60))
+    }
+
     private func redirect(_ location: String, _ status: Int = 302) -> RawServer.Answer {
         .http("HTTP/1.1 \(status) X\r\nLocation: \(location)\r\nContent-Length: 0\r\n\r\n")
     }
@@ -127,7 +132,7 @@ struct FollowedRedirectTests {
         let port = try #require(listener.endpoint.port)
         let server = try RawServer(redirect("next?a=b", 308), redirect("http://127.0.0.1:\(port)/chat"))
         let url = "ws://ann:x@127.0.0.1:\(server.port)/first/?redirects=2&header=Cookie:c&header=X-Other:o"
-        let link = try await registry.connect(url)
+        let link = try await connect(url)
         let accepted = try #require(try await listener.accept())
         #expect(await link.send(Payload(text: "hi")) == .written)
         #expect(try await accepted.receive() == Payload(text: "hi"))
@@ -144,7 +149,7 @@ struct FollowedRedirectTests {
         let other = try RawServer(.http("HTTP/1.1 404 X\r\n\r\n"))
         let server = try RawServer(redirect("//127.0.0.1:\(other.port)/"))
         let url = "ws://ann:x@127.0.0.1:\(server.port)/?redirects=1&header=Cookie:c&header=X-Other:o"
-        let error = await #expect(throws: TransportError.self) { _ = try await registry.connect(url) }
+        let error = await #expect(throws: TransportError.self) { _ = try await connect(url) }
         #expect(error?.code == .notFound)
         #expect(server.heads.count == 1 && other.heads.count == 1)
         #expect(other.heads.allSatisfy { !$0.contains("Authorization") && !$0.contains("Cookie") })
@@ -159,7 +164,7 @@ struct FollowedRedirectTests {
     func loop(options: String, requests: Int) async throws {
         let server = try RawServer(redirect(""))
         let error = await #expect(throws: TransportError.self) {
-            _ = try await registry.connect("ws://127.0.0.1:\(server.port)/\(options)")
+            _ = try await connect("ws://127.0.0.1:\(server.port)/\(options)")
         }
         #expect(error == .httpStatus(302) && error?.isRetryable == false)
         #expect(server.heads.count == requests)
@@ -170,7 +175,7 @@ struct FollowedRedirectTests {
     func unusable() async throws {
         let server = try RawServer(redirect("//b%40c/"))
         let error = await #expect(throws: TransportError.self) {
-            _ = try await registry.connect("ws://127.0.0.1:\(server.port)/?redirects=3")
+            _ = try await connect("ws://127.0.0.1:\(server.port)/?redirects=3")
         }
         #expect(error?.code == .handshakeFailed && error?.detail == 302)
         server.stop()
