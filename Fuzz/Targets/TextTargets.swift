@@ -22,7 +22,11 @@ private func checkSame(_ endpoint: Endpoint, _ url: String) throws(TransportErro
     func fail(_ what: String) -> TransportError { TransportError(.systemError, .configure, "\(url): \(what)") }
     let again: Endpoint
     do throws(TransportError) { again = try Endpoint(url) } catch { throw fail("\(error)") }
-    guard again == endpoint else { throw fail("is read as \(again)") }
+    // What is printed tells no secrets.
+    let hidesSomething = endpoint.options.contains { ["header", "proxy"].contains($0.name) }
+    guard hidesSomething ? again.description == endpoint.description : again == endpoint else {
+        throw fail("is read as \(again)")
+    }
 }
 
 func fuzzPercentEncoding(_ bytes: [UInt8]) throws {

@@ -1,6 +1,7 @@
 import Foundation
 import SocketIO
 import Testing
+import Transports
 
 /// A mosquitto that can be stopped or killed and started again with what it has saved.
 final class PersistentMosquitto {
@@ -10,7 +11,7 @@ final class PersistentMosquitto {
     private let configuration: String
     private var process: Peer
 
-    init() throws {
+    init() async throws {
         reserved = try ReservedPort(isDatagram: false)
         reservedForWebSocket = try ReservedPort(isDatagram: false)
         folder = try ScratchFolder()

@@ -16,7 +16,7 @@ struct BrokerMosquittoTests {
 
     @Test("a session that is away, and what is retained, are there after a restart", arguments: 1...2)
     func restart(qos: Int) async throws {
-        let broker = try PersistentMosquitto()
+        let broker = try await PersistentMosquitto()
         let base = "mqtt://127.0.0.1:\(broker.port)/?qos=\(qos)"
         let session = "\(base)&client-id=ann&clean-session=off"
         await (try await registry.connect("\(session)&subscribe=t")).close()
@@ -36,7 +36,7 @@ struct BrokerMosquittoTests {
 
     @Test("MQTT over WebSocket brings messages back at each QoS, and meets clients of TCP", arguments: 0...2)
     func webSocket(qos: Int) async throws {
-        let broker = try PersistentMosquitto()
+        let broker = try await PersistentMosquitto()
         let url = "mqtt+ws://127.0.0.1:\(broker.webSocketPort)/mqtt?publish=a/b&subscribe=a/%2B&qos=\(qos)"
         let link = try await registry.connect(url)
         let other = try await registry.connect("mqtt://127.0.0.1:\(broker.port)/?subscribe=a/%23&qos=\(qos)")
@@ -58,7 +58,7 @@ struct BrokerMosquittoTests {
 
     @Test("over WebSocket too, what is retained is given to who comes later, and a cut link leaves its will")
     func webSocketWill() async throws {
-        let broker = try PersistentMosquitto()
+        let broker = try await PersistentMosquitto()
         let base = "mqtt+ws://127.0.0.1:\(broker.webSocketPort)/?qos=1"
         let target = try Endpoint("mqtt+ws://127.0.0.1:\(broker.webSocketPort)")
         let proxy = try await FaultProxy.start(to: target, seed: 1)
@@ -83,7 +83,7 @@ struct BrokerMosquittoTests {
 
     @Test("mosquitto publishes the will of our client whose process is killed", .enabled(if: imbench != nil))
     func killedClient() async throws {
-        let broker = try PersistentMosquitto()
+        let broker = try await PersistentMosquitto()
         let base = "mqtt://127.0.0.1:\(broker.port)/?qos=1"
         let watcher = try await registry.connect("\(base)&subscribe=gone&subscribe=said")
         let url = "\(base)&publish=said&subscribe=said&will-topic=gone&will-message=killed&will-qos=1"

@@ -29,7 +29,7 @@ struct KilledBrokerTests {
         .enabled(if: Peers.mosquitto != nil)
     )
     func killed() async throws {
-        let broker = try PersistentMosquitto()
+        let broker = try await PersistentMosquitto()
         let proxy = try await FaultProxy.start(to: Endpoint("mqtt://127.0.0.1:\(broker.port)"), seed: 1)
         let proxied = try #require(proxy.endpoint.port)
         let (publisherTally, subscriberTally) = (Tally(), Tally())

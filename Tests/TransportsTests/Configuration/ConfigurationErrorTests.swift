@@ -153,7 +153,10 @@ struct ConfigurationErrorTests {
     @Test(
         "An endpoint that cannot be used is named with the line of its URL",
         arguments: [
-            ("tpc://b", "scheme 'tpc' is no transport; did you mean 'tcp'; there are tcp, ws, mqtt, udp, memory"),
+            (
+                "tpc://b",
+                "scheme 'tpc' is no transport; did you mean 'tcp'; there are tcp, ws, mqtt, mqtt+ws, udp, memory"
+            ),
             ("tcp://b:x", "port is not a number from 0 to 65535"),
             ("mqtt://b?qos=7", "qos is '7'; allowed are 0, 1, 2"),
             ("tcp://b?framing=u16&inbox=0", "inbox is '0'; allowed are numbers from 1 to 1048576"),
