@@ -227,10 +227,8 @@ struct ContractTests {
 
     @Test("does not connect where nobody listens", arguments: names)
     func refused(name: String) async throws {
-        let listener = try await registry.listen(Self.url(name))
-        let endpoint = listener.endpoint
-        await listener.close()
-        let transport = try registry.transport(for: endpoint)
+        let nobody = try Away(name)
+        let transport = try registry.transport(for: nobody.endpoint)
         let error = await #expect(throws: TransportError.self) {
             _ = try await transport.connect(timeout: .seconds(20))
         }
