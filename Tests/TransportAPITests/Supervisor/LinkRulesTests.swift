@@ -33,9 +33,7 @@ import Testing
         #expect(client.machine.deadline == Instant.zero.advanced(by: .seconds(60)))
     }
 
-    @Test(
-        "a link that falls silent in the middle of a message is found dead within interval and timeout after the last byte"
-    )
+    @Test("a link that falls silent within a message is found dead within interval and timeout after the last byte")
     func deadWithinMessage() {
         var client = MachineHarness(Self.watchful)
         client.open()
