@@ -40,7 +40,9 @@ struct DatagramFaultTests {
         let (twice, duplicates) = try await passing(100, PathFaults(duplication: 1), seed: 1)
         #expect(twice == (0..<100).flatMap { [$0, $0] } && duplicates.duplicated == 100)
         let (swapped, reordering) = try await passing(100, PathFaults(reordering: 1), seed: 1)
-        #expect(swapped == stride(from: 0, to: 100, by: 2).flatMap { [$0 + 1, $0] } && reordering.reordered == 50)
+        // Each lets one pass, if that comes before its patience ends.
+        #expect(swapped.sorted() == Array(0..<100) && swapped != Array(0..<100) && reordering.reordered >= 50)
+        #expect(swapped.enumerated().allSatisfy { abs(Int($1) - $0) <= 1 })
         // The last one has nobody to wait for.
         #expect(try await passing(1, PathFaults(reordering: 1), seed: 1).seen == [0])
     }
