@@ -23,8 +23,9 @@ let program = Program(
         Program.Entry(command: .simulate, run: simulate),
     ],
     transports: transports.map(\.name),
-    // What has no port stays inside the process; like one transport over another, it is there to be asked for.
-    defaultTransports: transports.filter { $0.defaultPort != nil && !$0.isComposed }.map(\.name),
+    // What has no port stays inside the process; like modes, and one transport over another, it is there to be asked for.
+    defaultTransports: TransportRegistry.standard.transports.filter { $0.defaultPort != nil && !$0.isComposed }
+        .map(\.name),
     codecs: WireFormat.allCases.map(\.name)
 )
 exit(program.run(Array(CommandLine.arguments.dropFirst())))
