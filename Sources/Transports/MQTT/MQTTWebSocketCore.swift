@@ -232,8 +232,3 @@ extension WebSocketCore {
         FrameWriter.write(.binary, bytes, maskKey: key, to: &context.output)
     }
 }
-
-extension CloseCode {
-    /// Data of a kind that this side does not take.
-    static let unacceptableData: UInt16 = 1003
-}

@@ -12,7 +12,9 @@ enum Goodbye {
     static let normal: UInt16 = 1000
     static let goingAway: UInt16 = 1001
     static let protocolError: UInt16 = 1002
+    static let policyViolation: UInt16 = 1008
     static let messageTooLarge: UInt16 = 1009
+    static let tryAgainLater: UInt16 = 1013
     static let timedOut: UInt16 = 3008
 
     /// `text`, cut to what a goodbye holds without breaking a character.

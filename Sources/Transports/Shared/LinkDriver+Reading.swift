@@ -132,7 +132,7 @@ extension LinkDriver {
             "more than \(limits.controlRate) pings, subscriptions and empty frames came within a second",
             .open
         )
-        abandon(CloseReason(.protocolError, code: 1008, text: error.reason, error: error))
+        abandon(CloseReason(.protocolError, code: Goodbye.policyViolation, text: error.reason, error: error))
     }
 
     private func countRoundTrip() {

@@ -4,8 +4,6 @@ import TransportAPI
 /// Serves all clients of one UDP socket: asks the listener core about each datagram, and hands it to its session. Lives on
 /// its loop.
 final class UDPAcceptor: PollHandler, LinkOwner, Acceptor {
-    /// The code of a goodbye (RFC 6455, section 7.4.1).
-    private static let tryAgainLater: UInt16 = 1013
     /// How many datagrams are taken in a row, so that in a flood answers still leave and timers still ring.
     private static let datagramsInARow = 128
 
@@ -115,7 +113,7 @@ final class UDPAcceptor: PollHandler, LinkOwner, Acceptor {
         memory.set(id, heldBytes(id))
         guard memory.isExceeded else { return }
         for id in memory.excess(heldBytes) {
-            let reason = CloseReason(.user, code: Self.tryAgainLater, text: "the server holds too much")
+            let reason = CloseReason(.user, code: Goodbye.tryAgainLater, text: "the server holds too much")
             sessions[id]?.driver.abandon(reason)
         }
     }

@@ -5,6 +5,7 @@ enum CloseCode {
     static let normal: UInt16 = 1000
     static let goingAway: UInt16 = 1001
     static let protocolError: UInt16 = 1002
+    static let unacceptableData: UInt16 = 1003
     static let absent: UInt16 = 1005
     static let abnormal: UInt16 = 1006
     static let invalidText: UInt16 = 1007
