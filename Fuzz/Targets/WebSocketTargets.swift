@@ -109,7 +109,9 @@ private func readFrames(_ reader: inout FrameReader, _ bytes: ArraySlice<UInt8>,
     do throws(TransportError) {
         for slice in slicing.slices(of: bytes) {
             input.append(contentsOf: Array(slice))
-            while let frame = try reader.next(&input) { read.frames.append(frame) }
+            while let frame = try reader.next(&input) {
+                if frame != .part { read.frames.append(frame) }
+            }
         }
     } catch {
         read.error = error

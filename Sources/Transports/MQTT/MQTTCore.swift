@@ -155,12 +155,11 @@ package struct MQTTCore: ProtocolCore {
         if hasDeferred, let event = takeDeferred() { return event }
         guard state != .idle, state != .closed else { return nil }
         if routesSignals { sendOutbox(&context) }
-        while let packet = try reader.next(&input) {
+        if let packet = try reader.next(&input) {
             keepAlive.lastReceived = context.now
-            if let event = try receive(packet, &context) {
-                unread = input.count
-                return event
-            }
+            let event = try receive(packet, &context)
+            unread = input.count
+            return event ?? .progress
         }
         // A client takes any byte for a sign of life, so that a long message is not mistaken for silence; a server has
         // to see whole packets (MQTT-3.1.2-24).

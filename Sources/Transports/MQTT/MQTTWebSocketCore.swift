@@ -65,6 +65,7 @@ struct MQTTWebSocketCore: ProtocolCore {
             case .opened: try open(&context)
             case .message(let message): try take(message, &context)
             case .closed(let reason): return try outerClosed(reason, &context)
+            case .progress: return .progress
             default: continue
             }
         }

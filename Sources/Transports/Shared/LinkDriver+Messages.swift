@@ -23,6 +23,7 @@ extension LinkDriver {
         case .refused(let id, let error):
             waiting.unacknowledged.removeValue(forKey: id)??.resume(returning: .rejected(error))
         case .signal(let signal): onSignal?(signal)
+        case .progress: return
         case .closed(let reason): return end(reason)
         }
         handler?.handle(event, on: self)

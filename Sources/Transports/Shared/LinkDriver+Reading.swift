@@ -1,13 +1,16 @@
 import SocketIO
 import TransportAPI
 
-// Reading, in shares: one loop serves many links, and none may keep it from the others for long. A link reads and delivers
-// until it is empty or its share of the turn is over; then it waits in line with all others of its kind
-// (``EventLoop/runLater(_:)``).
+// Reading, in shares: one loop serves many links, and none may keep it from the others for long. Who has little to say is
+// served at once. A link that fills a whole read, or whose share of the turn is over, is busy: it waits in line with all others
+// of its kind (``EventLoop/runLater(_:)``), and goes there straight away whatever it says in the next moments. So do the clients
+// of a server with their first words, for nobody knows them yet.
 extension LinkDriver {
     /// How much is read at first, in bytes.
     static let firstReadSize = 16 << 10
     private static let leastReadSize = 1 << 10
+    /// For how long a link stays busy, in nanoseconds.
+    private static let busyTime: Int64 = 100_000_000
 
     /// The share has come that was waited for.
     package func shareBegins() {
@@ -17,10 +20,23 @@ extension LinkDriver {
         readWhilePossible()
     }
 
+    var mustStandInLine: Bool { isBusy || owner != nil && isNewcomer }
+
+    /// Whether the far side has yet to say its first word, or to end its handshake.
+    var isNewcomer: Bool { phase == .opening || phase == .open && lastHeard == 0 }
+
+    private var isBusy: Bool { loop.now < busyUntil }
+
     func waitForShare() {
         guard !isWaitingForShare else { return }
         isWaitingForShare = true
         loop.runLater(self)
+    }
+
+    /// Leaves the rest to a later share.
+    private func giveWay() {
+        busyUntil = loop.now + Self.busyTime
+        waitForShare()
     }
 
     /// Whether this link has worked for long enough. The first question of a share only starts its clock, so that whoever has
@@ -54,8 +70,10 @@ extension LinkDriver {
                 if channel.isDrained(afterReading: count, of: room) {
                     isReadable = false
                     if phase != .draining { pump() }
-                } else {
+                } else if isBusy {
                     pumpMuch()
+                } else {
+                    giveWay()
                 }
             case .wouldBlock:
                 isReadable = false
@@ -95,7 +113,7 @@ extension LinkDriver {
         } else if taken < EventLoop.share / 4 {
             readSize = min(readSize * 2, ScratchPool.blockSize)
         }
-        if start + taken >= shareEnd, phase != .closed { waitForShare() }
+        if start + taken >= shareEnd, phase != .closed { giveWay() }
     }
 
     /// Takes events from the core until it has no more, the share is over, or the inbox is full.
@@ -108,9 +126,11 @@ extension LinkDriver {
             while phase == .opening || phase == .open, mayRead,
                 let event = try core.next(&input, &context)
             {
+                // Work that brings nothing is not cheap for that.
+                if case .progress = event { events |= 3 }
                 deliver(event)
                 events &+= 1
-                if events & 3 == 0, !channel.isDatagram, isShareOver() { waitForShare() }
+                if events & 3 == 0, !channel.isDatagram, isShareOver() { giveWay() }
             }
         } catch {
             end(error)

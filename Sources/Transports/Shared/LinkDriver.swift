@@ -46,6 +46,8 @@ package final class LinkDriver: PollHandler, ShareHandler, TurnHandler {
     @exclusivity(unchecked) var isWaitingForShare = false
     /// When the present share ends; 0 until somebody has looked at the clock.
     @exclusivity(unchecked) var shareEnd: Int64 = 0
+    /// Until when this link counts as busy, because it has had much to say.
+    @exclusivity(unchecked) var busyUntil: Int64 = 0
     /// How much is read at a time: less while what is read takes long to work off.
     @exclusivity(unchecked) var readSize = LinkDriver.firstReadSize
     /// When the link brought something last; 0 before it has.
@@ -103,8 +105,12 @@ package final class LinkDriver: PollHandler, ShareHandler, TurnHandler {
         channel.note(readiness)
         if readiness.contains(.read) {
             isReadable = true
-            shareEnd = 0
-            readWhilePossible()
+            if mustStandInLine {
+                waitForShare()
+            } else {
+                shareEnd = 0
+                readWhilePossible()
+            }
         }
         if readiness.contains(.write), !context.output.isEmpty { requestFlush() }
     }

@@ -100,6 +100,8 @@ public enum CoreEvent: Sendable {
     case refused(UInt64, TransportError)
     /// Something that only this protocol has.
     case signal(any CoreSignal)
+    /// Work was done of which nobody needs to hear, and there may be more: whoever drives the core may see to others first.
+    case progress
     /// The link has ended cleanly; the last event.
     case closed(CloseReason)
 }

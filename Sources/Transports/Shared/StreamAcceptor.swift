@@ -3,9 +3,6 @@ import TransportAPI
 
 /// Accepts TCP connections and runs a server core over each, within the bounds of ``ServerLimits``. Lives on its loop.
 package final class StreamAcceptor: PollHandler, ShareHandler, LinkOwner, Acceptor {
-    /// How many connections are taken in one turn: those that are there already must get their turn too.
-    private static let acceptsPerTurn = 16
-
     private let loop: EventLoop
     private let socket: ListeningSocket
     private var limits: LinkLimits
@@ -44,13 +41,20 @@ package final class StreamAcceptor: PollHandler, ShareHandler, LinkOwner, Accept
         self.queue = queue
         self.makeCore = makeCore
         try socket.attach(self)
-        queue.onRoom = { [self] in acceptWhilePossible() }
+        queue.onRoom = { [self] in waitForShare() }
     }
 
     package var port: UInt16? { socket.local?.port }
 
     package func ready(_: Readiness) {
-        acceptWhilePossible()
+        waitForShare()
+    }
+
+    /// Those that are there already are not held up by newcomers: these are accepted in the line of the busy.
+    private func waitForShare() {
+        guard !isClosed, !isWaitingForShare else { return }
+        isWaitingForShare = true
+        loop.runLater(self)
     }
 
     package func shareBegins() {
@@ -61,17 +65,12 @@ package final class StreamAcceptor: PollHandler, ShareHandler, LinkOwner, Accept
     // MARK: Newcomers
 
     private func acceptWhilePossible() {
-        var taken = 0
-        while !isClosed, !isWaitingForShare, queue.hasRoom {
+        let end = loop.now + EventLoop.share
+        while !isClosed, queue.hasRoom {
             guard live.count < bounds.maximumConnections || makeRoom() else {
                 if newcomers.oldest(among: live) != nil { retryLater() }
                 return
             }
-            guard taken < Self.acceptsPerTurn else {
-                isWaitingForShare = true
-                return loop.runLater(self)
-            }
-            taken += 1
             do throws(SystemError) {
                 guard let stream = try socket.accept() else { return }
                 adopt(stream)
@@ -79,6 +78,7 @@ package final class StreamAcceptor: PollHandler, ShareHandler, LinkOwner, Accept
                 // The process is out of descriptors, most likely.
                 guard makeRoom() else { return retryLater() }
             }
+            guard MonotonicClock.now() < end else { return waitForShare() }
         }
     }
 
@@ -119,7 +119,7 @@ package final class StreamAcceptor: PollHandler, ShareHandler, LinkOwner, Accept
         guard retry == nil else { return }
         retry = loop.schedule(at: loop.now + 100_000_000) { [self] in
             retry = nil
-            acceptWhilePossible()
+            waitForShare()
         }
     }
 
@@ -154,9 +154,7 @@ package final class StreamAcceptor: PollHandler, ShareHandler, LinkOwner, Accept
             perAddress[network] = left > 0 ? left : nil
         }
         // Not from within an event of this link or another's.
-        guard wasFull, !isClosed, !isWaitingForShare else { return }
-        isWaitingForShare = true
-        loop.runLater(self)
+        if wasFull { waitForShare() }
     }
 
     package func close(endLinks: Bool) {
@@ -211,7 +209,4 @@ extension LinkDriver {
     fileprivate func abandonAtOnce(_ error: TransportError) {
         if phase == .draining { close(abort: true) } else { end(error, abort: true) }
     }
-
-    /// Whether the far side has yet to say its first word, or to end its handshake.
-    fileprivate var isNewcomer: Bool { phase == .opening || phase == .open && lastHeard == 0 }
 }

@@ -78,7 +78,7 @@ public struct FramedTCPCore: ProtocolCore {
         }
         if missing > 0 { return assemble(&input) }
         if case .plain(let plain) = configuration.framing { return try nextPlain(plain, &input) }
-        while let word = input.integer(at: 0, as: UInt32.self) {
+        if let word = input.integer(at: 0, as: UInt32.self) {
             guard word & Self.controlBit != 0 else {
                 let size = Int(word)
                 guard size <= limit else { throw tooLarge(size, &context) }
@@ -92,7 +92,7 @@ public struct FramedTCPCore: ProtocolCore {
             let frame = input.withUnsafeReadableBytes { ControlFrame(.init(rebasing: $0[4..<4 + size])) }
             input.consume(4 + size)
             guard let frame else { throw violation("a control frame that makes no sense", &context) }
-            if let event = try handle(frame, &context) { return event }
+            return try handle(frame, &context) ?? .progress
         }
         return nil
     }

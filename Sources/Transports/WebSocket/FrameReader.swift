@@ -11,10 +11,14 @@ struct FrameReader: Sendable {
     enum Incoming: Sendable, Hashable {
         case message(Payload)
         case control(Opcode, [UInt8])
+        /// A frame or a piece of a message that goes on; there may be more in the input.
+        case part
     }
 
     /// How many bytes are reserved on the strength of a declared length alone.
     static let reserveAhead = 64 << 10
+    /// How many bytes are decompressed at a time; DEFLATE makes at most 1,032 of one.
+    private static let compressedPiece = 256
 
     /// Whether the far side is a client, whose frames are masked.
     private let mustBeMasked: Bool
@@ -76,13 +80,12 @@ struct FrameReader: Sendable {
         bytes = []
     }
 
-    /// Reads on to the end of the next message or control frame; `nil` when more bytes are needed.
+    /// Reads on to the end of the next frame; `nil` when more bytes are needed.
     mutating func next(_ input: inout ByteBuffer) throws(TransportError) -> Incoming? {
         while true {
             if isWithinFrame {
-                guard try absorb(&input) else { return nil }
-                guard isFinalFrame else { continue }
-                guard let message = try finish() else { continue }
+                guard try absorb(&input) else { return input.isEmpty ? nil : .part }
+                guard isFinalFrame, let message = try finish() else { return .part }
                 return .message(message)
             }
             guard let header = try readHeader(input) else { return nil }
@@ -172,7 +175,7 @@ struct FrameReader: Sendable {
 
     /// Takes what has arrived of the frame; true once that is all of it.
     private mutating func absorb(_ input: inout ByteBuffer) throws(TransportError) -> Bool {
-        let available = min(remaining, input.count)
+        let available = min(remaining, input.count, isCompressed ? Self.compressedPiece : .max)
         if available > 0 {
             if isCompressed {
                 if !isDiscarding { try inflate(available, of: &input) }

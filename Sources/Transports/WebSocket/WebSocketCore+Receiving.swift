@@ -7,28 +7,28 @@ extension WebSocketCore {
         _ context: inout CoreContext
     ) throws(TransportError) -> CoreEvent? {
         if liveness.pongDue != nil { writeDelayedPong(&context) }
-        while true {
-            if liveness.takeAnswer() { return .pong }
-            let incoming: FrameReader.Incoming?
-            do throws(TransportError) {
-                incoming = try reader.next(&input)
-            } catch {
-                return try fail(error, &context)
+        if liveness.takeAnswer() { return .pong }
+        let incoming: FrameReader.Incoming?
+        do throws(TransportError) {
+            incoming = try reader.next(&input)
+        } catch {
+            return try fail(error, &context)
+        }
+        context.counters.demands &+= reader.takeEmptyFrames()
+        switch incoming {
+        case nil: return nil
+        case .message(let payload): return .message(payload)
+        case .part: return .progress
+        case .control(let opcode, let payload):
+            context.counters.controlFrames &+= 1
+            switch opcode {
+            case .ping:
+                context.counters.demands &+= 1
+                answerPing(payload, &context)
+            case .pong: if !liveness.noteAnswer(payload) { context.counters.demands &+= 1 }
+            default: return try readClose(payload, &input, &context)
             }
-            context.counters.demands &+= reader.takeEmptyFrames()
-            switch incoming {
-            case nil: return nil
-            case .message(let payload): return .message(payload)
-            case .control(let opcode, let payload):
-                context.counters.controlFrames &+= 1
-                switch opcode {
-                case .ping:
-                    context.counters.demands &+= 1
-                    answerPing(payload, &context)
-                case .pong: if !liveness.noteAnswer(payload) { context.counters.demands &+= 1 }
-                default: return try readClose(payload, &input, &context)
-                }
-            }
+            return liveness.takeAnswer() ? .pong : .progress
         }
     }
 

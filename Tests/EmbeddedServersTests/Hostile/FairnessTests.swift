@@ -9,12 +9,15 @@ import Transports
 /// Tells who spoke, message by message.
 private final class Order: ServerBehaviour {
     private let heard: Locked<[UInt8]>
+    private let clients: Locked<Int>
 
-    init(_ heard: Locked<[UInt8]>) {
-        self.heard = heard
+    init(_ heard: Locked<[UInt8]>, clients: Locked<Int> = Locked(0)) {
+        (self.heard, self.clients) = (heard, clients)
     }
 
-    func opened(_: any MessagePeer) {}
+    func opened(_: any MessagePeer) {
+        clients.withLock { $0 += 1 }
+    }
 
     func received(_ payload: Payload, from _: any MessagePeer) {
         heard.withLock { $0.append(payload.bytes.first ?? 0) }
@@ -53,6 +56,36 @@ struct FairnessTests {
         let place = heard.withLock { $0.lastIndex(of: 2) }
         #expect(try #require(place) < count / 2)
         await listener.close()
+    }
+
+    @Test("a client whom the server knows is heard before a crowd of newcomers who have much to say")
+    func crowdOfNewcomers() async throws {
+        let loop = try EventLoop(name: "newcomers")
+        let (heard, clients) = (Locked<[UInt8]>([]), Locked(0))
+        let listener = try await TransportRegistry.standard.listen(
+            at: Endpoint("tcp://127.0.0.1:0"),
+            on: loop,
+            mode: .behave { Order(heard, clients: clients) }
+        )
+        let port = try #require(listener.endpoint.port)
+        let modest = try HostileClient(port: port)
+        let word: [UInt8] = [0, 0, 0, 1, 2]
+        #expect(modest.sendWhatFits(word, atMost: word.count) == word.count)
+        while heard.withLock({ $0 }) != [2] { await Task.yield() }
+
+        let newcomers = try (0..<50).map { _ in try HostileClient(port: port) }
+        while clients.withLock({ $0 }) < 51 { await Task.yield() }
+        let gate = DispatchSemaphore(value: 0)
+        loop.execute { gate.wait() }
+        let flood = Array(repeatElement([0, 0, 0, 1, 1] as [UInt8], count: 1000).joined())
+        for client in newcomers { #expect(client.sendWhatFits(flood, atMost: flood.count) == flood.count) }
+        #expect(modest.sendWhatFits(word, atMost: word.count) == word.count)
+        gate.signal()
+        while heard.withLock({ $0.count }) < 50_002 { await Task.yield() }
+        // Not after more of them than one, who may have been in the line already.
+        #expect(try #require(heard.withLock { $0.lastIndex(of: 2) }) <= 1001)
+        await listener.close()
+        withExtendedLifetime(newcomers) {}
     }
 
     @Test("a client whose messages are much work lets others have their say in between")

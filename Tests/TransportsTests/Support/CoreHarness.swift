@@ -39,7 +39,10 @@ struct CoreHarness<Core: ProtocolCore>: ~Copyable {
     mutating func drain() {
         guard failure == nil else { return }
         do throws(TransportError) {
-            while let event = try core.next(&input, &context) { events.append(event) }
+            while let event = try core.next(&input, &context) {
+                if case .progress = event { continue }
+                events.append(event)
+            }
         } catch {
             failure = error
         }
