@@ -66,6 +66,19 @@ struct BrokerClientTests {
         await server.stop()
     }
 
+    @Test("a message that waits for the window goes out when SUBACK has made room", arguments: schemes)
+    func publishBehindSubscribe(scheme: String) async throws {
+        let server = try await EmbeddedServer.start("\(scheme)://127.0.0.1:0")
+        let client = try MQTTClient(try await connect(server, "qos=1&in-flight=1&keep-alive=0"))
+        for number in 0..<20 {
+            async let subscription = client.subscribe("rooms/\(number)")
+            #expect(await client.publish(Payload(text: "soup", topic: "rooms/lunch")) == .acknowledged)
+            _ = try await subscription
+        }
+        await client.close()
+        await server.stop()
+    }
+
     @Test("a refused filter is a typed error, and its link lives on")
     func refused() async throws {
         // Point to point, a server keeps a hundred filters of a client.

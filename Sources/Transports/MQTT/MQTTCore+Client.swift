@@ -7,6 +7,8 @@ extension MQTTCore {
 
     private static let connecting = MQTTPacketTypes(.connack)
     private static let subscribing = MQTTPacketTypes(.publish, .pubrel, .suback)
+    /// In a session that outlives its links, answers to what was sent over the last one may come first.
+    private static let subscribingAnew = MQTTPacketTypes(.publish, .puback, .pubrec, .pubrel, .pubcomp, .suback)
     private static let open = MQTTPacketTypes(
         .publish,
         .puback,
@@ -74,7 +76,7 @@ extension MQTTCore {
         MQTTPacketWriter.subscribe(packetID, configuration.subscriptions, into: &context.output)
         countWritten(&context)
         state = .subscribing
-        reader.accepted = Self.subscribing
+        reader.accepted = session == nil ? Self.subscribing : Self.subscribingAnew
         return nil
     }
 

@@ -33,7 +33,7 @@ extension MQTTCore {
         case .puback(let packetID):
             let id = try finish(.publish, packetID, "PUBACK")
             live?.settle(packetID)
-            return .acknowledged(id)
+            return id == Self.nobody ? nil : .acknowledged(id)
         case .pubrec(let packetID):
             guard inFlight.release(packetID, now: context.now) else {
                 throw violation(
@@ -46,7 +46,7 @@ extension MQTTCore {
         case .pubcomp(let packetID):
             let id = try finish(.release, packetID, "PUBCOMP")
             live?.settle(packetID)
-            return .acknowledged(id)
+            return id == Self.nobody ? nil : .acknowledged(id)
         case .pubrel(let packetID):
             // One that is not known is answered too: its message is none that is still to be delivered.
             received.remove(packetID)
@@ -63,7 +63,8 @@ extension MQTTCore {
     private func isLate(_ packet: MQTTPacket) -> Bool {
         guard let live, !live.isClean else { return false }
         switch packet {
-        case .puback(let packetID), .pubrec(let packetID): return inFlight.kind(of: packetID) == .free
+        case .puback(let packetID), .pubrec(let packetID):
+            return [.free, .subscribe, .unsubscribe].contains(inFlight.kind(of: packetID))
         // The second answer to a PUBREL that was sent twice may find its identifier in use again.
         case .pubcomp(let packetID): return inFlight.kind(of: packetID) != .release
         default: return false

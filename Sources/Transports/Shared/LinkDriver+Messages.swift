@@ -12,6 +12,8 @@ enum Begun<Value> {
 
 extension LinkDriver {
     func deliver(_ event: CoreEvent) {
+        // Whatever has come may have made room in the protocol's window.
+        if !waiting.blocked.isEmpty { requestFlush() }
         switch event {
         case .opened: opened()
         case .message(let payload):
@@ -27,7 +29,6 @@ extension LinkDriver {
         case .closed(let reason): return end(reason)
         }
         handler?.handle(event, on: self)
-        if case .acknowledged = event, !waiting.blocked.isEmpty { requestFlush() }
     }
 
     private func opened() {

@@ -3,6 +3,9 @@ import TransportAPI
 
 /// Accepts TCP connections and runs a server core over each, within the bounds of ``ServerLimits``. Lives on its loop.
 package final class StreamAcceptor: PollHandler, ShareHandler, LinkOwner, Acceptor {
+    /// How many connections may wait in the kernel to be accepted, about.
+    private static let backlog = 1024
+
     private let loop: EventLoop
     private let socket: ListeningSocket
     private var limits: LinkLimits
@@ -159,6 +162,12 @@ package final class StreamAcceptor: PollHandler, ShareHandler, LinkOwner, Accept
 
     package func close(endLinks: Bool) {
         guard !isClosed else { return }
+        // Who is connected already, but not accepted, is told as well; whoever comes in this moment is not.
+        var unaccepted = endLinks ? Self.backlog : 0
+        while unaccepted > 0, let stream = try? socket.accept() {
+            adopt(stream)
+            unaccepted -= 1
+        }
         isClosed = true
         queue.onRoom = nil
         if let retry { loop.cancel(timer: retry) }
