@@ -1,9 +1,13 @@
 import SocketIO
 
+#if os(Linux)
+import CSystem
+#endif
+
 /// Many hostile clients of one kind, on a thread of their own. Whoever is hung up on comes back.
 ///
-/// Where the system lets one thread have a priority of its own, this one has the lowest: hostile clients have machines of their own, and what is
-/// asked is what they cost the server, not what their own work costs this machine.
+/// On Linux this one runs only where a processor has nothing else to do (SCHED_IDLE, sched(7)): hostile clients have machines of
+/// their own, and what is asked is what they cost the server, not what their own work costs this machine.
 final class HostileCrowd: Sendable {
     /// How long a client stays away that was hung up on, in nanoseconds.
     private static let absence: Int64 = 50_000_000
@@ -21,8 +25,8 @@ final class HostileCrowd: Sendable {
     /// Does its worst until it is stopped.
     func run(_ script: HostileScript, clients: Int, port: UInt16) {
         #if os(Linux)
-        // PRIO_PROCESS, which is of another type in each C library, and 0: on Linux that is this thread.
-        _ = setpriority(0, 0, 19)
+        // Not the lowest of the ordinary priorities: with that a thread still keeps a processor for its slice of milliseconds.
+        _ = csystem_set_idle_priority()
         #endif
         var attackers = Array(repeating: Attacker(), count: clients)
         var polled: [pollfd] = []
