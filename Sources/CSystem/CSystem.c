@@ -7,6 +7,7 @@
 #include <netinet/in.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 int csystem_read_tcp_counts(int descriptor, struct csystem_tcp_counts *counts) {
     struct tcp_info info;
@@ -41,6 +42,10 @@ int csystem_receive_many(int descriptor, void *buffer, size_t slot, unsigned int
         if (sender_lengths) sender_lengths[i] = messages[i].msg_hdr.msg_namelen;
     }
     return received;
+}
+
+char **csystem_environment(void) {
+    return environ;
 }
 
 int csystem_accept(int descriptor) {

@@ -28,4 +28,7 @@ let program = Program(
         .map(\.name),
     codecs: WireFormat.allCases.map(\.name)
 )
-exit(program.run(Array(CommandLine.arguments.dropFirst())))
+exit(
+    CommandLine.arguments.dropFirst().elementsEqual([ClientsProcess.word])
+        ? crowdClients(STDIN_FILENO, STDOUT_FILENO) : program.run(Array(CommandLine.arguments.dropFirst()))
+)

@@ -56,6 +56,9 @@ int csystem_get_affinity(unsigned long *mask, size_t bytes);
 int csystem_set_affinity(const unsigned long *mask, size_t bytes);
 int csystem_set_idle_priority(void);
 
+// The environment of this process (environ(7)), which Swift sees as shared mutable state.
+char **csystem_environment(void);
+
 // How many bytes of the heap are in use, in all arenas together (glibc's mallinfo2); -1 where the C library does not tell.
 long csystem_heap_in_use(void);
 #endif

@@ -7,15 +7,9 @@ func crowd(_ options: Options) throws(SystemFailure) -> Int32 {
     let target = try ReportTarget(path: options.output)
     var run = RunResults(environment: .current(), options: OptionTable.record(of: options), seed: 0)
     if run.environment.isDebugBuild { remark("this is a debug build", isQuiet: options.quiet) }
-    let loops: (server: EventLoop, client: EventLoop)
-    do throws(SystemError) {
-        loops = (try EventLoop(name: "im-server"), try EventLoop(name: "im-client"))
-    } catch {
-        throw SystemFailure("\(error)")
-    }
+    let loop = try makeLoop("im-server")
     let rows =
-        options.crowd.isHostile
-        ? attack(options, loops.server, loops.client) : gather(options, loops.server, loops.client, &run)
+        options.crowd.isHostile ? attack(options, loop, try makeLoop("im-client")) : gather(options, loop, &run)
     run.wasCutShort = Interruption.isRequested
     let report = CrowdReport(run: run, isHostile: options.crowd.isHostile, rows: rows)
     try target.write(report.text(options.format, target.style))
@@ -26,15 +20,15 @@ func crowd(_ options: Options) throws(SystemFailure) -> Int32 {
 }
 
 /// Idle crowds, one transport after the other.
-private func gather(_ options: Options, _ server: EventLoop, _ client: EventLoop, _ run: inout RunResults) -> [CrowdRow]
-{
+private func gather(_ options: Options, _ loop: EventLoop, _ run: inout RunResults) -> [CrowdRow] {
     var links = options.crowd.links
-    // Both ends of each link are in this process.
-    let room = max(1, (raiseDescriptorLimit() - 64) / 2)
+    // The process of the clients inherits the limit.
+    let limit = raiseDescriptorLimit()
+    let room = max(1, limit - 64)
     if links > room {
         run.remarks.append(
-            "\(room) in place of \(links) links: both ends are in this process, which may have "
-                + "\(2 * room + 64) descriptors (ulimit -Hn)"
+            "\(room) in place of \(links) links: a process may have \(limit) descriptors (ulimit -Hn), "
+                + "and each link takes one of the server's and one of the clients'"
         )
         links = room
     }
@@ -43,14 +37,7 @@ private func gather(_ options: Options, _ server: EventLoop, _ client: EventLoop
     var rows: [CrowdRow] = []
     for transport in options.transports where !Interruption.isRequested {
         progress.step(transport)
-        let crowd = IdleCrowd(
-            transport: transport,
-            links: links,
-            hold: options.crowd.hold,
-            serverLoop: server,
-            clientLoop: client
-        )
-        rows.append(runBlocking(on: client) { await crowd.measure() })
+        rows.append(IdleCrowd(transport: transport, links: links, hold: options.crowd.hold, loop: loop).measure())
     }
     return rows
 }

@@ -2,6 +2,9 @@ import TransportAPI
 
 /// What `imbench crowd` holds, or lets loose.
 struct CrowdOptions: Sendable, Equatable {
+    static let transports = ["ws", "tcp", "mqtt"]
+    static let mostLinks = 1_000_000
+
     /// How many idle clients.
     var links = 10_000
     /// How long they are held; how long each attack is measured.
@@ -20,10 +23,10 @@ extension OptionTable {
             placeholder: "N",
             group: .load,
             commands: [.crowd],
-            summary: "how many idle clients are held",
+            summary: "how many idle clients are held, in a process of their own",
             shown: { String($0.crowd.links) },
             apply: { (options, text, _) throws(UsageError) in
-                options.crowd.links = try OptionValue.integer(text, "links", in: 1...1_000_000)
+                options.crowd.links = try OptionValue.integer(text, "links", in: 1...CrowdOptions.mostLinks)
             }
         ),
         OptionRow(
@@ -76,7 +79,7 @@ extension OptionTable {
 
     /// What several options of `imbench crowd` say together.
     static func finishCrowd(_ options: inout Options, _ given: Set<String>) throws(UsageError) {
-        let known = ["ws", "tcp", "mqtt"]
+        let known = CrowdOptions.transports
         guard given.contains("transport") else {
             return options.transports = options.crowd.isHostile ? known : ["ws"]
         }

@@ -1,3 +1,5 @@
+import SocketIO
+
 #if os(Linux)
 import CSystem
 #endif
@@ -17,5 +19,18 @@ enum HeapUse {
         #else
         return nil
         #endif
+    }
+
+    /// The same once it changes no more, or after ten seconds: what has just been closed takes a moment to be gone. To be
+    /// called on the loop.
+    static func settled(on loop: EventLoop) async -> Int? {
+        var last = now() ?? 0
+        for _ in 0..<50 {
+            await pause(on: loop, until: Clocks.monotonic() + 200_000_000)
+            guard let next = now() else { return nil }
+            if abs(next - last) <= max(last / 1000, 4096) { return next }
+            last = next
+        }
+        return last
     }
 }

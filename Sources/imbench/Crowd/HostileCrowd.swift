@@ -64,7 +64,7 @@ private struct Attacker {
 
     mutating func connect(_ port: UInt16) {
         do throws(SystemFailure) {
-            connection = try RawConnection(port: port, isBlocking: false)
+            connection = try RawConnection(port: port)
         } catch {
             due = Clocks.monotonic() + 50_000_000
         }

@@ -57,11 +57,6 @@ struct HostileScript: Sendable {
         }
     }
 
-    /// What makes a server of this transport know a client; `nil` for transports that have no such bytes.
-    static func hello(_ transport: String) -> (bytes: [UInt8], ping: [UInt8])? {
-        words(transport).map { ($0.hello, $0.ping) }
-    }
-
     private static func words(
         _ transport: String
     ) -> (hello: [UInt8], slow: [UInt8]?, message: [UInt8], ping: [UInt8], giant: [UInt8])? {

@@ -4,24 +4,19 @@ import SocketIO
 struct RawConnection: Sendable {
     let socket: Int32
 
-    /// Connects to a port of 127.0.0.`host`; does not wait for it if `isBlocking` is off.
-    init(host: UInt8 = 1, port: UInt16, isBlocking: Bool = true) throws(SystemFailure) {
+    /// Connects to a port of 127.0.0.1, and does not wait for it.
+    init(port: UInt16) throws(SystemFailure) {
         #if canImport(Glibc)
         socket = Glibc.socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
         #else
         socket = SocketIO.socket(AF_INET, SOCK_STREAM, 0)
         #endif
         guard socket >= 0 else { throw SystemFailure("socket", errno: errno) }
-        if isBlocking {
-            var patience = timeval(tv_sec: 10, tv_usec: 0)
-            setsockopt(socket, SOL_SOCKET, SO_RCVTIMEO, &patience, socklen_t(MemoryLayout<timeval>.size))
-        } else {
-            _ = fcntl(socket, F_SETFL, O_NONBLOCK)
-        }
+        _ = fcntl(socket, F_SETFL, O_NONBLOCK)
         var address = sockaddr_in()
         address.sin_family = sa_family_t(AF_INET)
         address.sin_port = port.bigEndian
-        address.sin_addr.s_addr = (0x7f00_0000 | UInt32(host)).bigEndian
+        address.sin_addr.s_addr = UInt32(0x7f00_0001).bigEndian
         let raw = socket
         let result = withUnsafePointer(to: &address) { pointer in
             pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {

@@ -1,23 +1,8 @@
-#if canImport(Glibc)
-import Glibc
-#elseif canImport(Musl)
-import Musl
-#else
-import Darwin
-#endif
-
 /// Finds the commit of a checkout by reading its files (gitrepository-layout(5)), without running git.
 enum GitCommit {
     /// The commit of the checkout that holds the running program, as `.build/release/imbench` is held by one.
     static func ofThisProgram() -> String? {
-        #if os(Linux)
-        var buffer = [CChar](repeating: 0, count: 4096)
-        let length = readlink("/proc/self/exe", &buffer, buffer.count)
-        guard length > 0 else { return nil }
-        return above(String(decoding: buffer.prefix(length).map(UInt8.init(bitPattern:)), as: UTF8.self))
-        #else
-        return nil
-        #endif
+        ThisProgram.path.flatMap(above)
     }
 
     /// The commit of the nearest checkout in a folder above `path`.

@@ -20,12 +20,8 @@ final class Stage {
         seed: UInt64,
         placement: ThreadPlacement?
     ) throws(SystemFailure) {
-        do throws(SystemError) {
-            clientLoop = try EventLoop(name: "im-client")
-            serverLoop = try EventLoop(name: "im-server")
-        } catch {
-            throw SystemFailure("\(error)")
-        }
+        clientLoop = try makeLoop("im-client")
+        serverLoop = try makeLoop("im-server")
         self.registry = registry
         self.outside = outside
         self.seed = seed

@@ -16,6 +16,9 @@ enum Interruption {
     /// Whether the user has asked to end. Runners ask between slices, which are short.
     static var isRequested: Bool { flag.load(ordering: .relaxed) }
 
+    /// Asks as the user would.
+    static func request() { flag.store(true, ordering: .relaxed) }
+
     /// Listens for SIGINT and SIGTERM from now on. SIGPIPE is ignored, so that a closed pipe shows as a failed write.
     static func listen() {
         // Read once here, so that the handler never is the one to initialise it.

@@ -1,5 +1,14 @@
 import SocketIO
 
+/// A loop with a thread of its own.
+func makeLoop(_ name: String) throws(SystemFailure) -> EventLoop {
+    do throws(SystemError) {
+        return try EventLoop(name: name)
+    } catch {
+        throw SystemFailure("\(error)")
+    }
+}
+
 /// Runs asynchronous work on `loop` while the calling thread, which is no loop's, waits for it.
 func runBlocking<Value: Sendable>(
     on loop: EventLoop,

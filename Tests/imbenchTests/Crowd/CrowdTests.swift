@@ -13,23 +13,6 @@ private func parse(_ line: String) throws(UsageError) -> Options {
 struct CrowdTests {
     private static let loops = Result { (try EventLoop(name: "crowd-server"), try EventLoop(name: "crowd-client")) }
 
-    @Test("a crowd connects, is held, and answers every ping", arguments: ["ws", "tcp", "mqtt"])
-    func idle(transport: String) async throws {
-        let (server, client) = try Self.loops.get()
-        let crowd = IdleCrowd(
-            transport: transport,
-            links: 20,
-            hold: .milliseconds(50),
-            serverLoop: server,
-            clientLoop: client
-        )
-        let row = await crowd.measure()
-        #expect(row.failure == nil)
-        #expect(row.value("links") == 20)
-        #expect(row.value("pongs") == 20)
-        #expect(row.metrics.map(\.name) == CrowdRow.idleMetrics)
-    }
-
     private static let attacks: [(String, HostileKind, String)] = [
         ("ws", .pingFlood, "tooManyRequests"), ("ws", .fragmentFlood, "tooManyRequests"),
         ("ws", .giantLength, "messageTooLarge"), ("ws", .compressionBomb, "messageTooLarge"),

@@ -31,6 +31,7 @@ struct LineInput: ~Copyable {
 
     /// The next line without its end; waits `timeout` milliseconds at most. A signal ends the wait as well.
     mutating func next(timeout: Int32) -> Event {
+        let end = timeout < 0 ? Int64.max : Clocks.monotonic() + Int64(timeout) * 1_000_000
         while true {
             if let event = takeLine() { return event }
             if hasEnded { return .end }
@@ -40,6 +41,8 @@ struct LineInput: ~Copyable {
             let count = chunk.withUnsafeMutableBytes { read(descriptor, $0.baseAddress, $0.count) }
             if count < 0, errno == EINTR || errno == EAGAIN { return .nothing }
             if count > 0 { unread += chunk.prefix(count) } else { hasEnded = true }
+            // A line without an end, of which there is always more, is not waited for either.
+            if Clocks.monotonic() >= end { return takeLine() ?? (hasEnded ? .end : .nothing) }
         }
     }
 

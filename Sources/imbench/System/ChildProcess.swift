@@ -1,0 +1,140 @@
+#if canImport(Glibc)
+import CSystem
+import Glibc
+#elseif canImport(Musl)
+import CSystem
+import Musl
+#else
+import Darwin
+#endif
+
+/// A process that this one has started, spoken to in lines over its standard input and output.
+///
+/// It leads a group of its own, so that Ctrl-C on the terminal is for this process alone. It is killed with this value, if it
+/// has not ended by then; if this process is killed itself, the end of its input tells it.
+final class ChildProcess {
+    /// How a process has ended.
+    enum Ending: Equatable {
+        case status(Int32)
+        case signal(Int32)
+    }
+
+    /// How long it may go on once its input has ended, in milliseconds; then it is killed.
+    private static let patience: Int32 = 10_000
+
+    private let identifier: pid_t
+    private var input: PipeEnd?
+    private var lines: LineInput
+    // Kept open for `lines`.
+    private let output: PipeEnd
+    private var ending: Ending?
+
+    /// Starts a program, whose path comes first, with these arguments and the environment of this process.
+    init(_ words: [String]) throws(SystemFailure) {
+        // A process that is gone shows as a line that cannot be written.
+        signal(SIGPIPE, SIG_IGN)
+        let (input, output) = (try PipeEnd.pair(), try PipeEnd.pair())
+        identifier = try Self.spawn(words, input.reading, output.writing)
+        self.input = input.writing
+        self.output = output.reading
+        lines = LineInput(output.reading.descriptor)
+    }
+
+    deinit {
+        guard !hasEnded else { return }
+        kill(identifier, SIGKILL)
+        reap(0)
+    }
+
+    /// Writes one line; `false` if it reads no more.
+    func write(_ line: String) -> Bool {
+        input.map { writeAll($0.descriptor, line + "\n") } ?? false
+    }
+
+    /// Its next line; waits `timeout` milliseconds at most.
+    func next(timeout: Int32) -> LineInput.Event {
+        let event = lines.next(timeout: timeout)
+        // Its output may stay open without it, in a process that was started in the same moment.
+        guard event == .nothing, hasEnded else { return event }
+        let last = lines.next(timeout: 0)
+        return last == .nothing ? .end : last
+    }
+
+    /// Ends its input and waits for its own end; how it came.
+    func end() -> Ending {
+        input = nil
+        var left = Self.patience
+        while !hasEnded, left > 0 {
+            poll(nil, 0, 10)
+            left -= 10
+        }
+        if !hasEnded { kill(identifier, SIGKILL) }
+        reap(0)
+        return ending ?? .status(0)
+    }
+
+    private var hasEnded: Bool {
+        reap(WNOHANG)
+        return ending != nil
+    }
+
+    private func reap(_ options: Int32) {
+        guard ending == nil else { return }
+        var status: Int32 = 0
+        var found = waitpid(identifier, &status, options)
+        while found < 0, errno == EINTR { found = waitpid(identifier, &status, options) }
+        // Where nobody is told of children (SIGCHLD ignored), there is no status either.
+        if found < 0 { ending = .status(0) }
+        if found > 0 { ending = status & 0x7f == 0 ? .status(status >> 8 & 0xff) : .signal(status & 0x7f) }
+    }
+
+    private static func spawn(_ words: [String], _ input: PipeEnd, _ output: PipeEnd) throws(SystemFailure) -> pid_t {
+        #if os(Linux)
+        var actions = posix_spawn_file_actions_t()
+        var attributes = posix_spawnattr_t()
+        let environment = csystem_environment()
+        #else
+        var actions: posix_spawn_file_actions_t?
+        var attributes: posix_spawnattr_t?
+        let environment = _NSGetEnviron().pointee
+        #endif
+        posix_spawn_file_actions_init(&actions)
+        posix_spawnattr_init(&attributes)
+        defer {
+            posix_spawn_file_actions_destroy(&actions)
+            posix_spawnattr_destroy(&attributes)
+        }
+        posix_spawn_file_actions_adddup2(&actions, input.descriptor, STDIN_FILENO)
+        posix_spawn_file_actions_adddup2(&actions, output.descriptor, STDOUT_FILENO)
+        posix_spawnattr_setflags(&attributes, Int16(POSIX_SPAWN_SETPGROUP))
+        guard let path = words.first else { throw SystemFailure("there is no program to start") }
+        var arguments = words.map { strdup($0) } + [nil]
+        defer { for argument in arguments { free(argument) } }
+        var child = pid_t()
+        let number = withExtendedLifetime((input, output)) {
+            posix_spawn(&child, path, &actions, &attributes, &arguments, environment)
+        }
+        guard number == 0 else { throw SystemFailure("cannot start \(path)", errno: number) }
+        return child
+    }
+}
+
+/// One end of a pipe, which programs started by this process do not inherit; closed with this value.
+private final class PipeEnd {
+    let descriptor: Int32
+
+    private init(_ descriptor: Int32) {
+        self.descriptor = descriptor
+        _ = fcntl(descriptor, F_SETFD, FD_CLOEXEC)
+    }
+
+    deinit {
+        close(descriptor)
+    }
+
+    static func pair() throws(SystemFailure) -> (reading: PipeEnd, writing: PipeEnd) {
+        var ends: [Int32] = [-1, -1]
+        guard pipe(&ends) == 0 else { throw SystemFailure("cannot make a pipe", errno: errno) }
+        return (PipeEnd(ends[0]), PipeEnd(ends[1]))
+    }
+}

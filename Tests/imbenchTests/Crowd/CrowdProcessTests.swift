@@ -1,0 +1,152 @@
+import EmbeddedServers
+import SocketIO
+import Testing
+
+@testable import imbench
+
+@Suite("imbench crowd: the two processes", .timeLimit(.minutes(2)))
+struct CrowdProcessTests {
+    @Test(
+        "a crowd in a process of its own connects, is held, and answers every ping",
+        arguments: CrowdOptions.transports
+    )
+    func idle(transport: String) async throws {
+        let program = try #require(BuiltProgram.path)
+        let row = try await apart {
+            let loop = try makeLoop("crowd-server")
+            var crowd = IdleCrowd(transport: transport, links: 200, hold: .milliseconds(50), loop: loop)
+            crowd.program = [program, ClientsProcess.word]
+            return crowd.measure()
+        }
+        #expect(row.failure == nil)
+        #expect(row.value("links") == 200)
+        #expect(row.value("pings") == 200)
+        #expect(row.value("pongs") == 200)
+        #expect(row.metrics.map(\.name) == CrowdRow.idleMetrics)
+    }
+
+    private static let mistakes = [
+        ("exit 3", "the clients' process ended with status 3"),
+        ("kill -9 $$", "the clients' process was ended by signal 9"),
+        ("echo hello; cat", "the other half of the crowd said 'hello', which means nothing"),
+        (
+            "echo pinged 1 1 - -; cat",
+            "the clients' process said 'pinged 1 1 - -', which is no answer to what was asked"
+        ),
+        (
+            "echo connected 2 1 -; cat",
+            "the clients' process said 'connected 2 1 -', which is no answer to what was asked"
+        ),
+        (
+            "echo connected 0 1 -; cat",
+            "the clients' process said 'connected 0 1 -', which is no answer to what was asked"
+        ),
+        ("echo failed no sockets left; cat", "the clients failed: no sockets left"),
+        ("echo connected 1 1 -; exit 4", "the clients' process ended with status 4"),
+        ("head -c 20000 /dev/zero; echo; cat", "the clients' process said more than a line may hold"),
+        ("exec cat /dev/zero", "the clients' process did not answer 'connect' in time"),
+        ("cat >/dev/null", "the clients' process did not answer 'connect' in time"),
+    ]
+
+    @Test("clients that end, talk nonsense or say nothing are a failure of the row", arguments: mistakes)
+    func mistake(script: String, failure: String) async throws {
+        let row = try await apart {
+            var crowd = IdleCrowd(transport: "tcp", links: 1, hold: .zero, loop: try makeLoop("crowd-server"))
+            crowd.program = ["/bin/sh", "-c", "read line; " + script]
+            if failure.hasSuffix("in time") { crowd.patience = .milliseconds(1) }
+            return crowd.measure()
+        }
+        #expect(row.failure == failure)
+    }
+
+    @Test("a program that is not there is a failure of the row")
+    func missing() async throws {
+        let row = try await apart {
+            var crowd = IdleCrowd(transport: "tcp", links: 1, hold: .zero, loop: try makeLoop("crowd-server"))
+            crowd.program = ["/nowhere/imbench"]
+            return crowd.measure()
+        }
+        #expect(row.failure == "cannot start /nowhere/imbench: No such file or directory")
+    }
+
+    @Test("the clients' process ends with its input, whatever is under way")
+    func orphan() async throws {
+        let program = try #require(BuiltProgram.path)
+        let server = try await EmbeddedServer.start("ws://127.0.0.1:0/")
+        let port = try #require(server.endpoint.port)
+        let (answer, ending) = try await apart {
+            let child = try ChildProcess([program, ClientsProcess.word])
+            _ = child.write(CrowdRequest.connect(transport: "ws", links: 3, ports: [port]).line)
+            let answer = child.next(timeout: 60_000)
+            _ = child.write(CrowdRequest.ping(nanoseconds: 3_600_000_000_000).line)
+            return (answer, child.end())
+        }
+        await server.stop()
+        guard case .line(let line) = answer, case .connected(3, _, _) = try CrowdAnswer(line) else {
+            Issue.record("\(answer)")
+            return
+        }
+        #expect(ending == .status(0))
+    }
+
+    @Test("the clients' process refuses nonsense and ends", arguments: ["dance", "connect ws 1", "connect ws 1 0"])
+    func refusal(line: String) async throws {
+        let program = try #require(BuiltProgram.path)
+        let (answer, ending) = try await apart {
+            let child = try ChildProcess([program, ClientsProcess.word])
+            _ = child.write(line)
+            return (child.next(timeout: 60_000), child.end())
+        }
+        #expect(answer == .line("failed the other half of the crowd said '\(line)', which means nothing"))
+        #expect(ending == .status(1))
+    }
+}
+
+@Suite("imbench crowd: the lines between the processes") struct CrowdLinesTests {
+    @Test("every request is read as it was written")
+    func requests() throws {
+        let ports = [UInt16](repeating: 65535, count: 50)
+        for request in [
+            CrowdRequest.connect(transport: "ws", links: 20_000, ports: [1]),
+            .connect(transport: "mqtt", links: 20_001, ports: [1, 2]),
+            .connect(transport: "tcp", links: 1_000_000, ports: ports), .ping(nanoseconds: 0), .close,
+        ] {
+            #expect(try CrowdRequest(request.line) == request)
+        }
+    }
+
+    @Test("every answer is read as it was written")
+    func answers() throws {
+        for answer in [
+            CrowdAnswer.connected(links: 10_000, nanoseconds: 2_000_000_000, heap: 40_000_000),
+            .connected(links: 0, nanoseconds: 0, heap: nil), .connected(links: 1, nanoseconds: 1, heap: -16),
+            .pinged(pings: 10, pongs: 9, p50: 1000, p99: nil), .pinged(pings: 0, pongs: 0, p50: nil, p99: nil), .closed,
+            .failed("the server hung up"),
+        ] {
+            #expect(try CrowdAnswer(answer.line) == answer)
+        }
+        #expect(CrowdAnswer.failed("one\ntwo\u{1b}[m").line == "failed one two [m")
+    }
+
+    private static let nonsense = [
+        "", " ", "close ", "stop", "ping", "ping -1", "ping 3600000000001", "ping 99999999999999999999", "connect",
+        "connect udp 1 1", "connect ws 0 1", "connect ws 1000001 1", "connect ws 1 65536", "connect ws 1 1 2",
+        "connect ws 20001 1", "connect ws 1  1", "connect ws 1 x",
+    ]
+
+    @Test("a request that means nothing is refused", arguments: nonsense)
+    func badRequests(line: String) {
+        #expect(throws: SystemFailure.self) { _ = try CrowdRequest(line) }
+    }
+
+    private static let badAnswers = [
+        "", "failed", "closed 1", "connected", "connected 1 1", "connected -1 1 1", "connected 1000001 1 1",
+        "connected 1 -1 1", "connected 1 1 x", "connected 1 1 9223372036854775807", "pinged 1 2 - -", "pinged 1 1 -1 -",
+        "pinged 1 1 - - -", "pinged 1 1", "PINGED 1 1 - -",
+    ]
+
+    @Test("an answer that means nothing is refused", arguments: badAnswers)
+    func refusedAnswers(line: String) {
+        #expect(throws: SystemFailure.self) { _ = try CrowdAnswer(line) }
+    }
+}
