@@ -16,18 +16,18 @@ let package = Package(
     targets: [
         .target(name: "TransportAPI"),
         .target(name: "Codecs"),
-        .target(name: "CSystem"),
-        .target(name: "SocketIO", dependencies: ["CSystem"]),
+        .target(name: "CSocketIO"),
+        .target(name: "SocketIO", dependencies: ["CSocketIO"]),
         .target(name: "Transports", dependencies: ["TransportAPI", "Codecs", "SocketIO"]),
         .target(name: "EmbeddedServers", dependencies: ["Transports"]),
         .executableTarget(
             name: "imbench",
-            dependencies: ["EmbeddedServers", "Transports", "TransportAPI", "Codecs", "SocketIO", "CSystem"],
+            dependencies: ["EmbeddedServers", "Transports", "TransportAPI", "Codecs", "SocketIO", "CSocketIO"],
             resources: [.embedInCode("Corpus/messages.tsv")]
         ),
         .testTarget(name: "TransportAPITests", dependencies: ["TransportAPI"]),
         .testTarget(name: "CodecsTests", dependencies: ["Codecs"]),
-        .testTarget(name: "SocketIOTests", dependencies: ["SocketIO", "CSystem"]),
+        .testTarget(name: "SocketIOTests", dependencies: ["SocketIO", "CSocketIO"]),
         .testTarget(name: "TransportsTests", dependencies: ["Transports", "EmbeddedServers", "SocketIO"]),
         .testTarget(
             name: "EmbeddedServersTests",

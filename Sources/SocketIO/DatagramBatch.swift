@@ -1,5 +1,5 @@
 #if os(Linux)
-import CSystem
+import CSocketIO
 #endif
 
 /// Datagrams that one system call has taken from a socket. Taking several at once also tells when there are no more, which
@@ -69,7 +69,7 @@ public final class DatagramBatch {
 
     private func receive(_ raw: Int32) -> Int {
         #if os(Linux)
-        return Int(csystem_receive_many(raw, buffer, slot, UInt32(wanted), lengths, senders, senderLengths))
+        return Int(csocketio_receive_many(raw, buffer, slot, UInt32(wanted), lengths, senders, senderLengths))
         #else
         var length = socklen_t(MemoryLayout<sockaddr_storage>.size)
         let received = senders.withMemoryRebound(to: sockaddr.self, capacity: 1) {

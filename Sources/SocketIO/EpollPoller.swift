@@ -1,5 +1,5 @@
 #if os(Linux)
-import CSystem
+import CSocketIO
 
 /// epoll(7), edge-triggered: one registration for the whole life of a descriptor, and no system call to re-arm it.
 final class EpollPoller: Poller {
@@ -43,8 +43,8 @@ final class EpollPoller: Poller {
 
     private func control(_ operation: Int32, _ descriptor: Int32, _ token: UInt64, _ interest: Readiness) -> Int32 {
         var event = epoll_event()
-        event.events = CSYSTEM_EPOLLIN | CSYSTEM_EPOLLRDHUP | CSYSTEM_EPOLLET
-        if interest.contains(.write) { event.events |= CSYSTEM_EPOLLOUT }
+        event.events = CSOCKETIO_EPOLLIN | CSOCKETIO_EPOLLRDHUP | CSOCKETIO_EPOLLET
+        if interest.contains(.write) { event.events |= CSOCKETIO_EPOLLOUT }
         event.data.u64 = token
         return epoll_ctl(epoll.raw, operation, descriptor, &event)
     }
@@ -84,7 +84,7 @@ final class EpollPoller: Poller {
                 drain(timer.raw)
                 armed = .max
             case let token:
-                if writing > 0 && event.events & CSYSTEM_EPOLLOUT != 0 { stopWriting(token) }
+                if writing > 0 && event.events & CSOCKETIO_EPOLLOUT != 0 { stopWriting(token) }
                 events.append(PollEvent(token: token, readiness: Self.readiness(event.events)))
             }
         }
@@ -113,9 +113,9 @@ final class EpollPoller: Poller {
 
     private static func readiness(_ bits: UInt32) -> Readiness {
         var readiness: Readiness = []
-        if bits & CSYSTEM_EPOLLIN != 0 { readiness.insert(.read) }
-        if bits & CSYSTEM_EPOLLOUT != 0 { readiness.insert(.write) }
-        if bits & (CSYSTEM_EPOLLRDHUP | CSYSTEM_EPOLLHUP | CSYSTEM_EPOLLERR) != 0 {
+        if bits & CSOCKETIO_EPOLLIN != 0 { readiness.insert(.read) }
+        if bits & CSOCKETIO_EPOLLOUT != 0 { readiness.insert(.write) }
+        if bits & (CSOCKETIO_EPOLLRDHUP | CSOCKETIO_EPOLLHUP | CSOCKETIO_EPOLLERR) != 0 {
             readiness.formUnion([.read, .write, .hangUp])
         }
         return readiness

@@ -1,5 +1,5 @@
 #if os(Linux)
-import CSystem
+import CSocketIO
 #endif
 
 /// A TCP socket that accepts connections. Lives on its loop's thread.
@@ -37,7 +37,7 @@ public final class ListeningSocket {
         let raw = descriptor?.raw ?? -1
         while true {
             #if os(Linux)
-            let accepted = csystem_accept(raw)
+            let accepted = csocketio_accept(raw)
             #else
             let accepted = systemAccept(raw)
             #endif

@@ -1,5 +1,5 @@
 #if os(Linux)
-import CSystem
+import CSocketIO
 
 /// One message of a netlink datagram (RFC 3549, section 2.3.2). All numbers are in the machine's own byte order.
 public struct NetlinkMessage: Sendable {

@@ -1,5 +1,5 @@
 #if os(Linux)
-import CSystem
+import CSocketIO
 
 // What rtnetlink lists (RFC 3549, section 3.1; rtnetlink(7)), as far as it matters to the way out of this machine.
 

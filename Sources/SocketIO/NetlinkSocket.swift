@@ -1,5 +1,5 @@
 #if os(Linux)
-import CSystem
+import CSocketIO
 
 /// A socket on which the kernel tells of interfaces, addresses and routes (rtnetlink, RFC 3549). Belongs to the network
 /// namespace of the thread that made it. Once attached, it lives on its loop's thread.
@@ -45,7 +45,7 @@ public final class NetlinkSocket {
 
     /// A socket that hears of changes in `groups`; of none, if it is only to ask.
     public init(groups: Groups = [], on loop: EventLoop) throws(SystemError) {
-        let raw = csystem_netlink_open(groups.rawValue)
+        let raw = csocketio_netlink_open(groups.rawValue)
         guard raw >= 0 else { throw SystemError("netlink") }
         descriptor = Descriptor(raw)
         self.loop = loop
@@ -59,7 +59,7 @@ public final class NetlinkSocket {
 
     /// Asks for a list; the answer is received in datagrams, the messages of which carry `sequence`.
     public func request(_ table: Table, sequence: UInt32) throws(SystemError) {
-        guard csystem_netlink_request(descriptor?.raw ?? -1, table.request, sequence) == 0 else {
+        guard csocketio_netlink_request(descriptor?.raw ?? -1, table.request, sequence) == 0 else {
             throw SystemError("netlink")
         }
     }
@@ -68,7 +68,7 @@ public final class NetlinkSocket {
     /// there were more than the socket can hold; both cost messages, not the socket.
     public func receive(into buffer: UnsafeMutableRawBufferPointer) -> IOResult {
         let raw = descriptor?.raw ?? -1
-        let result = IOResult(csystem_netlink_receive(raw, buffer.baseAddress, buffer.count), "netlink")
+        let result = IOResult(csocketio_netlink_receive(raw, buffer.baseAddress, buffer.count), "netlink")
         if result == .wouldBlock, let token { loop.rearm(raw, token, .read) }
         return result
     }

@@ -1,5 +1,5 @@
 #if os(Linux)
-import CSystem
+import CSocketIO
 #endif
 
 /// A connected TCP socket.
@@ -88,8 +88,8 @@ public final class StreamSocket: ByteStream {
     public func segmentCounts() -> SegmentCounts? {
         guard let raw = descriptor?.raw else { return lastCounts }
         #if os(Linux)
-        var counts = csystem_tcp_counts()
-        guard csystem_read_tcp_counts(raw, &counts) == 0 else { return nil }
+        var counts = csocketio_tcp_counts()
+        guard csocketio_read_tcp_counts(raw, &counts) == 0 else { return nil }
         let sent = UInt64(counts.segments_out)
         let received = UInt64(counts.segments_in)
         let perSegment: UInt64 = (isIPv6 ? 40 : 20) + 20 + (counts.has_timestamps != 0 ? 12 : 0)

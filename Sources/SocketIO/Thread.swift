@@ -1,5 +1,5 @@
 #if os(Linux)
-import CSystem
+import CSocketIO
 #endif
 
 /// Starts a detached thread that runs `body`.
@@ -37,7 +37,7 @@ func startThread(_ name: String, _ body: @escaping @Sendable () -> Void) throws(
             guard let argument else { return nil }
             let box = Unmanaged<Box>.fromOpaque(argument).takeRetainedValue()
             #if os(Linux)
-            csystem_name_thread(box.name)
+            csocketio_name_thread(box.name)
             #endif
             box.body()
             return nil

@@ -74,7 +74,9 @@ struct Inflation: Sendable {
         guard let inflater else { throw .webSocketViolation("a compressed message is empty") }
         var tail = Self.tail[...]
         while !tail.isEmpty {
-            tail.removeFirst(try taken(tail.withUnsafeBytes { inflater.inflate($0, onto: &output, limit: limit) }, limit))
+            tail.removeFirst(
+                try taken(tail.withUnsafeBytes { inflater.inflate($0, onto: &output, limit: limit) }, limit)
+            )
         }
         guard inflater.isAtBlockEnd else { throw .webSocketViolation("a compressed message ends within a block") }
         if !direction.keepsContext { inflater.reset() }

@@ -221,7 +221,8 @@ struct FrameReader: Sendable {
             let piece = UnsafeMutableRawBufferPointer(rebasing: all[..<count])
             if key != 0 { Masking.apply(to: piece, key: key) }
             return Result { () throws(TransportError) -> Int in
-                let taken = try inflation?.append(UnsafeRawBufferPointer(piece), arrived, to: &bytes, limit: limit) ?? count
+                let taken =
+                    try inflation?.append(UnsafeRawBufferPointer(piece), arrived, to: &bytes, limit: limit) ?? count
                 // The rest is as it was, for the next time.
                 let rest = UnsafeMutableRawBufferPointer(rebasing: piece[taken...])
                 if key != 0 { Masking.apply(to: rest, key: Masking.advance(key, by: taken)) }

@@ -1,7 +1,7 @@
 import SocketIO
 
 #if os(Linux)
-import CSystem
+import CSocketIO
 #endif
 
 /// How much memory this process uses.
@@ -9,7 +9,7 @@ enum HeapUse {
     /// Bytes of the heap in use, or of the process where the C library does not tell; `nil` where nobody does.
     static func now() -> Int? {
         #if os(Linux)
-        let heap = csystem_heap_in_use()
+        let heap = csocketio_heap_in_use()
         if heap >= 0 { return heap }
         // The second number is the resident set, in pages (proc_pid_statm(5)).
         guard let text = readFile("/proc/self/statm", limit: 256),

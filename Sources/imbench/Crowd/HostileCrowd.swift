@@ -1,7 +1,7 @@
 import SocketIO
 
 #if os(Linux)
-import CSystem
+import CSocketIO
 #endif
 
 /// Many hostile clients of one kind, on a thread of their own. Whoever is hung up on comes back.
@@ -26,7 +26,7 @@ final class HostileCrowd: Sendable {
     func run(_ script: HostileScript, clients: Int, port: UInt16) {
         #if os(Linux)
         // Not the lowest of the ordinary priorities: with that a thread still keeps a processor for its slice of milliseconds.
-        _ = csystem_set_idle_priority()
+        _ = csocketio_set_idle_priority()
         #endif
         var attackers = Array(repeating: Attacker(), count: clients)
         var polled: [pollfd] = []

@@ -1,5 +1,5 @@
 #if os(Linux)
-import CSystem
+import CSocketIO
 #endif
 
 #if canImport(Glibc)
@@ -26,7 +26,7 @@ struct Readiness: Sendable {
         var event = epoll_event()
         // TCP reports room to write only after a send that did not fit. UDP reports it after every datagram that the other
         // side has read, which would wake this thread once more a round; and one datagram always fits.
-        event.events = CSYSTEM_EPOLLIN | CSYSTEM_EPOLLET | (isDatagram ? 0 : CSYSTEM_EPOLLOUT)
+        event.events = CSOCKETIO_EPOLLIN | CSOCKETIO_EPOLLET | (isDatagram ? 0 : CSOCKETIO_EPOLLOUT)
         guard epoll_ctl(descriptor, EPOLL_CTL_ADD, socket, &event) == 0 else {
             let number = errno
             close()

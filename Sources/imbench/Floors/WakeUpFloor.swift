@@ -1,7 +1,7 @@
 import Synchronization
 
 #if os(Linux)
-import CSystem
+import CSocketIO
 #endif
 
 #if canImport(Glibc)

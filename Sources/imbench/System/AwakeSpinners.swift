@@ -1,7 +1,7 @@
 import Synchronization
 
 #if os(Linux)
-import CSystem
+import CSocketIO
 #endif
 
 #if canImport(Glibc)
@@ -66,7 +66,7 @@ final class AwakeSpinners: Sendable {
 
     #if os(Linux)
     private static func spin(on core: Int, _ shared: Shared) {
-        let isSet = CoreMask(only: core).applyToThisThread() && csystem_set_idle_priority() == 0
+        let isSet = CoreMask(only: core).applyToThisThread() && csocketio_set_idle_priority() == 0
         if !isSet { shared.failure.store(errno, ordering: .relaxed) }
         shared.ready.add(1, ordering: .releasing)
         // A thread of normal priority must never spin: it would slow down what is measured.

@@ -1,8 +1,8 @@
 #if canImport(Glibc)
-import CSystem
+import CSocketIO
 import Glibc
 #elseif canImport(Musl)
-import CSystem
+import CSocketIO
 import Musl
 #else
 import Darwin
@@ -92,7 +92,7 @@ final class ChildProcess {
         #if os(Linux)
         var actions = posix_spawn_file_actions_t()
         var attributes = posix_spawnattr_t()
-        let environment = csystem_environment()
+        let environment = csocketio_environment()
         #else
         var actions: posix_spawn_file_actions_t?
         var attributes: posix_spawnattr_t?

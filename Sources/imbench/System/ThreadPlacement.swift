@@ -1,5 +1,5 @@
 #if os(Linux)
-import CSystem
+import CSocketIO
 #endif
 
 /// The cores that a thread may run on.
@@ -23,7 +23,7 @@ struct CoreMask: Sendable, Hashable {
     static func ofThisThread() -> CoreMask? {
         #if os(Linux)
         var result = CoreMask(only: -1)
-        guard csystem_get_affinity(&result.mask, words * MemoryLayout<UInt>.size) == 0 else { return nil }
+        guard csocketio_get_affinity(&result.mask, words * MemoryLayout<UInt>.size) == 0 else { return nil }
         return result
         #else
         return nil
@@ -34,7 +34,7 @@ struct CoreMask: Sendable, Hashable {
     @discardableResult
     func applyToThisThread() -> Bool {
         #if os(Linux)
-        csystem_set_affinity(mask, Self.words * MemoryLayout<UInt>.size) == 0
+        csocketio_set_affinity(mask, Self.words * MemoryLayout<UInt>.size) == 0
         #else
         false
         #endif

@@ -1,5 +1,5 @@
 #define _GNU_SOURCE
-#include "CSystem.h"
+#include "CSocketIO.h"
 
 #if defined(__linux__)
 #include <linux/tcp.h>
@@ -9,7 +9,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-int csystem_read_tcp_counts(int descriptor, struct csystem_tcp_counts *counts) {
+int csocketio_read_tcp_counts(int descriptor, struct csocketio_tcp_counts *counts) {
     struct tcp_info info;
     socklen_t size = sizeof info;
     memset(&info, 0, sizeof info);
@@ -22,7 +22,7 @@ int csystem_read_tcp_counts(int descriptor, struct csystem_tcp_counts *counts) {
     return 0;
 }
 
-int csystem_receive_many(int descriptor, void *buffer, size_t slot, unsigned int count, unsigned int *lengths,
+int csocketio_receive_many(int descriptor, void *buffer, size_t slot, unsigned int count, unsigned int *lengths,
                          struct sockaddr_storage *senders, unsigned int *sender_lengths) {
     struct mmsghdr messages[16];
     struct iovec parts[16];
@@ -44,11 +44,11 @@ int csystem_receive_many(int descriptor, void *buffer, size_t slot, unsigned int
     return received;
 }
 
-char **csystem_environment(void) {
+char **csocketio_environment(void) {
     return environ;
 }
 
-int csystem_accept(int descriptor) {
+int csocketio_accept(int descriptor) {
     return accept4(descriptor, (void *)0, (void *)0, SOCK_NONBLOCK | SOCK_CLOEXEC);
 }
 #endif

@@ -1,4 +1,4 @@
-#include "CSystem.h"
+#include "CSocketIO.h"
 
 #if defined(__linux__)
 #include <errno.h>
@@ -7,7 +7,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-int csystem_netlink_open(unsigned int groups) {
+int csocketio_netlink_open(unsigned int groups) {
     int descriptor = socket(AF_NETLINK, SOCK_RAW | SOCK_NONBLOCK | SOCK_CLOEXEC, NETLINK_ROUTE);
     if (descriptor < 0) return -1;
     struct sockaddr_nl address = { .nl_family = AF_NETLINK, .nl_groups = groups };
@@ -18,7 +18,7 @@ int csystem_netlink_open(unsigned int groups) {
     return -1;
 }
 
-int csystem_netlink_request(int descriptor, unsigned short type, unsigned int sequence) {
+int csocketio_netlink_request(int descriptor, unsigned short type, unsigned int sequence) {
     // Each type has a header of its own behind the first; the longest of them, all zero, asks for everything.
     struct {
         struct nlmsghdr header;
@@ -43,7 +43,7 @@ int csystem_netlink_request(int descriptor, unsigned short type, unsigned int se
     return sent < 0 ? -1 : 0;
 }
 
-long csystem_netlink_receive(int descriptor, void *buffer, size_t size) {
+long csocketio_netlink_receive(int descriptor, void *buffer, size_t size) {
     while (1) {
         struct sockaddr_nl sender;
         memset(&sender, 0, sizeof sender);

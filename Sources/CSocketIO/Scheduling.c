@@ -1,18 +1,18 @@
 #define _GNU_SOURCE
-#include "CSystem.h"
+#include "CSocketIO.h"
 
 #if defined(__linux__)
 #include <sched.h>
 
-int csystem_get_affinity(unsigned long *mask, size_t bytes) {
+int csocketio_get_affinity(unsigned long *mask, size_t bytes) {
     return sched_getaffinity(0, bytes, (cpu_set_t *)mask);
 }
 
-int csystem_set_affinity(const unsigned long *mask, size_t bytes) {
+int csocketio_set_affinity(const unsigned long *mask, size_t bytes) {
     return sched_setaffinity(0, bytes, (const cpu_set_t *)mask);
 }
 
-int csystem_set_idle_priority(void) {
+int csocketio_set_idle_priority(void) {
     struct sched_param none = {0};
     return sched_setscheduler(0, SCHED_IDLE, &none);
 }
