@@ -7,6 +7,8 @@ extension Broker {
     func take(_ publish: MQTTPublish) {
         tap?(Payload(publish.payload, topic: publish.topic, isRetained: publish.retain))
         if publish.retain, !retained.keep(publish) { dropped += 1 }
+        kept.expire(now)
+        endForgotten()
         // Sending may end a link, whose will is then to be routed too.
         guard !isRouting else { return unrouted.append(publish) }
         isRouting = true
@@ -21,25 +23,6 @@ extension Broker {
         publish.qos = will.qos
         publish.retain = will.retain
         take(publish)
-    }
-
-    /// Notes what a client subscribes to, answers, and gives it what is retained there (MQTT-3.3.1-6).
-    func subscribe(
-        _ identifier: UInt64,
-        _ packetID: UInt16,
-        _ subscriptions: [MQTTSubscription],
-        _ driver: LinkDriver
-    ) {
-        let answer = subscriptions.map { core.subscribe(identifier, to: $0.filter, qos: $0.qos) }
-        driver.grant(packetID, answer)
-        for case (let subscription, let granted?) in zip(subscriptions, answer) {
-            for var publish in retained.matching(subscription.filter) {
-                publish.qos = min(publish.qos, granted)
-                publish.isDuplicate = false
-                encoded.removeAll()
-                send(publish, to: identifier)
-            }
-        }
     }
 
     private func route(_ message: MQTTPublish) {
@@ -82,12 +65,41 @@ extension Broker {
 
     /// QoS 1 and 2: by way of the session, which keeps it for a client that is away or has its window full.
     private func sendConfirmed(_ publish: MQTTPublish, to identifier: UInt64) {
-        guard let session = sessions[identifier] else { return }
-        if !session.outbox.append(publish) {
+        // The session itself may be the one that has to make room.
+        guard makeRoom(for: publish), let session = sessions[identifier] else {
+            dropped += 1
+            return
+        }
+        let isLinked = clients[identifier] != nil
+        if !session.outbox.append(publish, mayPass: isLinked && session.outbox.count == 0) {
             overflowed(identifier)
-            guard limits.whenQueueFull == .dropOldest, session.outbox.replaceOldest(by: publish) else { return }
+            let count = session.outbox.count
+            guard limits.whenQueueFull == .dropOldest, session.outbox.replaceOldest(by: publish, mayPass: isLinked)
+            else {
+                return
+            }
+            dropped += UInt64(count - session.outbox.count)
         }
         clients[identifier]?.driver.sendOutbox()
+    }
+
+    /// Whether a message may be kept once more. Where all keep too much, sessions without links end, the one that keeps most
+    /// first; then those with links, in the same order.
+    private func makeRoom(for publish: MQTTPublish) -> Bool {
+        guard publish.keptBytes <= limits.maximumQueuedBytes else { return false }
+        while kept.ledger.bytes + kept.ledger.cost(of: publish) > limits.maximumQueuedBytes {
+            if kept.forgetLargest() {
+                endForgotten()
+                continue
+            }
+            guard let most = sessions.values.max(by: { $0.keptBytes < $1.keptBytes }), most.keptBytes > 0,
+                let driver = clients[most.id]?.driver
+            else { return false }
+            let sentence =
+                "all subscribers keep more than \(limits.maximumQueuedBytes) bytes waiting, and this one most"
+            driver.endNow(CloseReason(TransportError(.resourcesExhausted, .open, sentence)))
+        }
+        return true
     }
 
     /// A message finds the queue of a subscriber full.

@@ -16,54 +16,94 @@ public final class EmbeddedServer: Sendable {
     /// Where clients reach it, with the port that the system chose.
     public let endpoint: Endpoint
     private let listener: any Listener
+    private let broker: LoopConfined<Broker>?
 
     /// Starts a server at `url`; port 0, or none, lets the system choose one.
     ///
     /// A transport that routes by topic (MQTT) gets a broker, whatever the behaviour: what a client publishes comes back to
     /// whoever subscribes to it.
     ///
-    /// - Parameter observer: hears of each client whose link has ended or that was turned away, and why; called on the loop.
+    /// - Parameters:
+    ///   - observer: hears of each client whose link has ended or that was turned away, and why; called on the loop.
+    ///   - decide: decides about the handshakes of a `ws://` server, as of ``TransportRegistry/listen(_:on:observer:decide:)``.
     public nonisolated(nonsending) static func start(
         _ url: String,
         _ behaviour: Behaviour = .echo,
         on loop: EventLoop = .shared,
         registry: TransportRegistry = .standard,
-        observer: ServerObserver? = nil
+        observer: ServerObserver? = nil,
+        decide: WebSocketConfiguration.Decide? = nil
     ) async throws(TransportError) -> EmbeddedServer {
         let endpoint = try Endpoint(url)
-        if let start = specialised[endpoint.scheme] { return EmbeddedServer(try await start(endpoint, loop, observer)) }
+        if decide == nil, brokers.contains(endpoint.scheme) {
+            return EmbeddedServer(try await Broker.listen(at: endpoint, on: loop, observer: observer))
+        }
         var mode = ServerMode.behave {
             switch behaviour {
             case .echo: Echo()
             case .fanOut: FanOut()
             }
         }
+        mode.decide = decide
         mode.observer = observer
         return EmbeddedServer(try await registry.listen(at: endpoint, on: loop, mode: mode))
     }
 
-    /// Starts a broker with these bounds that lets in whom `authentication` accepts (everybody by default), and shows `tap`
-    /// each message that it takes, both on the loop.
+    /// Starts an MQTT broker at `url`, `mqtt://` or `mqtt+ws://`, with these bounds.
+    ///
+    /// - Parameters:
+    ///   - authenticate: judges who may come in; everybody may by default. Called on the loop for each CONNECT, must neither
+    ///     block nor wait.
+    ///   - observer: as of ``start(_:_:on:registry:observer:decide:)``.
+    /// - Throws: `.unsupported` for another transport; what is wrong with the URL, or what the system refused.
+    public nonisolated(nonsending) static func startBroker(
+        _ url: String,
+        limits: BrokerLimits = BrokerLimits(),
+        on loop: EventLoop = .shared,
+        authenticate: BrokerAuthentication? = nil,
+        observer: ServerObserver? = nil
+    ) async throws(TransportError) -> EmbeddedServer {
+        let endpoint = try Endpoint(url)
+        guard brokers.contains(endpoint.scheme) else {
+            let sentence =
+                "there is no broker over '\(endpoint.scheme)', but over \(brokers.joined(separator: " and "))"
+            throw TransportError(.unsupported, .configure, sentence)
+        }
+        return EmbeddedServer(
+            try await Broker.listen(
+                at: endpoint,
+                on: loop,
+                limits: limits,
+                authenticate: authenticate,
+                observer: observer
+            )
+        )
+    }
+
+    /// Starts a broker that shows `tap` each message that it takes, on the loop.
     package nonisolated(nonsending) static func broker(
         _ endpoint: Endpoint,
         on loop: EventLoop = .shared,
-        limits: BrokerLimits = BrokerLimits(),
-        tap: (@Sendable (Payload) -> Void)? = nil,
-        authentication: (@Sendable (MQTTConnect) -> MQTTConnackCode)? = nil
+        tap: @escaping @Sendable (Payload) -> Void
     ) async throws(TransportError) -> EmbeddedServer {
-        let broker = try await Broker.listen(
-            at: endpoint,
-            on: loop,
-            limits: limits,
-            tap: tap,
-            authentication: authentication
-        )
-        return EmbeddedServer(broker)
+        EmbeddedServer(try await Broker.listen(at: endpoint, on: loop, tap: tap))
     }
 
     private init(_ listener: any Listener) {
         self.listener = listener
+        broker = nil
         endpoint = listener.endpoint
+    }
+
+    private init(_ started: (listener: any Listener, broker: LoopConfined<Broker>)) {
+        (listener, broker) = started
+        endpoint = started.listener.endpoint
+    }
+
+    /// What the broker has to do with at this moment; `nil` if this server is none.
+    public nonisolated(nonsending) func brokerStatistics() async -> BrokerStatistics? {
+        guard let broker else { return nil }
+        return await withTaskExecutorPreference(broker.loop) { broker.value.statistics }
     }
 
     /// Stops listening and says goodbye to all clients.
@@ -71,14 +111,6 @@ public final class EmbeddedServer: Sendable {
         await listener.close()
     }
 
-    private typealias Start =
-        @Sendable (Endpoint, EventLoop, ServerObserver?) async throws(TransportError) -> any Listener
-
     /// Transports whose usual server is more than an echo.
-    private static let specialised: [String: Start] = {
-        let broker: Start = { (endpoint, loop, observer) async throws(TransportError) in
-            try await Broker.listen(at: endpoint, on: loop, observer: observer)
-        }
-        return [TransportDescriptor.mqtt.name: broker, TransportDescriptor.mqttWebSocket.name: broker]
-    }()
+    private static let brokers = [TransportDescriptor.mqtt.name, TransportDescriptor.mqttWebSocket.name]
 }

@@ -86,13 +86,18 @@ public struct TransportRegistry: Sendable {
 
     /// Listens at a URL; port 0, or none, lets the system choose one, which the listener's endpoint tells.
     ///
-    /// - Parameter observer: hears of each client whose link has ended or that was turned away, and why; called on the loop.
+    /// - Parameters:
+    ///   - observer: hears of each client whose link has ended or that was turned away, and why; called on the loop.
+    ///   - decide: decides about the handshakes of a `ws://` server, by credentials for example; all are accepted by default.
+    ///     `.unsupported` is thrown for another transport. Called on the loop, must neither block nor wait.
     public nonisolated(nonsending) func listen(
         _ url: String,
         on loop: EventLoop = .shared,
-        observer: ServerObserver? = nil
+        observer: ServerObserver? = nil,
+        decide: WebSocketConfiguration.Decide? = nil
     ) async throws(TransportError) -> any Listener {
         var mode = ServerMode.accept
+        mode.decide = decide
         mode.observer = observer
         return try await listen(at: Endpoint(url), on: loop, mode: mode)
     }
@@ -103,6 +108,9 @@ public struct TransportRegistry: Sendable {
         on loop: EventLoop,
         mode: ServerMode
     ) async throws(TransportError) -> any Listener {
-        try await transport(named: endpoint.scheme).listen(endpoint, loop, mode)
+        guard mode.decide == nil || endpoint.scheme == TransportDescriptor.webSocket.name else {
+            throw TransportError(.unsupported, .configure, "only ws:// has handshakes to decide about")
+        }
+        return try await transport(named: endpoint.scheme).listen(endpoint, loop, mode)
     }
 }

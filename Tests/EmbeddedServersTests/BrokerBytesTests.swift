@@ -127,6 +127,32 @@ struct BrokerBytesTests {
         await server.stop()
     }
 
+    @Test("a filter that comes twice in a packet has two codes, the last one counts, and what is retained comes once")
+    func doubledFilter() async throws {
+        let server = try await EmbeddedServer.start("mqtt://127.0.0.1:0")
+        let client = try await Client(server, "c")
+        try await client.send(publish(0x61, 1, first: 0x33, id: 1) + [0x82, 10, 0, 2, 0, 1, 0x61, 0, 0, 1, 0x61, 1])
+        try await client.expect([0x20, 2, 0, 0, 0x40, 2, 0, 1, 0x90, 4, 0, 2, 0, 1])
+        try await client.expect(publish(0x61, 1, first: 0x33, id: 1))
+        try await client.expectNothingMore()
+        await server.stop()
+    }
+
+    @Test("what comes behind a SUBSCRIBE of very many filters is answered behind its SUBACK")
+    func manyFilters() async throws {
+        let server = try await EmbeddedServer.start("mqtt://127.0.0.1:0")
+        let client = try await Client(server, "c")
+        var body: [UInt8] = [0, 1]
+        for number in 0..<4096 {
+            body += [0, 64] + "\(10_000 + number)/".utf8 + [UInt8](repeating: 0x61, count: 58) + [1]
+        }
+        let length = [body.count & 0x7f | 0x80, body.count >> 7 & 0x7f | 0x80, body.count >> 14].map { UInt8($0) }
+        try await client.send([0x82] + length + body + [0xc0, 0])
+        let codes = [UInt8](repeating: 1, count: 1000) + [UInt8](repeating: 0x80, count: 3096)
+        try await client.expect([0x20, 2, 0, 0, 0x90, 0x82, 0x20, 0, 1] + codes + [0xd0, 0])
+        await server.stop()
+    }
+
     @Test("a filter beyond the broker's limits is refused in SUBACK, and the others of the packet are not")
     func refusedFilter() async throws {
         let server = try await EmbeddedServer.start("mqtt://127.0.0.1:0")

@@ -8,7 +8,7 @@ struct BrokerLimitsTests {
     private func start(_ change: (inout BrokerLimits) -> Void) async throws -> EmbeddedServer {
         var limits = BrokerLimits()
         change(&limits)
-        return try await EmbeddedServer.broker(Endpoint("mqtt://127.0.0.1:0"), limits: limits)
+        return try await EmbeddedServer.startBroker("mqtt://127.0.0.1:0", limits: limits)
     }
 
     private func connect(_ server: EmbeddedServer, _ options: String) async throws -> any Link {
@@ -99,6 +99,119 @@ struct BrokerLimitsTests {
         #expect(await publisher.send(Payload(text: "new")) == .acknowledged)
         #expect(try await text(ann) == "new")
         for link in [publisher, ann] { await link.close() }
+        await server.stop()
+    }
+
+    @Test("a session that was left for too long has ended")
+    func expiry() async throws {
+        let server = try await start { $0.sessionExpiry = .nanoseconds(1) }
+        let publisher = try await connect(server, "publish=t&qos=1")
+        await (try await connect(server, "client-id=ann&clean-session=off&qos=1&subscribe=t")).close()
+        while await server.brokerStatistics()?.links != 1 { await Task.yield() }
+        #expect(await publisher.send(Payload(text: "lost")) == .acknowledged)
+        #expect(await server.brokerStatistics()?.sessions == 1)
+        let ann = try await connect(server, "client-id=ann&clean-session=off&qos=1&subscribe=t")
+        #expect(await publisher.send(Payload(text: "new")) == .acknowledged)
+        #expect(try await text(ann) == "new")
+        for link in [publisher, ann] { await link.close() }
+        await server.stop()
+    }
+
+    @Test("a message that is larger than a whole queue goes to who is there, and is not kept for who is away")
+    func large() async throws {
+        let server = try await start { $0.queuedBytes = 10_000 }
+        await (try await connect(server, "client-id=ann&clean-session=off&qos=1&subscribe=t")).close()
+        let link = try await connect(server, "publish=t&subscribe=t&qos=1")
+        while await server.brokerStatistics()?.links != 1 { await Task.yield() }
+        #expect(await link.send(Payload([UInt8](repeating: 1, count: 100_000))) == .acknowledged)
+        #expect(try await link.receive()?.bytes.count == 100_000)
+        #expect(await link.send(Payload(text: "end")) == .acknowledged)
+        #expect(await server.brokerStatistics()?.dropped == 1)
+        let ann = try await connect(server, "client-id=ann&clean-session=off&qos=1")
+        #expect(try await text(ann) == "end")
+        for link in [link, ann] { await link.close() }
+        await server.stop()
+    }
+
+    @Test("of sessions without a link that keep too much together, the one that keeps most ends")
+    func allQueues() async throws {
+        let server = try await start { $0.maximumQueuedBytes = 10_000 }
+        for name in ["ann", "bob"] {
+            await (try await connect(server, "client-id=\(name)&clean-session=off&qos=1&subscribe=\(name)")).close()
+        }
+        let publisher = try await connect(server, "qos=1")
+        while await server.brokerStatistics()?.links != 1 { await Task.yield() }
+        func publish(_ topic: String, _ count: Int) async throws {
+            for _ in 0..<count {
+                let message = Payload([UInt8](repeating: 1, count: 1000), topic: topic)
+                #expect(await publisher.send(message) == .acknowledged)
+                let queuedBytes = try #require(await server.brokerStatistics()?.queuedBytes)
+                #expect(queuedBytes <= 10_000)
+            }
+        }
+        try await publish("ann", 3)
+        try await publish("bob", 5)
+        #expect(await server.brokerStatistics()?.sessions == 3)
+        try await publish("ann", 2)
+        let statistics = try #require(await server.brokerStatistics())
+        #expect(statistics.sessions == 2 && statistics.dropped == 0)
+        let ann = try await connect(server, "client-id=ann&clean-session=off&qos=1")
+        for _ in 0..<5 { #expect(try await ann.receive()?.topic == "ann") }
+        let bob = try await connect(server, "client-id=bob&clean-session=off&qos=1&subscribe=bob")
+        #expect(await publisher.send(Payload(text: "new", topic: "bob")) == .acknowledged)
+        #expect(try await text(bob) == "new")
+        for link in [publisher, ann, bob] { await link.close() }
+        await server.stop()
+    }
+
+    @Test("a client for whom most waits is hung up on where all with links keep too much together")
+    func allQueuesOfLinks() async throws {
+        let server = try await start {
+            $0.queuedBytes = 600_000
+            $0.maximumQueuedBytes = 1_000_000
+        }
+        // In sessions that are kept, clients acknowledge what somebody has taken.
+        let stuck = try await connect(server, "client-id=ann&clean-session=off&subscribe=a&qos=1")
+        let other = try await connect(server, "client-id=bob&clean-session=off&subscribe=b&qos=1")
+        let publisher = try await connect(server, "qos=1")
+        for topic in ["b", "a", "a", "a", "a"] {
+            let message = Payload([UInt8](repeating: 1, count: 240_000), topic: topic)
+            #expect(await publisher.send(message) == .acknowledged)
+        }
+        // Nobody has taken anything. So one had to go, and its session with it.
+        #expect(await stuck.closed().initiator == .peer)
+        #expect(try #require(await server.brokerStatistics()?.queuedBytes) <= 1_000_000)
+        #expect(try await other.receive()?.topic == "b")
+        for link in [stuck, other, publisher] { await link.close() }
+        await server.stop()
+    }
+
+    @Test("filters have so many levels together, of one session and of all, and what is beyond is refused")
+    func filterNodes() async throws {
+        let server = try await start {
+            $0.filterLevelsPerSession = 4
+            $0.filterNodes = 6
+        }
+        let first = try MQTTClient(try await connect(server, "qos=1"))
+        let second = try MQTTClient(try await connect(server, "qos=1"))
+        try await first.subscribe("a/b/c") { _ in }
+        let own = await #expect(throws: TransportError.self) { try await first.subscribe("d/e") { _ in } }
+        let all = await #expect(throws: TransportError.self) { try await second.subscribe("d/e/f") { _ in } }
+        #expect(own?.detail == 0x80 && all?.detail == 0x80)
+        try await second.subscribe("a/b/c") { _ in }
+        #expect(await server.brokerStatistics()?.subscriptions == 2)
+        for client in [first, second] { await client.close() }
+        await server.stop()
+    }
+
+    @Test("only MQTT has a broker, and other servers have none's statistics")
+    func otherTransports() async throws {
+        let error = await #expect(throws: TransportError.self) {
+            try await EmbeddedServer.startBroker("tcp://127.0.0.1:0")
+        }
+        #expect(error?.code == .unsupported)
+        let server = try await EmbeddedServer.start("tcp://127.0.0.1:0")
+        #expect(await server.brokerStatistics() == nil)
         await server.stop()
     }
 }

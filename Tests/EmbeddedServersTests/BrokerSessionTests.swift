@@ -124,15 +124,31 @@ struct BrokerSessionTests {
 
     @Test("a session that is away keeps so many messages and no more")
     func bounded() {
-        var outbox = MQTTOutbox(maximumCount: 3, maximumBytes: 10)
+        let ledger = MQTTLedger()
+        var outbox = MQTTOutbox(maximumCount: 3, maximumBytes: 400, ledger: ledger)
         func message(_ size: Int) -> MQTTPublish {
-            MQTTPublish(topic: "t", payload: [UInt8](repeating: 1, count: size))
+            MQTTPublish(topic: "t", payload: [UInt8](repeating: 1, count: size - 65))
         }
-        #expect((0..<4).map { _ in outbox.append(message(1)) } == [true, true, true, false])
+        #expect((0..<4).map { _ in outbox.append(message(100)) } == [true, true, true, false])
+        #expect(ledger.bytes == 300)
         for _ in 0..<3 { outbox.removeFirst() }
-        #expect(outbox.append(message(20)) && !outbox.append(message(0)))
-        outbox.removeFirst()
-        #expect(outbox.append(message(0)) && outbox.count == 1)
+        #expect(outbox.append(message(200)) && !outbox.append(message(201)))
+        #expect(outbox.append(message(200)) && !outbox.append(message(65)))
+        for _ in 0..<2 { outbox.removeFirst() }
+        // What is larger than all there may be is only for who gets it at once.
+        #expect(!outbox.append(message(401)) && outbox.append(message(401), mayPass: true))
+        #expect(!outbox.append(message(65)) && ledger.bytes == 401)
+        #expect(!outbox.replaceOldest(by: message(500)) && outbox.count == 1)
+        #expect(outbox.replaceOldest(by: message(100)) && ledger.bytes == 100)
+        // One message that waits for two.
+        var other = MQTTOutbox(ledger: ledger)
+        let shared = message(200)
+        #expect(outbox.append(shared) && other.append(shared) && ledger.bytes == 100 + 200 + 64)
+        #expect(other.append(MQTTPublish(topic: "t", payload: [])) && ledger.bytes == 364 + 65)
+        outbox.removeAll()
+        #expect(ledger.bytes == 265)
+        other.removeAll()
+        #expect(ledger.bytes == 0)
     }
 
     @Test("of too many sessions, the one that has been away longest is forgotten; one with a link is not")
@@ -141,25 +157,51 @@ struct BrokerSessionTests {
         func open(_ name: String) -> (session: MQTTSession, isPresent: Bool)? {
             var connect = MQTTConnect(clientID: name)
             connect.cleanSession = false
-            return sessions.open(connect)
+            return sessions.open(connect, now: .zero)
         }
-        let a = try #require(open("a")).session.id
-        #expect(open("b")?.isPresent == false)
-        #expect(open("c") == nil)
-        for name in ["a", "b"] { sessions.left(name) }
+        let a = try #require(open("a")).session
+        let b = try #require(open("b"))
+        #expect(!b.isPresent && open("c") == nil)
+        for session in [b.session, a] { sessions.left(session, now: .zero) }
+        #expect(open("b")?.isPresent == true)
+        sessions.left(b.session, now: .zero)
         #expect(open("c")?.isPresent == false)
-        #expect(sessions.takeForgotten() == [a])
+        #expect(sessions.takeForgotten() == [a.id])
         #expect(open("b")?.isPresent == true)
         #expect(open("a") == nil)
     }
 
+    @Test("a session is forgotten when it has been without a link for long enough, and then only")
+    func expiry() throws {
+        let sessions = MQTTSessions(expiry: .seconds(10))
+        func open(_ name: String, at seconds: Int) -> MQTTSession? {
+            var connect = MQTTConnect(clientID: name)
+            connect.cleanSession = false
+            return sessions.open(connect, now: Instant.zero.advanced(by: .seconds(seconds)))?.session
+        }
+        let a = try #require(open("a", at: 0))
+        let b = try #require(open("b", at: 0))
+        sessions.left(a, now: .zero)
+        sessions.left(b, now: .zero.advanced(by: .seconds(5)))
+        #expect(open("a", at: 9) === a)
+        // One has come back, the other's time is not over.
+        #expect(open("x", at: 14) != nil && sessions.takeForgotten().isEmpty)
+        #expect(open("b", at: 15) !== b)
+        #expect(sessions.takeForgotten() == [b.id])
+        sessions.left(a, now: .zero.advanced(by: .seconds(20)))
+        sessions.expire(.zero.advanced(by: .seconds(30)))
+        #expect(sessions.takeForgotten() == [a.id])
+    }
+
     @Test("the broker lets in whom its owner accepts, and answers others as told")
     func authentication() async throws {
-        let server = try await EmbeddedServer.broker(
-            Endpoint("mqtt://127.0.0.1:0"),
-            authentication: { connect in
-                guard connect.user == "ann" else { return .notAuthorized }
-                return connect.password == Array("secret".utf8) ? .accepted : .badUserNameOrPassword
+        let server = try await EmbeddedServer.startBroker(
+            "mqtt://127.0.0.1:0",
+            authenticate: { credentials in
+                guard credentials.user == "ann", credentials.peer?.hasPrefix("127.0.0.1:") == true else {
+                    return .forbid
+                }
+                return credentials.match(user: "ann", password: "secret") ? .accept : .wrongCredentials
             }
         )
         let port = try #require(server.endpoint.port)

@@ -16,8 +16,16 @@ package struct BrokerCore: Sendable {
         package var maximumSubscriptions = 1_000_000
         /// The longest filter, in bytes; 1,024 by default.
         package var maximumFilterLength = 1024
-        /// The most levels of a filter; 64 by default. Topics may have more: only `#` reaches those.
-        package var maximumFilterLevels = 64
+        /// The most levels of a filter; 32 by default. Topics may have more: only `#` reaches those.
+        package var maximumFilterLevels = 32
+        /// The most levels that the filters of one session have together, and with them nodes of the trie; 8,192 by default.
+        package var maximumNodesPerSession = 8192
+        /// The most nodes of the trie; 1,000,000 by default.
+        package var maximumNodes = 1_000_000
+        /// The most of these that lie at or below the third `+` of a filter; 10,000 by default. See ``TopicTrie/match(_:)``.
+        package var maximumWildNodes = 10_000
+        /// The most bytes that the names of all nodes have; 64 MiB by default.
+        package var maximumNameBytes = 64 << 20
 
         /// The defaults.
         package init() {}
@@ -36,6 +44,8 @@ package struct BrokerCore: Sendable {
         var clientID: [UInt8]
         /// The trie's nodes that this session is on, and where in their lists.
         var places: [Int32: Int] = [:]
+        /// How many levels its filters have together.
+        var levels = 0
         /// The last routing that found this session by several filters, and where its delivery lies.
         var routing: UInt64 = 0
         var delivery = 0
@@ -59,6 +69,8 @@ package struct BrokerCore: Sendable {
     package var sessionCount: Int { indexByID.count }
     /// How many filters all sessions have together.
     package private(set) var subscriptionCount = 0
+    /// How many nodes the trie of their levels has, its root included.
+    package var nodeCount: Int { trie.nodeCount }
 
     // MARK: Sessions
 
@@ -105,36 +117,41 @@ package struct BrokerCore: Sendable {
 
     /// Adds a subscription, or gives one to the same filter another QoS (MQTT-3.8.4-3).
     ///
-    /// - Returns: the QoS granted; `nil` if the filter is malformed, too long or too deep, there are too many, or the
+    /// - Returns: the QoS granted; `nil` if the filter is malformed, too long or too deep, there is no room for it, or the
     ///   session is not there.
     package mutating func subscribe(_ session: UInt64, to filter: String, qos: MQTTQoS) -> MQTTQoS? {
         guard let index = indexByID[session] else { return nil }
-        let sessionIndex = Int(index)
-        let isFull =
-            sessions[sessionIndex].places.count >= limits.maximumSubscriptionsPerSession
-            || subscriptionCount >= limits.maximumSubscriptions
-        guard let node = node(filter, isFull: isFull) else { return nil }
-        if let place = sessions[sessionIndex].places[node] {
-            trie.nodes[Int(node)].subscribers[place].qos = qos
+        return filter.withContiguousUTF8 { subscribe(Int(index), to: $0, qos: qos) }
+    }
+
+    /// Where no more fits, a session may still change what it has.
+    private mutating func subscribe(_ session: Int, to filter: UnsafeRawBufferPointer, qos: MQTTQoS) -> MQTTQoS? {
+        guard filter.count <= limits.maximumFilterLength, MQTTTopic.isFilter(filter) else { return nil }
+        let shape = FilterShape(filter)
+        guard shape.levels <= limits.maximumFilterLevels else { return nil }
+        let known = trie.find(filter)
+        if let known, let place = sessions[session].places[known] {
+            trie.nodes[Int(known)].subscribers[place].qos = qos
             return qos
         }
-        guard !isFull else { return nil }
-        sessions[sessionIndex].places[node] = trie.nodes[Int(node)].subscribers.count
-        trie.nodes[Int(node)].subscribers.append(TopicTrie.Subscriber(session: index, qos: qos))
+        guard sessions[session].places.count < limits.maximumSubscriptionsPerSession,
+            subscriptionCount < limits.maximumSubscriptions,
+            sessions[session].levels + shape.levels <= limits.maximumNodesPerSession,
+            known != nil || hasRoom(for: shape, filter)
+        else { return nil }
+        let node = known ?? trie.insert(filter)
+        sessions[session].places[node] = trie.nodes[Int(node)].subscribers.count
+        sessions[session].levels += shape.levels
+        trie.nodes[Int(node)].subscribers.append(TopicTrie.Subscriber(session: Int32(session), qos: qos))
         subscriptionCount += 1
         return qos
     }
 
-    /// The node of a filter that keeps the limits. Where no more fit, a session may still change what it has, which makes
-    /// no new node.
-    private mutating func node(_ filter: String, isFull: Bool) -> Int32? {
-        let limits = limits
-        return filter.withContiguousUTF8 { bytes in
-            guard bytes.count <= limits.maximumFilterLength, MQTTTopic.isFilter(bytes) else { return nil }
-            let levels = bytes.reduce(1) { $0 + ($1 == MQTTTopic.separator ? 1 : 0) }
-            guard levels <= limits.maximumFilterLevels else { return nil }
-            return isFull ? trie.find(bytes) : trie.insert(bytes)
-        }
+    /// Whether the trie may grow by a filter. It is judged as if it had no node in common with others.
+    private func hasRoom(for shape: FilterShape, _ filter: UnsafeRawBufferPointer) -> Bool {
+        trie.nodeCount + shape.levels <= limits.maximumNodes
+            && (shape.wildLevels == 0 || trie.wildCount + shape.wildLevels <= limits.maximumWildNodes)
+            && trie.nameBytes + filter.count <= limits.maximumNameBytes
     }
 
     /// Removes a subscription; `false` if there is none to exactly this filter.
@@ -144,6 +161,7 @@ package struct BrokerCore: Sendable {
             let node = filter.withContiguousUTF8({ trie.find($0) }),
             let place = sessions[Int(index)].places.removeValue(forKey: node)
         else { return false }
+        sessions[Int(index)].levels -= filter.withContiguousUTF8 { FilterShape($0).levels }
         remove(from: node, at: place)
         return true
     }
@@ -193,6 +211,26 @@ package struct BrokerCore: Sendable {
             sessions[index].routing = routing
             sessions[index].delivery = deliveries.count
             deliveries.append(Delivery(session: sessions[index].id, qos: granted))
+        }
+    }
+}
+
+/// What a well-formed filter takes in a trie.
+private struct FilterShape {
+    private(set) var levels = 1
+    /// How many of them are the third `+`, or come behind it.
+    private(set) var wildLevels = 0
+
+    init(_ filter: UnsafeRawBufferPointer) {
+        var wildcards = 0
+        for byte in filter {
+            if byte == MQTTTopic.separator {
+                levels += 1
+                if wildcards >= TopicTrie.wildFrom { wildLevels += 1 }
+            } else if byte == MQTTTopic.singleLevel {
+                wildcards += 1
+                if wildcards == TopicTrie.wildFrom { wildLevels += 1 }
+            }
         }
     }
 }

@@ -3,8 +3,8 @@ import TransportAPI
 extension TransportDescriptor {
     /// What an endpoint says about the broker that listens there.
     package struct BrokerOptions {
-        /// Makes the broker's side of each link.
-        package var makeCore: @Sendable () -> any ProtocolCore
+        /// Makes the broker's side of each link, given the client's address and port where they are known.
+        package var makeCore: @Sendable (String?) -> any ProtocolCore
         package var links: LinkLimits
         package var bounds: ServerLimits
         package var routing = BrokerCore.Limits()
@@ -35,10 +35,20 @@ extension TransportDescriptor {
         _ configuration: MQTTServerConfiguration,
         _ endpoint: Endpoint,
         _ options: OptionReader?
-    ) throws(TransportError) -> @Sendable () -> any ProtocolCore {
+    ) throws(TransportError) -> @Sendable (String?) -> any ProtocolCore {
         let inner = try MQTTCore(server: configuration)
-        guard let options else { return { inner } }
-        let core = try MQTTWebSocketCore(inner, over: webSocketServer(endpoint, options))
-        return { core }
+        guard let options else {
+            return { peer in
+                var core = inner
+                core.peer = peer
+                return core
+            }
+        }
+        let outer = try MQTTWebSocketCore(inner, over: webSocketServer(endpoint, options))
+        return { peer in
+            var core = outer
+            core.inner.peer = peer
+            return core
+        }
     }
 }

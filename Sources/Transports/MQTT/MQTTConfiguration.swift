@@ -85,8 +85,8 @@ public struct MQTTConfiguration: Sendable, Hashable {
 
 /// How a server speaks MQTT 3.1.1 with one client.
 package struct MQTTServerConfiguration: Sendable {
-    /// Judges a client by its CONNECT. Must neither block nor wait.
-    package typealias Authentication = @Sendable (MQTTConnect) -> MQTTConnackCode
+    /// Judges a client by its CONNECT, and by its address and port where they are known. Must neither block nor wait.
+    package typealias Authentication = @Sendable (MQTTConnect, String?) -> MQTTConnackCode
 
     /// Whether packets surface as ``MQTTSignal`` for a broker, instead of payloads as messages point to point.
     package var routesSignals = false

@@ -41,11 +41,13 @@ extension MQTTCore {
         guard case .server(let configuration) = side else { throw violation("CONNECT came to a client") }
         // An empty identifier asks for one of the server's making, which only a clean session can have.
         guard !connect.clientID.isEmpty || connect.cleanSession else { throw refuse(.identifierRejected, &context) }
-        let code = configuration.authentication?(connect) ?? .accepted
+        let code = configuration.authentication?(connect, peer) ?? .accepted
         guard code == .accepted else { throw refuse(code, &context) }
         var isPresent = false
         if let sessions = configuration.sessions {
-            guard let opened = sessions.open(connect) else { throw refuse(.serverUnavailable, &context) }
+            guard let opened = sessions.open(connect, now: context.now) else {
+                throw refuse(.serverUnavailable, &context)
+            }
             session = opened.session
             isPresent = opened.isPresent
         }

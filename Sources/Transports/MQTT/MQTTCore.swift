@@ -85,6 +85,8 @@ package struct MQTTCore: ProtocolCore {
     var earlyBytes = 0
 
     // Server only.
+    /// The client's address and port, where they are known.
+    var peer: String?
     /// What the client said, until it is reported.
     var connect: MQTTConnect?
     /// The client's filters, with the QoS granted; point to point only.

@@ -24,6 +24,8 @@ package final class MQTTSession: @unchecked Sendable {
     package let id: UInt64
     /// Whether it ends with its link. What was sent is not kept then.
     package let isClean: Bool
+    /// The client identifier, in UTF-8, at a broker.
+    let name: [UInt8]
     /// Messages that a broker has for this client and has not sent.
     package var outbox: MQTTOutbox
     private(set) var sent: [UInt16: Sent] = [:]
@@ -33,9 +35,10 @@ package final class MQTTSession: @unchecked Sendable {
     private var lastOrder: UInt64 = 0
     private var turn: UInt64 = 0
 
-    package init(id: UInt64 = 0, isClean: Bool = false, outbox: MQTTOutbox = MQTTOutbox()) {
+    package init(id: UInt64 = 0, isClean: Bool = false, name: [UInt8] = [], outbox: MQTTOutbox = MQTTOutbox()) {
         self.id = id
         self.isClean = isClean
+        self.name = name
         self.outbox = outbox
     }
 
@@ -47,6 +50,18 @@ package final class MQTTSession: @unchecked Sendable {
 
     func belongs(to turn: UInt64) -> Bool { self.turn == turn }
 
+    /// How many bytes of messages it keeps.
+    package var keptBytes: Int { outbox.bytes + sentBytes }
+
+    /// Ends the session: it keeps nothing any more, and no link has a right to it.
+    package func end() {
+        turn += 1
+        outbox.removeAll()
+        for entry in sent.values where !entry.isReleased { outbox.ledger?.remove(entry.publish) }
+        sent = [:]
+        sentBytes = 0
+    }
+
     /// Whether another message may be sent and kept.
     var hasRoom: Bool { sentBytes < Self.maximumSentBytes }
 
@@ -55,13 +70,15 @@ package final class MQTTSession: @unchecked Sendable {
         guard !isClean else { return }
         lastOrder += 1
         sent[publish.packetID] = Sent(publish: publish, order: lastOrder)
-        sentBytes += publish.payload.count
+        sentBytes += publish.keptBytes
+        outbox.ledger?.add(publish)
     }
 
     /// PUBREC has come. The message is the far side's, and is not kept here any longer.
     func release(_ packetID: UInt16) {
         guard var entry = sent[packetID], !entry.isReleased else { return }
-        sentBytes -= entry.publish.payload.count
+        sentBytes -= entry.publish.keptBytes
+        outbox.ledger?.remove(entry.publish)
         lastOrder += 1
         entry.publish.payload = []
         entry.isReleased = true
@@ -71,8 +88,9 @@ package final class MQTTSession: @unchecked Sendable {
 
     /// PUBACK or PUBCOMP has come.
     func settle(_ packetID: UInt16) {
-        guard let entry = sent.removeValue(forKey: packetID) else { return }
-        sentBytes -= entry.publish.payload.count
+        guard let entry = sent.removeValue(forKey: packetID), !entry.isReleased else { return }
+        sentBytes -= entry.publish.keptBytes
+        outbox.ledger?.remove(entry.publish)
     }
 
     /// The far side does not know the session: it releases nothing and completes nothing. What it has not confirmed, it
@@ -84,53 +102,4 @@ package final class MQTTSession: @unchecked Sendable {
 
     /// What is unacknowledged, in the order in which it has to be sent again.
     var unacknowledged: [Sent] { sent.values.sorted { $0.order < $1.order } }
-}
-
-/// Messages that wait until a link can take them: first in, first out, and bounded.
-package struct MQTTOutbox: Sendable {
-    private var messages: [MQTTPublish] = []
-    private var head = 0
-    private var bytes = 0
-    private let maximumCount: Int
-    private let maximumBytes: Int
-
-    /// An empty one, for 1,000 messages and 1 MiB unless told otherwise; one message may pass the bound on bytes.
-    package init(maximumCount: Int = 1000, maximumBytes: Int = 1 << 20) {
-        self.maximumCount = maximumCount
-        self.maximumBytes = maximumBytes
-    }
-
-    package var count: Int { messages.count - head }
-    var first: MQTTPublish? { head < messages.count ? messages[head] : nil }
-
-    /// Adds a message; `false` if there is no room for it.
-    package mutating func append(_ publish: MQTTPublish) -> Bool {
-        guard count < maximumCount, bytes < maximumBytes else { return false }
-        messages.append(publish)
-        bytes += publish.payload.count
-        return true
-    }
-
-    /// Adds a message where the oldest one makes room for it; `false` if none waits.
-    package mutating func replaceOldest(by publish: MQTTPublish) -> Bool {
-        while count > 0 {
-            removeFirst()
-            if append(publish) { return true }
-        }
-        return false
-    }
-
-    mutating func removeFirst() {
-        guard head < messages.count else { return }
-        bytes -= messages[head].payload.count
-        messages[head].payload = []
-        head += 1
-        if head == messages.count {
-            messages.removeAll(keepingCapacity: head <= 64)
-            head = 0
-        } else if head > 64, head * 2 > messages.count {
-            messages.removeFirst(head)
-            head = 0
-        }
-    }
 }

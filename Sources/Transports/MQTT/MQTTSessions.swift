@@ -1,7 +1,7 @@
 import TransportAPI
 
 /// The sessions of a broker: a fresh one for each client that asks for a clean session, and for the others the one that
-/// they left behind (MQTT 3.1.1, section 3.1.2.4). Kept in memory, and at most so many.
+/// they left behind (MQTT 3.1.1, section 3.1.2.4). Kept in memory, at most so many, and for so long without a link.
 package final class MQTTSessions: @unchecked Sendable {
     // Unchecked, because it is only ever touched on the loop on which all links of its broker live.
 
@@ -11,60 +11,120 @@ package final class MQTTSessions: @unchecked Sendable {
         var left: UInt64?
     }
 
+    /// The end of a link.
+    private struct Leave {
+        var key: [UInt8]
+        var number: UInt64
+        var expiry: Instant
+    }
+
+    /// What they keep together, in bytes.
+    package let ledger = MQTTLedger()
     private let maximumKept: Int
+    private let expiry: Duration
     /// What each session begins with.
     private let outbox: MQTTOutbox
     /// Keys are bytes, because two client identifiers that Swift holds for equal may differ on the wire.
     private var kept: [[UInt8]: Kept] = [:]
+    /// The ends of links, oldest first, some of whose sessions have a link again or are gone; from `firstLeave` on.
+    private var leaves: [Leave] = []
+    private var firstLeave = 0
     private var lastID: UInt64 = 0
     private var lastLeft: UInt64 = 0
     private var forgotten: [UInt64] = []
 
-    /// No sessions yet; of those that are not clean, at most `maximumKept` at a time. Each begins with this outbox.
-    package init(maximumKept: Int = 1000, outbox: MQTTOutbox = MQTTOutbox()) {
+    /// No sessions yet; of those that are not clean, at most `maximumKept` at a time, each for `expiry` after its link's end.
+    /// Each has an outbox of these bounds.
+    package init(
+        maximumKept: Int = 1000,
+        expiry: Duration = .seconds(7 * 86_400),
+        queuedMessages: Int = 1000,
+        queuedBytes: Int = 1 << 20
+    ) {
         self.maximumKept = maximumKept
-        self.outbox = outbox
+        self.expiry = expiry
+        outbox = MQTTOutbox(maximumCount: queuedMessages, maximumBytes: queuedBytes, ledger: ledger)
     }
 
     /// The session of a client that was let in, and whether it was there before; `nil` if there are too many and all of
     /// them have links. Where there are too many otherwise, who has been away longest is forgotten.
-    func open(_ connect: MQTTConnect) -> (session: MQTTSession, isPresent: Bool)? {
+    func open(_ connect: MQTTConnect, now: Instant) -> (session: MQTTSession, isPresent: Bool)? {
+        expire(now)
         let key = Array(connect.clientID.utf8)
         if connect.cleanSession {
             if let former = kept.removeValue(forKey: key) { forgotten.append(former.session.id) }
-            return (fresh(isClean: true), false)
+            return (fresh(isClean: true, key), false)
         }
         if let former = kept[key] {
             kept[key]?.left = nil
             return (former.session, true)
         }
         if kept.count >= maximumKept {
-            let away = kept.filter { $0.value.left != nil }
-            guard let oldest = away.min(by: { $0.value.left ?? 0 < $1.value.left ?? 0 }) else { return nil }
-            kept[oldest.key] = nil
-            forgotten.append(oldest.value.session.id)
+            guard let oldest = oldestAway else { return nil }
+            forget(oldest.key)
         }
-        let session = fresh(isClean: false)
+        let session = fresh(isClean: false, key)
         kept[key] = Kept(session: session)
         return (session, false)
     }
 
-    private func fresh(isClean: Bool) -> MQTTSession {
+    private func fresh(isClean: Bool, _ key: [UInt8]) -> MQTTSession {
         lastID += 1
-        return MQTTSession(id: lastID, isClean: isClean, outbox: outbox)
+        return MQTTSession(id: lastID, isClean: isClean, name: key, outbox: outbox)
     }
 
-    /// The link of this client's session has ended, and no other has taken it over.
-    package func left(_ clientID: String) {
+    /// The link of a session has ended, and no other has taken it over.
+    package func left(_ session: MQTTSession, now: Instant) {
+        guard kept[session.name]?.session === session else { return }
         lastLeft += 1
-        kept[Array(clientID.utf8)]?.left = lastLeft
+        kept[session.name]?.left = lastLeft
+        if firstLeave > 64, firstLeave * 2 > leaves.count || leaves.count > 4 * kept.count {
+            leaves = leaves[firstLeave...].filter(isAway)
+            firstLeave = 0
+        }
+        leaves.append(Leave(key: session.name, number: lastLeft, expiry: now.advanced(by: expiry)))
     }
 
-    /// The session of this identifier, if it is one that outlives its links.
-    package func kept(_ clientID: String) -> MQTTSession? { kept[Array(clientID.utf8)]?.session }
+    // MARK: Forgetting
+
+    /// Forgets the sessions that have been without a link for too long.
+    package func expire(_ now: Instant) {
+        while firstLeave < leaves.count, leaves[firstLeave].expiry <= now {
+            if isAway(leaves[firstLeave]) { forget(leaves[firstLeave].key) }
+            firstLeave += 1
+        }
+    }
+
+    /// Forgets, of those without a link, the session that keeps most; `false` if none of them keeps anything. Looks at all.
+    package func forgetLargest() -> Bool {
+        var most: (key: [UInt8], bytes: Int)?
+        for (key, entry) in kept where entry.left != nil && entry.session.keptBytes > most?.bytes ?? 0 {
+            most = (key, entry.session.keptBytes)
+        }
+        guard let most else { return false }
+        forget(most.key)
+        return true
+    }
+
+    /// Who has been away longest.
+    private var oldestAway: Leave? {
+        while firstLeave < leaves.count {
+            if isAway(leaves[firstLeave]) { return leaves[firstLeave] }
+            firstLeave += 1
+        }
+        return nil
+    }
+
+    /// Whether a session has had no link since.
+    private func isAway(_ leave: Leave) -> Bool { kept[leave.key]?.left == leave.number }
+
+    private func forget(_ key: [UInt8]) {
+        if let former = kept.removeValue(forKey: key) { forgotten.append(former.session.id) }
+    }
 
     /// The sessions that have ended since this was asked last, by their numbers.
     package func takeForgotten() -> [UInt64] {
+        guard !forgotten.isEmpty else { return [] }
         defer { forgotten = [] }
         return forgotten
     }

@@ -12,7 +12,7 @@ extension TransportDescriptor {
                 let core = try MQTTCore(client: clientConfiguration(endpoint, options), session: MQTTSession())
                 return { core }
             },
-            server: { (_, options) throws(TransportError) in
+            server: { (_, options, _) throws(TransportError) in
                 let core = try MQTTCore(server: serverConfiguration(options))
                 return { core }
             }

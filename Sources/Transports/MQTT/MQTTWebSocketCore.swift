@@ -19,7 +19,7 @@ struct MQTTWebSocketCore: ProtocolCore {
     private static let largestEnvelope = 5 + MQTTPacketReader.maximumConnectLength
 
     private(set) var outer: WebSocketCore
-    private(set) var inner: MQTTCore
+    var inner: MQTTCore
     private var between: Between?
     /// The WebSocket is open, and the inner core has started.
     private var isInside = false
@@ -199,6 +199,7 @@ struct MQTTWebSocketCore: ProtocolCore {
 
 extension MQTTWebSocketCore: TopicCore {
     var session: MQTTSession? { inner.session }
+    var live: MQTTSession? { inner.live }
 
     mutating func subscribe(
         _ subscriptions: [MQTTSubscription],

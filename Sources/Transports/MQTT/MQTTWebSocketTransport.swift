@@ -13,7 +13,7 @@ extension TransportDescriptor {
                 let core = try MQTTWebSocketCore(inner, over: webSocketClient(endpoint, options))
                 return { core }
             },
-            server: { (endpoint, options) throws(TransportError) in
+            server: { (endpoint, options, _) throws(TransportError) in
                 let inner = try MQTTCore(server: serverConfiguration(options))
                 let core = try MQTTWebSocketCore(inner, over: webSocketServer(endpoint, options))
                 return { core }

@@ -4,6 +4,8 @@ import TransportAPI
 protocol TopicCore: ProtocolCore {
     /// What is kept beyond the link, if anything is.
     var session: MQTTSession? { get }
+    /// The same, as long as no later link has it.
+    var live: MQTTSession? { get }
     /// Asks for more topics; ``MQTTSignal/subscribeAnswered(_:_:)`` brings the answer under this id.
     mutating func subscribe(_ subscriptions: [MQTTSubscription], id: UInt64, _ context: inout CoreContext)
         throws(TransportError)
@@ -37,4 +39,7 @@ extension LinkDriver {
         // A link that has ended needs no answer.
         try? withTopicCore { (core, context) in core.grant(packetID, granted, &context) }
     }
+
+    /// The session of a server's core, unless a later link has taken it over.
+    package var liveSession: MQTTSession? { (core as? any TopicCore)?.live }
 }

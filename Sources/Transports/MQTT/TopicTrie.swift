@@ -21,6 +21,8 @@ struct TopicTrie: Sendable {
         var single: Int32 = -1
         var multi: Int32 = -1
         var childCount = 0
+        /// How many levels down to this one are `+`.
+        var wildcards: UInt16 = 0
         var subscribers: [Subscriber] = []
     }
 
@@ -46,8 +48,21 @@ struct TopicTrie: Sendable {
 
     /// How many nodes are in use, the root included.
     var nodeCount: Int { nodes.count - freeNodes.count }
+    /// How many of them are the third `+` of their filters, or below it.
+    private(set) var wildCount = 0
+    /// How many bytes their names have.
+    private(set) var nameBytes = 0
+    /// From how many `+` on a node counts as wild.
+    static let wildFrom = 3
 
     /// Finds the nodes whose filters match `topic`. Allocates nothing once the trie has seen a topic that found as many.
+    ///
+    /// A level of the topic leads from a node to two others at most, its `+` and the child of the level's name, so that a
+    /// subscriber of many filters over `a` and `+` could have a topic `a/a/a/…` visit nearly all that there are. How many may
+    /// be visited is bounded by what may be subscribed to. Below at most two `+`, the nodes at depth d that one topic can
+    /// reach differ in where these stand: 1 + d + d(d - 1)/2 of them, which is 6,017 over the 32 levels that a filter has by
+    /// default. All others are wild, of which the whole trie has 10,000 by default. So one message visits 16,017 nodes at
+    /// most, however many filters there are.
     mutating func match(_ topic: UnsafeRawBufferPointer) {
         matched.removeAll(keepingCapacity: true)
         steps.removeAll(keepingCapacity: true)
@@ -115,6 +130,8 @@ struct TopicTrie: Sendable {
             case .literal: removeEdge(to: node)
             }
             nodes[Int(parent)].childCount -= 1
+            if nodes[Int(node)].wildcards >= Self.wildFrom { wildCount -= 1 }
+            nameBytes -= nodes[Int(node)].name.count
             nodes[Int(node)] = Node(parent: -1, name: [], kind: .literal)
             freeNodes.append(node)
             node = parent
@@ -134,7 +151,10 @@ struct TopicTrie: Sendable {
     private mutating func add(to parent: Int32, _ name: UnsafeRawBufferPointer) -> Int32 {
         let kind = Self.kind(name)
         var fresh = Node(parent: parent, name: kind == .literal ? [UInt8](name) : [], kind: kind)
+        fresh.wildcards = nodes[Int(parent)].wildcards + (kind == .single ? 1 : 0)
         if kind == .literal { fresh.hash = Self.hash(parent, name) }
+        if fresh.wildcards >= Self.wildFrom { wildCount += 1 }
+        nameBytes += fresh.name.count
         let node: Int32
         if let free = freeNodes.popLast() {
             node = free

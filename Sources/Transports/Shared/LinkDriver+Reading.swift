@@ -57,7 +57,7 @@ extension LinkDriver {
     /// Whether events may be taken from the core. An inbox that nobody empties must not keep the answer to our goodbye from
     /// being read; what else comes then is dropped and counted, as over datagrams.
     private var mayRead: Bool {
-        (inbox.hasRoom && !isChoked || isClosing || channel.isDatagram) && !isWaitingForShare
+        (inbox.hasRoom && !isChoked || isClosing || channel.isDatagram) && !isWaitingForShare && !isHeld
     }
 
     /// Reads and delivers until the channel is empty, the share is over, or nobody consumes.
@@ -145,6 +145,24 @@ extension LinkDriver {
         if limits.readsOnlyWhileRead, context.output.count / 2 >= limits.writeBuffer { isChoked = true }
         if channel.isDatagram { input.removeAll() }
         leaveCore()
+    }
+
+    /// Takes no more from the far side until ``letGo()``: its handler is at work on what it has said.
+    package func hold() {
+        isHeld = true
+    }
+
+    /// Goes on behind all others that wait for their share.
+    package func letGo() {
+        guard isHeld else { return }
+        isHeld = false
+        waitForShare()
+    }
+
+    /// Counts work that the far side has asked for, beside what its core counts (``CoreCounters/demands``).
+    package func charge(_ demands: UInt64) {
+        context.counters.demands &+= demands
+        if !isPumping { meterDemands() }
     }
 
     /// Ends a link whose far side keeps us busy and brings nothing.

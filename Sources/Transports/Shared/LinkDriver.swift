@@ -30,6 +30,8 @@ package final class LinkDriver: PollHandler, ShareHandler, TurnHandler {
     var handler: (any LinkHandler)?
     /// Who keeps this driver, for servers; `nil` once the channel is closed.
     var owner: (any LinkOwner)?
+    /// The handler is to be told, once, when little of the output is left.
+    package var wantsRoom = false
     /// Is told what only this link's protocol has, beside the handler.
     var onSignal: ((any CoreSignal) -> Void)?
 
@@ -63,6 +65,8 @@ package final class LinkDriver: PollHandler, ShareHandler, TurnHandler {
     var isStalled = false
     /// Too much output that the far side does not read has.
     var isChoked = false
+    /// The handler has stopped the reading.
+    @exclusivity(unchecked) var isHeld = false
     @exclusivity(unchecked) var isPumping = false
     /// Something has been sent since something was read; counts round trips until the link is open.
     var isWaitingForAnswer = false
@@ -148,6 +152,10 @@ package final class LinkDriver: PollHandler, ShareHandler, TurnHandler {
         if phase == .draining {
             if context.output.isEmpty { finishDraining() }
         } else if context.output.count < limits.writeBuffer {
+            if wantsRoom, isNearlyEmpty {
+                wantsRoom = false
+                handler?.roomMade(self)
+            }
             sendBlocked()
             if isChoked {
                 isChoked = false
@@ -186,30 +194,8 @@ package final class LinkDriver: PollHandler, ShareHandler, TurnHandler {
     /// Whether the write buffer takes more.
     package var hasRoom: Bool { phase == .open && context.output.count < limits.writeBuffer }
 
-    func borrowMemory(_ buffer: inout ByteBuffer) {
-        if buffer.capacity == 0 {
-            buffer = ByteBuffer(adopting: loop.scratch.take(), capacity: ScratchPool.blockSize)
-        } else if buffer.writableCount < 4096 {
-            buffer.reserve(max(4096, buffer.count))
-        }
-    }
-
-    /// Gives the block back if nothing is in it; a few bytes that wait for the rest of their frame get memory of their own.
-    func returnMemory(_ buffer: inout ByteBuffer) {
-        if buffer.isEmpty {
-            if let block = buffer.surrender(size: ScratchPool.blockSize) {
-                loop.scratch.give(block)
-            } else {
-                buffer = ByteBuffer()
-            }
-        } else if buffer.capacity == ScratchPool.blockSize, buffer.count < ScratchPool.blockSize / 4 {
-            var small = ByteBuffer(capacity: buffer.count * 2)
-            buffer.withUnsafeReadableBytes { small.append(contentsOf: $0) }
-            buffer.removeAll()
-            if let block = buffer.surrender(size: ScratchPool.blockSize) { loop.scratch.give(block) }
-            buffer = small
-        }
-    }
+    /// Whether little of the output is left: room for what can wait, beside what can't.
+    package var isNearlyEmpty: Bool { phase == .open && context.output.count < min(limits.writeBuffer, 64 << 10) }
 
     // MARK: Deadlines
 

@@ -7,6 +7,8 @@ package struct ServerMode: Sendable {
     private let makeBehaviour: (@Sendable () -> any ServerBehaviour)?
     /// Hears of each client whose link has ended.
     package var observer: ServerObserver?
+    /// Decides about the handshakes of WebSockets; other transports have nothing of the kind.
+    package var decide: WebSocketConfiguration.Decide?
 
     /// Clients are handed out by ``Listener/accept()``.
     package static let accept = ServerMode(makeBehaviour: nil)

@@ -10,7 +10,7 @@ package final class StreamAcceptor: PollHandler, ShareHandler, LinkOwner, Accept
     private let socket: ListeningSocket
     private var limits: LinkLimits
     let bounds: ServerLimits
-    private let makeCore: () -> any ProtocolCore
+    private let makeCore: (SocketAddress?) -> any ProtocolCore
     private let handler: any LinkHandler
     private let queue: AcceptQueue
     var live: [ObjectIdentifier: LinkDriver] = [:]
@@ -33,7 +33,7 @@ package final class StreamAcceptor: PollHandler, ShareHandler, LinkOwner, Accept
         limits: LinkLimits,
         bounds: ServerLimits = ServerLimits(),
         handler: any LinkHandler,
-        makeCore: @escaping () -> any ProtocolCore
+        makeCore: @escaping (SocketAddress?) -> any ProtocolCore
     ) throws(SystemError) {
         socket = try ListeningSocket(boundTo: address, on: loop)
         self.loop = loop
@@ -94,7 +94,7 @@ package final class StreamAcceptor: PollHandler, ShareHandler, LinkOwner, Accept
             }
             perAddress[peer.network, default: 0] += 1
         }
-        let driver = LinkDriver(makeCore(), over: StreamChannel(stream), on: loop, limits: limits)
+        let driver = LinkDriver(makeCore(stream.peer), over: StreamChannel(stream), on: loop, limits: limits)
         driver.handler = handler
         driver.owner = self
         live[ObjectIdentifier(driver)] = driver

@@ -6,14 +6,16 @@ extension TransportDescriptor {
     ///
     /// - Parameters:
     ///   - client: reads an endpoint and gives what makes a client's core for each attempt.
-    ///   - server: the same for the core of each accepted connection.
+    ///   - server: the same for the core of each accepted connection, in a mode.
     ///   - redirect: the endpoint to try after another, where cores are sent elsewhere; by default none are.
     static func stream(
         _ name: String,
         defaultPort: UInt16,
         options: [TransportOption],
         client: @escaping @Sendable (Endpoint, OptionReader) throws(TransportError) -> @Sendable () -> any ProtocolCore,
-        server: @escaping @Sendable (Endpoint, OptionReader) throws(TransportError) -> @Sendable () -> any ProtocolCore,
+        server:
+            @escaping @Sendable (Endpoint, OptionReader, ServerMode) throws(TransportError) ->
+            @Sendable () -> any ProtocolCore,
         redirect: @escaping StreamRecipes.Redirect = StreamRecipes.nowhere
     ) -> TransportDescriptor {
         let options = options + TransportOption.streamServer
@@ -32,7 +34,7 @@ extension TransportDescriptor {
                 let reader = try OptionReader(endpoint, allowed: options)
                 let limits = try reader.limits()
                 let bounds = try reader.serverLimits()
-                let makeCore = try server(endpoint, reader)
+                let makeCore = try server(endpoint, reader, mode)
                 return try await CoreListener.listen(at: endpoint, on: loop, mode: mode) {
                     (address, queue) throws(SystemError) in
                     try StreamAcceptor(
@@ -42,7 +44,7 @@ extension TransportDescriptor {
                         limits: limits,
                         bounds: bounds,
                         handler: mode.handler(queue),
-                        makeCore: makeCore
+                        makeCore: { _ in makeCore() }
                     )
                 }
             }

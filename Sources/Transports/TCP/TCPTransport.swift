@@ -15,7 +15,7 @@ extension TransportDescriptor {
             TransportOption("header-included", "on or off", "whether u16 and u32 count their own bytes (off)"),
         ],
         client: core,
-        server: core
+        server: { (endpoint, options, _) throws(TransportError) in try core(endpoint, options) }
     )
 
     /// Both sides speak alike.

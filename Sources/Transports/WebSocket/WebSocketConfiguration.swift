@@ -57,7 +57,10 @@ public struct WebSocketConfiguration: Sendable {
     public var allowedOrigins: [String]?
     /// Decides about a request that is well-formed and passed the lists above, by its credentials for example. `nil`, the
     /// default: all are accepted.
-    public var decide: (@Sendable (WebSocketRequest) -> WebSocketDecision)?
+    public var decide: Decide?
+
+    /// Decides about a request; called on the server's loop, must neither block nor wait.
+    public typealias Decide = @Sendable (WebSocketRequest) -> WebSocketDecision
 
     /// All at its default.
     public init() {}

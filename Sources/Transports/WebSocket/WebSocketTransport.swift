@@ -37,8 +37,9 @@ extension TransportDescriptor {
             let core = try WebSocketCore(.client, configuration)
             return { core }
         },
-        server: { (endpoint, options) throws(TransportError) in
+        server: { (endpoint, options, mode) throws(TransportError) in
             var configuration = try common(options)
+            configuration.decide = mode.decide
             if !endpoint.path.isEmpty, endpoint.path != "/" { configuration.allowedPaths = [endpoint.path] }
             if let origin = try options.string("origin") { configuration.allowedOrigins = [origin] }
             let core = try WebSocketCore(.server, configuration)

@@ -17,7 +17,7 @@ func serve(_ options: Options) throws(SystemFailure) -> Int32 {
     let started: Result<[Served], TransportError> = runBlocking(on: .shared) {
         do throws(TransportError) {
             var servers: [Served] = []
-            for url in urls { servers.append(try await Served.start(url, room, registry, log)) }
+            for url in urls { servers.append(try await Served.start(url, room, options.users, registry, log)) }
             return .success(servers)
         } catch {
             return .failure(error)
@@ -60,9 +60,18 @@ private struct Served: Sendable {
     static func start(
         _ url: String,
         _ room: ChatRoom?,
+        _ users: [ServedUser],
         _ registry: TransportRegistry,
         _ log: EndingLog?
     ) async throws(TransportError) -> Served {
+        if !users.isEmpty, url.hasPrefix("mqtt") {
+            let server = try await EmbeddedServer.startBroker(url) { client in
+                users.contains { client.match(user: $0.name, password: $0.password) } ? .accept : .wrongCredentials
+            } observer: {
+                log?.take($0)
+            }
+            return Served(endpoint: server.endpoint) { await server.stop() }
+        }
         if let room {
             let server = try await ChatServer.start(url, room: room, registry: registry)
             return Served(endpoint: server.endpoint) { await server.stop() }

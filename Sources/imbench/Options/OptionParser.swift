@@ -124,6 +124,14 @@ struct OptionParser: Sendable {
     private func finish(_ options: inout Options, _ given: Set<String>) throws(UsageError) {
         for row in OptionTable.rows where given.contains(row.name) {
             if let other = row.requires, !given.contains(other) { throw UsageError("--\(row.name) needs --\(other)") }
+            if let other = row.excludes, given.contains(other) {
+                throw UsageError("--\(row.name) and --\(other) exclude each other")
+            }
+        }
+        if !options.users.isEmpty, !options.listen.isEmpty,
+            !options.listen.contains(where: { $0.scheme.hasPrefix("mqtt") })
+        {
+            throw UsageError("--user is for a broker, and no --listen is one")
         }
         if !options.urls.isEmpty {
             if !given.contains("transport") { options.transports = options.urls.map(\.scheme) }

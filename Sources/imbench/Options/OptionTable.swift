@@ -3,7 +3,7 @@ import TransportAPI
 /// All options, in the order of the help text.
 enum OptionTable {
     static let rows: [OptionRow] =
-        comparison + chat + load + proxy + storm + outage + crowd + simulate + report + general
+        comparison + serve + chat + load + proxy + storm + outage + crowd + simulate + report + general
 
     static let comparison: [OptionRow] = [
         OptionRow(
@@ -54,19 +54,6 @@ enum OptionTable {
                     throw UsageError("--url: there are two servers for \(endpoint.scheme)")
                 }
                 options.urls.append(endpoint)
-            }
-        ),
-        OptionRow(
-            name: "listen",
-            placeholder: "URL",
-            group: .what,
-            commands: [.serve],
-            summary: "which server listens where, as in ws://[::1]:8080; may be repeated",
-            excludes: "proxy",
-            shown: { $0.listen.isEmpty ? nil : $0.listen.map(\.description).joined(separator: " ") },
-            apply: { (options, text, words) throws(UsageError) in
-                guard options.listen.count < 64 else { throw UsageError("--listen may be given at most 64 times") }
-                options.listen.append(try OptionValue.endpoint(text, "listen", schemes: words.transports))
             }
         ),
     ]

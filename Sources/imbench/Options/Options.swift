@@ -34,6 +34,8 @@ struct Options: Sendable, Equatable {
     var urls: [Endpoint] = []
     /// Where `serve` listens; empty for every transport on a port that the system chooses.
     var listen: [Endpoint] = []
+    /// Whom the broker of `serve` lets in; everybody if there are none.
+    var users: [ServedUser] = []
     var storm = StormOptions()
     var outage = OutageOptions()
     var crowd = CrowdOptions()
@@ -63,5 +65,18 @@ struct Options: Sendable, Equatable {
         command = vocabulary.commands.first ?? .run
         transports = vocabulary.defaultTransports
         codecs = vocabulary.codecs
+    }
+}
+
+/// A user whom `serve` lets in.
+struct ServedUser: Sendable, Equatable {
+    var name: String
+    var password: String
+
+    /// Reads `NAME:PASSWORD`; a password may have colons.
+    init(_ text: String) throws(UsageError) {
+        let parts = text.split(separator: ":", maxSplits: 1, omittingEmptySubsequences: false)
+        guard parts.count == 2, !parts[0].isEmpty else { throw UsageError("--user is written NAME:PASSWORD") }
+        (name, password) = (String(parts[0]), String(parts[1]))
     }
 }

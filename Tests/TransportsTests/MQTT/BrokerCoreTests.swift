@@ -116,6 +116,53 @@ struct BrokerCoreTests {
         #expect(broker.subscribe(3, to: "d", qos: .atMostOnce) == .atMostOnce)
     }
 
+    @Test("levels are bounded: of a session's filters, of all, and of those behind many wildcards")
+    func nodes() throws {
+        var limits = BrokerCore.Limits()
+        limits.maximumNodesPerSession = 6
+        limits.maximumNodes = 12
+        limits.maximumWildNodes = 2
+        var broker = BrokerCore(limits: limits)
+        for session in 1...3 as ClosedRange<UInt64> { _ = try broker.connect(session, clientID: "") }
+        #expect(broker.subscribe(1, to: "a/b/c/d", qos: .atMostOnce) != nil)
+        #expect(broker.subscribe(1, to: "a/b/c", qos: .atMostOnce) == nil)
+        #expect(broker.subscribe(1, to: "a/b", qos: .atMostOnce) != nil)
+        #expect(broker.nodeCount == 5)
+        #expect(broker.subscribe(2, to: "+/+/+/x/y", qos: .atMostOnce) == nil)
+        #expect(broker.subscribe(2, to: "+/+/+/x", qos: .atMostOnce) != nil)
+        #expect(broker.subscribe(3, to: "+/b/+/x/+", qos: .atMostOnce) == nil)
+        #expect(broker.subscribe(3, to: "+/+/+/x", qos: .atMostOnce) != nil)
+        #expect(broker.subscribe(3, to: "u/v", qos: .atMostOnce) != nil)
+        #expect(broker.nodeCount == 11)
+        #expect(broker.subscribe(2, to: "w/x", qos: .atMostOnce) == nil)
+        #expect(broker.deliveries("p/q/r/x") == [2: .atMostOnce, 3: .atMostOnce])
+        // What goes makes room.
+        #expect(broker.unsubscribe(1, from: "a/b/c/d") == true)
+        #expect(broker.subscribe(1, to: "w/x/y", qos: .atMostOnce) != nil)
+        for session in 1...3 as ClosedRange<UInt64> { broker.disconnect(session) }
+        #expect(broker.nodeCount == 1)
+    }
+
+    @Test("a trie of all filters over two names that there may be is bounded where one topic would visit all of it")
+    func wildNodes() throws {
+        var limits = BrokerCore.Limits()
+        limits.maximumNodesPerSession = .max
+        limits.maximumSubscriptionsPerSession = .max
+        limits.maximumWildNodes = 500
+        var broker = BrokerCore(limits: limits)
+        _ = try broker.connect(1, clientID: "")
+        var granted = 0
+        for bits in 0..<4096 {
+            let levels = (0..<12).map { bits >> $0 & 1 == 0 ? "a" : "+" }
+            let isGranted = broker.subscribe(1, to: levels.joined(separator: "/") + "/x", qos: .atMostOnce) != nil
+            if isGranted { granted += 1 }
+            if bits.nonzeroBitCount < TopicTrie.wildFrom { #expect(isGranted) }
+        }
+        // All with few wildcards, and some of the others.
+        #expect(granted > 1 + 12 + 66 && broker.nodeCount < 500 + 1000)
+        #expect(broker.deliveries(Array(repeating: "a", count: 12).joined(separator: "/") + "/x") == [1: .atMostOnce])
+    }
+
     @Test("the trie agrees with the rules on random filters and topics, through subscribing, unsubscribing and leaving")
     func randomised() throws {
         var random = RandomSource.seeded(2014)

@@ -113,7 +113,9 @@ struct MQTTHandshakeTests {
             $0.password = Array("secret".utf8)
         }
         var server = try mqttServer {
-            $0.authentication = { $0.user == "u" && $0.password == Array("secret".utf8) ? verdict : .serverUnavailable }
+            $0.authentication = { connect, _ in
+                connect.user == "u" && connect.password == Array("secret".utf8) ? verdict : .serverUnavailable
+            }
         }
         connect(&client, &server)
         let expected: TransportError? = verdict == .accepted ? nil : .connack(verdict.rawValue)

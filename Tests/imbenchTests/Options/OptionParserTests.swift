@@ -38,6 +38,12 @@ private func mistake(_ line: String) -> String? { mistake(line.split(separator: 
         #expect(options.helpTopic == nil)
     }
 
+    @Test("users of a broker are read, with colons in their passwords")
+    func users() throws {
+        let users = try parse("serve --user ann:a:b --user bob: --listen mqtt://a:1").users
+        #expect(users.map(\.name) == ["ann", "bob"] && users.map(\.password) == ["a:b", ""])
+    }
+
     @Test("every option of run is read, with a space and with an equals sign")
     func everyOption() throws {
         let spaced = try parse(
@@ -113,6 +119,10 @@ private func mistake(_ line: String) -> String? { mistake(line.split(separator: 
             ("--duration 1s --messages 5", "--messages and --duration exclude each other"),
             ("--in-flight 2 --rate 5", "--rate and --in-flight exclude each other"),
             ("run --listen ws://a:1", "--listen belongs to 'serve', not to 'run'"),
+            ("serve --user ann", "--user is written NAME:PASSWORD"),
+            ("serve --user :secret", "--user is written NAME:PASSWORD"),
+            ("serve --user ann:secret --proxy ws://a:1", "--user and --proxy exclude each other"),
+            ("serve --user ann:secret --listen ws://a:1", "--user is for a broker, and no --listen is one"),
             ("serve --rate 5", "--rate belongs to 'run', not to 'serve'"),
             ("run now", "'run' takes no argument, but got 'now'"),
             ("--url host:1", "--url: url has no scheme; write it as scheme://host:port"),

@@ -1,0 +1,40 @@
+import SocketIO
+import Transports
+
+/// The filters of one SUBSCRIBE or UNSUBSCRIBE, worked off in shares of the loop's turns. The client's next packets wait until
+/// all of them are.
+final class FilterWork: ShareHandler {
+    /// After how many filters the clock is looked at.
+    private static let stretch = 16
+
+    private let driver: LinkDriver
+    private let count: Int
+    private var done = 0
+    private let work: (Int) -> Void
+    private let end: () -> Void
+
+    /// Calls `work` for each of `count` indices, as many at once as fit into a share, and `end` behind the last one.
+    static func begin(_ count: Int, of driver: LinkDriver, _ work: @escaping (Int) -> Void, end: @escaping () -> Void) {
+        FilterWork(count, driver, work, end).shareBegins()
+    }
+
+    private init(_ count: Int, _ driver: LinkDriver, _ work: @escaping (Int) -> Void, _ end: @escaping () -> Void) {
+        self.count = count
+        self.driver = driver
+        self.work = work
+        self.end = end
+    }
+
+    func shareBegins() {
+        let due = MonotonicClock.now() + EventLoop.share
+        while done < count {
+            work(done)
+            done += 1
+            guard done % Self.stretch == 0, done < count, MonotonicClock.now() >= due else { continue }
+            driver.hold()
+            return driver.loop.runLater(self)
+        }
+        end()
+        driver.letGo()
+    }
+}

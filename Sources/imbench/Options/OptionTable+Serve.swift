@@ -1,0 +1,32 @@
+import TransportAPI
+
+// What `serve` runs.
+extension OptionTable {
+    static let serve: [OptionRow] = [
+        OptionRow(
+            name: "listen",
+            placeholder: "URL",
+            group: .what,
+            commands: [.serve],
+            summary: "which server listens where, as in ws://[::1]:8080; may be repeated",
+            excludes: "proxy",
+            shown: { $0.listen.isEmpty ? nil : $0.listen.map(\.description).joined(separator: " ") },
+            apply: { (options, text, words) throws(UsageError) in
+                guard options.listen.count < 64 else { throw UsageError("--listen may be given at most 64 times") }
+                options.listen.append(try OptionValue.endpoint(text, "listen", schemes: words.transports))
+            }
+        ),
+        OptionRow(
+            name: "user",
+            placeholder: "NAME:PASSWORD",
+            group: .what,
+            commands: [.serve],
+            summary: "who may come in at the MQTT broker, in place of everybody; may be repeated",
+            excludes: "proxy",
+            apply: { (options, text, _) throws(UsageError) in
+                guard options.users.count < 64 else { throw UsageError("--user may be given at most 64 times") }
+                options.users.append(try ServedUser(text))
+            }
+        ),
+    ]
+}

@@ -1,0 +1,49 @@
+import EmbeddedServers
+import Testing
+import TransportAPI
+import Transports
+
+@Suite("Whom a server lets in", .timeLimit(.minutes(1)))
+struct AdmissionTests {
+    @Test("a WebSocket server opens the handshakes that its owner accepts, and refuses others as told")
+    func decide() async throws {
+        let server = try await EmbeddedServer.start(
+            "ws://127.0.0.1:0",
+            decide: { request in
+                request.header("Authorization") == "Bearer good" ? .accept : .refuse(status: 401)
+            }
+        )
+        let port = try #require(server.endpoint.port)
+        let url = "ws://127.0.0.1:\(port)/?header=Authorization:Bearer%20"
+        let error = await #expect(throws: TransportError.self) {
+            try await TransportRegistry.standard.connect("\(url)bad")
+        }
+        #expect(error?.code == .authenticationFailed && error?.detail == 401)
+        let link = try await TransportRegistry.standard.connect("\(url)good")
+        #expect(await link.send(Payload(text: "1")).isSuccess)
+        #expect(try await link.receive()?.bytes == Array("1".utf8))
+        await link.close()
+        await server.stop()
+    }
+
+    @Test("servers without such handshakes have nothing to decide", arguments: ["tcp", "mqtt", "udp"])
+    func nothingToDecide(scheme: String) async throws {
+        let error = await #expect(throws: TransportError.self) {
+            try await EmbeddedServer.start("\(scheme)://127.0.0.1:0", decide: { _ in .accept })
+        }
+        #expect(error?.code == .unsupported)
+    }
+
+    @Test("what is printed of credentials does not hold the password")
+    func printed() {
+        let credentials = BrokerCredentials(clientID: "c", user: "ann", password: Array("secret".utf8), peer: "p")
+        for text in ["\(credentials)", String(reflecting: credentials)] {
+            #expect(text.contains("ann") && !text.contains("secret"))
+        }
+        #expect(credentials.match(user: "ann", password: "secret"))
+        for (user, password) in [("bob", "secret"), ("ann", "secreT"), ("ann", "secret1"), ("ann", "")] {
+            #expect(!credentials.match(user: user, password: password))
+        }
+        #expect(!BrokerCredentials(clientID: "c", user: "ann").match(user: "ann", password: ""))
+    }
+}
