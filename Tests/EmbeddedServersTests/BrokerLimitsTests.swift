@@ -166,10 +166,17 @@ struct BrokerLimitsTests {
 
     @Test("a client for whom most waits is hung up on where all with links keep too much together")
     func allQueuesOfLinks() async throws {
-        let server = try await start {
-            $0.queuedBytes = 600_000
-            $0.maximumQueuedBytes = 1_000_000
-        }
+        var limits = BrokerLimits()
+        limits.queuedBytes = 600_000
+        limits.maximumQueuedBytes = 1_000_000
+        let (notes, continuation) = AsyncStream.makeStream(of: ServerNote.self)
+        let server = try await EmbeddedServer.startBroker(
+            "mqtt://127.0.0.1:0",
+            limits: limits,
+            observer: {
+                continuation.yield($0)
+            }
+        )
         // In sessions that are kept, clients acknowledge what somebody has taken.
         let stuck = try await connect(server, "client-id=ann&clean-session=off&subscribe=a&qos=1")
         let other = try await connect(server, "client-id=bob&clean-session=off&subscribe=b&qos=1")
@@ -179,6 +186,7 @@ struct BrokerLimitsTests {
             #expect(await publisher.send(message) == .acknowledged)
         }
         // Nobody has taken anything. So one had to go, and its session with it.
+        #expect(await notes.first { _ in true }?.reason.error?.code == .resourcesExhausted)
         #expect(await stuck.closed().initiator == .peer)
         #expect(try #require(await server.brokerStatistics()?.queuedBytes) <= 1_000_000)
         #expect(try await other.receive()?.topic == "b")
