@@ -86,17 +86,19 @@ extension Broker {
     /// Whether a message may be kept once more. Where all keep too much, sessions without links end, the one that keeps most
     /// first; then those with links, in the same order.
     private func makeRoom(for publish: MQTTPublish) -> Bool {
-        guard publish.keptBytes <= limits.maximumQueuedBytes else { return false }
-        while kept.ledger.bytes + kept.ledger.cost(of: publish) > limits.maximumQueuedBytes {
+        let most = limits.maximumQueuedBytes
+        if kept.ledger.bytes + publish.keptBytes <= most { return true }
+        guard publish.keptBytes <= most else { return false }
+        while kept.ledger.bytes + kept.ledger.cost(of: publish) > most {
             if kept.forgetLargest() {
                 endForgotten()
                 continue
             }
-            guard let most = sessions.values.max(by: { $0.keptBytes < $1.keptBytes }), most.keptBytes > 0,
-                let driver = clients[most.id]?.driver
+            guard let largest = sessions.values.max(by: { $0.keptBytes < $1.keptBytes }), largest.keptBytes > 0,
+                let driver = clients[largest.id]?.driver
             else { return false }
             let sentence =
-                "all subscribers keep more than \(limits.maximumQueuedBytes) bytes waiting, and this one most"
+                "more than \(most) bytes wait for all subscribers, and most for this one"
             driver.endNow(CloseReason(TransportError(.resourcesExhausted, .open, sentence)))
         }
         return true
