@@ -145,7 +145,7 @@ private struct FuzzedBroker {
             case .signal(.subscribed(let packetID, let filters)):
                 let granted = filters.map { core.subscribe(UInt64(link), to: $0.filter, qos: $0.qos) }
                 grants[link].append((packetID, granted))
-            case .signal(.unsubscribed(let filters)):
+            case .signal(.unsubscribed(_, let filters)):
                 for filter in filters { core.unsubscribe(UInt64(link), from: filter) }
             case .signal(.published(let publish)):
                 core.route(topic: publish.topic, qos: publish.qos, into: &deliveries)

@@ -85,12 +85,13 @@ extension Broker {
         }
     }
 
-    /// Forgets what a client no longer subscribes to.
-    func unsubscribe(_ identifier: UInt64, _ filters: [String], _ driver: LinkDriver) {
+    /// Forgets what a client no longer subscribes to, and then says so (MQTT-3.10.4-2).
+    func unsubscribe(_ identifier: UInt64, _ packetID: UInt16, _ filters: [String], _ driver: LinkDriver) {
         FilterWork.begin(filters.count, of: driver) { [self] index in
             core.unsubscribe(identifier, from: filters[index])
             retainedDeliveries[identifier]?.remove(Array(filters[index].utf8))
         } end: {
+            driver.confirmUnsubscribe(packetID)
         }
     }
 }

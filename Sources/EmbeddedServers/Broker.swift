@@ -34,12 +34,12 @@ final class Broker: LinkHandler {
     /// Shown each message that is taken.
     let tap: (@Sendable (Payload) -> Void)?
 
-    private init(
+    init(
         _ routing: BrokerCore.Limits,
         _ kept: MQTTSessions,
         _ limits: BrokerLimits,
-        _ tap: (@Sendable (Payload) -> Void)?,
-        on loop: EventLoop
+        on loop: EventLoop,
+        _ tap: (@Sendable (Payload) -> Void)?
     ) {
         core = BrokerCore(limits: routing)
         self.kept = kept
@@ -77,7 +77,7 @@ final class Broker: LinkHandler {
         options.routing.maximumNodes = limits.filterNodes
         options.routing.maximumWildNodes = limits.wildFilterNodes
         let (links, bounds, makeCore) = (options.links, options.bounds, options.makeCore)
-        let broker = LoopConfined(Broker(options.routing, kept, limits, tap, on: loop), to: loop)
+        let broker = LoopConfined(Broker(options.routing, kept, limits, on: loop, tap), to: loop)
         var mode = ServerMode.behave { Echo() }
         mode.observer = observer
         let listener = try await CoreListener.listen(at: endpoint, on: loop, mode: mode) {
@@ -105,7 +105,7 @@ final class Broker: LinkHandler {
         switch signal {
         case .published(let publish): take(publish)
         case .subscribed(let packetID, let subscriptions): subscribe(identifier, packetID, subscriptions, driver)
-        case .unsubscribed(let filters): unsubscribe(identifier, filters, driver)
+        case .unsubscribed(let packetID, let filters): unsubscribe(identifier, packetID, filters, driver)
         case .connected, .subscribeAnswered, .unsubscribeAnswered: break
         }
     }

@@ -94,14 +94,20 @@ extension MQTTCore {
         countWritten(&context)
     }
 
+    /// Answers UNSUBSCRIBE.
+    mutating func confirmUnsubscribe(_ packetID: UInt16, _ context: inout CoreContext) {
+        guard state == .open else { return }
+        write(.unsuback, packetID, &context)
+    }
+
     private mutating func receiveUnsubscribe(
         _ packetID: UInt16,
         _ filters: [String],
         _ context: inout CoreContext
     ) -> CoreEvent? {
         context.counters.demands &+= 1 + UInt64(filters.count) / 8
+        guard !routesSignals else { return .signal(MQTTSignal.unsubscribed(packetID, filters)) }
         write(.unsuback, packetID, &context)
-        guard !routesSignals else { return .signal(MQTTSignal.unsubscribed(filters)) }
         subscriptions.removeAll { subscription in
             filters.contains { subscription.filter.utf8.elementsEqual($0.utf8) }
         }

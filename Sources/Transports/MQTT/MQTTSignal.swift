@@ -11,8 +11,9 @@ package enum MQTTSignal: CoreSignal, Hashable {
     case published(MQTTPublish)
     /// Server: the client subscribes, by a packet of this identifier; the broker answers with ``LinkDriver/grant(_:_:)``.
     case subscribed(UInt16, [MQTTSubscription])
-    /// Server: the client unsubscribes; UNSUBACK is written already.
-    case unsubscribed([String])
+    /// Server: the client unsubscribes, by a packet of this identifier; the broker answers with
+    /// ``LinkDriver/confirmUnsubscribe(_:)``.
+    case unsubscribed(UInt16, [String])
     /// Client: the broker's answer to the `subscribe` of this id, filter by filter; `nil` where it refused.
     case subscribeAnswered(UInt64, [MQTTQoS?])
     /// Client: the broker has confirmed the `unsubscribe` of this id.

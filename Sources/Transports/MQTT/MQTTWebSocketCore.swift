@@ -215,6 +215,10 @@ extension MQTTWebSocketCore: TopicCore {
         inside(&context) { $0.grant(packetID, granted, &$1) }
     }
 
+    mutating func confirmUnsubscribe(_ packetID: UInt16, _ context: inout CoreContext) {
+        inside(&context) { $0.confirmUnsubscribe(packetID, &$1) }
+    }
+
     mutating func unsubscribe(
         _ filters: [String],
         id: UInt64,

@@ -13,6 +13,8 @@ protocol TopicCore: ProtocolCore {
     mutating func unsubscribe(_ filters: [String], id: UInt64, _ context: inout CoreContext) throws(TransportError)
     /// Server: answers SUBSCRIBE.
     mutating func grant(_ packetID: UInt16, _ granted: [MQTTQoS?], _ context: inout CoreContext)
+    /// Server: answers UNSUBSCRIBE.
+    mutating func confirmUnsubscribe(_ packetID: UInt16, _ context: inout CoreContext)
 }
 
 extension MQTTCore: TopicCore {}
@@ -38,6 +40,11 @@ extension LinkDriver {
     package func grant(_ packetID: UInt16, _ granted: [MQTTQoS?]) {
         // A link that has ended needs no answer.
         try? withTopicCore { (core, context) in core.grant(packetID, granted, &context) }
+    }
+
+    /// A broker's answer to UNSUBSCRIBE.
+    package func confirmUnsubscribe(_ packetID: UInt16) {
+        try? withTopicCore { (core, context) in core.confirmUnsubscribe(packetID, &context) }
     }
 
     /// The session of a server's core, unless a later link has taken it over.

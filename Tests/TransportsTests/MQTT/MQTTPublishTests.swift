@@ -221,7 +221,11 @@ struct MQTTPublishTests {
         var expected = MQTTPublish(topic: "up", payload: [5])
         expected.qos = .atLeastOnce
         expected.packetID = 2
-        #expect(server.signals.suffix(2) == [.published(expected), .unsubscribed(["down/#"])])
+        #expect(server.signals.suffix(2) == [.published(expected), .unsubscribed(3, ["down/#"])])
+        #expect(client.signals.isEmpty)
+        server.core.confirmUnsubscribe(3, &server.context)
+        exchange(&client, &server)
+        #expect(client.signals == [.unsubscribeAnswered(2)])
         #expect(client.acknowledged == [1])
         #expect(server.messages.isEmpty)
 
