@@ -49,7 +49,7 @@ final class Broker: LinkHandler {
         retained = RetainedMessages(maximumCount: limits.retainedMessages, maximumBytes: limits.retainedBytes)
     }
 
-    /// Starts a broker at `endpoint`, which lets in whom `authentication` accepts; everybody by default.
+    /// Starts a broker at `endpoint`, which lets in whom `authenticate` accepts; everybody by default.
     nonisolated(nonsending) static func listen(
         at endpoint: Endpoint,
         on loop: EventLoop,
