@@ -90,7 +90,7 @@ package final class MQTTSession: @unchecked Sendable {
 package struct MQTTOutbox: Sendable {
     private var messages: [MQTTPublish] = []
     private var head = 0
-    private var bytes = 0
+    private(set) var bytes = 0
     private let maximumCount: Int
     private let maximumBytes: Int
 
