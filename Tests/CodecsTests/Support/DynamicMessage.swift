@@ -73,7 +73,8 @@ extension DynamicSchema.Field {
             case .map(let key): key.keyType.map { entries(of: $0, type) } ?? Many<T>(field: self)
             }
         }
-        return make(value == .message ? message : value.type)
+        let type: any WireValue.Type = value == .message ? message : value.type
+        return make(type)
     }
 
     private func entries<K: WireMapKey, T: WireValue>(of key: K.Type, _ type: T.Type) -> any DynamicField {

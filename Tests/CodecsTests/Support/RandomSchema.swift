@@ -18,7 +18,7 @@ extension SeededGenerator {
     private mutating func fieldNumber() -> UInt32 {
         let bounds: [UInt32] = [1, 15, 16, 2047, 2048, 262_143, 262_144, 18_999, 20_000, 536_870_911]
         guard !oneIn(3) else { return bounds.randomElement(using: &self) ?? 1 }
-        let number = max(number(UInt32.self) >> 3, 1)
+        let number = max(self.number(UInt32.self) >> 3, 1)
         return 19_000...19_999 ~= number ? 20_001 : number
     }
 
