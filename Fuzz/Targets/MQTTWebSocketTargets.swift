@@ -12,7 +12,9 @@ func fuzzMQTTWebSocketClient(_ bytes: [UInt8]) throws {
     configuration.maximumMessageSize = input.choice(of: [1000, 10])
     configuration.keepAlive = input.choice(of: [60, 0, 1])
     let client = configuration
-    try fuzzMQTTWebSocket(&input, .client, opening: [0x20, 2, 0, 0]) { try MQTTCore(client: client, session: MQTTSession()) }
+    try fuzzMQTTWebSocket(&input, .client, opening: [0x20, 2, 0, 0]) {
+        try MQTTCore(client: client, session: MQTTSession())
+    }
 }
 
 func fuzzMQTTWebSocketServer(_ bytes: [UInt8]) throws {

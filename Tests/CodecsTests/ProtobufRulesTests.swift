@@ -120,7 +120,10 @@ import Testing
             (51, tag(1, .fixed32) + [1, 0, 0, 0] + delimited(2, [0x61])),
             (52, tag(1, .fixed64) + [2, 0, 0, 0, 0, 0, 0, 0] + delimited(2, [])),
             (53, tag(1, .fixed32) + [0xfe, 0xff, 0xff, 0xff] + delimited(2, [])),
-            (54, tag(1, .fixed64) + Array(repeating: 0xff, count: 8) + tag(2, .fixed64) + [0, 0, 0, 0, 0, 0, 0xf0, 0x3f]),
+            (
+                54,
+                tag(1, .fixed64) + Array(repeating: 0xff, count: 8) + tag(2, .fixed64) + [0, 0, 0, 0, 0, 0, 0xf0, 0x3f]
+            ),
         ]
         #expect(try codec.encode(message) == entries.flatMap { delimited($0.0, $0.1) })
         #expect(try decode(codec.encode(message)) == message)

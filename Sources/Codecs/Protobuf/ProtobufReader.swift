@@ -113,7 +113,9 @@ extension ProtobufReader {
         guard tag == number << 3 | WireType.lengthDelimited.rawValue else { return }
         let expected = tag
         repeat {
-            do throws(CodecError) { try readEntry(&values, as: encoding, keys: keys) } catch { throw error.inside(name) }
+            do throws(CodecError) { try readEntry(&values, as: encoding, keys: keys) } catch {
+                throw error.inside(name)
+            }
             try nextTag()
         } while tag == expected
     }

@@ -128,7 +128,10 @@ struct HostileMessageTests {
         await attacked.stop()
     }
 
-    @Test("bound what all together keep of messages that never come to their end", arguments: ["ws", "tcp", "mqtt", "mqtt+ws"])
+    @Test(
+        "bound what all together keep of messages that never come to their end",
+        arguments: ["ws", "tcp", "mqtt", "mqtt+ws"]
+    )
     func unfinishedMessages(transport: String) async throws {
         let attacked = try await Attacked(transport, "max-buffered=1000000")
         var hostile: [HostileClient] = []
