@@ -12,6 +12,11 @@ func fuzzProxy(_ bytes: [UInt8]) throws {
     let whole = try tunnel(proxy, input.rest, .whole)
     let sliced = try tunnel(proxy, input.rest, Slicing(max(choice, 1)))
     try ensure(whole == sliced, "sliced \(choice): \(sliced) instead of \(whole)")
+    guard case .success(let through?) = whole else { return }
+    // What was not through the tunnel is heads, of which the last one says that it is open.
+    let heads = text(Array(input.rest.dropLast(through.count)))
+    let last = heads.utf8.split(separator: UInt8(ascii: "\n")).last { $0.starts(with: "HTTP/1.".utf8) }
+    try ensure(last?.dropFirst(9).first == UInt8(ascii: "2"), "no tunnel is open after \(heads)")
 }
 
 private func text(_ bytes: [UInt8]) -> String { String(decoding: bytes, as: UTF8.self) }
