@@ -24,7 +24,7 @@ extension FuzzInput {
         compression.peerWindowBits = bits & 16 == 0 ? 15 : 10
         compression.threshold = bits & 32 == 0 ? 32 : 1
         // So that inputs of a few KiB reach the bound.
-        if bits & 64 != 0 { (compression.freeExpansion, compression.maximumExpansion) = (300, 3) }
+        if bits & 64 != 0 { (compression.freeExpansion, compression.maximumExpansion) = (300, 1) }
         return compression
     }
 }

@@ -106,6 +106,8 @@ final class DatagramChannel: LinkChannel {
     private var received: UInt64 = 0
     private let headerBytes: UInt64
     private let batch: DatagramBatch
+    /// Whether the kernel may have datagrams beyond the batch: those that came while it was worked off, too.
+    private var mayHaveMore = false
 
     /// - Parameter largest: the longest datagram that is taken, in bytes; longer ones are dropped.
     init(_ socket: DatagramSocket, largest: Int) {
@@ -125,11 +127,14 @@ final class DatagramChannel: LinkChannel {
         try socket.attach(handler)
     }
 
-    func note(_: Readiness) {}
+    func note(_ readiness: Readiness) {
+        if readiness.contains(.read) { mayHaveMore = true }
+    }
 
     func read(into input: inout ByteBuffer, atMost _: Int) -> IOResult {
         if batch.isEmpty {
             let result = socket.receive(into: batch)
+            mayHaveMore = !batch.wasLast
             guard case .bytes = result else { return result }
         }
         let count = batch.takeNext { datagram in
@@ -143,7 +148,7 @@ final class DatagramChannel: LinkChannel {
     }
 
     func isDrained(afterReading _: Int, of _: Int) -> Bool {
-        batch.isEmpty && batch.wasLast
+        batch.isEmpty && !mayHaveMore
     }
 
     func flush(_ context: inout CoreContext) -> IOResult {

@@ -2,18 +2,17 @@ import TransportAPI
 
 // Putting a message together from what has arrived of its frames.
 extension FrameReader {
-    /// How many bytes are decompressed at a time; DEFLATE makes at most 1,032 of one. Pieces end at multiples of it, so that what
-    /// a message may expand to does not depend on how it arrives.
-    private static let compressedPiece = 256
+    /// The most bytes that are decompressed at a time. Pieces end at multiples of it, so that what a message may expand to does not
+    /// depend on how it arrives.
+    private static let compressedPiece = 4096
 
     /// Takes what has arrived of the frame; true once that is all of it.
     mutating func absorb(_ input: inout ByteBuffer) throws(TransportError) -> Bool {
-        let arrived = messageLength - remaining
-        let piece = isCompressed ? Self.compressedPiece - arrived % Self.compressedPiece : .max
-        let available = min(remaining, input.count, piece)
+        var available = min(remaining, input.count)
         if available > 0 {
-            if isCompressed {
-                if !isDiscarding { try inflate(available, of: &input) }
+            if !isDiscarding, isCompressed {
+                let piece = Self.compressedPiece - (messageLength - remaining) % Self.compressedPiece
+                available = try inflate(min(available, piece), of: &input)
             } else if !isDiscarding {
                 try append(available, of: input)
             }
@@ -43,8 +42,8 @@ extension FrameReader {
         self.text = text
     }
 
-    /// Decompresses what has arrived.
-    private mutating func inflate(_ count: Int, of input: inout ByteBuffer) throws(TransportError) {
+    /// Decompresses the next `count` bytes, or fewer if much comes of them; how many it were.
+    private mutating func inflate(_ count: Int, of input: inout ByteBuffer) throws(TransportError) -> Int {
         let start = bytes.count
         let key = maskKey
         var inflation = inflation
@@ -56,15 +55,20 @@ extension FrameReader {
         let result = input.withUnsafeMutableReadableBytes { all in
             let piece = UnsafeMutableRawBufferPointer(rebasing: all[..<count])
             if key != 0 { Masking.apply(to: piece, key: key) }
-            return Result { () throws(TransportError) in
-                try inflation?.append(UnsafeRawBufferPointer(piece), arrived, to: &bytes, limit: limit)
+            return Result { () throws(TransportError) -> Int in
+                let taken =
+                    try inflation?.append(UnsafeRawBufferPointer(piece), arrived, to: &bytes, limit: limit) ?? count
+                // The rest is as it was, for the next time.
+                let rest = UnsafeMutableRawBufferPointer(rebasing: piece[taken...])
+                if key != 0 { Masking.apply(to: rest, key: Masking.advance(key, by: taken)) }
+                return taken
             }
         }
         self.inflation = inflation
         swap(&bytes, &self.bytes)
         // What came before the mistake counts first, so that the same is reported however the message arrives.
         try checkText(from: start)
-        try result.get()
+        return try result.get()
     }
 
     private mutating func checkText(from start: Int) throws(TransportError) {
