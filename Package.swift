@@ -38,7 +38,7 @@ let package = Package(
         // The functions that Fuzz/, a package of its own, gives any bytes; here they replay the committed ones.
         .testTarget(
             name: "FuzzTests",
-            dependencies: ["TransportAPI", "Codecs", "SocketIO", "Transports"],
+            dependencies: ["TransportAPI", "Codecs", "SocketIO", "Transports", "EmbeddedServers"],
             path: "Fuzz",
             exclude: ["Package.swift", "Main", "Corpora", "Crashes", "Dictionaries"],
             sources: ["Targets", "Tests"]

@@ -14,6 +14,7 @@ let package = Package(
                 .product(name: "TransportAPI", package: "im-transports"),
                 .product(name: "Codecs", package: "im-transports"),
                 .product(name: "Transports", package: "im-transports"),
+                .product(name: "EmbeddedServers", package: "im-transports"),
             ],
             path: ".",
             exclude: ["Corpora", "Crashes", "Dictionaries", "Tests"],

@@ -7,7 +7,7 @@ func fuzzStreamPairs(_ bytes: [UInt8]) throws {
     var input = FuzzInput(bytes)
     let slicing = Slicing(input.choice())
     let kind = input.choice()
-    switch kind % 3 {
+    switch kind % 4 {
     case 0:
         var (client, server) = (WebSocketConfiguration(), WebSocketConfiguration())
         client.compression = input.webSocketCompression()
@@ -37,9 +37,13 @@ func fuzzStreamPairs(_ bytes: [UInt8]) throws {
         client.subscriptions = [MQTTSubscription("t", qos: client.qos)]
         client.maximumInFlight = input.choice(of: [64, 1])
         server.qos = client.qos
+        let (caller, broker) = (try MQTTCore(client: client, session: MQTTSession()), try MQTTCore(server: server))
+        guard kind % 4 == 3 else { return try converse(CoreRun(caller), CoreRun(broker), &input, slicing) }
+        var outer = WebSocketConfiguration()
+        outer.fragmentSize = input.choice(of: [nil, 1, 100])
         try converse(
-            CoreRun(try MQTTCore(client: client, session: MQTTSession())),
-            CoreRun(try MQTTCore(server: server)),
+            CoreRun(try MQTTWebSocketCore(caller, over: outer)),
+            CoreRun(try MQTTWebSocketCore(broker, over: outer)),
             &input,
             slicing
         )

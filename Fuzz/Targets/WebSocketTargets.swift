@@ -23,6 +23,8 @@ extension FuzzInput {
         compression.windowBits = bits & 8 == 0 ? 15 : 9
         compression.peerWindowBits = bits & 16 == 0 ? 15 : 10
         compression.threshold = bits & 32 == 0 ? 32 : 1
+        // So that inputs of a few KiB reach the bound.
+        if bits & 64 != 0 { (compression.freeExpansion, compression.maximumExpansion) = (300, 1) }
         return compression
     }
 }
@@ -50,6 +52,7 @@ private func fuzzWebSocket(_ role: CoreRole, _ bytes: [UInt8]) throws {
     ) { core in
         let reserved = core.reader.reservedBytes
         try ensure(reserved <= most + most / 4 + 4096, "\(reserved) bytes are reserved for at most \(most)")
+        try ensure(core.heldBytes - reserved <= 320 << 10, "\(core.heldBytes) bytes are held")
     }
 }
 

@@ -45,7 +45,7 @@ extension CodecError {
             case .invalidUTF8: "The text is not valid UTF-8."
             case .tooDeep: "The message is nested deeper than the limit."
             case .tooLong: "The message is longer than the limit."
-            case .tooManyElements: "A repeated field or map has more elements than the limit."
+            case .tooManyElements: "Repeated fields or maps have more elements than the limit."
             case .varintOverflow: "A varint does not fit its width."
             case .invalidFieldNumber: "A field number is zero or too large."
             case .invalidWireType: "A wire type does not exist."

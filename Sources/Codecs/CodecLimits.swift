@@ -9,15 +9,24 @@ public struct CodecLimits: Sendable, Hashable {
     public var maximumLength: Int
     /// The most elements of one repeated field or one map, on reading. Default 65,536.
     public var maximumCount: Int
+    /// The most elements of all repeated fields and maps of one message together, those of nested messages included, on reading.
+    /// Default 262,144. An element may take two bytes in the input and, as an empty message, hundreds in memory.
+    public var maximumElements: Int
 
     /// The greatest depth that can be set: what the stack of a secondary thread bears.
     public static let greatestDepth = 256
 
     /// Limits, with their defaults.
-    public init(maximumDepth: Int = 64, maximumLength: Int = 16 << 20, maximumCount: Int = 65_536) {
+    public init(
+        maximumDepth: Int = 64,
+        maximumLength: Int = 16 << 20,
+        maximumCount: Int = 65_536,
+        maximumElements: Int = 262_144
+    ) {
         self.maximumDepth = Self.clamped(maximumDepth)
         self.maximumLength = maximumLength
         self.maximumCount = maximumCount
+        self.maximumElements = maximumElements
     }
 
     private static func clamped(_ depth: Int) -> Int { max(1, min(depth, greatestDepth)) }

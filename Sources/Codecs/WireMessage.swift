@@ -68,7 +68,8 @@ public protocol FieldVisitor {
         _ number: UInt32,
         _ name: StaticString,
         _ values: inout [K: T],
-        as encoding: IntegerEncoding
+        as encoding: IntegerEncoding,
+        keys: IntegerEncoding
     ) throws(CodecError)
 
     /// Fields that the message does not declare. Formats that cannot keep them leave the storage alone.
@@ -113,7 +114,29 @@ extension FieldVisitor {
         _ name: StaticString,
         _ values: inout [K: T]
     ) throws(CodecError) {
-        try field(number, name, &values, as: .varint)
+        try field(number, name, &values, as: .varint, keys: .varint)
+    }
+
+    /// A map; integers that are keys as varints.
+    @inlinable @inline(__always)
+    public mutating func field<K: WireMapKey, T: WireValue>(
+        _ number: UInt32,
+        _ name: StaticString,
+        _ values: inout [K: T],
+        as encoding: IntegerEncoding
+    ) throws(CodecError) {
+        try field(number, name, &values, as: encoding, keys: .varint)
+    }
+
+    /// A map; integers that are values as varints.
+    @inlinable @inline(__always)
+    public mutating func field<K: WireMapKey, T: WireValue>(
+        _ number: UInt32,
+        _ name: StaticString,
+        _ values: inout [K: T],
+        keys: IntegerEncoding
+    ) throws(CodecError) {
+        try field(number, name, &values, as: .varint, keys: keys)
     }
 }
 

@@ -49,7 +49,7 @@ import Testing
 
     @Test(
         "a field in another wire type than its own is unknown, and kept",
-        arguments: Array(1...48) + [2000] as [UInt64]
+        arguments: Array(1...54) + [2000] as [UInt64]
     )
     func wrongWireTypes(number: UInt64) throws {
         let occurrences: [WireType: [UInt8]] = [
@@ -106,6 +106,28 @@ import Testing
         #expect(
             try decode(delimited(31, [])).byKey == [0: Inner()] && decode(delimited(43, [])).byFlag == [false: false]
         )
+    }
+
+    @Test("keys of maps are written as they are declared, and read in no other way")
+    func mapKeys() throws {
+        var message = AllTypes()
+        (message.byDelta, message.byOffset) = ([-1: true], [-64: 63])
+        (message.byWord, message.byHash) = ([1: "a"], [2: Inner()])
+        (message.byPlace, message.byTime) = ([-2: []], [-1: 1])
+        let entries: [(UInt64, [UInt8])] = [
+            (49, tag(1, .varint) + [1] + tag(2, .varint) + [1]),
+            (50, tag(1, .varint) + [127] + tag(2, .varint) + [126]),
+            (51, tag(1, .fixed32) + [1, 0, 0, 0] + delimited(2, [0x61])),
+            (52, tag(1, .fixed64) + [2, 0, 0, 0, 0, 0, 0, 0] + delimited(2, [])),
+            (53, tag(1, .fixed32) + [0xfe, 0xff, 0xff, 0xff] + delimited(2, [])),
+            (
+                54,
+                tag(1, .fixed64) + Array(repeating: 0xff, count: 8) + tag(2, .fixed64) + [0, 0, 0, 0, 0, 0, 0xf0, 0x3f]
+            ),
+        ]
+        #expect(try codec.encode(message) == entries.flatMap { delimited($0.0, $0.1) })
+        #expect(try decode(codec.encode(message)) == message)
+        #expect(try decode(delimited(51, tag(1, .varint) + [1])).byWord == [0: ""])
     }
 
     @Test("maps are written by the bytes of their keys, numbers by value, false before true")

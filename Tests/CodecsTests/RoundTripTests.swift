@@ -165,4 +165,38 @@ import Testing
             #expect(codecError { try limited.decode(AllTypes.self, from: bytes) }?.code == .tooManyElements)
         }
     }
+
+    @Test("all elements of a message count together, however they are nested", arguments: WireFormat.allCases)
+    func elementLimit(format: WireFormat) throws {
+        let limited = format.codec(limits: CodecLimits(maximumElements: 12))
+        var message = AllTypes()
+        message.ints = [1, 2, 3]
+        message.strings = ["a"]
+        message.byName = ["a": 1, "b": 2]
+        // With themselves as elements, ten in all.
+        message.children = [AllTypes(), AllTypes()]
+        message.children[1].inners = [Inner(), Inner()]
+        for more in 0...3 {
+            message.children[0].fixeds = Array(repeating: 1, count: more)
+            let bytes = try format.codec().encode(message)
+            if more <= 2 {
+                #expect(try limited.decode(AllTypes.self, from: bytes) == message)
+            } else {
+                #expect(codecError { try limited.decode(AllTypes.self, from: bytes) }?.code == .tooManyElements)
+            }
+        }
+    }
+
+    @Test("a message of nothing but empty messages takes no more than its elements", arguments: WireFormat.allCases)
+    func emptyElements(format: WireFormat) throws {
+        var list = AllTypes()
+        list.inners = Array(repeating: Inner(), count: 65_536)
+        var message = AllTypes()
+        message.children = [list, list, list]
+        #expect(try format.codec().decode(AllTypes.self, from: format.codec().encode(message)) == message)
+        message.children.append(list)
+        let bytes = try format.codec().encode(message)
+        #expect(bytes.count < 1 << 20)
+        #expect(codecError { try format.codec().decode(AllTypes.self, from: bytes) }?.code == .tooManyElements)
+    }
 }

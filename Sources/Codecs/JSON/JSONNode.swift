@@ -88,7 +88,7 @@ extension JSONReader {
         try open(UInt8(ascii: "["))
         var hasMore = try !closes(UInt8(ascii: "]"))
         while hasMore {
-            guard nodes.count < maximumCount else { throw failure(.tooManyElements) }
+            try countElement(besides: nodes.count)
             nodes.append(try readNode())
             hasMore = try continues(before: UInt8(ascii: "]"))
         }
@@ -101,7 +101,7 @@ extension JSONReader {
         try open(UInt8(ascii: "{"))
         var hasMore = try !closes(UInt8(ascii: "}"))
         while hasMore {
-            guard members.count < maximumCount else { throw failure(.tooManyElements) }
+            try countElement(besides: members.count)
             let start = position
             let name = try readString()
             try expectColon()

@@ -25,6 +25,8 @@ public struct JSONReader: FieldVisitor {
     @usableFromInline var depth = 0
     @usableFromInline let maximumDepth: Int
     @usableFromInline let maximumCount: Int
+    /// How many elements the whole message may still have.
+    @usableFromInline var elementsLeft: Int
     /// Where names are put that do not stand in the input as they are.
     var scratch: UnsafeMutablePointer<UInt8>?
     var scratchCapacity = 0
@@ -37,6 +39,7 @@ public struct JSONReader: FieldVisitor {
         name = base
         maximumDepth = limits.maximumDepth
         maximumCount = limits.maximumCount
+        elementsLeft = limits.maximumElements
     }
 
     @usableFromInline
@@ -148,7 +151,8 @@ extension JSONReader {
         _ number: UInt32,
         _ name: StaticString,
         _ values: inout [K: T],
-        as encoding: IntegerEncoding
+        as encoding: IntegerEncoding,
+        keys: IntegerEncoding
     ) throws(CodecError) {
         guard isNext(name) else { return }
         do throws(CodecError) {
@@ -164,12 +168,19 @@ extension JSONReader {
     @inlinable @inline(__always)
     public mutating func unknownFields(_ storage: inout UnknownFields) {}
 
+    /// Counts an element of a field that has `count` already.
+    @inlinable @inline(__always)
+    mutating func countElement(besides count: Int) throws(CodecError) {
+        guard count < maximumCount, elementsLeft > 0 else { throw failure(.tooManyElements) }
+        elementsLeft &-= 1
+    }
+
     @inlinable
     mutating func readElements<T: WireValue>(_ values: inout [T], as encoding: IntegerEncoding) throws(CodecError) {
         try open(UInt8(ascii: "["))
         var hasMore = try !closes(UInt8(ascii: "]"))
         while hasMore {
-            guard values.count < maximumCount else { throw failure(.tooManyElements) }
+            try countElement(besides: values.count)
             var value = T()
             try value.read(from: &self, as: encoding)
             if !isUnknownEnum { values.append(value) }
@@ -187,7 +198,7 @@ extension JSONReader {
         try open(UInt8(ascii: "{"))
         var hasMore = try !closes(UInt8(ascii: "}"))
         while hasMore {
-            guard values.count < maximumCount else { throw failure(.tooManyElements) }
+            try countElement(besides: values.count)
             let key = try K(name: &self)
             try expectColon()
             var value = T()

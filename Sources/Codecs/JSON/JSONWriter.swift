@@ -98,7 +98,8 @@ extension JSONWriter {
         _ number: UInt32,
         _ name: StaticString,
         _ values: inout [K: T],
-        as encoding: IntegerEncoding
+        as encoding: IntegerEncoding,
+        keys: IntegerEncoding
     ) throws(CodecError) {
         guard !values.isEmpty else { return }
         writeName(name)

@@ -20,6 +20,8 @@ public struct ProtobufReader: FieldVisitor {
     @usableFromInline var depth = 0
     @usableFromInline let maximumDepth: Int
     @usableFromInline let maximumCount: Int
+    /// How many elements the whole message may still have.
+    @usableFromInline var elementsLeft: Int
 
     /// A reader of `count` bytes at `base`, which must outlive it.
     @inlinable
@@ -27,7 +29,8 @@ public struct ProtobufReader: FieldVisitor {
         self.base = base
         end = count
         maximumDepth = limits.maximumDepth
-        maximumCount = limits.maximumCount
+        maximumCount = max(limits.maximumCount, 0)
+        elementsLeft = limits.maximumElements
     }
 
     @inline(never)
@@ -104,12 +107,15 @@ extension ProtobufReader {
         _ number: UInt32,
         _ name: StaticString,
         _ values: inout [K: T],
-        as encoding: IntegerEncoding
+        as encoding: IntegerEncoding,
+        keys: IntegerEncoding
     ) throws(CodecError) {
         guard tag == number << 3 | WireType.lengthDelimited.rawValue else { return }
         let expected = tag
         repeat {
-            do throws(CodecError) { try readEntry(&values, as: encoding) } catch { throw error.inside(name) }
+            do throws(CodecError) { try readEntry(&values, as: encoding, keys: keys) } catch {
+                throw error.inside(name)
+            }
             try nextTag()
         } while tag == expected
     }
@@ -133,7 +139,8 @@ extension ProtobufReader {
         let expected = tag
         repeat {
             do throws(CodecError) {
-                guard values.count < maximumCount else { throw failure(.tooManyElements) }
+                guard values.count < maximumCount, elementsLeft > 0 else { throw failure(.tooManyElements) }
+                elementsLeft &-= 1
                 var value = T()
                 try value.read(from: &self, as: encoding)
                 values.append(value)
@@ -155,7 +162,8 @@ extension ProtobufReader {
         case .fixed64: count = length / 8
         default: count = countVarints()
         }
-        guard count <= maximumCount - values.count else { throw failure(.tooManyElements) }
+        guard count <= min(maximumCount - values.count, elementsLeft) else { throw failure(.tooManyElements) }
+        elementsLeft -= count
         // Only for the first run of elements: to reserve exactly for each of many short runs would copy at every run.
         if values.isEmpty { values.reserveCapacity(count) }
         for _ in 0..<count {
@@ -170,17 +178,19 @@ extension ProtobufReader {
     @inlinable
     mutating func readEntry<K: WireMapKey, T: WireValue>(
         _ values: inout [K: T],
-        as encoding: IntegerEncoding
+        as encoding: IntegerEncoding,
+        keys: IntegerEncoding
     ) throws(CodecError) {
-        guard values.count < maximumCount else { throw failure(.tooManyElements) }
+        guard values.count < maximumCount, elementsLeft > 0 else { throw failure(.tooManyElements) }
+        elementsLeft &-= 1
         let outerEnd = end
         end = try readLength() + position
         var key = K()
         var value = T()
         try nextTag()
         while tag != 0 {
-            if tag == 1 << 3 | K.wireType(as: .varint).rawValue {
-                try key.read(from: &self, as: .varint)
+            if tag == 1 << 3 | K.wireType(as: keys).rawValue {
+                try key.read(from: &self, as: keys)
             } else if tag == 2 << 3 | T.wireType(as: encoding).rawValue {
                 try value.read(from: &self, as: encoding)
             } else {

@@ -118,14 +118,15 @@ extension ProtobufWriter {
         _ number: UInt32,
         _ name: StaticString,
         _ values: inout [K: T],
-        as encoding: IntegerEncoding
+        as encoding: IntegerEncoding,
+        keys: IntegerEncoding
     ) throws(CodecError) {
         guard !values.isEmpty else { return }
         try forEachInKeyOrder(values) { key, value throws(CodecError) in
             writeTag(number, .lengthDelimited)
             let start = beginDelimited()
-            writeTag(1, K.wireType(as: .varint))
-            try key.write(to: &self, as: .varint)
+            writeTag(1, K.wireType(as: keys))
+            try key.write(to: &self, as: keys)
             writeTag(2, T.wireType(as: encoding))
             try value.write(to: &self, as: encoding)
             endDelimited(start)

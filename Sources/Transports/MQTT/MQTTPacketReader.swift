@@ -23,9 +23,7 @@ package struct MQTTPacketReader: Sendable {
     /// A reader of packets whose payload has at most `maximumMessageSize` bytes.
     init(maximumMessageSize: Int, accepted: MQTTPacketTypes = .all) {
         self.accepted = accepted
-        let room = 2 + MQTTTopic.maximumLength + 2
-        let (limit, overflow) = maximumMessageSize.addingReportingOverflow(room)
-        maximumRemainingLength = overflow ? .max : limit
+        maximumRemainingLength = maximumMessageSize.addingSaturated(2 + MQTTTopic.maximumLength + 2)
     }
 
     /// Takes the next packet from `input`; `nil` if not all of it is there.

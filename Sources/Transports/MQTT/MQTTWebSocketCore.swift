@@ -48,6 +48,8 @@ struct MQTTWebSocketCore: ProtocolCore {
 
     var capabilities: Capabilities { inner.capabilities }
     var confirmsReceipt: Bool { inner.confirmsReceipt }
+    /// A message that is not whole, and a packet that is not, though the messages that brought its beginning are.
+    var heldBytes: Int { outer.heldBytes + (between?.input.capacity ?? 0) + inner.heldBytes }
 
     mutating func start(_ context: inout CoreContext) {
         between = Between()

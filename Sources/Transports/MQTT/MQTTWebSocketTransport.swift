@@ -43,6 +43,7 @@ extension TransportDescriptor {
         )
         configuration.origin = try options.string("origin")
         configuration.headers = try headers(anonymous, options)
+        configuration.handshakeTimeout = try options.positive("handshake-timeout") ?? configuration.handshakeTimeout
         return configuration
     }
 
@@ -53,6 +54,7 @@ extension TransportDescriptor {
         var configuration = WebSocketConfiguration()
         if !endpoint.path.isEmpty, endpoint.path != "/" { configuration.allowedPaths = [endpoint.path] }
         if let origin = try options.string("origin") { configuration.allowedOrigins = [origin] }
+        configuration.handshakeTimeout = try options.positive("handshake-timeout") ?? configuration.handshakeTimeout
         return configuration
     }
 }

@@ -22,7 +22,7 @@ public protocol ProtocolCore: Sendable {
     /// Where the link is to be had instead, once the handshake has failed for that reason. Default: nowhere.
     var redirection: Redirection? { get }
 
-    /// How many bytes of a message that has not arrived whole are kept in here. Default: none.
+    /// How many bytes are kept in here: of a message that has not arrived whole, and for compression. Default: none.
     var heldBytes: Int { get }
 
     /// The receiver is done with the oldest message that was reported and not confirmed: it has asked for the next one. May

@@ -13,7 +13,7 @@ public struct ServerLimits: Sendable, Hashable {
     /// up on.
     public var maximumHandshakes = 1024
     /// How many bytes all links together may keep of messages that have not arrived whole and of output that clients have not
-    /// taken; 512 MiB by default. Beyond it the link that keeps most is hung up on.
+    /// taken, and for compression; 512 MiB by default. Beyond it the link that keeps most is hung up on.
     public var maximumBuffered = 512 << 20
     /// How long an open link may bring nothing; 1 h by default. It is longer than any keepalive, and ends links of clients that
     /// have vanished.

@@ -35,7 +35,11 @@ extension TransportOption {
         TransportOption("max-connections", "a number from 1 to 1048576", "clients at a time (65536)"),
         TransportOption("max-per-address", "a number from 1 to 1048576", "clients of one address at a time (no limit)"),
         TransportOption("max-handshakes", "a number from 1 to 1048576", "clients within their handshake (1024)"),
-        TransportOption("max-buffered", "bytes", "unfinished messages and unread output of all clients (536870912)"),
+        TransportOption(
+            "max-buffered",
+            "bytes",
+            "unfinished messages, unread output and compression of all clients (536870912)"
+        ),
         TransportOption("idle-timeout", "a time such as 5m", "how long a server keeps a silent client (1h)"),
         TransportOption(
             "stall-timeout",

@@ -7,11 +7,15 @@ import TransportAPI
 final class ZLibDeflater: MessageDeflater, @unchecked Sendable {
     private let functions: ZLib.Functions
     private let stream: UnsafeMutablePointer<ZLib.Stream>
+    let heldBytes: Int
 
     init?(_ functions: ZLib.Functions, windowBits: Int) {
         self.functions = functions
         stream = .allocate(capacity: 1)
         stream.initialize(to: ZLib.Stream())
+        let memoryLevel = windowBits > 12 ? 8 : 3
+        // From zconf.h, with some 6 KiB for the state.
+        heldBytes = 1 << (windowBits + 2) + 1 << (memoryLevel + 9) + 6 << 10
         // Level 6, zlib's default, takes some 7 µs for a chat message, and level 1 hardly less. Small windows get tables to
         // match: memory level 3 in place of 8.
         let status = functions.deflateInit(
@@ -19,7 +23,7 @@ final class ZLibDeflater: MessageDeflater, @unchecked Sendable {
             6,
             ZLib.deflated,
             -Int32(windowBits),
-            windowBits > 12 ? 8 : 3,
+            Int32(memoryLevel),
             0,
             "1",
             Int32(MemoryLayout<ZLib.Stream>.size)
@@ -70,11 +74,15 @@ final class ZLibInflater: MessageInflater, @unchecked Sendable {
     private let functions: ZLib.Functions
     private let stream: UnsafeMutablePointer<ZLib.Stream>
 
+    let heldBytes: Int
+
     /// How many bytes are made before somebody else may be seen to.
     private static let step = 32 << 10
 
     init?(_ functions: ZLib.Functions, windowBits: Int) {
         self.functions = functions
+        // From zconf.h: the window, and some 7 KiB for the state.
+        heldBytes = 1 << windowBits + 7 << 10
         stream = .allocate(capacity: 1)
         stream.initialize(to: ZLib.Stream())
         let size = Int32(MemoryLayout<ZLib.Stream>.size)

@@ -7,6 +7,8 @@ struct Deflation: Sendable {
     private let threshold: Int
     /// Made for the first message.
     private var deflater: (any MessageDeflater)?
+    /// How much memory that takes.
+    private(set) var heldBytes = 0
 
     init(_ compression: WebSocketCompression, _ direction: DeflateAgreement.Direction) {
         compressor = compression.compressor
@@ -18,10 +20,14 @@ struct Deflation: Sendable {
     mutating func compress(_ bytes: UnsafeRawBufferPointer) -> [UInt8]? {
         // A server may ask for 256 bytes, with which zlib can't compress.
         guard bytes.count >= threshold, direction.windowBits >= 9 else { return nil }
-        if deflater == nil { deflater = compressor.makeDeflater(windowBits: direction.windowBits) }
+        if deflater == nil {
+            deflater = compressor.makeDeflater(windowBits: direction.windowBits)
+            heldBytes = deflater?.heldBytes ?? 0
+        }
         guard let compressed = deflater?.deflate(bytes) else {
             // Whatever it remembered, the far side has not seen: the next message begins anew.
             deflater = nil
+            heldBytes = 0
             return nil
         }
         guard !direction.keepsContext else { return compressed }
@@ -35,18 +41,19 @@ struct Inflation: Sendable {
     private let compressor: any MessageCompressor
     private let direction: DeflateAgreement.Direction
     private let maximumExpansion: Int
+    private let freeExpansion: Int
     /// Made for the first compressed message.
     private var inflater: (any MessageInflater)?
+    /// How much memory that takes.
+    private(set) var heldBytes = 0
 
     /// What every flush ends with, and senders leave out.
     private static let tail: [UInt8] = [0, 0, 0xff, 0xff]
 
-    /// Messages of up to so many bytes may have been compressed to anything.
-    private static let freeExpansion = 1 << 20
-
     init(_ compression: WebSocketCompression, _ direction: DeflateAgreement.Direction) {
         compressor = compression.compressor
         maximumExpansion = compression.maximumExpansion
+        freeExpansion = compression.freeExpansion
         self.direction = direction
     }
 
@@ -59,11 +66,14 @@ struct Inflation: Sendable {
         to output: inout [UInt8],
         limit: Int
     ) throws(TransportError) -> Int {
-        if inflater == nil { inflater = compressor.makeInflater(windowBits: max(direction.windowBits, 9)) }
+        if inflater == nil {
+            inflater = compressor.makeInflater(windowBits: max(direction.windowBits, 9))
+            heldBytes = inflater?.heldBytes ?? 0
+        }
         guard let inflater else {
             throw TransportError(.resourcesExhausted, .open, "there is no memory to decompress with")
         }
-        let most = max(Self.freeExpansion, arrived * maximumExpansion)
+        let most = max(freeExpansion, arrived.multipliedSaturated(maximumExpansion))
         let result = inflater.inflate(piece, onto: &output, limit: min(limit, most))
         guard result != .tooLarge || most >= limit else { throw .webSocketExpansion(maximumExpansion) }
         return try taken(result, limit)

@@ -17,35 +17,37 @@ struct FrameReader: Sendable {
 
     /// How many bytes are reserved on the strength of a declared length alone.
     static let reserveAhead = 64 << 10
-    /// The most bytes that are decompressed at a time.
-    private static let compressedPiece = 4096
 
     /// Whether the far side is a client, whose frames are masked.
     private let mustBeMasked: Bool
-    private let maximumMessageSize: Int
+    let maximumMessageSize: Int
+    /// What can't be compressed gets a little longer: by five bytes for each block.
+    private let maximumCompressedSize: Int
     private let maximumFragments: Int
     /// What decompresses messages, once that was agreed on; only then is RSV1 let in.
-    private var inflation: Inflation?
+    var inflation: Inflation?
     private var permittedReservedBits: UInt8 = 0
 
+    // What ``FrameReader`` keeps from one piece to the next; FrameReader+Assembly.swift works with it.
+
     /// The message under assembly: its kind, while there is one, and what has arrived of it.
-    private var kind: Payload.Kind?
-    private var isCompressed = false
-    private var bytes: [UInt8] = []
-    private var text = UTF8Validator()
+    var kind: Payload.Kind?
+    var isCompressed = false
+    var bytes: [UInt8] = []
+    var text = UTF8Validator()
     /// The length of the message's frames so far, declared or arrived.
-    private var messageLength = 0
+    var messageLength = 0
 
     /// How many frames the message has so far.
-    private var fragments = 0
+    var fragments = 0
     /// Frames between the first and the last of a message that held nothing, since somebody asked.
     private var emptyFrames: UInt64 = 0
 
     /// The data frame of which a part is still to come.
-    private var isWithinFrame = false
-    private var isFinalFrame = false
-    private var remaining = 0
-    private var maskKey: UInt32 = 0
+    var isWithinFrame = false
+    var isFinalFrame = false
+    var remaining = 0
+    var maskKey: UInt32 = 0
 
     /// Set once messages are of no interest any more: they are passed over, control frames are still read.
     private(set) var isDiscarding = false
@@ -55,6 +57,7 @@ struct FrameReader: Sendable {
     init(mustBeMasked: Bool, maximumMessageSize: Int, maximumFragments: Int = .max) {
         self.mustBeMasked = mustBeMasked
         self.maximumMessageSize = maximumMessageSize
+        maximumCompressedSize = maximumMessageSize.addingSaturated(maximumMessageSize >> 6 + 64)
         self.maximumFragments = maximumFragments
     }
 
@@ -67,6 +70,9 @@ struct FrameReader: Sendable {
 
     /// How much memory the message under assembly takes.
     var reservedBytes: Int { bytes.capacity }
+
+    /// How much memory this takes with what decompresses.
+    var heldBytes: Int { bytes.capacity + (inflation?.heldBytes ?? 0) }
 
     /// From now on reads compressed messages.
     mutating func enable(_ inflation: Inflation) {
@@ -124,9 +130,8 @@ struct FrameReader: Sendable {
             guard kind == nil else { throw .webSocketViolation("a message begins within another") }
         }
         guard fragments < maximumFragments else { throw .webSocketFragments(maximumFragments) }
-        // What can't be compressed gets a little longer: by five bytes for each block.
         let isCompressed = header.opcode == .continuation ? isCompressed : header.reservedBits != 0
-        let limit = isCompressed ? maximumMessageSize + maximumMessageSize >> 6 + 64 : maximumMessageSize
+        let limit = isCompressed ? maximumCompressedSize : maximumMessageSize
         guard header.length <= limit - messageLength else { throw .webSocketTooLarge(maximumMessageSize) }
     }
 
@@ -171,106 +176,5 @@ struct FrameReader: Sendable {
         isFinalFrame = header.isFinal
         remaining = header.length
         maskKey = header.maskKey ?? 0
-    }
-
-    /// Takes what has arrived of the frame; true once that is all of it.
-    private mutating func absorb(_ input: inout ByteBuffer) throws(TransportError) -> Bool {
-        var available = min(remaining, input.count)
-        if available > 0 {
-            if !isDiscarding, isCompressed {
-                available = try inflate(min(available, Self.compressedPiece), of: &input)
-            } else if !isDiscarding {
-                try append(available, of: input)
-            }
-            input.consume(available)
-            maskKey = Masking.advance(maskKey, by: available)
-            remaining -= available
-        }
-        if remaining == 0 { isWithinFrame = false }
-        return remaining == 0
-    }
-
-    private mutating func append(_ count: Int, of input: borrowing ByteBuffer) throws(TransportError) {
-        reserve(count)
-        let start = bytes.count
-        input.withUnsafeReadableBytes { all in
-            bytes.append(contentsOf: UnsafeRawBufferPointer(rebasing: all[..<count]))
-        }
-        let isText = kind == .text
-        let key = maskKey
-        var text = text
-        let isValid = bytes.withUnsafeMutableBytes { all in
-            let added = UnsafeMutableRawBufferPointer(rebasing: all[start...])
-            if key != 0 { Masking.apply(to: added, key: key) }
-            return !isText || text.accept(UnsafeRawBufferPointer(added))
-        }
-        guard isValid else { throw .webSocketInvalidText("a text message is not UTF-8") }
-        self.text = text
-    }
-
-    /// Decompresses the next `count` bytes, or fewer if much comes of them; how many it were.
-    private mutating func inflate(_ count: Int, of input: inout ByteBuffer) throws(TransportError) -> Int {
-        let start = bytes.count
-        let key = maskKey
-        var inflation = inflation
-        var bytes: [UInt8] = []
-        swap(&bytes, &self.bytes)
-        let limit = maximumMessageSize
-        let arrived = messageLength - remaining + count
-        let result = input.withUnsafeMutableReadableBytes { all in
-            let piece = UnsafeMutableRawBufferPointer(rebasing: all[..<count])
-            if key != 0 { Masking.apply(to: piece, key: key) }
-            return Result { () throws(TransportError) -> Int in
-                let taken =
-                    try inflation?.append(UnsafeRawBufferPointer(piece), arrived, to: &bytes, limit: limit) ?? count
-                // The rest is as it was, for the next time.
-                let rest = UnsafeMutableRawBufferPointer(rebasing: piece[taken...])
-                if key != 0 { Masking.apply(to: rest, key: Masking.advance(key, by: taken)) }
-                return taken
-            }
-        }
-        self.inflation = inflation
-        swap(&bytes, &self.bytes)
-        // What came before the mistake counts first, so that the same is reported however the message arrives.
-        try checkText(from: start)
-        return try result.get()
-    }
-
-    private mutating func checkText(from start: Int) throws(TransportError) {
-        guard kind == .text else { return }
-        var text = text
-        let isValid = bytes.withUnsafeBytes { text.accept(UnsafeRawBufferPointer(rebasing: $0[start...])) }
-        guard isValid else { throw .webSocketInvalidText("a text message is not UTF-8") }
-        self.text = text
-    }
-
-    /// Makes room for `count` bytes, and ahead for what the frame has declared; grows by doubling, but in a message's last
-    /// frame not beyond its length.
-    private mutating func reserve(_ count: Int) {
-        guard bytes.capacity - bytes.count < count else { return }
-        let ceiling = isFinalFrame ? bytes.count + remaining : maximumMessageSize
-        let ahead = bytes.count + max(count, min(remaining, Self.reserveAhead))
-        bytes.reserveCapacity(max(ahead, min(bytes.capacity * 2, ceiling)))
-    }
-
-    /// Ends the message under assembly; `nil` if it was passed over.
-    private mutating func finish() throws(TransportError) -> Payload? {
-        if isCompressed, !isDiscarding, let inflation {
-            let start = bytes.count
-            try inflation.finish(&bytes, limit: maximumMessageSize)
-            try checkText(from: start)
-        }
-        guard isDiscarding || text.isComplete else {
-            throw .webSocketInvalidText("a text message is not UTF-8")
-        }
-        var finished: [UInt8] = []
-        swap(&finished, &bytes)
-        let message = Payload(finished, kind: kind ?? .binary)
-        kind = nil
-        isCompressed = false
-        text = UTF8Validator()
-        messageLength = 0
-        fragments = 0
-        return isDiscarding ? nil : message
     }
 }

@@ -16,6 +16,9 @@ public protocol MessageDeflater: AnyObject, Sendable {
     func deflate(_ message: UnsafeRawBufferPointer) -> [UInt8]?
     /// Forgets what came before.
     func reset()
+    /// How much memory it takes, in bytes; asked for once, when it is made. Servers bound what all links take together
+    /// (``ServerLimits/maximumBuffered``).
+    var heldBytes: Int { get }
 }
 
 /// Decompresses what one side of one link receives. Used by one thread at a time.
@@ -27,6 +30,8 @@ public protocol MessageInflater: AnyObject, Sendable {
     var isAtBlockEnd: Bool { get }
     /// Forgets what came before.
     func reset()
+    /// How much memory it takes at most, in bytes; asked for once, when it is made.
+    var heldBytes: Int { get }
 }
 
 /// What became of a piece of input.
@@ -42,7 +47,8 @@ public enum InflateResult: Sendable, Hashable {
 /// How messages are compressed (permessage-deflate, RFC 7692), where both sides can.
 ///
 /// A side allocates when its first compressed message leaves or arrives, and keeps that with the link. With zlib and windows of
-/// 32 KiB it is 262 KiB for what leaves and 39 KiB for what arrives; with windows of 1 KiB it is 14 KiB and 8 KiB.
+/// 32 KiB it is 262 KiB for what leaves and 39 KiB for what arrives; with windows of 1 KiB it is 14 KiB and 8 KiB. At a server it
+/// counts towards ``ServerLimits/maximumBuffered``.
 ///
 /// Lengths tell about contents: where someone else's text shares a link with a secret, compression can betray the secret to
 /// whoever sees the lengths. That, and the memory, is why it is off by default.
@@ -64,6 +70,8 @@ public struct WebSocketCompression: Sendable {
     /// How many times what came a message of more than 1 MiB may expand to; 100, where DEFLATE itself can do 1,032. What is
     /// made for more has work in mind, not words; it ends the link with close code 1009.
     public var maximumExpansion = 100
+    /// How many bytes a message may expand to whatever it was compressed to.
+    var freeExpansion = 1 << 20
 
     /// All at its default: for links with few users or large messages; about 300 KiB for each with zlib.
     public init(_ compressor: any MessageCompressor) {

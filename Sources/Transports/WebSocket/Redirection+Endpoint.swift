@@ -2,11 +2,8 @@ import TransportAPI
 
 // Following a redirect (RFC 9110, section 15.4; RFC 6455, section 4.1 allows it).
 extension Redirection {
-    /// The headers that are meant for one origin only.
-    private static let credentials = ["authorization", "cookie", "cookie2", "proxy-authorization"]
-
     /// The endpoint to try after `endpoint` has answered with this: the same options, one redirect fewer, and at another origin
-    /// (scheme, host, port) without user, password, and headers of credentials.
+    /// (scheme, host, port) without user, password, and configured headers, any of which may be a secret.
     ///
     /// - Parameter schemes: what the transport can speak; `http` and `https` stand for `ws` and `wss`.
     /// - Throws: `.handshakeFailed` if the reference is none, leads from wss to ws, or to what the transport does not speak.
@@ -40,7 +37,7 @@ extension Redirection {
         target.options = endpoint.options.filter { option in
             switch option.name {
             case "query", "redirects": false
-            case "header": isSameOrigin || !Self.isCredential(option.value)
+            case "header": isSameOrigin
             default: true
             }
         }
@@ -48,11 +45,6 @@ extension Redirection {
         target.options.append(.init(name: "redirects", value: String(max(left - 1, 0))))
         if let query = reference.query { target.options.append(.init(name: "query", value: query)) }
         return target
-    }
-
-    private static func isCredential(_ line: String) -> Bool {
-        let name = line.prefix { $0 != ":" }
-        return credentials.contains { HTTPSyntax.equalIgnoringCase($0, name) }
     }
 
     private func failed(_ reason: String) -> TransportError {

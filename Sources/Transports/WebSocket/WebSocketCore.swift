@@ -72,8 +72,8 @@ public struct WebSocketCore: ProtocolCore {
         Capabilities(distinguishesText: true, maximumMessageSize: configuration.maximumMessageSize)
     }
 
-    /// The message under assembly.
-    public var heldBytes: Int { reader.reservedBytes }
+    /// The message under assembly, and what compresses.
+    public var heldBytes: Int { reader.heldBytes + (deflation?.heldBytes ?? 0) }
 
     /// Opens the link.
     public mutating func start(_ context: inout CoreContext) {

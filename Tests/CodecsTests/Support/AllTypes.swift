@@ -50,6 +50,12 @@ struct AllTypes: WireMessage, Hashable {
     var colourByName: [String: Colour] = [:]
     var deltaByNumber: [Int32: Int32] = [:]
     var timeByName: [String: Int64] = [:]
+    var byDelta: [Int32: Bool] = [:]
+    var byOffset: [Int64: Int64] = [:]
+    var byWord: [UInt32: String] = [:]
+    var byHash: [UInt64: Inner] = [:]
+    var byPlace: [Int32: [UInt8]] = [:]
+    var byTime: [Int64: Double] = [:]
     var children: [AllTypes] = []
     var unknown = UnknownFields()
 
@@ -102,6 +108,12 @@ struct AllTypes: WireMessage, Hashable {
         try visitor.field(46, "colourByName", &colourByName)
         try visitor.field(47, "deltaByNumber", &deltaByNumber, as: .zigZag)
         try visitor.field(48, "timeByName", &timeByName, as: .fixed)
+        try visitor.field(49, "byDelta", &byDelta, keys: .zigZag)
+        try visitor.field(50, "byOffset", &byOffset, as: .zigZag, keys: .zigZag)
+        try visitor.field(51, "byWord", &byWord, keys: .fixed)
+        try visitor.field(52, "byHash", &byHash, keys: .fixed)
+        try visitor.field(53, "byPlace", &byPlace, keys: .fixed)
+        try visitor.field(54, "byTime", &byTime, keys: .fixed)
         try visitor.field(2000, "children", &children)
         try visitor.unknownFields(&unknown)
     }
@@ -158,7 +170,9 @@ extension AllTypes {
           repeated fixed32 words = 40; repeated sfixed32 offsets = 41; repeated sfixed64 times = 42;
           map<bool, bool> by_flag = 43; map<int64, double> by_long = 44; map<uint32, bytes> by_count = 45;
           map<string, Colour> colour_by_name = 46; map<int32, sint32> delta_by_number = 47;
-          map<string, sfixed64> time_by_name = 48; repeated AllTypes children = 2000;
+          map<string, sfixed64> time_by_name = 48; map<sint32, bool> by_delta = 49; map<sint64, sint64> by_offset = 50;
+          map<fixed32, string> by_word = 51; map<fixed64, Inner> by_hash = 52; map<sfixed32, bytes> by_place = 53;
+          map<sfixed64, double> by_time = 54; repeated AllTypes children = 2000;
         }
         """
 }

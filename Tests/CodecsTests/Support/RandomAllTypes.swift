@@ -109,6 +109,12 @@ extension SeededGenerator {
         fill(&message.colourByName, n) { $0.map { ($0.text(), $0.colour()) } }
         fill(&message.deltaByNumber, n) { $0.map { ($0.signed(), $0.signed()) } }
         fill(&message.timeByName, n) { $0.map { ($0.text(), $0.signed()) } }
+        fill(&message.byDelta, n) { $0.map { ($0.signed(), $0.oneIn(2)) } }
+        fill(&message.byOffset, n) { $0.map { ($0.signed(), $0.signed()) } }
+        fill(&message.byWord, n) { $0.map { ($0.number(), $0.text()) } }
+        fill(&message.byHash, n) { $0.map { ($0.number(), $0.inner()) } }
+        fill(&message.byPlace, n) { $0.map { ($0.signed(), $0.bytes()) } }
+        fill(&message.byTime, n) { $0.map { ($0.signed(), $0.double()) } }
     }
 
     private mutating func map<K: Hashable, T>(_ make: (inout Self) -> (K, T)) -> [K: T] {

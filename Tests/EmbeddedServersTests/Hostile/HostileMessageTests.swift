@@ -39,7 +39,7 @@ struct HostileMessageTests {
         #expect(overMQTT.code == .messageTooLarge)
     }
 
-    @Test("end who floods them with pings", arguments: ["ws", "tcp", "mqtt"])
+    @Test("end who floods them with pings", arguments: ["ws", "tcp", "mqtt", "mqtt+ws"])
     func pingFlood(transport: String) async throws {
         let error = try await ending(transport, "control-rate=100") { hostile in
             switch transport {
@@ -49,6 +49,9 @@ struct HostileMessageTests {
             case "tcp":
                 let ping: [UInt8] = [0x80, 0, 0, 9, 1, 0, 0, 0, 0, 0, 0, 0, 1]
                 await hostile.flood(Array(repeatElement(ping, count: 1000).joined()))
+            case "mqtt+ws":
+                await hostile.connectMQTTOverWebSocket()
+                await hostile.flood(frame(0x82, Array(repeatElement([0xc0, 0], count: 1000).joined())))
             default:
                 await hostile.connectMQTT()
                 await hostile.flood(Array(repeatElement([0xc0, 0], count: 1000).joined()))
@@ -125,7 +128,10 @@ struct HostileMessageTests {
         await attacked.stop()
     }
 
-    @Test("bound what all together keep of messages that never come to their end", arguments: ["ws", "tcp", "mqtt"])
+    @Test(
+        "bound what all together keep of messages that never come to their end",
+        arguments: ["ws", "tcp", "mqtt", "mqtt+ws"]
+    )
     func unfinishedMessages(transport: String) async throws {
         let attacked = try await Attacked(transport, "max-buffered=1000000")
         var hostile: [HostileClient] = []
@@ -138,10 +144,30 @@ struct HostileMessageTests {
                 await client.upgrade()
                 await client.send([0x82, 0xff, 0, 0, 0, 0, 0, 0xf0, 0, 0, 0, 0, 0, 0] + part)
             case "tcp": await client.send([0, 0xf0, 0, 0] + part)
+            case "mqtt+ws":
+                await client.connectMQTTOverWebSocket("m\(number)")
+                await client.send(frame(0x82, [0x30, 0x80, 0x80, 0xc0, 7, 0, 1, 120] + part))
             default:
                 await client.connectMQTT("m\(number)")
                 await client.send([0x30, 0x80, 0x80, 0xc0, 7, 0, 1, 120] + part)
             }
+            hostile.append(client)
+        }
+        #expect(try await attacked.code() == .resourcesExhausted)
+        #expect(try await attacked.isServing())
+        withExtendedLifetime(hostile) {}
+        await attacked.stop()
+    }
+
+    @Test("bound what all together keep to compress", .enabled(if: ZLib.shared != nil))
+    func compressors() async throws {
+        let attacked = try await Attacked("ws", "deflate=on&max-buffered=1000000")
+        var hostile: [HostileClient] = []
+        for _ in 0..<4 {
+            let client = try HostileClient(attacked.server)
+            await client.upgrade("Sec-WebSocket-Extensions: permessage-deflate\r\n")
+            // "a" fifty times, which the echo compresses too.
+            await client.send(frame(0xc1, [0x4a, 0x4c, 0x24, 0x15, 0x00, 0x00]))
             hostile.append(client)
         }
         #expect(try await attacked.code() == .resourcesExhausted)

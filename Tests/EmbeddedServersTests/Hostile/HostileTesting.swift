@@ -77,9 +77,20 @@ final class HostileClient: Sendable {
 
     /// Sends CONNECT for a clean session and waits for CONNACK.
     func connectMQTT(_ name: String = "mallory") async {
-        let body: [UInt8] = [0, 4] + "MQTT".utf8 + [4, 2, 0, 0, 0, UInt8(name.utf8.count)] + name.utf8
-        await send([0x10, UInt8(body.count)] + body)
+        await send(Self.connectPacket(name))
         await read(until: [0x20, 2, 0, 0])
+    }
+
+    /// The same, in a message of a WebSocket.
+    func connectMQTTOverWebSocket(_ name: String = "mallory") async {
+        await upgrade("Sec-WebSocket-Protocol: mqtt\r\n")
+        await send(frame(0x82, Self.connectPacket(name)))
+        await read(until: [0x20, 2, 0, 0])
+    }
+
+    private static func connectPacket(_ name: String) -> [UInt8] {
+        let body: [UInt8] = [0, 4] + "MQTT".utf8 + [4, 2, 0, 0, 0, UInt8(name.utf8.count)] + name.utf8
+        return [0x10, UInt8(body.count)] + body
     }
 
     /// Blocks a thread of its own: those of the tests are few, and needed.

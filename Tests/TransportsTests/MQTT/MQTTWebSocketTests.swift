@@ -216,6 +216,22 @@ struct MQTTWebSocketTests {
         let code = codeOf { () throws(TransportError) in try registry.transport(for: endpoint) }
         #expect(code == .invalidConfiguration)
     }
+
+    @Test("the time for the handshake is that of both protocols")
+    func handshakeTimeout() throws {
+        let endpoint = try Endpoint("mqtt+ws://127.0.0.1/?handshake-timeout=3s")
+        let options = try OptionReader(endpoint, allowed: TransportDescriptor.mqttWebSocket.options)
+        #expect(try TransportDescriptor.webSocketServer(endpoint, options).handshakeTimeout == .seconds(3))
+    }
+
+    @Test("a packet that is not whole counts as held, though the message that brought its beginning is")
+    func held() throws {
+        var server = try openServer()
+        let before = server.core.heldBytes
+        server.feed(frame(to: .server, 0x82, [0x10, 100, 0, 4] + [UInt8](repeating: 0x4d, count: 90)))
+        let after = server.core.heldBytes
+        #expect(before == 0 && after >= 94 && server.failure == nil)
+    }
 }
 
 extension [UInt8] {

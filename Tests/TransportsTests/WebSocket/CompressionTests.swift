@@ -143,6 +143,45 @@ struct CompressionTests {
         }
     }
 
+    @Test("limits as large as numbers go let compressed messages in", arguments: [1, .max])
+    func greatestLimits(slice: Int) throws {
+        var server = try Self.open(.server) {
+            $0.maximumMessageSize = .max
+            $0.compression?.maximumExpansion = .max
+        }
+        server.feed(frame(to: .server, 0xc1, [0xf2, 0x48, 0xcd, 0xc9, 0xc9, 0x07, 0x00]), slice: slice)
+        #expect(server.messages == [Payload(text: "Hello")] && server.failure == nil)
+    }
+
+    @Test("what a message may expand to does not depend on how it arrives", arguments: [20_000, 2_000_000])
+    func expansion(size: Int) throws {
+        var sender = try Self.open(.client) { $0.fragmentSize = 300 }
+        _ = try sender.send(Payload([UInt8](repeating: 0, count: size)))
+        let bytes = sender.takeOutput()
+        #expect(bytes.count < size / 100)
+        for slice in [1, 7, 100, .max] {
+            var server = try Self.open(.server) { $0.compression?.freeExpansion = 0 }
+            server.feed(bytes, slice: slice)
+            #expect((server.failure == nil) == (size == 20_000) && server.failure?.code != .protocolViolation)
+            #expect(server.messages.map(\.bytes.count) == (size == 20_000 ? [size] : []))
+        }
+    }
+
+    @Test("what compresses and decompresses counts as held, by its window, once it is there")
+    func held() throws {
+        for (isSmall, least) in [(false, 300_000), (true, 20_000)] {
+            let zlib = try #require(ZLib.shared)
+            let compression = isSmall ? WebSocketCompression.small(zlib) : WebSocketCompression(zlib)
+            let parameters = isSmall ? "; client_max_window_bits; server_max_window_bits=10" : ""
+            var server = try Self.open(.server, parameters) { $0.compression = compression }
+            let before = server.core.heldBytes
+            server.feed(frame(to: .server, 0xc1, [0xf2, 0x48, 0xcd, 0xc9, 0xc9, 0x07, 0x00]))
+            _ = try server.send(Payload(text: String(repeating: "Hello", count: 20)))
+            let after = server.core.heldBytes
+            #expect(before == 0 && after > least && after < least * 5 / 4)
+        }
+    }
+
     @Test(
         "a message that fills the limit arrives, however little it shrinks; a larger one does not",
         arguments: [0, 1]

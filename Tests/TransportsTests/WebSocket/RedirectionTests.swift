@@ -32,7 +32,7 @@ struct RedirectionTests {
     }
 
     @Test(
-        "user, password, Authorization and Cookie go to the origin that they are meant for, and to no other",
+        "user, password and configured headers go to the origin that they are meant for, and to no other",
         arguments: [
             ("/x", true), ("http://A.example:81/", true), ("ws://a.example:81", true), ("//b:81/", false),
             ("//a.example:82/", false), ("//a.example/", false), ("https://a.example:81/", false),
@@ -44,7 +44,7 @@ struct RedirectionTests {
         let target = try Self.target(location, from: url)
         #expect((target.user, target.password) == (areSent ? ("ann", "secret") : (nil, nil)))
         let all = ["aUthorization:x", "Cookie:y", "X-Other:z"]
-        #expect(target.options.filter { $0.name == "header" }.map(\.value) == (areSent ? all : ["X-Other:z"]))
+        #expect(target.options.filter { $0.name == "header" }.map(\.value) == (areSent ? all : []))
     }
 
     @Test("what was left out at another origin does not come back with the way back")
@@ -154,7 +154,7 @@ struct FollowedRedirectTests {
         #expect(server.heads.count == 1 && other.heads.count == 1)
         #expect(other.heads.allSatisfy { !$0.contains("Authorization") && !$0.contains("Cookie") })
         #expect(
-            other.heads.allSatisfy { $0.contains("X-Other: o") && $0.contains("Host: 127.0.0.1:\(other.port)\r\n") }
+            other.heads.allSatisfy { !$0.contains("X-Other") && $0.contains("Host: 127.0.0.1:\(other.port)\r\n") }
         )
         other.stop()
         server.stop()

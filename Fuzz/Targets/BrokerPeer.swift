@@ -1,0 +1,103 @@
+import SocketIO
+import TransportAPI
+
+@testable import Transports
+
+/// A client of the broker, with the broker's end of its link.
+final class BrokerPeer {
+    let channel = BrokerChannel()
+    let driver: LinkDriver
+    private var reader = MQTTPacketReader(maximumMessageSize: 1000)
+    private var packets = 0
+    /// The answers to what has come, as an honest client gives them.
+    private var answers: [MQTTPacket] = []
+
+    init(_ core: MQTTCore, on loop: EventLoop) {
+        var limits = LinkLimits()
+        limits.writeBuffer = 300
+        limits.readsOnlyWhileRead = true
+        driver = LinkDriver(core, over: channel, on: loop, limits: limits)
+    }
+
+    func say(_ bytes: [UInt8]) {
+        guard !channel.isEnded else { return }
+        channel.incoming += bytes
+    }
+
+    func say(_ packets: [MQTTPacket]) {
+        var output = ByteBuffer()
+        for packet in packets { MQTTPacketWriter.write(packet, into: &output) }
+        say(output.bytes(at: 0, count: output.count) ?? [])
+    }
+
+    /// Acknowledges all that has come.
+    func answer() {
+        say(answers)
+        answers = []
+    }
+
+    /// Reads what the broker has sent: whole packets, CONNACK first and once, and messages that somebody has published.
+    func read(of published: Set<Payload>) throws {
+        var bytes = ByteBuffer()
+        bytes.append(contentsOf: channel.outgoing)
+        channel.outgoing = []
+        while let packet = try reader.next(&bytes) {
+            packets += 1
+            switch packet {
+            case .connack: try ensure(packets == 1, "CONNACK is packet \(packets)")
+            case .publish(let publish):
+                try ensure(published.contains(Payload(publish.payload, topic: publish.topic)), "\(publish) is nobody's")
+                if publish.qos == .atLeastOnce { answers.append(.puback(publish.packetID)) }
+                if publish.qos == .exactlyOnce { answers.append(.pubrec(publish.packetID)) }
+            case .pubrec(let packetID): answers.append(.pubrel(packetID))
+            case .pubrel(let packetID): answers.append(.pubcomp(packetID))
+            case .puback, .pubcomp, .suback, .unsuback, .pingresp: break
+            default: throw FuzzFailure(description: "a broker sends \(packet)")
+            }
+            try ensure(packets > 1 || packet.isConnack, "\(packet) comes first")
+        }
+        try ensure(bytes.isEmpty, "the broker sends a part of a packet")
+    }
+}
+
+extension MQTTPacket {
+    fileprivate var isConnack: Bool { if case .connack = self { true } else { false } }
+}
+
+/// A byte stream in memory.
+final class BrokerChannel: LinkChannel {
+    var incoming: [UInt8] = []
+    var isEnded = false
+    /// Whether the far side takes what is written.
+    var isReading = true
+    var outgoing: [UInt8] = []
+
+    let isDatagram = false
+    let roundTripsToConnect = 0
+    let bytesSent: UInt64 = 0
+    let bytesReceived: UInt64 = 0
+    var segmentCounts: SegmentCounts? { nil }
+
+    func attach(_: any PollHandler) {}
+    func note(_: Readiness) {}
+
+    func read(into input: inout ByteBuffer, atMost limit: Int) -> IOResult {
+        guard !incoming.isEmpty else { return isEnded ? .end : .wouldBlock }
+        let piece = Array(incoming.prefix(limit))
+        incoming.removeFirst(piece.count)
+        input.append(contentsOf: piece)
+        return .bytes(piece.count)
+    }
+
+    func isDrained(afterReading _: Int, of _: Int) -> Bool { incoming.isEmpty && !isEnded }
+
+    func flush(_ context: inout CoreContext) -> IOResult {
+        guard isReading else { return context.output.isEmpty ? .bytes(0) : .wouldBlock }
+        outgoing += context.output.bytes(at: 0, count: context.output.count) ?? []
+        context.output.removeAll()
+        return .bytes(0)
+    }
+
+    func shutdownWriting() -> Bool { true }
+    func close(abort _: Bool) {}
+}

@@ -1,0 +1,188 @@
+import Dispatch
+import SocketIO
+import TransportAPI
+
+@testable import EmbeddedServers
+@testable import Transports
+
+private let brokerLoop = Result { try EventLoop(name: "fuzzed-broker") }
+
+/// The embedded broker, with all that it keeps, and four clients over channels in memory: raw bytes, packets that go
+/// further, and readers who stop reading. All limits are small, and none may be passed.
+func fuzzBroker(_ bytes: [UInt8]) throws {
+    let loop = try brokerLoop.get()
+    let end = BrokerRun.End()
+    loop.execute { BrokerRun(bytes, on: loop, end).shareBegins() }
+    end.done.wait()
+    if let failure = end.failure { throw failure }
+}
+
+/// One run, a step for each turn of the loop, so that what was written is handed over in between.
+private final class BrokerRun: ShareHandler, LinkOwner {
+    /// How a run has ended. Unchecked, because it is written before the signal and read after it.
+    final class End: @unchecked Sendable {
+        let done = DispatchSemaphore(value: 0)
+        var failure: (any Error)?
+    }
+
+    /// What was published, by whomever. Unchecked, because only the loop touches it.
+    private final class Published: @unchecked Sendable {
+        var payloads: Set<Payload> = []
+    }
+
+    private let loop: EventLoop
+    private let end: End
+    private var input: FuzzInput
+    private let broker: Broker
+    private let core: Result<MQTTCore, TransportError>
+    private let limits: BrokerLimits
+    private let routing: BrokerCore.Limits
+    private let published = Published()
+    private let inFlight: Int
+    private var clients: [BrokerPeer?] = [nil, nil, nil, nil]
+    private var quietTurns = 6
+    /// What the drivers have said that they keep.
+    private var held = 0
+
+    init(_ bytes: [UInt8], on loop: EventLoop, _ end: End) {
+        self.loop = loop
+        self.end = end
+        var input = FuzzInput(bytes)
+        var (limits, routing, server) = (BrokerLimits(), BrokerCore.Limits(), MQTTServerConfiguration())
+        (limits.keptSessions, limits.queuedMessages, limits.queuedBytes) = (2, 3, 200)
+        (limits.retainedMessages, limits.retainedBytes) = (3, 100)
+        limits.whenQueueFull = input.choice(of: BrokerLimits.Overflow.allCases)
+        (routing.maximumSessions, routing.maximumSubscriptions) = (5, 6)
+        routing.maximumSubscriptionsPerSession = 3
+        inFlight = input.choice(of: [20, 1])
+        server.maximumInFlight = inFlight
+        (server.maximumMessageSize, server.maximumUnreleased, server.routesSignals) = (1000, 3, true)
+        let outbox = MQTTOutbox(maximumCount: limits.queuedMessages, maximumBytes: limits.queuedBytes)
+        let kept = MQTTSessions(maximumKept: limits.keptSessions, outbox: outbox)
+        server.sessions = kept
+        core = Result { [server] () throws(TransportError) in try MQTTCore(server: server) }
+        (self.input, self.limits, self.routing) = (input, limits, routing)
+        broker = Broker(routing, kept, limits) { [published] in
+            published.payloads.insert(Payload($0.bytes, topic: $0.topic))
+        }
+    }
+
+    func shareBegins() {
+        do {
+            for client in clients { try client?.read(of: published.payloads) }
+            guard try step() else { return try finish() }
+            try check()
+            loop.runLater(self)
+        } catch {
+            end.failure = error
+            end.done.signal()
+        }
+    }
+
+    /// One deed of one client; false when all is done.
+    private func step() throws -> Bool {
+        guard let what = input.next() else {
+            quietTurns -= 1
+            return quietTurns > 0
+        }
+        let client = try client(Int(what & 3))
+        switch what >> 2 & 15 {
+        case 0, 1: client.say(input.record())
+        case 2: client.say(connect(input.next() ?? 0))
+        case 3, 4: client.say(subscribe(input.next() ?? 0))
+        case 5, 6, 7: client.say(publish(input.next() ?? 0, input.next() ?? 0))
+        case 8: client.say([.unsubscribe(3, [Self.filters[Int(what >> 6)]]), .pingreq])
+        case 9, 10: client.answer()
+        case 11: client.channel.isReading.toggle()
+        case 12: client.channel.isEnded = true
+        case 13: client.say([.disconnect])
+        case 14: client.driver.abandon(.user)
+        default: break
+        }
+        client.driver.ready(client.channel.isReading ? [.read, .write] : .read)
+        return true
+    }
+
+    /// The client at this place; a new one where there is none any more.
+    private func client(_ place: Int) throws -> BrokerPeer {
+        if let client = clients[place] {
+            if client.driver.phase == .opening || client.driver.phase == .open { return client }
+            client.driver.close(abort: true)
+        }
+        let client = BrokerPeer(try core.get(), on: loop)
+        client.driver.handler = broker
+        client.driver.owner = self
+        client.driver.start()
+        clients[place] = client
+        return client
+    }
+
+    // MARK: Packets
+
+    private static let filters = ["t", "t/+", "#", "+/#", "u", "$SYS/#", "t//", "+"]
+    private static let topics = ["t", "t/a", "u", "$SYS/x", "t//", "/", "u/b/c", "v"]
+
+    private static func qos(_ bits: UInt8) -> MQTTQoS { MQTTQoS(rawValue: bits & 3) ?? .exactlyOnce }
+
+    private func connect(_ bits: UInt8) -> [MQTTPacket] {
+        var connect = MQTTConnect(clientID: ["a", "b", "c", "dd"][Int(bits >> 5 & 3)])
+        connect.cleanSession = bits & 1 == 0
+        if bits & 2 != 0 {
+            let (qos, isRetained) = (Self.qos(bits >> 2), bits & 16 != 0)
+            connect.will = MQTTWill(topic: "t/will", payload: [bits], qos: qos, retain: isRetained)
+        }
+        return [.connect(connect)]
+    }
+
+    private func subscribe(_ bits: UInt8) -> [MQTTPacket] {
+        let first = MQTTSubscription(Self.filters[Int(bits & 7)], qos: Self.qos(bits >> 3))
+        let second = MQTTSubscription(Self.filters[Int(bits >> 5)], qos: .atLeastOnce)
+        return [.subscribe(1 + UInt16(bits), first == second ? [first] : [first, second])]
+    }
+
+    private func publish(_ bits: UInt8, _ more: UInt8) -> [MQTTPacket] {
+        let payload = [UInt8](repeating: bits, count: Int(more >> 4) * 6)
+        var publish = MQTTPublish(topic: Self.topics[Int(bits & 7)], payload: payload)
+        (publish.qos, publish.retain) = (Self.qos(bits >> 3), bits & 32 != 0)
+        publish.isDuplicate = bits & 64 != 0 && publish.qos != .atMostOnce
+        publish.packetID = publish.qos == .atMostOnce ? 0 : 1 + UInt16(more & 15)
+        return [.publish(publish)]
+    }
+
+    // MARK: What must hold
+
+    private func check() throws {
+        try ensure(!broker.isRouting && broker.unrouted.isEmpty, "a message was left unrouted")
+        let open = clients.count { $0?.driver.phase == .open }
+        try ensure(broker.clients.count <= open, "\(broker.clients.count) clients, \(open) links")
+        // Those that were forgotten are looked for when the next client comes.
+        let most = broker.clients.count + limits.keptSessions + clients.count
+        try ensure(broker.sessions.count <= most, "\(broker.sessions.count) sessions")
+        try ensure(broker.core.sessionCount == broker.sessions.count, "the routing has other sessions")
+        try ensure(broker.core.subscriptionCount <= routing.maximumSubscriptions, "too many subscriptions")
+        for session in broker.sessions.values {
+            try ensure(session.outbox.count <= limits.queuedMessages, "\(session.outbox.count) messages wait")
+            try ensure(session.outbox.bytes < limits.queuedBytes + 1000, "\(session.outbox.bytes) bytes wait")
+            try ensure(session.sent.count <= inFlight, "\(session.sent.count) messages in flight")
+            try ensure(session.received.count <= 3, "\(session.received.count) messages unreleased")
+        }
+        let retained = broker.retained.matching("#")
+        let bytes = retained.reduce(0) { $0 + $1.payload.count + $1.topic.utf8.count }
+        try ensure(retained.count <= limits.retainedMessages && bytes <= limits.retainedBytes, "\(retained)")
+        for case let client? in clients {
+            let waiting = client.driver.context.output.count
+            try ensure(waiting <= 64 << 10, "\(waiting) bytes wait for a client")
+        }
+        try ensure(held == clients.reduce(0) { $0 + ($1?.driver.heldBytes ?? 0) }, "\(held) bytes are accounted for")
+    }
+
+    private func finish() throws {
+        for client in clients { client?.driver.close(abort: true) }
+        try check()
+        try ensure(broker.clients.isEmpty && held == 0, "\(held) bytes are held by nobody")
+        end.done.signal()
+    }
+
+    func memoryChanged(by bytes: Int) { held += bytes }
+    func closed(_: LinkDriver) {}
+}

@@ -1,0 +1,65 @@
+import TransportAPI
+
+@testable import Transports
+
+/// Where a server may send a client.
+func fuzzRedirection(_ bytes: [UInt8]) throws {
+    var input = FuzzInput(bytes)
+    var endpoint = try Endpoint(
+        input.choice(of: [
+            "ws://ann:secret@a.example:81/b/c?redirects=3&query=q%3D1&header=X-Key:k&subprotocol=s",
+            "wss://ann@a/?redirects=2&header=Cookie:y", "ws://[fe80::1%25eth0]:81/x?redirects=1",
+        ])
+    )
+    let location = String(decoding: input.rest, as: UTF8.self)
+    if let reference = URIReference(location) { try check(reference, location) }
+    for left in (0..<3).reversed() {
+        let target: Endpoint
+        do throws(TransportError) {
+            target = try Redirection(status: 307, location: location).target(from: endpoint, speaking: ["ws", "wss"])
+        } catch {
+            return try ensure(error.code == .handshakeFailed && error.detail == 307, "\(error)")
+        }
+        try check(target, after: endpoint)
+        try ensure(target.options.filter { $0.name == "redirects" }.count == 1, "\(target)")
+        if left == 0 { try ensure(target.options.contains { $0.name == "redirects" && $0.value == "0" }, "no end") }
+        endpoint = target
+    }
+}
+
+/// No secret leaves its origin, and nothing leads from wss to ws.
+private func check(_ target: Endpoint, after former: Endpoint) throws {
+    try ensure(["ws", "wss"].contains(target.scheme) && !target.host.isEmpty, "\(target)")
+    try ensure(former.scheme == "ws" || target.scheme == "wss", "from wss to ws")
+    let isSame =
+        target.scheme == former.scheme && target.host.lowercased() == former.host.lowercased()
+        && (target.port ?? target.standardPort) == (former.port ?? former.standardPort)
+    let headers = target.options.filter { $0.name == "header" }
+    guard isSame else {
+        return try ensure(target.user == nil && target.password == nil && headers.isEmpty, "\(target) learns too much")
+    }
+    try ensure(target.user == former.user && headers == former.options.filter { $0.name == "header" }, "\(target)")
+}
+
+/// The parts are those of the text; once it is resolved, nothing of it is relative any more.
+private func check(_ reference: URIReference, _ text: String) throws {
+    let whole = text.prefix { $0 != "#" }
+    try ensure(reference.text.lowercased() == whole.lowercased(), "\(reference) for \(text)")
+    let base = URIReference(scheme: "ws", authority: "a", path: "/b/c", query: "q")
+    let resolved = reference.resolved(against: base)
+    try ensure(resolved.scheme != nil, "\(resolved) has no scheme")
+    let segments = resolved.path.split(separator: "/", omittingEmptySubsequences: false)
+    try ensure(!segments.contains(".") && !segments.contains(".."), "\(resolved) is relative")
+    try ensure(resolved.resolved(against: base) == resolved, "\(resolved) changes when it is resolved again")
+}
+
+extension Endpoint {
+    fileprivate var standardPort: UInt16 { scheme == "wss" ? 443 : 80 }
+}
+
+extension URIReference {
+    /// Put together again (RFC 3986, section 5.3).
+    fileprivate var text: String {
+        (scheme.map { $0 + ":" } ?? "") + (authority.map { "//" + $0 } ?? "") + path + (query.map { "?" + $0 } ?? "")
+    }
+}
