@@ -10,8 +10,8 @@ func fuzzStreamPairs(_ bytes: [UInt8]) throws {
     switch kind % 4 {
     case 0:
         var (client, server) = (WebSocketConfiguration(), WebSocketConfiguration())
-        client.compression = input.webSocketCompression()
-        server.compression = input.webSocketCompression()
+        client.compression = input.webSocketCompression(mayRefuse: false)
+        server.compression = input.webSocketCompression(mayRefuse: false)
         client.fragmentSize = input.choice(of: [nil, 1, 100])
         server.fragmentSize = client.fragmentSize
         try converse(

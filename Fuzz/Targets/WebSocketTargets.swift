@@ -14,7 +14,8 @@ extension FuzzInput {
         return configuration
     }
 
-    mutating func webSocketCompression() -> WebSocketCompression? {
+    /// - Parameter mayRefuse: whether the bound on expansion may be so low that messages of a few bytes pass it.
+    mutating func webSocketCompression(mayRefuse: Bool = true) -> WebSocketCompression? {
         let bits = choice()
         guard bits & 1 == 1, let zlib = ZLib.shared else { return nil }
         var compression = WebSocketCompression(zlib)
@@ -23,8 +24,7 @@ extension FuzzInput {
         compression.windowBits = bits & 8 == 0 ? 15 : 9
         compression.peerWindowBits = bits & 16 == 0 ? 15 : 10
         compression.threshold = bits & 32 == 0 ? 32 : 1
-        // So that inputs of a few KiB reach the bound.
-        if bits & 64 != 0 { (compression.freeExpansion, compression.maximumExpansion) = (300, 1) }
+        if mayRefuse, bits & 64 != 0 { (compression.freeExpansion, compression.maximumExpansion) = (300, 3) }
         return compression
     }
 }
