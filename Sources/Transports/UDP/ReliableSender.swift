@@ -17,7 +17,7 @@ struct ReliableSender: Sendable {
     private(set) var packets = SentPackets()
     private(set) var window = CongestionWindow()
     private(set) var size = PacketSize()
-    private(set) var roundTrip: RoundTripTime
+    private(set) var roundTrip = RoundTripTime()
     private var latest = Duration.zero
     private var shortest: Duration?
     private(set) var nextNumber: UInt64 = 0
@@ -32,10 +32,6 @@ struct ReliableSender: Sendable {
 
     init(credit: Int, buffer: Int) {
         pieces = ReliablePieces(credit: credit, limit: buffer)
-        var bounds = RoundTripTime.Bounds()
-        // Less than the 60 s of RFC 6298, section 2.5, after which the session is given up anyway.
-        bounds.maximum = .seconds(10)
-        roundTrip = RoundTripTime(bounds)
     }
 
     /// Whether all has been sent and acknowledged.
@@ -77,8 +73,15 @@ struct ReliableSender: Sendable {
         timeoutAt = now.advanced(by: max(roundTrip.timeout, Self.creditProbeInterval))
     }
 
+    /// Lets a packet leave that asks for an answer, whatever there is to send.
+    mutating func probe() {
+        probes = max(probes, 1)
+    }
+
+    /// Not later than the session is to be given up.
     private mutating func setTimeout(_ now: Instant) {
-        timeoutAt = now.advanced(by: roundTrip.timeout + ReceivedPackets.longestDelay)
+        let end = lastProgress.advanced(by: Self.patience)
+        timeoutAt = max(now, min(now.advanced(by: roundTrip.timeout + ReceivedPackets.longestDelay), end))
     }
 
     /// The system has refused a datagram of this size as too long.

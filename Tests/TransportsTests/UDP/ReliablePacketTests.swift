@@ -87,7 +87,7 @@ struct ReliablePacketTests {
             pair.client.advance(by: pair.client.context.now.duration(to: deadline))
             if !pair.client.takeDatagrams().isEmpty { times.append(deadline.nanoseconds / 1_000_000) }
         }
-        #expect(times == [1025, 3050, 7075, 15_100, 25_125])
+        #expect(times == [1025, 3050, 7075, 15_100, 31_125])
     }
 
     @Test("What only repeats what was here is counted apart, since it shows that this side is not heard")
@@ -118,12 +118,14 @@ struct ReliablePacketTests {
         try pair.client.core.ping(&pair.client.context)
         let ping = pair.client.takeDatagrams()
         pair.client.advance(by: .seconds(1))
-        #expect(pair.client.takeDatagrams() == ping)
+        #expect(pair.client.takeDatagrams().first == ping[0])
         pair.client.advance(by: .seconds(2))
         let again = pair.client.takeDatagrams()
-        #expect(again == ping)
+        #expect(again.first == ping[0])
         for answer in pair.server.receive(again[0]) { pair.client.feed(datagram: answer) }
-        #expect(pair.client.pongs == 1 && pair.client.core.deadline == nil)
+        #expect(pair.client.pongs == 1)
+        pair.client.advance(by: .seconds(10))
+        #expect(!pair.client.takeDatagrams().contains(ping[0]))
     }
 
     @Test("The first window is ten full packets; it grows as they are acknowledged, and halves at a loss")
