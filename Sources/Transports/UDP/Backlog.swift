@@ -1,8 +1,8 @@
 /// Whether a shared socket brings more than can be worked off, and which of its sessions have had their part by then.
 ///
 /// All sessions share one queue in the kernel; where it is full, anybody's datagrams are lost. So when it has not been found
-/// empty for a while, it is emptied, and of what is in it each session is served a bounded number of datagrams: who sends little
-/// loses nothing, and who sends much loses what the queue could not have held. (The idea is that of fair queueing, RFC 8290, without
+/// empty for a while, it is emptied, and of what is in it each session is served a bounded number of datagrams: who sends
+/// little loses nothing, and who sends much loses what the queue could not have held. (The idea is that of fair queueing, RFC 8290, without
 /// queues.)
 struct Backlog: Sendable {
     /// For how long the queue may be worked off in its order, in nanoseconds; small next to the time in which it fills.
