@@ -17,7 +17,7 @@ struct ReliableSender: Sendable {
     private(set) var packets = SentPackets()
     private(set) var window = CongestionWindow()
     private(set) var size = PacketSize()
-    private(set) var roundTrip = RoundTripTime()
+    private(set) var roundTrip: RoundTripTime
     private var latest = Duration.zero
     private var shortest: Duration?
     private(set) var nextNumber: UInt64 = 0
@@ -32,6 +32,10 @@ struct ReliableSender: Sendable {
 
     init(credit: Int, buffer: Int) {
         pieces = ReliablePieces(credit: credit, limit: buffer)
+        var bounds = RoundTripTime.Bounds()
+        // Less than the 60 s of RFC 6298, section 2.5: the session is given up after those, and should have asked more than once.
+        bounds.maximum = .seconds(10)
+        roundTrip = RoundTripTime(bounds)
     }
 
     /// Whether all has been sent and acknowledged.

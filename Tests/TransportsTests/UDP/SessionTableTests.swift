@@ -107,7 +107,7 @@ struct SessionTableTests {
         var model: [(id: UInt64, rank: Int, heard: Int64, isOfCrowd: Bool)] = []
         var networks = [Int](repeating: 0, count: 3)
         var home: [UInt64: Int] = [:]
-        for step in 0..<3000 as Range<Int64> {
+        for step in 0..<500 as Range<Int64> {
             let now = Self.at(step * 150)
             switch Int.random(in: 0..<5, using: &random) {
             case 0, 1:
