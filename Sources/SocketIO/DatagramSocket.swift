@@ -7,9 +7,13 @@ public final class DatagramSocket {
     public private(set) var local: SocketAddress?
 
     /// A socket that exchanges datagrams with `peer` alone; the kernel drops everybody else's.
-    public init(connectedTo peer: SocketAddress, on loop: EventLoop) throws(SystemError) {
+    ///
+    /// - Parameter own: this side's address; by default the one at which the way to the peer begins.
+    public init(connectedTo peer: SocketAddress, from own: SocketAddress? = nil, on loop: EventLoop) throws(SystemError)
+    {
         let socket = try Platform.socket(family: peer.family, type: Platform.datagramSocket)
         let raw = socket.raw
+        if let own, own.withPointer({ bind(raw, $0, $1) }) != 0 { throw SystemError("bind") }
         guard peer.withPointer({ connect(raw, $0, $1) }) == 0 else { throw SystemError("connect") }
         local = SocketAddress.filled { getsockname(raw, $0, $1) }
         self.loop = loop

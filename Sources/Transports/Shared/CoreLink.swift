@@ -110,6 +110,10 @@ extension CoreLink: ImmediateLink {
         driver.value.abandon(reason)
     }
 
+    package func networkChanged() {
+        driver.value.networkChanged()
+    }
+
     package var bytesReceivedNow: UInt64 {
         let driver = driver.value
         return driver.channel.bytesReceived - min(driver.channel.bytesReceived, driver.context.counters.repeatedBytes)

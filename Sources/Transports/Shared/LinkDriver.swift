@@ -142,7 +142,9 @@ package final class LinkDriver: PollHandler, ShareHandler, TurnHandler {
         guard phase != .closed else { return }
         isWaitingForAnswer = true
         let before = context.output.count
-        switch channel.flush(&context) {
+        let result = channel.flush(&context)
+        if context.hasMoved { tellMove() }
+        switch result {
         case .bytes, .end:
             stuckSince = 0
             returnMemory(&context.output)

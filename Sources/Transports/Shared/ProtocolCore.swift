@@ -51,6 +51,9 @@ public protocol ProtocolCore: Sendable {
     /// Writes a ping; ``CoreEvent/pong`` answers it. Throws `.unsupported` where the protocol has none.
     mutating func ping(_ context: inout CoreContext) throws(TransportError)
 
+    /// What is sent leaves from another address by now, which the far side should hear of. Only over datagrams.
+    mutating func moved(_ context: inout CoreContext)
+
     /// Begins to say goodbye. ``CoreEvent/closed(_:)`` comes at once where the protocol has no answer to wait for.
     mutating func close(_ reason: CloseReason, _ context: inout CoreContext)
 
@@ -70,6 +73,8 @@ extension ProtocolCore {
     public var heldBytes: Int { 0 }
     /// Does nothing.
     public mutating func confirmReceipt(_ context: inout CoreContext) {}
+    /// Does nothing.
+    public mutating func moved(_ context: inout CoreContext) {}
     /// Writes the bytes as they are.
     public mutating func sendEncoded(_ bytes: UnsafeRawBufferPointer, _ context: inout CoreContext) {
         context.output.append(contentsOf: bytes)
@@ -126,6 +131,8 @@ public struct CoreContext: ~Copyable, Sendable {
     public var datagramEnds: [Int] = []
     /// The smallest datagram that the system has refused as too long since the core took note, in bytes.
     public var refusedDatagram: Int?
+    /// Whether datagrams leave from another address since ``ProtocolCore/moved(_:)`` was called.
+    public var hasMoved = false
     /// What the core counts for the link's statistics.
     public var counters = CoreCounters()
 

@@ -92,9 +92,11 @@ package final class AcceptQueue {
         self.observer = observer
     }
 
-    /// Tells the owner of the server about a client.
-    func note(_ client: SocketAddress?, _ reason: CloseReason, wasOpen: Bool) {
-        observer?(ServerNote(client: client?.description, wasOpen: wasOpen, reason: reason))
+    var isObserved: Bool { observer != nil }
+
+    /// Tells the owner of the server about a client, or about so many.
+    func note(_ client: SocketAddress?, _ reason: CloseReason, wasOpen: Bool, count: Int = 1) {
+        observer?(ServerNote(client: client?.description, wasOpen: wasOpen, reason: reason, count: count))
     }
 
     var hasRoom: Bool { links.count < Self.limit }

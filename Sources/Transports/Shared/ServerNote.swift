@@ -9,12 +9,16 @@ public struct ServerNote: Sendable, Hashable {
     public var wasOpen: Bool
     /// Why it ended.
     public var reason: CloseReason
+    /// How often this happened since the last such note, where notes are bounded to one a second; otherwise 1. The client is then
+    /// the first of them.
+    public var count: Int
 
     /// A note spelled out.
-    public init(client: String?, wasOpen: Bool, reason: CloseReason) {
+    public init(client: String?, wasOpen: Bool, reason: CloseReason, count: Int = 1) {
         self.client = client
         self.wasOpen = wasOpen
         self.reason = reason
+        self.count = count
     }
 }
 
@@ -22,7 +26,8 @@ extension ServerNote: CustomStringConvertible {
     /// One line for a log.
     public var description: String {
         let what = reason.error?.description ?? (reason.text.isEmpty ? "\(reason.initiator)" : reason.text)
-        return "\(client ?? "a client") \(wasOpen ? "ended" : "turned away"): \(what)"
+        let times = count > 1 ? ", \(count) times" : ""
+        return "\(client ?? "a client") \(wasOpen ? "ended" : "turned away")\(times): \(what)"
     }
 }
 

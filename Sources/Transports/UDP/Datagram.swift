@@ -58,6 +58,12 @@ enum Datagram {
         return fits ? kind : nil
     }
 
+    /// Whether it asks for a session.
+    static func isRequest(_ datagram: borrowing ByteBuffer) -> Bool {
+        guard datagram.count == requestSize, let word = datagram.integer(at: 0, as: UInt32.self) else { return false }
+        return word == Kind.hello.rawValue || word == Kind.confirm.rawValue
+    }
+
     /// Connection id or nonce.
     static func identifier(of datagram: borrowing ByteBuffer) -> UInt64? {
         datagram.integer(at: wordSize, as: UInt64.self)

@@ -1,13 +1,42 @@
 import TransportAPI
 
-/// A message of which some fragments have arrived. It holds what has arrived and no more, whatever size was announced.
+/// A message of which some fragments have arrived. It has memory for the blocks that something has arrived of and no more,
+/// whatever size was announced, and finds the place of each fragment at once, in whatever order they come.
 struct Fragments: Sendable {
     /// The smallest fragment but for a message's last one, in bytes; bounds how many there are.
     static let minimumSize = 256
+    /// A fragment reserves no more than this beyond its own size, in bytes, at each of its ends.
+    static let blockSize = 4096
+
+    private struct Block: Sendable {
+        var bytes: [UInt8]
+        /// What of it has arrived; a few runs at most, since fragments are not small.
+        var arrived = NumberRanges()
+
+        /// Copies what of `piece`, which begins at `start`, is not here yet; how much that was.
+        mutating func insert(_ piece: ArraySlice<UInt8>, at start: Int) -> Int {
+            let end = start + piece.count
+            var (next, copied) = (start, 0)
+            for run in arrived.ranges where next < end && Int(run.upperBound) >= next {
+                copied += copy(piece, start, next..<min(end, max(next, Int(run.lowerBound))))
+                next = Int(run.upperBound) + 1
+            }
+            copied += copy(piece, start, min(next, end)..<end)
+            _ = arrived.insert(UInt64(start)...UInt64(end - 1))
+            return copied
+        }
+
+        private mutating func copy(_ piece: ArraySlice<UInt8>, _ start: Int, _ gap: Range<Int>) -> Int {
+            guard !gap.isEmpty else { return 0 }
+            let offset = piece.startIndex - start
+            bytes.replaceSubrange(gap, with: piece[gap.lowerBound + offset..<gap.upperBound + offset])
+            return gap.count
+        }
+    }
 
     /// The size of the whole message.
     let total: Int
-    private var pieces: [(offset: Int, bytes: [UInt8])] = []
+    private var blocks: [Int: Block] = [:]
     private var received = 0
 
     /// - Parameter total: has been checked against the limit.
@@ -16,6 +45,9 @@ struct Fragments: Sendable {
     }
 
     var isComplete: Bool { received == total }
+
+    /// The bytes of memory that hold the message.
+    var reserved: Int { blocks.count * Self.blockSize }
 
     /// Adds a fragment. What of it is there already stays as it came first: a sender may cut a message anew when it sends a
     /// part again.
@@ -28,21 +60,15 @@ struct Fragments: Sendable {
         }
         let end = offset + bytes.count
         guard bytes.count >= Self.minimumSize || end == total else { throw .lie("a fragment is too small") }
-        var place = pieces.count
-        while place > 0, pieces[place - 1].offset + pieces[place - 1].bytes.count > offset { place -= 1 }
         var start = offset
         while start < end {
-            let next = place < pieces.count ? pieces[place].offset : end
-            if start < next {
-                let stop = min(next, end)
-                let isAll = start == offset && stop == end
-                pieces.insert((start, isAll ? bytes : Array(bytes[start - offset..<stop - offset])), at: place)
-                received += stop - start
-                start = stop
-            } else {
-                start = next + pieces[place].bytes.count
-            }
-            place += 1
+            let index = start / Self.blockSize
+            let first = index * Self.blockSize
+            let stop = min(end, first + Self.blockSize)
+            let size = min(Self.blockSize, total - first)
+            received += blocks[index, default: Block(bytes: [UInt8](repeating: 0, count: size))]
+                .insert(bytes[start - offset..<stop - offset], at: start - first)
+            start = stop
         }
     }
 
@@ -50,7 +76,9 @@ struct Fragments: Sendable {
     func joined() -> [UInt8] {
         var whole: [UInt8] = []
         whole.reserveCapacity(received)
-        for piece in pieces { whole.append(contentsOf: piece.bytes) }
+        for index in 0..<blocks.count {
+            if let block = blocks[index] { whole.append(contentsOf: block.bytes) }
+        }
         return whole
     }
 }

@@ -33,7 +33,7 @@ struct ReliableSender: Sendable {
     init(credit: Int, buffer: Int) {
         pieces = ReliablePieces(credit: credit, limit: buffer)
         var bounds = RoundTripTime.Bounds()
-        // Less than the 60 s of RFC 6298, section 2.5, after which the session is given up anyway.
+        // Less than the 60 s of RFC 6298, section 2.5: the session is given up after those, and should have asked more than once.
         bounds.maximum = .seconds(10)
         roundTrip = RoundTripTime(bounds)
     }
@@ -77,8 +77,15 @@ struct ReliableSender: Sendable {
         timeoutAt = now.advanced(by: max(roundTrip.timeout, Self.creditProbeInterval))
     }
 
+    /// Lets a packet leave that asks for an answer, whatever there is to send.
+    mutating func probe() {
+        probes = max(probes, 1)
+    }
+
+    /// Not later than the session is to be given up.
     private mutating func setTimeout(_ now: Instant) {
-        timeoutAt = now.advanced(by: roundTrip.timeout + ReceivedPackets.longestDelay)
+        let end = lastProgress.advanced(by: Self.patience)
+        timeoutAt = max(now, min(now.advanced(by: roundTrip.timeout + ReceivedPackets.longestDelay), end))
     }
 
     /// The system has refused a datagram of this size as too long.

@@ -26,6 +26,7 @@ struct SessionPath<Address: Equatable & Sendable>: Sendable {
     private var giveUpAt = Instant.zero
     private var newestPacket: UInt64?
     private var newestMessage: UInt32?
+    private var newestPing: UInt64?
 
     /// A session whose address the handshake has proved.
     init(_ address: Address) {
@@ -100,7 +101,12 @@ struct SessionPath<Address: Equatable & Sendable>: Sendable {
             else { return false }
             newestMessage = number
             return true
-        case .ping: return true
+        case .ping:
+            guard let token = Datagram.number(of: datagram), newestPing.map({ $0 < token }) ?? true else {
+                return false
+            }
+            newestPing = token
+            return true
         default: return false
         }
     }

@@ -3,23 +3,36 @@ import TransportAPI
 
 /// Serves all clients of one UDP socket: asks the listener core about each datagram, and hands it to its session. Lives on
 /// its loop.
-final class UDPAcceptor: PollHandler, LinkOwner, Acceptor {
-    /// How many datagrams are taken in a row, so that in a flood answers still leave and timers still ring.
-    private static let datagramsInARow = 128
+///
+/// What belongs to sessions is served as it comes, for a share of each turn. Requests for sessions wait in the line of the
+/// busy, so that a flood of them holds up nobody who has one.
+final class UDPAcceptor: PollHandler, ShareHandler, LinkOwner, Acceptor {
+    /// How many datagrams of unknown sessions are answered in one share.
+    private static let refusalsInARow = 16
 
-    private let loop: EventLoop
-    private let socket: DatagramSocket
-    private let limits: LinkLimits
-    private let handler: any LinkHandler
-    private let queue: AcceptQueue
-    private var core: UDPListenerCore
+    let loop: EventLoop
+    let socket: DatagramSocket
+    let limits: LinkLimits
+    let handler: any LinkHandler
+    let queue: AcceptQueue
+    var core: UDPListenerCore
     private let batch: DatagramBatch
     private var random = RandomSource.system()
-    private var sessions: [UInt64: (driver: LinkDriver, channel: UDPSessionChannel)] = [:]
-    private var memory: SessionMemory
-    private var blocked: [UDPSessionChannel] = []
-    private var isClosed = false
+    private var reply = ByteBuffer()
+    private var requests = WaitingRequests()
+    private var backlog = Backlog()
+    private var refusalsLeft = 0
     private var isGoingOn = false
+    private var isWaitingForShare = false
+    var sessions: [UInt64: (driver: LinkDriver, channel: UDPSessionChannel)] = [:]
+    /// What all sessions keep in memory, in bytes.
+    var heldBytes = 0
+    var meter = NoteMeter()
+    var noteTimer: UInt64?
+    /// A session is being ended for a newcomer.
+    var isDisplacing = false
+    private var blocked: [UDPSessionChannel] = []
+    var isClosed = false
 
     init(
         _ address: SocketAddress,
@@ -36,7 +49,6 @@ final class UDPAcceptor: PollHandler, LinkOwner, Acceptor {
         self.queue = queue
         self.core = core
         batch = DatagramBatch(largest: core.largestDatagram)
-        memory = SessionMemory(limit: core.maximumHeld)
         try socket.attach(self)
     }
 
@@ -51,19 +63,34 @@ final class UDPAcceptor: PollHandler, LinkOwner, Acceptor {
         if readiness.contains(.read) { readAll() }
     }
 
+    // MARK: Reading
+
     private func readAll() {
         var input = ByteBuffer(adopting: loop.scratch.take(), capacity: ScratchPool.blockSize)
-        var reply = ByteBuffer()
-        var left = Self.datagramsInARow
-        while left > 0, !isClosed || !sessions.isEmpty, case .bytes = socket.receive(into: batch) {
-            while batch.takeNext({ input.append(contentsOf: $0) }) != nil {
-                if let sender = batch.lastSender, !input.isEmpty { take(&input, from: sender, reply: &reply) }
-                input.removeAll()
-                left -= 1
+        var now = MonotonicClock.now()
+        let end = now + EventLoop.share
+        refusalsLeft = Self.refusalsInARow
+        while !isClosed || !sessions.isEmpty {
+            guard case .bytes = socket.receive(into: batch) else {
+                backlog.emptied()
+                break
             }
-            if batch.wasLast { break }
+            let isOverdue = backlog.isOverdue(now: now)
+            while batch.takeNext({ input.append(contentsOf: $0) }) != nil {
+                if let sender = batch.lastSender, !input.isEmpty { sort(&input, from: sender, isOverdue) }
+                input.removeAll()
+            }
+            if batch.wasLast {
+                backlog.emptied()
+                break
+            }
+            now = MonotonicClock.now()
+            if now >= end {
+                backlog.left(now: now)
+                goOnLater()
+                break
+            }
         }
-        if left <= 0 { goOnLater() }
         if let block = input.surrender(size: ScratchPool.blockSize) { loop.scratch.give(block) }
     }
 
@@ -77,65 +104,77 @@ final class UDPAcceptor: PollHandler, LinkOwner, Acceptor {
         }
     }
 
-    private func take(_ input: inout ByteBuffer, from sender: SocketAddress, reply: inout ByteBuffer) {
-        let now = Instant(nanoseconds: loop.now)
-        core.hasRoom = queue.hasRoom
-        let decision = sender.withIdentity { identity in
-            core.receive(input, from: identity, now: now, random: &random, reply: &reply)
+    /// Serves what belongs to a session, and lets requests for one wait.
+    private func sort(_ input: inout ByteBuffer, from sender: SocketAddress, _ isOverdue: Bool) {
+        guard !core.isPlain, Datagram.isRequest(input) else { return serve(&input, from: sender, isOverdue) }
+        guard requests.append(input, from: sender) else { return note(.overload, sender) }
+        guard !isWaitingForShare else { return }
+        isWaitingForShare = true
+        loop.runLater(self)
+    }
+
+    /// It is the turn of the requests.
+    func shareBegins() {
+        isWaitingForShare = false
+        var input = ByteBuffer(adopting: loop.scratch.take(), capacity: ScratchPool.blockSize)
+        let end = MonotonicClock.now() + EventLoop.share
+        while let sender = requests.takeFirst(into: &input) {
+            serve(&input, from: sender, false)
+            input.removeAll()
+            guard MonotonicClock.now() < end else { break }
         }
-        switch decision {
+        if let block = input.surrender(size: ScratchPool.blockSize) { loop.scratch.give(block) }
+        guard requests.count > 0 else { return }
+        isWaitingForShare = true
+        loop.runLater(self)
+    }
+
+    private func serve(_ input: inout ByteBuffer, from sender: SocketAddress, _ isOverdue: Bool) {
+        switch decision(input, sender) {
         case .session(let id):
-            if let session = sessions[id] {
-                session.driver.deliver(datagram: &input, from: sender, to: session.channel)
-                if session.channel.isReliable { account(id) }
-            }
+            guard let session = sessions[id] else { break }
+            guard backlog.serves(&session.channel.part, isOverdue: isOverdue) else { return note(.overload, sender) }
+            session.driver.deliver(datagram: &input, from: sender, to: session.channel)
         case .accept(let session): accept(session, &input, from: sender)
-        case .reply where isClosed: break
-        case .reply: _ = reply.withUnsafeReadableBytes { socket.send($0, to: sender) }
-        case .drop: break
+        case .reply(let reason):
+            if let reason { note(reason, sender) }
+            guard !isClosed else { break }
+            if reason == .unknownSession {
+                guard refusalsLeft > 0 else { break }
+                refusalsLeft -= 1
+            }
+            _ = reply.withUnsafeReadableBytes { socket.send($0, to: sender) }
+        case .drop(let reason): note(reason, sender)
         }
     }
 
-    private func accept(_ session: UDPCore, _ input: inout ByteBuffer, from sender: SocketAddress) {
-        let id = session.connectionID
-        guard !isClosed, queue.hasRoom else { return core.remove(id, now: Instant(nanoseconds: loop.now)) }
-        let channel = UDPSessionChannel(self, sender, session)
-        let driver = LinkDriver(session, over: channel, on: loop, limits: limits)
-        driver.handler = handler
-        driver.owner = self
-        sessions[id] = (driver, channel)
-        driver.start()
-        driver.deliver(datagram: &input, from: sender, to: channel)
-    }
-
-    /// Ends those sessions that hold the most if all of them hold too much.
-    private func account(_ id: UInt64) {
-        memory.set(id, heldBytes(id))
-        guard memory.isExceeded else { return }
-        for id in memory.excess(heldBytes) {
-            let reason = CloseReason(.user, code: Goodbye.tryAgainLater, text: "the server holds too much")
-            sessions[id]?.driver.abandon(reason)
+    /// What is to be done with a datagram, once there is room for a newcomer if any can be made.
+    private func decision(_ input: borrowing ByteBuffer, _ sender: SocketAddress) -> UDPListenerCore.Decision {
+        let first = ask(input, sender)
+        switch first {
+        case .reply(.full?), .drop(.full):
+            guard !isClosed, let id = core.mostSilent(Instant(nanoseconds: loop.now)) else { return first }
+            displace(id)
+            return ask(input, sender)
+        default: return first
         }
     }
 
-    private func heldBytes(_ id: UInt64) -> Int {
-        (sessions[id]?.driver.core as? UDPCore)?.reliable?.receiver.held ?? 0
+    private func ask(_ input: borrowing ByteBuffer, _ sender: SocketAddress) -> UDPListenerCore.Decision {
+        core.hasRoom = queue.hasRoom
+        return sender.withIdentity { identity in
+            core.receive(
+                input,
+                from: identity,
+                network: sender.network.hashValue,
+                now: Instant(nanoseconds: loop.now),
+                random: &random,
+                reply: &reply
+            )
+        }
     }
 
-    func ended(_ driver: LinkDriver, _ reason: CloseReason, wasOpen: Bool) {
-        queue.note(driver.channel.peer, reason, wasOpen: wasOpen)
-    }
-
-    func closed(_ driver: LinkDriver) {
-        if let core = driver.core as? UDPCore { forget(core.connectionID) }
-    }
-
-    private func forget(_ id: UInt64) {
-        sessions[id] = nil
-        memory.set(id, 0)
-        core.remove(id, now: Instant(nanoseconds: loop.now))
-        if isClosed && sessions.isEmpty { socket.close() }
-    }
+    // MARK: Sending
 
     /// Sends for one session; one that finds the socket full is told when it has room again.
     func send(_ bytes: UnsafeRawBufferPointer, for channel: UDPSessionChannel) -> IOResult {
@@ -152,20 +191,5 @@ final class UDPAcceptor: PollHandler, LinkOwner, Acceptor {
         }
         isClosed = true
         if sessions.isEmpty { socket.close() }
-    }
-}
-
-extension LinkDriver {
-    /// Takes a datagram of this session from the acceptor, and answers its sender from now on.
-    fileprivate func deliver(
-        datagram: inout ByteBuffer,
-        from sender: SocketAddress,
-        to session: UDPSessionChannel
-    ) {
-        guard phase == .opening || phase == .open else { return }
-        session.heard(datagram, from: sender, now: Instant(nanoseconds: loop.now), random: &context.random)
-        swap(&input, &datagram)
-        pump()
-        swap(&input, &datagram)
     }
 }

@@ -18,10 +18,15 @@ public struct UDPConfiguration: Sendable, Hashable {
     /// How long a server keeps a session from which nothing arrives; more than zero. By default 5 minutes, longer than the
     /// 3 minutes between the beats of a client that keeps its link alive with the default settings.
     public var idleTimeout: Duration
-    /// How many sessions a server holds at a time; 65,536 by default, at least 1. Further clients are told that it is full.
+    /// How many sessions a server holds at a time; 65,536 by default, at least 1. Further clients take the place of who has been
+    /// silent for longest, if that is more than a second, or are told that it is full.
     public var maximumSessions: Int
-    /// How many bytes of messages that nobody has taken yet, whole or in fragments, all reliable sessions of a server may hold
-    /// together; 256 MiB by default, at least 1 MiB. Beyond it the sessions that hold the most are ended.
+    /// How many of them may come from one IPv4 address or one IPv6 network of 64 bits; no limit by default, since whole
+    /// companies come from one address. Further clients are told that the server is full.
+    public var maximumPerAddress: Int?
+    /// How many bytes all sessions of a server may hold together of messages that nobody has taken yet, whole or in fragments,
+    /// and of what clients have not acknowledged; 256 MiB by default, at least 1 MiB. Beyond it the sessions that hold the most are
+    /// ended.
     public var maximumHeld: Int
     /// Whether a client asks for the reliable mode; `.off` by default. A server does as each client asks.
     public var reliability: UDPReliability
@@ -45,6 +50,7 @@ public struct UDPConfiguration: Sendable, Hashable {
         handshakeTimeout: Duration = .seconds(10),
         idleTimeout: Duration = .seconds(300),
         maximumSessions: Int = 65_536,
+        maximumPerAddress: Int? = nil,
         maximumHeld: Int = 256 << 20,
         reliability: UDPReliability = .off,
         maximumReliableSize: Int = 1 << 20,
@@ -55,6 +61,7 @@ public struct UDPConfiguration: Sendable, Hashable {
         self.handshakeTimeout = handshakeTimeout
         self.idleTimeout = idleTimeout
         self.maximumSessions = maximumSessions
+        self.maximumPerAddress = maximumPerAddress
         self.maximumHeld = maximumHeld
         self.reliability = reliability
         self.maximumReliableSize = maximumReliableSize
@@ -84,6 +91,9 @@ public struct UDPConfiguration: Sendable, Hashable {
         guard handshakeTimeout > .zero else { throw .configuration("handshakeTimeout", "must be more than zero") }
         guard idleTimeout > .zero else { throw .configuration("idleTimeout", "must be more than zero") }
         guard maximumSessions >= 1 else { throw .configuration("maximumSessions", "must be at least 1") }
+        guard maximumPerAddress.map({ $0 >= 1 }) ?? true else {
+            throw .configuration("maximumPerAddress", "must be at least 1")
+        }
         guard maximumHeld >= 1 << 20 else { throw .configuration("maximumHeld", "must be at least 1 MiB") }
         guard !isPlain || reliability == .off else {
             throw .configuration("reliability", "must be off where datagrams are plain")

@@ -124,11 +124,11 @@ extension UDPCore {
         return status
     }
 
-    /// Says goodbye when all that was sent has been acknowledged, or after 5 s.
+    /// Says goodbye when all that was sent has been acknowledged, or after 5 s; at once if an error is the reason.
     mutating func closeReliably(_ reason: CloseReason, _ context: inout CoreContext) {
         guard reliable?.isClosing == false else { return }
         self.reason = reason
-        guard reliable?.sender.isIdle == false else {
+        guard reliable?.sender.isIdle == false, reason.error == nil else {
             writeBye(reason, &context)
             phase = .ended
             return
@@ -145,6 +145,8 @@ extension UDPCore {
         if let pingAt = reliable?.pingAt, pingAt <= context.now {
             write(.ping, connectionID, pingsSent, &context)
             reliable?.pinged(again: true, context.now)
+            // The token is an old one, which moves no session; the number of a packet is new.
+            reliable?.sender.probe()
         }
         reliable?.transmit(connectionID, &context)
     }

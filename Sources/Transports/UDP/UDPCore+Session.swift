@@ -52,6 +52,7 @@ extension UDPCore {
         case .ping:
             guard let token = Datagram.number(of: input) else { return nil }
             heard(&context)
+            context.counters.demands &+= 1
             if reliable != nil, reliable?.pingHeard == token {
                 context.counters.repeatedBytes &+= UInt64(input.count)
             }
@@ -61,7 +62,7 @@ extension UDPCore {
         case .pong:
             guard let token = Datagram.number(of: input) else { return nil }
             heard(&context)
-            return pong(token)
+            return pong(token, &context)
         case .bye:
             let said = input.withUnsafeReadableBytes {
                 Goodbye.reason(UnsafeRawBufferPointer(rebasing: $0.dropFirst(Datagram.identifiedSize)))
@@ -85,12 +86,23 @@ extension UDPCore {
         }
     }
 
-    /// Pings may be lost: the answer to one also stands for the unanswered ones before it, so that each gets its `.pong`.
-    private mutating func pong(_ token: UInt64) -> CoreEvent? {
-        guard token > pongsReceived, token <= pingsSent else { return nil }
-        pongsToReport = token - pongsReceived - 1
+    /// Pings may be lost: the answer to one also stands for the unanswered ones before it, so that each gets its `.pong`, but
+    /// for those that nobody waits for.
+    private mutating func pong(_ token: UInt64, _ context: inout CoreContext) -> CoreEvent? {
+        guard token > pongsReceived, token <= pingsSent else {
+            context.counters.demands &+= 1
+            return nil
+        }
+        pongsToReport = token - pongsReceived
         pongsReceived = token
         if token == pingsSent { reliable?.ponged() }
+        if !unaskedPings.isEmpty {
+            let known = unaskedPings.count
+            unaskedPings.removeAll { $0 <= token }
+            pongsToReport -= UInt64(known - unaskedPings.count)
+        }
+        guard pongsToReport > 0 else { return nil }
+        pongsToReport -= 1
         return .pong
     }
 

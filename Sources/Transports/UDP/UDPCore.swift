@@ -40,6 +40,8 @@ public struct UDPCore: ProtocolCore {
     var window = SequenceWindow()
     var pingsSent: UInt64 = 0
     var pongsReceived: UInt64 = 0
+    /// The tokens of pings that nobody waits for, newer than the last pong.
+    var unaskedPings: [UInt64] = []
     var pongsToReport: UInt64 = 0
 
     /// A client's core.
@@ -66,6 +68,12 @@ public struct UDPCore: ProtocolCore {
     }
 
     var largestDatagram: Int { configuration.largestDatagram }
+
+    /// What a reliable session holds of messages that its user has not taken and the far side has not acknowledged.
+    public var heldBytes: Int {
+        guard let reliable else { return 0 }
+        return reliable.receiver.held + reliable.sender.pieces.buffered
+    }
 
     /// Neither reliable nor ordered unless configured; a native ping unless plain.
     public var capabilities: Capabilities {
@@ -150,6 +158,16 @@ public struct UDPCore: ProtocolCore {
         }
         guard phase == .open else { throw notOpen }
         pingsSent &+= 1
+        write(.ping, connectionID, pingsSent, &context)
+        reliable?.pinged(again: false, context.now)
+    }
+
+    /// Lets the far side know at once where this one is by now.
+    public mutating func moved(_ context: inout CoreContext) {
+        guard phase == .open, role == .client, !configuration.isPlain else { return }
+        pingsSent &+= 1
+        unaskedPings.append(pingsSent)
+        if unaskedPings.count > 16 { unaskedPings.removeFirst() }
         write(.ping, connectionID, pingsSent, &context)
         reliable?.pinged(again: false, context.now)
     }

@@ -14,13 +14,12 @@ final class UDPSessionChannel: LinkChannel {
 
     /// Names the session on the wire.
     private let identifier: UInt64
-    /// Whether the session is of the reliable mode.
-    let isReliable: Bool
+    /// What it has had of the acceptor's time.
+    var part = Backlog.Part()
 
     init(_ acceptor: UDPAcceptor, _ address: SocketAddress, _ session: UDPCore) {
         self.acceptor = acceptor
         identifier = session.connectionID
-        isReliable = session.reliable != nil
         path = SessionPath(address)
     }
 

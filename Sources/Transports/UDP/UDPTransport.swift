@@ -51,13 +51,14 @@ extension TransportDescriptor {
         TransportOption(
             "max-held",
             "bytes",
-            "what all reliable sessions of a server may hold of messages that are not taken yet (268435456)"
+            "what all sessions of a server may hold of messages that are not taken, or not acknowledged, yet (268435456)"
         ),
         TransportOption(
             "max-sessions",
             "a number from 1 to 1048576",
             "how many clients a server holds at a time (65536)"
         ),
+        TransportOption("max-per-address", "a number from 1 to 1048576", "clients of one address at a time (no limit)"),
     ]
 
     private static func configuration(_ options: OptionReader) throws(TransportError) -> UDPConfiguration {
@@ -66,6 +67,7 @@ extension TransportDescriptor {
         configuration.idleTimeout = try options.duration("idle-timeout") ?? configuration.idleTimeout
         configuration.maximumSessions =
             try options.integer("max-sessions", in: 1...1 << 20) ?? configuration.maximumSessions
+        configuration.maximumPerAddress = try options.integer("max-per-address", in: 1...1 << 20)
         configuration.maximumHeld = try options.integer("max-held", in: 1 << 20...1 << 40) ?? configuration.maximumHeld
         let words = UDPReliability.allCases.map(\.rawValue)
         configuration.reliability = try options.choice("reliable", words).flatMap(UDPReliability.init) ?? .off
@@ -137,19 +139,15 @@ struct UDPTransport: Transport {
         deadline: Int64,
         started: Int64
     ) async throws(TransportError) -> any Link {
-        let socket: DatagramSocket
+        let channel: DatagramChannel
         do throws(SystemError) {
-            socket = try DatagramSocket(connectedTo: address, on: loop)
+            channel = try DatagramChannel(largest: core.largestDatagram, now: loop.now) { () throws(SystemError) in
+                try DatagramSocket(connectedTo: address, on: loop)
+            }
         } catch {
             throw TransportError(error, .connect)
         }
-        let driver = LinkDriver(
-            core,
-            over: DatagramChannel(socket, largest: core.largestDatagram),
-            on: loop,
-            limits: limits,
-            started: started
-        )
+        let driver = LinkDriver(core, over: channel, on: loop, limits: limits, started: started)
         return try await driver.openLink(deadline: deadline)
     }
 }

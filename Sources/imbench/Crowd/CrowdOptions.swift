@@ -79,7 +79,7 @@ extension OptionTable {
 
     /// What several options of `imbench crowd` say together.
     static func finishCrowd(_ options: inout Options, _ given: Set<String>) throws(UsageError) {
-        let known = CrowdOptions.transports
+        let known = CrowdOptions.transports + (options.crowd.isHostile ? ["udp"] : [])
         guard given.contains("transport") else {
             return options.transports = options.crowd.isHostile ? known : ["ws"]
         }

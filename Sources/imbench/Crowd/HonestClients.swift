@@ -27,6 +27,8 @@ struct HonestClients: Sendable {
         for number in 0..<count {
             var own = endpoint
             own.options = descriptor.loopback("honest-\(number)")
+            // So that a lost datagram is one that takes long, and not the end.
+            if descriptor.isDatagram { own.options.append(.init(name: "reliable", value: "ordered")) }
             links.append(try await descriptor.make(own, loop).connect(timeout: .seconds(10)))
         }
         self.links = links

@@ -28,10 +28,11 @@ final class HostileCrowd: Sendable {
         // Not the lowest of the ordinary priorities: with that a thread still keeps a processor for its slice of milliseconds.
         _ = csocketio_set_idle_priority()
         #endif
-        var attackers = Array(repeating: Attacker(), count: clients)
-        var polled: [pollfd] = []
         let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: 64 << 10, alignment: 16)
         defer { buffer.deallocate() }
+        if let kind = script.datagrams { return flood(kind, clients, port, buffer) }
+        var attackers = Array(repeating: Attacker(), count: clients)
+        var polled: [pollfd] = []
         while !isStopped.withLock({ $0 }) {
             let now = Clocks.monotonic()
             polled.removeAll(keepingCapacity: true)
@@ -50,6 +51,20 @@ final class HostileCrowd: Sendable {
             }
         }
         for index in attackers.indices { attackers[index].hangUp(until: .max) }
+    }
+
+    /// The same with datagrams, for which the kernel always has room.
+    private func flood(_ kind: HostileKind, _ clients: Int, _ port: UInt16, _ buffer: UnsafeMutableRawBufferPointer) {
+        var attackers = (0..<clients).map { HostileDatagrams(kind, number: $0) }
+        while !isStopped.withLock({ $0 }) {
+            let now = Clocks.monotonic()
+            for index in attackers.indices {
+                let connected = attackers[index].work(port, buffer, now)
+                if connected > 0 { count.withLock { $0 += connected } }
+            }
+            if attackers.allSatisfy(\.isAway) { _ = poll(nil, 0, 5) }
+        }
+        for index in attackers.indices { attackers[index].hangUp() }
     }
 }
 

@@ -12,6 +12,9 @@ enum HostileKind: String, Sendable, Hashable, CaseIterable {
     case subscriptionFlood = "subscription-flood"
     case identifierReuse = "identifier-reuse"
     case messageFlood = "message-flood"
+    case helloFlood = "hello-flood"
+    case garbageFlood = "garbage-flood"
+    case unknownSession = "unknown-session"
 }
 
 /// The same in bytes.
@@ -24,12 +27,19 @@ struct HostileScript: Sendable {
     var pace: Int64 = 0
     /// Whether what the server says is read.
     var reads = true
+    /// What is done with datagrams in place of all this.
+    var datagrams: HostileKind?
 
     /// How much of a load is sent at a time.
     private static let batch = 16 << 10
 
     /// The script of a kind for a transport; `nil` where the protocol leaves no room for it.
     init?(_ kind: HostileKind, _ transport: String) {
+        guard transport != "udp" else {
+            guard HostileDatagrams.knows(kind) else { return nil }
+            datagrams = kind
+            return
+        }
         guard let words = Self.words(transport) else { return nil }
         opening = words.hello
         switch kind {
@@ -54,6 +64,7 @@ struct HostileScript: Sendable {
         case .identifierReuse:
             guard transport == "mqtt" else { return nil }
             load = Self.repeated([0x34, 6, 0, 1, 120, 0, 1, 65])
+        case .helloFlood, .garbageFlood, .unknownSession: return nil
         }
     }
 

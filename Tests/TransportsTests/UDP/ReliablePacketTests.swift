@@ -118,12 +118,14 @@ struct ReliablePacketTests {
         try pair.client.core.ping(&pair.client.context)
         let ping = pair.client.takeDatagrams()
         pair.client.advance(by: .seconds(1))
-        #expect(pair.client.takeDatagrams() == ping)
+        #expect(pair.client.takeDatagrams().first == ping[0])
         pair.client.advance(by: .seconds(2))
         let again = pair.client.takeDatagrams()
-        #expect(again == ping)
+        #expect(again.first == ping[0])
         for answer in pair.server.receive(again[0]) { pair.client.feed(datagram: answer) }
-        #expect(pair.client.pongs == 1 && pair.client.core.deadline == nil)
+        #expect(pair.client.pongs == 1)
+        pair.client.advance(by: .seconds(10))
+        #expect(!pair.client.takeDatagrams().contains(ping[0]))
     }
 
     @Test("The first window is ten full packets; it grows as they are acknowledged, and halves at a loss")

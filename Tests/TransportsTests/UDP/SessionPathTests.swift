@@ -76,6 +76,35 @@ struct SessionPathTests {
         #expect(setup.path.address == "new")
     }
 
+    @Test("A ping that is replayed, or comes after a later one, does not move a session; one with a greater token does")
+    func pings() {
+        var setup = Setup()
+        for token in [1, 2, 5] as [UInt64] { _ = setup.hears(.ping, token, from: "home") }
+        for token in [1, 2, 3, 4, 5] as [UInt64] { _ = setup.hears(.ping, token, from: "elsewhere") }
+        #expect(setup.path.address == "home" && setup.path.isValidated)
+        let token = setup.hears(.ping, 6, from: "new")
+        #expect(setup.path.address == "new" && token != nil)
+        // Late, from where the client was before.
+        _ = setup.hears(.ping, 5, from: "home")
+        #expect(setup.path.address == "new")
+    }
+
+    @Test(
+        "A ping that is repeated brings a packet, whose number is new, so that it reaches a session from a new address"
+    )
+    func repeatedPing() throws {
+        var pair = try ReliablePair()
+        try pair.client.core.ping(&pair.client.context)
+        let first = pair.client.takeDatagrams()
+        #expect(first.map { $0[3] } == [6])
+        pair.client.advance(by: .seconds(2))
+        let again = pair.client.takeDatagrams()
+        #expect(again.first == first.first && again.contains { $0[3] == 12 })
+        for datagram in again { for answer in pair.server.receive(datagram) { pair.client.feed(datagram: answer) } }
+        #expect(pair.client.events.count { if case .pong = $0 { true } else { false } } == 1)
+        #expect(pair.client.failure == nil && pair.server.failures.isEmpty)
+    }
+
     @Test("A plain message moves its session if it is newer than all before, also across 2³²")
     func messages() {
         var setup = Setup()

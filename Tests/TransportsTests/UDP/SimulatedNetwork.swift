@@ -19,13 +19,46 @@ struct SimulatedServer: ~Copyable {
         listener = try UDPListenerCore(configuration, random: &random)
     }
 
+    /// Who had to go for a newcomer.
+    var displaced: [UInt64] = []
+    var refusals: [UDPListenerCore.DropReason] = []
+
     /// Takes one datagram from `address` and returns what goes back there.
-    mutating func receive(_ datagram: [UInt8], from address: [UInt8] = [127, 0, 0, 1, 0, 80]) -> [[UInt8]] {
+    mutating func receive(
+        _ datagram: [UInt8],
+        from address: [UInt8] = [127, 0, 0, 1, 0, 80],
+        network: Int = 0
+    ) -> [[UInt8]] {
         var input = ByteBuffer()
         input.append(contentsOf: datagram)
         var reply = ByteBuffer()
-        switch listener.receive(input, from: address, now: now, random: &random, reply: &reply) {
-        case .reply:
+        var decision = listener.receive(
+            input,
+            from: address,
+            network: network,
+            now: now,
+            random: &random,
+            reply: &reply
+        )
+        switch decision {
+        case .reply(.full?), .drop(.full):
+            guard let id = listener.mostSilent(now) else { break }
+            listener.remove(id, now: now)
+            sessions[id] = nil
+            displaced.append(id)
+            decision = listener.receive(
+                input,
+                from: address,
+                network: network,
+                now: now,
+                random: &random,
+                reply: &reply
+            )
+        default: break
+        }
+        switch decision {
+        case .reply(let reason):
+            if let reason { refusals.append(reason) }
             let answer = reply.bytes(at: 0, count: reply.count) ?? []
             // What goes to an address that has proved nothing must not be larger than what came from it.
             #expect(!answer.isEmpty && answer.count <= datagram.count)
@@ -94,14 +127,17 @@ func startedClient(
 func exchange(
     _ client: inout CoreHarness<UDPCore>,
     _ server: inout SimulatedServer,
-    address: [UInt8] = [127, 0, 0, 1, 0, 80]
+    address: [UInt8] = [127, 0, 0, 1, 0, 80],
+    network: Int = 0
 ) {
     server.now = client.context.now
     while true {
         let datagrams = client.takeDatagrams()
         if datagrams.isEmpty { return }
         for datagram in datagrams {
-            for answer in server.receive(datagram, from: address) { client.feed(datagram: answer) }
+            for answer in server.receive(datagram, from: address, network: network) {
+                client.feed(datagram: answer)
+            }
         }
     }
 }

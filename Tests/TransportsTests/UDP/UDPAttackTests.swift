@@ -87,23 +87,6 @@ struct UDPAttackTests {
         #expect(next.isOpen == true)
     }
 
-    @Test("Beyond what all sessions may hold together, those that hold the most go, and no others")
-    func memory() {
-        var memory = SessionMemory(limit: 1000)
-        for session in 0..<10 as Range<UInt64> { memory.set(session, 50) }
-        memory.set(3, 400)
-        memory.set(3, 300)
-        #expect(memory.total == 750 && !memory.isExceeded)
-        memory.set(20, 290)
-        #expect(memory.isExceeded)
-        // What they say is too much by what has been taken since then.
-        #expect(memory.excess { $0 == 3 ? 200 : $0 == 20 ? 290 : 50 } == [])
-        #expect(memory.total == 940)
-        memory.set(21, 100)
-        #expect(memory.excess { $0 == 3 ? 200 : $0 == 20 ? 290 : $0 == 21 ? 100 : 50 } == [20])
-        #expect(memory.total == 750 && !memory.isExceeded)
-    }
-
     @Test("A client that lets a server hold too much is sent away, and may come again")
     func sentAway() async throws {
         let listener = try await TransportRegistry.standard.listen("udp://127.0.0.1:0?max-held=1048576")

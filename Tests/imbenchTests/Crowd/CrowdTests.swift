@@ -17,6 +17,8 @@ struct CrowdTests {
         ("ws", .pingFlood, "tooManyRequests"), ("ws", .fragmentFlood, "tooManyRequests"),
         ("ws", .giantLength, "messageTooLarge"), ("ws", .compressionBomb, "messageTooLarge"),
         ("tcp", .pingFlood, "tooManyRequests"), ("mqtt", .subscriptionFlood, "tooManyRequests"),
+        ("udp", .pingFlood, "tooManyRequests"), ("udp", .garbageFlood, "protocolViolation"),
+        ("udp", .unknownSession, "notFound"),
     ]
 
     @Test("hostile clients are ended for what they do, and honest ones are served", arguments: attacks)
@@ -43,7 +45,8 @@ struct CrowdTests {
     func scripts() {
         #expect(HostileScript(.fragmentFlood, "tcp") == nil)
         #expect(HostileScript(.subscriptionFlood, "ws") == nil)
-        #expect(HostileScript(.pingFlood, "udp") == nil)
+        #expect(HostileScript(.giantLength, "udp") == nil)
+        #expect(HostileScript(.helloFlood, "udp") != nil && HostileScript(.helloFlood, "tcp") == nil)
         for transport in ["ws", "tcp", "mqtt"] { #expect(HostileScript(.halfOpen, transport)?.opening.isEmpty == true) }
     }
 
@@ -58,7 +61,7 @@ struct CrowdTests {
         #expect(options.transports == ["ws", "mqtt"])
         #expect(try parse("crowd").transports == ["ws"])
         #expect(try parse("crowd").crowd.links == 10_000)
-        #expect(try parse("crowd --hostile").transports == ["ws", "tcp", "mqtt"])
+        #expect(try parse("crowd --hostile").transports == ["ws", "tcp", "mqtt", "udp"])
         #expect(throws: UsageError("--attackers needs --hostile")) { try parse("crowd --attackers 5") }
         #expect(throws: UsageError("--transport: 'crowd' knows ws, tcp, mqtt, not udp")) {
             try parse("crowd --transport udp")

@@ -51,6 +51,11 @@ final class LinkPort {
     /// What the link has received, where that can be known at once.
     var bytesReceived: UInt64 { immediate?.bytesReceivedNow ?? 0 }
 
+    /// The network has changed.
+    func networkChanged() {
+        if !isClosed { immediate?.networkChanged() }
+    }
+
     private var confined: RuntimeConfined<LinkPort> { RuntimeConfined(self, to: owner.runtime) }
 
     // MARK: Reading

@@ -43,6 +43,13 @@ package protocol ImmediateLink: Link {
     func sendNow(_ payload: Payload) -> SendOutcome?
     /// Says goodbye without waiting for an answer, and ends the link. To be called on the link's loop.
     func abandon(_ reason: CloseReason)
+    /// The machine's addresses may be others by now: a link that can goes on from another one. To be called on the link's loop.
+    func networkChanged()
     /// How many bytes have been received, but for what came again. To be called on the link's loop.
     var bytesReceivedNow: UInt64 { get }
+}
+
+extension ImmediateLink {
+    /// Does nothing.
+    package func networkChanged() {}
 }

@@ -53,11 +53,17 @@ final class SupervisorShell: LinkOwner {
         // A monitor that tells of the present path at once is heard before the first attempt.
         isBeginning = true
         pathWatch = paths?.watch { path in
-            if confined.runtime.isCurrent, confined.value.isBeginning { return confined.value.handle(.path(path)) }
-            confined.runtime.execute { confined.value.handle(.path(path)) }
+            if confined.runtime.isCurrent, confined.value.isBeginning { return confined.value.changed(to: path) }
+            confined.runtime.execute { confined.value.changed(to: path) }
         }
         isBeginning = false
         outgoing.restore { handIn($0, $1) }
+    }
+
+    /// The link goes on from its new address before it is asked whether it lives.
+    private func changed(to path: NetworkPath) {
+        attempts[machine.link]?.port?.networkChanged()
+        handle(.path(path))
     }
 
     // MARK: Events and actions

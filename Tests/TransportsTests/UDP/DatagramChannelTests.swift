@@ -1,0 +1,143 @@
+#if os(Linux)
+import EmbeddedServers
+import Foundation
+import SocketIO
+import Testing
+import TransportAPI
+
+@testable import Transports
+
+/// A client whose machine has another address by now.
+@Suite("UDP, a client that moves", .timeLimit(.minutes(1)))
+struct DatagramChannelTests {
+    /// A link whose sockets have one of these addresses of this machine after the other.
+    private static func connect(
+        _ configuration: UDPConfiguration,
+        from hosts: [String],
+        to endpoint: Endpoint,
+        on loop: EventLoop = .shared
+    ) async throws -> any Link {
+        let target = try #require(SocketAddress(numeric: endpoint.host, port: endpoint.port ?? 0))
+        let core = try UDPCore(client: configuration)
+        return try await running(on: loop) { () async throws(TransportError) in
+            var left = hosts[...]
+            let channel: DatagramChannel
+            do throws(SystemError) {
+                channel = try DatagramChannel(largest: 1216, now: loop.now) { () throws(SystemError) in
+                    guard let own = left.popFirst().flatMap({ SocketAddress(numeric: $0, port: 0) }) else {
+                        throw SystemError("bind", EADDRNOTAVAIL)
+                    }
+                    return try DatagramSocket(connectedTo: target, from: own, on: loop)
+                }
+            } catch {
+                throw TransportError(error, .connect)
+            }
+            return try await LinkDriver(core, over: channel, on: loop).openLink(deadline: loop.now + 20_000_000_000)
+        }
+    }
+
+    private static func networkChanges(_ link: any Link) async {
+        let driver = (link as? CoreLink)?.driver
+        await withCheckedContinuation { continuation in
+            EventLoop.shared.execute {
+                driver?.value.networkChanged()
+                continuation.resume()
+            }
+        }
+    }
+
+    @Test("goes on with its session from there", arguments: [UDPReliability.off, .ordered])
+    func moves(reliability: UDPReliability) async throws {
+        let (notes, continuation) = AsyncStream.makeStream(of: ServerNote.self)
+        let server = try await EmbeddedServer.start("udp://127.0.0.1:0") { continuation.yield($0) }
+        let link = try await Self.connect(
+            UDPConfiguration(reliability: reliability),
+            from: ["127.0.0.2", "127.0.0.3", "127.0.0.3", "127.0.0.4"],
+            to: server.endpoint
+        )
+        for round in 0..<4 as Range<UInt8> {
+            // Twice to another address, once to none, once without a way.
+            if round > 0 { await Self.networkChanges(link) }
+            #expect(await link.send(Payload([round])).isSuccess)
+            #expect(try await link.receive()?.bytes == [round])
+            _ = try await link.ping()
+        }
+        await Self.networkChanges(link)
+        _ = try await link.ping()
+        await link.close()
+        let note = await notes.first { _ in true }
+        #expect(note?.client?.hasPrefix("127.0.0.4:") == true)
+        await server.stop()
+    }
+
+    private static func run(_ command: String) -> Bool {
+        let process = Process()
+        process.executableURL = URL(fileURLWithPath: "/bin/sh")
+        process.arguments = ["-c", command]
+        process.standardError = FileHandle.nullDevice
+        guard (try? process.run()) != nil else { return false }
+        process.waitUntilExit()
+        return process.terminationStatus == 0
+    }
+
+    /// Takes the loop's thread into a network of its own, where addresses may come and go; gives its path in /proc.
+    private static func leave(_ loop: EventLoop) async throws -> String {
+        typealias Unshare = @convention(c) (Int32) -> Int32
+        let thread: String? = await withCheckedContinuation { continuation in
+            loop.execute {
+                let newNetwork: Int32 = 0x4000_0000
+                let unshare = dlsym(nil, "unshare").map { unsafeBitCast($0, to: Unshare.self) }
+                let path = try? FileManager.default.destinationOfSymbolicLink(atPath: "/proc/thread-self")
+                continuation.resume(returning: unshare?(newNetwork) == 0 ? path : nil)
+            }
+        }
+        return "/proc/\(try #require(thread))/ns/net"
+    }
+
+    @Test(
+        "goes on when the address is gone from which it sent",
+        .enabled(if: run("unshare -n ip link && which nsenter"), "needs root, iproute2 and nsenter"),
+        arguments: [UDPReliability.off, .ordered]
+    )
+    func lossOfAddress(reliability: UDPReliability) async throws {
+        let loop = try EventLoop(name: "elsewhere")
+        let network = try await Self.leave(loop)
+        let enter = "nsenter --net=\(network) sh -c '"
+        let links = "ip link set lo up; ip link add v0 type veth peer name v1; ip link set v0 up; ip link set v1 up;"
+        let addresses = "ip addr add 10.7.0.9/32 dev lo; ip addr add 10.7.1.1/24 dev v0; ip addr add 10.7.2.1/24 dev v1"
+        try #require(Self.run(enter + links + addresses + "'"))
+        let server = try await EmbeddedServer.start("udp://10.7.0.9:0", .echo, on: loop)
+        let link = try await Self.connect(
+            UDPConfiguration(reliability: reliability),
+            from: ["10.7.1.1", "10.7.2.1"],
+            to: server.endpoint,
+            on: loop
+        )
+        #expect(await link.send(Payload([1])).isSuccess)
+        #expect(try await link.receive()?.bytes == [1])
+        try #require(Self.run(enter + "ip addr del 10.7.1.1/24 dev v0'"))
+        #expect(await link.send(Payload([2])).isSuccess)
+        #expect(try await link.receive()?.bytes == [2])
+        await link.close()
+        await server.stop()
+    }
+
+    @Test("says so by a ping of its own, which answers nobody else's")
+    func ping() throws {
+        var pair = try UDPSessionTests.Pair()
+        pair.client.core.moved(&pair.client.context)
+        let datagrams = pair.client.takeDatagrams()
+        #expect(datagrams.map { $0[3] } == [6])
+        for answer in pair.server.receive(datagrams[0]) { pair.client.feed(datagram: answer) }
+        #expect(pair.client.pongs == 0)
+        try pair.client.core.ping(&pair.client.context)
+        pair.client.core.moved(&pair.client.context)
+        try pair.client.core.ping(&pair.client.context)
+        let more = pair.client.takeDatagrams()
+        for answer in pair.server.receive(more[1]) { pair.client.feed(datagram: answer) }
+        #expect(pair.client.pongs == 1)
+        for answer in pair.server.receive(more[2]) { pair.client.feed(datagram: answer) }
+        #expect(pair.client.pongs == 2)
+    }
+}
+#endif
