@@ -11,7 +11,9 @@ final class PersistentMosquitto {
     private let configuration: String
     private var process: Peer
 
-    init() async throws {
+    /// - Parameter settings: what its configuration has beside the rest; unless told otherwise, that it saves its database
+    ///   after every five changes.
+    init(_ settings: [String] = ["autosave_on_changes true", "autosave_interval 5"]) async throws {
         reserved = try ReservedPort(isDatagram: false)
         reservedForWebSocket = try ReservedPort(isDatagram: false)
         folder = try ScratchFolder()
@@ -22,9 +24,8 @@ final class PersistentMosquitto {
             log_type error
             persistence true
             persistence_location \(folder.path)/
-            autosave_on_changes true
-            autosave_interval 5
             max_queued_messages 0
+            \(settings.joined(separator: "\n"))
             set_tcp_nodelay true
             allow_anonymous true
             listener \(reserved.port) 127.0.0.1

@@ -45,7 +45,8 @@ struct InFlightTests {
         var random = RandomSource.seeded(4)
         for round in 0..<2000 {
             var table = InFlight(window: 64)
-            let left = Set((0..<round % 40).map { _ in UInt16.random(in: 1...300, using: &random) }).shuffled(using: &random)
+            var left: Set<UInt16> = []
+            for _ in 0..<round % 40 { left.insert(UInt16.random(in: 1...300, using: &random)) }
             for packetID in left { table.resume(.exactlyOnce, packetID, id: UInt64(packetID), now: .zero) }
             #expect(table.count == left.count)
             for packetID in left { #expect(table.end(.exactlyOnce, packetID) == UInt64(packetID)) }
