@@ -48,7 +48,7 @@ final class PersistentMosquitto {
 
     /// Waits until it lets clients in.
     private func answer() async {
-        while true {
+        while !Task.isCancelled {
             if let link = try? await TransportRegistry.standard.connect("mqtt://127.0.0.1:\(port)") {
                 return await link.close()
             }

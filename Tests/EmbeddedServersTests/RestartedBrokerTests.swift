@@ -15,6 +15,8 @@ import Transports
 struct RestartedBrokerTests {
     static let messages = 20_000
     static let restarts = 10
+    /// How many messages the publisher may be ahead of the subscriber, so that each restart finds both at work.
+    static let lead = 1000
 
     @Test(
         "QoS 2 brings 20,000 messages once each while mosquitto is stopped and started again ten times",
@@ -27,12 +29,14 @@ struct RestartedBrokerTests {
         let publisher = try Side("\(base)&publish=t&client-id=publisher")
         var subscriberLinks = subscriber.links.makeAsyncIterator()
         var publisherLinks = publisher.links.makeAsyncIterator()
-        let reading = Task { try await Self.read(subscriber) }
+        let (leave, granted) = AsyncStream.makeStream(of: Void.self)
+        for _ in 0..<Self.lead { granted.yield() }
+        let reading = Task { try await Self.read(subscriber, granting: granted) }
         // The broker keeps messages for those it knows.
         _ = await subscriberLinks.next()
 
         let (counts, report) = AsyncStream.makeStream(of: Int.self)
-        let sending = Task { try await Self.send(over: publisher, to: report) }
+        let sending = Task { try await Self.send(over: publisher, leave, granted, to: report) }
         var restarts = 0
         for await count in counts where restarts < Self.restarts && count == (restarts + 1) * Self.messages / 12 {
             // Each restart finds both with links.
@@ -61,7 +65,11 @@ struct RestartedBrokerTests {
     }
 
     /// Reads numbers up to the word that ends them, over one link after the other.
-    private static func read(_ side: Side) async throws -> (numbers: [Int], repeated: UInt64, links: Int) {
+    private static func read(
+        _ side: Side,
+        granting granted: AsyncStream<Void>.Continuation
+    ) async throws -> (numbers: [Int], repeated: UInt64, links: Int) {
+        defer { side.linked.finish() }
         var (numbers, repeated, links, hasEnded) = ([Int](), UInt64(0), 0, false)
         while !hasEnded {
             let link = try await side.connect()
@@ -69,6 +77,7 @@ struct RestartedBrokerTests {
             while !hasEnded, let message = try? await link.receive() {
                 if let number = Int(String(decoding: message.bytes, as: UTF8.self)) {
                     numbers.append(number)
+                    granted.yield()
                 } else {
                     hasEnded = true
                 }
@@ -83,17 +92,23 @@ struct RestartedBrokerTests {
     /// the next one completes; what it has not taken, is sent again. Reports how many have been taken.
     private static func send(
         over side: Side,
+        _ leave: AsyncStream<Void>,
+        _ granted: AsyncStream<Void>.Continuation,
         to report: AsyncStream<Int>.Continuation
     ) async throws -> (handedOn: Int, links: Int) {
-        defer { report.finish() }
+        defer {
+            report.finish()
+            side.linked.finish()
+        }
         var (handedOn, links) = (0, 0)
         var left = Array(0..<messages)
         while !left.isEmpty {
             let link = try await side.connect()
             links += 1
             let before = messages - left.count
-            let (taken, unsettled) = await send(left, over: link) { report.yield(before + $0) }
+            let (taken, unsettled, begun) = await send(left, over: link, leave) { report.yield(before + $0) }
             left.removeAll { taken.contains($0) }
+            for _ in taken.count..<begun { granted.yield() }
             handedOn += unsettled
             await link.close()
         }
@@ -107,28 +122,32 @@ struct RestartedBrokerTests {
         return (handedOn, links)
     }
 
-    /// Sends many at a time while the link lives; those that it has taken, and how many of them it has not settled.
+    /// Sends many at a time while the link lives, each by leave; those that it has taken, how many of them it has not settled, and
+    /// how many were begun.
     private static func send(
         _ numbers: [Int],
         over link: any Link,
+        _ leave: AsyncStream<Void>,
         report: (Int) -> Void
-    ) async -> (taken: Set<Int>, unsettled: Int) {
+    ) async -> (taken: Set<Int>, unsettled: Int, begun: Int) {
         await withTaskGroup(of: (Int, SendOutcome).self) { group in
-            var (taken, unsettled) = (Set<Int>(), 0)
-            var waiting = numbers[...]
+            var (taken, unsettled, begun, isOver) = (Set<Int>(), 0, 0, false)
+            var leave = leave.makeAsyncIterator()
             while true {
-                while let number = waiting.first, waiting.startIndex - taken.count < 200 {
-                    waiting.removeFirst()
+                while !isOver, begun < numbers.count, begun - taken.count < 200 {
+                    guard await leave.next() != nil else { break }
+                    let number = numbers[begun]
+                    begun += 1
                     group.addTask(executorPreference: EventLoop.shared) {
                         (number, await link.send(Payload(text: "\(number)")))
                     }
                 }
-                guard let (number, outcome) = await group.next() else { return (taken, unsettled) }
+                guard let (number, outcome) = await group.next() else { return (taken, unsettled, begun) }
                 switch outcome {
                 case .acknowledged: break
                 case .unknown: unsettled += 1
                 case .rejected, .expired, .written:
-                    waiting = []
+                    isOver = true
                     continue
                 }
                 taken.insert(number)
@@ -142,9 +161,9 @@ struct RestartedBrokerTests {
 private struct Side: Sendable {
     private let transport: any Transport
     private let starts: AsyncStream<Void>
-    private let linked: AsyncStream<Void>.Continuation
-    /// A word for each link.
+    /// A word for each link, up to the last.
     let links: AsyncStream<Void>
+    let linked: AsyncStream<Void>.Continuation
     /// Is to be told each time when the broker is back, and when it will not go away any more.
     let started: AsyncStream<Void>.Continuation
 
