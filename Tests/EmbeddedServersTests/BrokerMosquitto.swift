@@ -11,6 +11,9 @@ final class PersistentMosquitto {
     private let configuration: String
     private var process: Peer
 
+    /// Room for all that can be under way: of what is beyond it, some is repeated after a restart (Docs/mqtt.md).
+    static let roomy = ["max_inflight_messages 65534"]
+
     /// - Parameter settings: what its configuration has beside the rest; unless told otherwise, that it saves its database
     ///   after every five changes.
     init(_ settings: [String] = ["autosave_on_changes true", "autosave_interval 5"]) async throws {

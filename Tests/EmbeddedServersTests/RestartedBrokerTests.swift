@@ -23,7 +23,7 @@ struct RestartedBrokerTests {
         .enabled(if: Peers.mosquitto != nil)
     )
     func restarted() async throws {
-        let broker = try await PersistentMosquitto(["max_inflight_messages 65534"])
+        let broker = try await PersistentMosquitto(PersistentMosquitto.roomy)
         let base = "mqtt://127.0.0.1:\(broker.port)/?qos=2&clean-session=off"
         let subscriber = try Side("\(base)&subscribe=t&client-id=subscriber")
         let publisher = try Side("\(base)&publish=t&client-id=publisher")

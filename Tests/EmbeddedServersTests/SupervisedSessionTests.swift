@@ -7,7 +7,10 @@ import Transports
 /// A session of MQTT in the hands of a supervisor.
 @Suite("A supervised session of MQTT", .timeLimit(.minutes(1)))
 struct SupervisedSessionTests {
-    @Test("what a cut link has taken at QoS 1 and 2, the supervisor's next link completes, at QoS 2 once", arguments: 1...2)
+    @Test(
+        "what a cut link has taken, the next link completes, at QoS 2 once",
+        arguments: 1...2
+    )
     func handedOn(qos: Int) async throws {
         let server = try await EmbeddedServer.start("mqtt://127.0.0.1:0")
         let port = try #require(server.endpoint.port)
@@ -39,7 +42,8 @@ struct SupervisedSessionTests {
         while await publisher.send(Payload(text: "end")) != .acknowledged {}
 
         var numbers: [Int] = []
-        while let message = try await reader.receive(), let number = Int(String(decoding: message.bytes, as: UTF8.self)) {
+        while let message = try await reader.receive(), let number = Int(String(decoding: message.bytes, as: UTF8.self))
+        {
             numbers.append(number)
         }
         #expect(Set(numbers) == Set(0..<10))
