@@ -11,7 +11,12 @@ final class PersistentMosquitto {
     private let configuration: String
     private var process: Peer
 
-    init() async throws {
+    /// Room for all that can be under way: of what is beyond it, some is repeated after a restart (Docs/mqtt.md).
+    static let roomy = ["max_inflight_messages 65534"]
+
+    /// - Parameter settings: what its configuration has beside the rest; unless told otherwise, that it saves its database
+    ///   after every five changes.
+    init(_ settings: [String] = ["autosave_on_changes true", "autosave_interval 5"]) async throws {
         reserved = try ReservedPort(isDatagram: false)
         reservedForWebSocket = try ReservedPort(isDatagram: false)
         folder = try ScratchFolder()
@@ -22,9 +27,8 @@ final class PersistentMosquitto {
             log_type error
             persistence true
             persistence_location \(folder.path)/
-            autosave_on_changes true
-            autosave_interval 5
             max_queued_messages 0
+            \(settings.joined(separator: "\n"))
             set_tcp_nodelay true
             allow_anonymous true
             listener \(reserved.port) 127.0.0.1
@@ -47,7 +51,7 @@ final class PersistentMosquitto {
 
     /// Waits until it lets clients in.
     private func answer() async {
-        while true {
+        while !Task.isCancelled {
             if let link = try? await TransportRegistry.standard.connect("mqtt://127.0.0.1:\(port)") {
                 return await link.close()
             }

@@ -101,10 +101,11 @@ struct InFlight: Sendable {
         slots.lazy.filter { $0.kind != .free }.map(\.since).min()
     }
 
-    /// Twice the slots. Entries of different low bits stay apart when one more bit tells them apart.
+    /// Twice the slots. Entries of different low bits stay apart when one more bit tells them apart; free slots, which bear the
+    /// identifier that they had last or 0, are in nobody's way.
     private mutating func grow() {
         let old = slots
         slots = Array(repeating: Entry(), count: max(8, old.count * 2))
-        for entry in old { slots[Int(entry.packetID) & (slots.count - 1)] = entry }
+        for entry in old where entry.kind != .free { slots[Int(entry.packetID) & (slots.count - 1)] = entry }
     }
 }

@@ -40,6 +40,20 @@ struct InFlightTests {
         #expect(table.kind(of: 3) == .release && table.kind(of: 2) == .free && table.kind(of: 4) == .publish)
     }
 
+    @Test("what a former link has left is all there, whichever identifiers it had and in whatever order they come")
+    func resumedApart() {
+        var random = RandomSource.seeded(4)
+        for round in 0..<2000 {
+            var table = InFlight(window: 64)
+            var left: Set<UInt16> = []
+            for _ in 0..<round % 40 { left.insert(UInt16.random(in: 1...300, using: &random)) }
+            for packetID in left { table.resume(.exactlyOnce, packetID, id: UInt64(packetID), now: .zero) }
+            #expect(table.count == left.count)
+            for packetID in left { #expect(table.end(.exactlyOnce, packetID) == UInt64(packetID)) }
+            #expect(table.count == 0)
+        }
+    }
+
     @Test("an identifier ends once, and only by the acknowledgement of its kind")
     func kinds() {
         var table = InFlight(window: 8)

@@ -92,6 +92,22 @@ struct MQTTExactlyOnceTests {
         #expect(third.takeOutput().isEmpty)
     }
 
+    @Test("what the next link completes is complete, whichever identifiers are left over, and no later link sends it")
+    func completedByTheNext() throws {
+        let session = MQTTSession()
+        var first = try publisher(session)
+        for id in 1...24 as ClosedRange<UInt64> { _ = try first.send(Payload([9]), id: id) }
+        for id in 1...23 as ClosedRange<UInt8> where id != 16 { first.feed([0x50, 2, 0, id, 0x70, 2, 0, id]) }
+        var second = try publisher(session, present: true)
+        #expect(second.takeOutput() == [0x3c, 6, 0, 1, 0x74, 0, 16, 9, 0x3c, 6, 0, 1, 0x74, 0, 24, 9])
+        second.feed([0x50, 2, 0, 16, 0x50, 2, 0, 24])
+        #expect(second.takeOutput() == [0x62, 2, 0, 16, 0x62, 2, 0, 24])
+        second.feed([0x70, 2, 0, 16, 0x70, 2, 0, 24])
+        #expect(second.acknowledged == [.max, .max])
+        var third = try publisher(session, present: true)
+        #expect(third.takeOutput().isEmpty)
+    }
+
     @Test("a broker that has forgotten the session gets what it did not confirm, and no PUBREL")
     func forgotten() throws {
         let session = MQTTSession()

@@ -20,11 +20,12 @@ final class LinkAttempt {
         _ isRefresh: Bool
     ) -> Task<Void, Never> {
         Task(executorPreference: attempt.runtime.taskExecutor) {
-            let (factory, preparation) = (attempt.value.shell.factory, attempt.value.shell.preparation)
+            let preparation = attempt.value.shell.preparation
             let link: any Link
             do throws(TransportError) {
                 let prepared = try await prepare(endpoint, preparation, isRefresh)
-                link = try await factory(prepared).connect(timeout: timeout)
+                let transport = try attempt.value.shell.transport(to: endpoint, as: prepared)
+                link = try await transport.connect(timeout: timeout)
             } catch {
                 return attempt.value.failed(error)
             }

@@ -4,6 +4,7 @@ final class SupervisorShell: LinkOwner {
     let runtime: any SupervisorRuntime
     let endpoints: [Endpoint]
     let factory: TransportFactory
+    private var transports: [Endpoint: (prepared: Endpoint, transport: any Transport)] = [:]
     let preparation: EndpointPreparation?
     let observer: (any SupervisorObserver)?
     let states = Broadcast<SupervisorState>(limit: 64, .dropOldest, keepsBacklog: false)
@@ -46,6 +47,15 @@ final class SupervisorShell: LinkOwner {
             using: &random
         )
         paths = setup.paths
+    }
+
+    /// The recipe for an endpoint, which is the one of the link before unless the endpoint has been prepared otherwise since:
+    /// a transport may hand on what a link has left behind, such as a session of MQTT, to its next one.
+    func transport(to endpoint: Endpoint, as prepared: Endpoint) throws(TransportError) -> any Transport {
+        if let former = transports[endpoint], former.prepared == prepared { return former.transport }
+        let transport = try factory(prepared)
+        transports[endpoint] = (prepared, transport)
+        return transport
     }
 
     /// The first thing that happens on the runtime.
