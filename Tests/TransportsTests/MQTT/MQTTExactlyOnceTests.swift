@@ -103,7 +103,7 @@ struct MQTTExactlyOnceTests {
         second.feed([0x50, 2, 0, 16, 0x50, 2, 0, 24])
         #expect(second.takeOutput() == [0x62, 2, 0, 16, 0x62, 2, 0, 24])
         second.feed([0x70, 2, 0, 16, 0x70, 2, 0, 24])
-        #expect(second.acknowledged == [.max, .max])
+        #expect(second.acknowledged.isEmpty)
         var third = try publisher(session, present: true)
         #expect(third.takeOutput().isEmpty)
     }
