@@ -67,26 +67,23 @@ final class UDPAcceptor: PollHandler, ShareHandler, LinkOwner, Acceptor {
 
     private func readAll() {
         var input = ByteBuffer(adopting: loop.scratch.take(), capacity: ScratchPool.blockSize)
-        var now = MonotonicClock.now()
-        let end = now + EventLoop.share
+        let end = MonotonicClock.now() + EventLoop.share
         refusalsLeft = Self.refusalsInARow
         while !isClosed || !sessions.isEmpty {
             guard case .bytes = socket.receive(into: batch) else {
                 backlog.emptied()
                 break
             }
-            let isOverdue = backlog.isOverdue(now: now)
             while batch.takeNext({ input.append(contentsOf: $0) }) != nil {
-                if let sender = batch.lastSender, !input.isEmpty { sort(&input, from: sender, isOverdue) }
+                if let sender = batch.lastSender, !input.isEmpty { sort(&input, from: sender) }
                 input.removeAll()
             }
             if batch.wasLast {
                 backlog.emptied()
                 break
             }
-            now = MonotonicClock.now()
-            if now >= end {
-                backlog.left(now: now)
+            if MonotonicClock.now() >= end {
+                backlog.left(isFilling: socket.isHalfFull)
                 goOnLater()
                 break
             }
@@ -105,8 +102,8 @@ final class UDPAcceptor: PollHandler, ShareHandler, LinkOwner, Acceptor {
     }
 
     /// Serves what belongs to a session, and lets requests for one wait.
-    private func sort(_ input: inout ByteBuffer, from sender: SocketAddress, _ isOverdue: Bool) {
-        guard !core.isPlain, Datagram.isRequest(input) else { return serve(&input, from: sender, isOverdue) }
+    private func sort(_ input: inout ByteBuffer, from sender: SocketAddress) {
+        guard !core.isPlain, Datagram.isRequest(input) else { return serve(&input, from: sender) }
         guard requests.append(input, from: sender) else { return note(.overload, sender) }
         guard !isWaitingForShare else { return }
         isWaitingForShare = true
@@ -119,7 +116,7 @@ final class UDPAcceptor: PollHandler, ShareHandler, LinkOwner, Acceptor {
         var input = ByteBuffer(adopting: loop.scratch.take(), capacity: ScratchPool.blockSize)
         let end = MonotonicClock.now() + EventLoop.share
         while let sender = requests.takeFirst(into: &input) {
-            serve(&input, from: sender, false)
+            serve(&input, from: sender)
             input.removeAll()
             guard MonotonicClock.now() < end else { break }
         }
@@ -129,11 +126,11 @@ final class UDPAcceptor: PollHandler, ShareHandler, LinkOwner, Acceptor {
         loop.runLater(self)
     }
 
-    private func serve(_ input: inout ByteBuffer, from sender: SocketAddress, _ isOverdue: Bool) {
+    private func serve(_ input: inout ByteBuffer, from sender: SocketAddress) {
         switch decision(input, sender) {
         case .session(let id):
             guard let session = sessions[id] else { break }
-            guard backlog.serves(&session.channel.part, isOverdue: isOverdue) else { return note(.overload, sender) }
+            guard backlog.serves(&session.channel.part) else { return note(.overload, sender) }
             session.driver.deliver(datagram: &input, from: sender, to: session.channel)
         case .accept(let session): accept(session, &input, from: sender)
         case .reply(let reason):
