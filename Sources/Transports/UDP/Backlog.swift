@@ -5,8 +5,8 @@
 /// sends much loses what the queue could not have held. (The idea is that of fair queueing, RFC 8290, without queues.)
 struct Backlog: Sendable {
     /// How many datagrams the sessions are served together while the queue is emptied, and each of them at least.
-    private static let together = 64
-    private static let least = 2
+    private static let together = 32
+    private static let least = 1
 
     /// Names the present run of datagrams, which ends when the queue is found empty.
     private(set) var run: UInt64 = 1

@@ -10,6 +10,9 @@ final class UDPAcceptor: PollHandler, ShareHandler, LinkOwner, Acceptor {
     /// How many datagrams of unknown sessions are answered in one share.
     private static let refusalsInARow = 16
 
+    /// How many shares of a turn emptying a queue that is about to be full may take, since what is not taken out is lost.
+    private static let sharesToEmpty: Int64 = 10
+
     let loop: EventLoop
     let socket: DatagramSocket
     let limits: LinkLimits
@@ -67,7 +70,7 @@ final class UDPAcceptor: PollHandler, ShareHandler, LinkOwner, Acceptor {
 
     private func readAll() {
         var input = ByteBuffer(adopting: loop.scratch.take(), capacity: ScratchPool.blockSize)
-        let end = MonotonicClock.now() + EventLoop.share
+        let start = MonotonicClock.now()
         refusalsLeft = Self.refusalsInARow
         while !isClosed || !sessions.isEmpty {
             guard case .bytes = socket.receive(into: batch) else {
@@ -82,8 +85,10 @@ final class UDPAcceptor: PollHandler, ShareHandler, LinkOwner, Acceptor {
                 backlog.emptied()
                 break
             }
-            if MonotonicClock.now() >= end {
-                backlog.left(isFilling: socket.isHalfFull)
+            let taken = MonotonicClock.now() - start
+            guard taken >= EventLoop.share else { continue }
+            if !backlog.isOverdue { backlog.left(isFilling: socket.isHalfFull) }
+            if !backlog.isOverdue || taken >= Self.sharesToEmpty * EventLoop.share {
                 goOnLater()
                 break
             }
@@ -104,7 +109,7 @@ final class UDPAcceptor: PollHandler, ShareHandler, LinkOwner, Acceptor {
     /// Serves what belongs to a session, and lets requests for one wait.
     private func sort(_ input: inout ByteBuffer, from sender: SocketAddress) {
         guard !core.isPlain, Datagram.isRequest(input) else { return serve(&input, from: sender) }
-        guard requests.append(input, from: sender) else { return note(.overload, sender) }
+        guard !backlog.isOverdue, requests.append(input, from: sender) else { return note(.overload, sender) }
         guard !isWaitingForShare else { return }
         isWaitingForShare = true
         loop.runLater(self)
@@ -137,7 +142,7 @@ final class UDPAcceptor: PollHandler, ShareHandler, LinkOwner, Acceptor {
             if let reason { note(reason, sender) }
             guard !isClosed else { break }
             if reason == .unknownSession {
-                guard refusalsLeft > 0 else { break }
+                guard refusalsLeft > 0, !backlog.isOverdue else { break }
                 refusalsLeft -= 1
             }
             _ = reply.withUnsafeReadableBytes { socket.send($0, to: sender) }

@@ -21,8 +21,8 @@ struct UDPQueueTests {
         #expect(served == 30)
         served = (0..<500).count { _ in backlog.serves(&busy) }
         #expect(served > 0 && served < 10)
-        served = (0..<2).count { _ in backlog.serves(&quiet) }
-        #expect(served == 2)
+        served = (0..<1).count { _ in backlog.serves(&quiet) }
+        #expect(served == 1)
         // A new run, in which nobody has had anything.
         backlog.emptied()
         #expect(!backlog.isOverdue)
