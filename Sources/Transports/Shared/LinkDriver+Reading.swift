@@ -16,16 +16,20 @@ extension LinkDriver {
     package func shareBegins() {
         isWaitingForShare = false
         shareEnd = 0
+        isInShare = true
         pump()
         readWhilePossible()
+        isInShare = false
+        if flushRequested { turnEnded() }
     }
 
-    var mustStandInLine: Bool { isBusy || owner != nil && isNewcomer }
+    /// Whether what comes is seen to in the line: of who is busy, and of a server's clients that are not known yet, or not any more.
+    var mustStandInLine: Bool { isBusy || owner != nil && (isNewcomer || phase == .draining) }
 
     /// Whether the far side has yet to say its first word, or to end its handshake.
     var isNewcomer: Bool { phase == .opening || phase == .open && lastHeard == 0 }
 
-    private var isBusy: Bool { loop.now < busyUntil }
+    var isBusy: Bool { loop.now < busyUntil }
 
     func waitForShare() {
         guard !isWaitingForShare else { return }

@@ -66,7 +66,9 @@ package final class LinkDriver: PollHandler, ShareHandler, TurnHandler {
     @exclusivity(unchecked) var isPumping = false
     /// Something has been sent since something was read; counts round trips until the link is open.
     var isWaitingForAnswer = false
-    @exclusivity(unchecked) private var flushRequested = false
+    @exclusivity(unchecked) var flushRequested = false
+    /// The link has its share of the turn just now.
+    @exclusivity(unchecked) var isInShare = false
     private var timer: (id: UInt64, deadline: Int64)?
     var ownDeadline: Int64?
 
@@ -123,11 +125,13 @@ package final class LinkDriver: PollHandler, ShareHandler, TurnHandler {
 
     // MARK: Writing
 
-    /// Asks for the output to be handed to the kernel when this turn ends, with all else that is written until then.
+    /// Asks for the output to be handed to the kernel when this turn ends, with all else that is written until then; that of a
+    /// busy link when its share ends, of which it is a part.
     func requestFlush() {
         guard !flushRequested, phase != .closed else { return }
         flushRequested = true
-        loop.atEndOfTurn(self)
+        if isInShare { return }
+        if isBusy { waitForShare() } else { loop.atEndOfTurn(self) }
     }
 
     private func flush() {

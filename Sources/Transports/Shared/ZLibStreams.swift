@@ -70,8 +70,8 @@ final class ZLibInflater: MessageInflater, @unchecked Sendable {
     private let functions: ZLib.Functions
     private let stream: UnsafeMutablePointer<ZLib.Stream>
 
-    /// The most bytes that are made room for in one turn.
-    private static let step = 64 << 10
+    /// How many bytes are made before somebody else may be seen to.
+    private static let step = 32 << 10
 
     init?(_ functions: ZLib.Functions, windowBits: Int) {
         self.functions = functions
@@ -91,53 +91,52 @@ final class ZLibInflater: MessageInflater, @unchecked Sendable {
 
     func inflate(_ input: UnsafeRawBufferPointer, onto output: inout [UInt8], limit: Int) -> InflateResult {
         guard let count = UInt32(exactly: input.count) else { return .malformed }
-        guard let source = input.baseAddress, count > 0 else { return .taken }
+        guard let source = input.baseAddress, count > 0 else { return .taken(0) }
         stream.pointee.input = UnsafeMutableRawPointer(mutating: source)
         stream.pointee.inputCount = count
-        var wanted = min(max(input.count * 4, 256), Self.step)
+        let room = min(max(input.count * 4, 256), Self.step)
+        return withUnsafeTemporaryAllocation(byteCount: room, alignment: 16) { scratch in
+            inflate(into: scratch, onto: &output, limit)
+        }
+    }
+
+    private func inflate(
+        into scratch: UnsafeMutableRawBufferPointer,
+        onto output: inout [UInt8],
+        _ limit: Int
+    ) -> InflateResult {
+        let count = stream.pointee.inputCount
+        let start = output.count
         while true {
-            let room = min(wanted, limit - output.count)
-            wanted = min(wanted * 2, Self.step)
             // When the limit is reached, one byte more tells a message that fills it from one that is larger.
-            let status = room > 0 ? run(room, onto: &output, limit) : probe()
+            let room = min(scratch.count, max(limit - output.count, 1))
+            stream.pointee.output = scratch.baseAddress
+            stream.pointee.outputCount = UInt32(clamping: room)
+            let status = functions.inflate(stream, ZLib.noFlush)
             let isFull = stream.pointee.outputCount == 0
+            let made = room - min(Int(stream.pointee.outputCount), room)
             // Whatever is wrong behind that byte.
-            if room <= 0, isFull { return .tooLarge }
+            guard made <= limit - output.count else { return .tooLarge }
+            append(scratch[..<made], to: &output, limit)
             switch status {
             case ZLib.ok, ZLib.bufferError: break
             // A block that says it is the last ends the stream, not the message (RFC 7692, section 7.2.3.4).
             case ZLib.streamEnd: guard functions.inflateResetKeep(stream) == ZLib.ok else { return .malformed }
             default: return .malformed
             }
-            if stream.pointee.inputCount == 0, !isFull { return .taken }
+            let left = stream.pointee.inputCount
+            if left == 0, !isFull { return .taken(Int(count)) }
+            if left > 0, left < count, output.count - start >= Self.step { return .taken(Int(count - left)) }
             // Neither fed nor filled: zlib would stand still for ever.
             if status == ZLib.bufferError, !isFull { return .malformed }
         }
     }
 
-    private func run(_ room: Int, onto output: inout [UInt8], _ limit: Int) -> Int32 {
-        let start = output.count
-        if output.capacity - start < room {
-            output.reserveCapacity(max(start + room, min(output.capacity * 2, limit)))
-        }
-        output.append(contentsOf: repeatElement(0, count: room))
-        let status = output.withUnsafeMutableBytes { bytes in
-            stream.pointee.output = bytes.baseAddress.map { $0 + start }
-            stream.pointee.outputCount = UInt32(clamping: room)
-            return functions.inflate(stream, ZLib.noFlush)
-        }
-        output.removeLast(min(Int(stream.pointee.outputCount), room))
-        return status
-    }
-
-    /// Whether anything follows what the limit allows.
-    private func probe() -> Int32 {
-        var spare: UInt8 = 0
-        return withUnsafeMutableBytes(of: &spare) { byte in
-            stream.pointee.output = byte.baseAddress
-            stream.pointee.outputCount = 1
-            return functions.inflate(stream, ZLib.noFlush)
-        }
+    /// Appends to `output`, which grows by doubling, but not beyond the limit.
+    private func append(_ bytes: Slice<UnsafeMutableRawBufferPointer>, to output: inout [UInt8], _ limit: Int) {
+        let needed = output.count + bytes.count
+        if output.capacity < needed { output.reserveCapacity(max(needed, min(output.capacity * 2, limit))) }
+        output.append(contentsOf: UnsafeMutableRawBufferPointer(rebasing: bytes))
     }
 
     /// From zlib.h: data_type has 128 when a block has just ended.

@@ -23,6 +23,8 @@ final class DatagramChannel: LinkChannel {
     private var receivedBefore: UInt64 = 0
     private let headerBytes: UInt64
     private let batch: DatagramBatch
+    /// Whether the kernel may have datagrams beyond the batch: those that came while it was worked off, too.
+    private var mayHaveMore = false
     private var lastHeard: Int64
     private var renewAt: Int64 = 0
 
@@ -49,11 +51,14 @@ final class DatagramChannel: LinkChannel {
         self.handler = handler
     }
 
-    func note(_: Readiness) {}
+    func note(_ readiness: Readiness) {
+        if readiness.contains(.read) { mayHaveMore = true }
+    }
 
     func read(into input: inout ByteBuffer, atMost _: Int) -> IOResult {
         if batch.isEmpty {
             let result = socket.receive(into: batch)
+            mayHaveMore = !batch.wasLast
             guard case .bytes = result else { return result }
         }
         let count = batch.takeNext { datagram in
@@ -67,7 +72,7 @@ final class DatagramChannel: LinkChannel {
     }
 
     func isDrained(afterReading _: Int, of _: Int) -> Bool {
-        batch.isEmpty && batch.wasLast
+        batch.isEmpty && !mayHaveMore
     }
 
     func flush(_ context: inout CoreContext) -> IOResult {

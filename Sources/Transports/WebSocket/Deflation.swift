@@ -50,14 +50,15 @@ struct Inflation: Sendable {
         self.direction = direction
     }
 
-    /// Appends the plain form of a piece of a message, of which `arrived` bytes have come with it; `output` gets and reserves
-    /// no more than `limit` bytes, nor more than `arrived` bytes may expand to.
+    /// Appends the plain form of the beginning of a piece of a message, of which `arrived` bytes have come with it; returns how
+    /// long that beginning was. `output` gets and reserves no more than `limit` bytes, nor more than `arrived` bytes may expand
+    /// to.
     mutating func append(
         _ piece: UnsafeRawBufferPointer,
         _ arrived: Int,
         to output: inout [UInt8],
         limit: Int
-    ) throws(TransportError) {
+    ) throws(TransportError) -> Int {
         if inflater == nil { inflater = compressor.makeInflater(windowBits: max(direction.windowBits, 9)) }
         guard let inflater else {
             throw TransportError(.resourcesExhausted, .open, "there is no memory to decompress with")
@@ -65,21 +66,26 @@ struct Inflation: Sendable {
         let most = max(Self.freeExpansion, arrived * maximumExpansion)
         let result = inflater.inflate(piece, onto: &output, limit: min(limit, most))
         guard result != .tooLarge || most >= limit else { throw .webSocketExpansion(maximumExpansion) }
-        try check(result, limit)
+        return try taken(result, limit)
     }
 
     /// Appends the rest of a message whose last piece has come.
     func finish(_ output: inout [UInt8], limit: Int) throws(TransportError) {
         guard let inflater else { throw .webSocketViolation("a compressed message is empty") }
-        try check(Self.tail.withUnsafeBytes { inflater.inflate($0, onto: &output, limit: limit) }, limit)
+        var tail = Self.tail[...]
+        while !tail.isEmpty {
+            tail.removeFirst(
+                try taken(tail.withUnsafeBytes { inflater.inflate($0, onto: &output, limit: limit) }, limit)
+            )
+        }
         guard inflater.isAtBlockEnd else { throw .webSocketViolation("a compressed message ends within a block") }
         if !direction.keepsContext { inflater.reset() }
     }
 
-    /// Checks what has come of a piece.
-    private func check(_ result: InflateResult, _ limit: Int) throws(TransportError) {
+    /// How much of a piece was taken.
+    private func taken(_ result: InflateResult, _ limit: Int) throws(TransportError) -> Int {
         switch result {
-        case .taken: return
+        case .taken(let count): return count
         case .tooLarge: throw .webSocketTooLarge(limit)
         case .malformed: throw .webSocketViolation("a message is marked as compressed, and is not")
         }

@@ -17,8 +17,8 @@ struct FrameReader: Sendable {
 
     /// How many bytes are reserved on the strength of a declared length alone.
     static let reserveAhead = 64 << 10
-    /// How many bytes are decompressed at a time; DEFLATE makes at most 1,032 of one.
-    private static let compressedPiece = 256
+    /// The most bytes that are decompressed at a time.
+    private static let compressedPiece = 4096
 
     /// Whether the far side is a client, whose frames are masked.
     private let mustBeMasked: Bool
@@ -175,10 +175,10 @@ struct FrameReader: Sendable {
 
     /// Takes what has arrived of the frame; true once that is all of it.
     private mutating func absorb(_ input: inout ByteBuffer) throws(TransportError) -> Bool {
-        let available = min(remaining, input.count, isCompressed ? Self.compressedPiece : .max)
+        var available = min(remaining, input.count)
         if available > 0 {
-            if isCompressed {
-                if !isDiscarding { try inflate(available, of: &input) }
+            if !isDiscarding, isCompressed {
+                available = try inflate(min(available, Self.compressedPiece), of: &input)
             } else if !isDiscarding {
                 try append(available, of: input)
             }
@@ -208,8 +208,8 @@ struct FrameReader: Sendable {
         self.text = text
     }
 
-    /// Decompresses what has arrived.
-    private mutating func inflate(_ count: Int, of input: inout ByteBuffer) throws(TransportError) {
+    /// Decompresses the next `count` bytes, or fewer if much comes of them; how many it were.
+    private mutating func inflate(_ count: Int, of input: inout ByteBuffer) throws(TransportError) -> Int {
         let start = bytes.count
         let key = maskKey
         var inflation = inflation
@@ -220,15 +220,20 @@ struct FrameReader: Sendable {
         let result = input.withUnsafeMutableReadableBytes { all in
             let piece = UnsafeMutableRawBufferPointer(rebasing: all[..<count])
             if key != 0 { Masking.apply(to: piece, key: key) }
-            return Result { () throws(TransportError) in
-                try inflation?.append(UnsafeRawBufferPointer(piece), arrived, to: &bytes, limit: limit)
+            return Result { () throws(TransportError) -> Int in
+                let taken =
+                    try inflation?.append(UnsafeRawBufferPointer(piece), arrived, to: &bytes, limit: limit) ?? count
+                // The rest is as it was, for the next time.
+                let rest = UnsafeMutableRawBufferPointer(rebasing: piece[taken...])
+                if key != 0 { Masking.apply(to: rest, key: Masking.advance(key, by: taken)) }
+                return taken
             }
         }
         self.inflation = inflation
         swap(&bytes, &self.bytes)
         // What came before the mistake counts first, so that the same is reported however the message arrives.
         try checkText(from: start)
-        try result.get()
+        return try result.get()
     }
 
     private mutating func checkText(from start: Int) throws(TransportError) {

@@ -20,7 +20,8 @@ public protocol MessageDeflater: AnyObject, Sendable {
 
 /// Decompresses what one side of one link receives. Used by one thread at a time.
 public protocol MessageInflater: AnyObject, Sendable {
-    /// Appends the plain form of `input` to `output`, which never gets, nor reserves, more than `limit` bytes.
+    /// Appends the plain form of `input` to `output`, which never gets, nor reserves, more than `limit` bytes. May stop when it
+    /// has made much of little, to be called with the rest again.
     func inflate(_ input: UnsafeRawBufferPointer, onto output: inout [UInt8], limit: Int) -> InflateResult
     /// Whether what came so far ends where a block does.
     var isAtBlockEnd: Bool { get }
@@ -30,8 +31,8 @@ public protocol MessageInflater: AnyObject, Sendable {
 
 /// What became of a piece of input.
 public enum InflateResult: Sendable, Hashable {
-    /// All of it was taken.
-    case taken
+    /// So many bytes of it were taken; at least one.
+    case taken(Int)
     /// There is more than the limit allows.
     case tooLarge
     /// This is not DEFLATE, or the library failed.

@@ -24,7 +24,7 @@ private func outcome(_ model: StormModel, _ policy: StormPolicy, seed: UInt64 = 
         #expect(try outcome(smallStorm(), policy, seed: 8) != first)
     }
 
-    @Test("every client and every attempt is accounted for", arguments: StormPolicy.allCases, [1, 15, 600])
+    @Test("every client and every attempt is accounted for", arguments: StormPolicy.allCases, [1, 15, 120])
     func accounts(_ policy: StormPolicy, limit: Int) throws {
         var models = Array(repeating: smallStorm(), count: 3)
         // With an outage beyond the limit, and with a queue in which clients wait longer than they will.
