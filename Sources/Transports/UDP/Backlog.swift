@@ -1,39 +1,33 @@
 /// Whether a shared socket brings more than can be worked off, and which of its sessions have had their part by then.
 ///
-/// All sessions share one queue in the kernel; where it is full, anybody's datagrams are lost. So when it has not been found
-/// empty for a while, it is emptied, and of what is in it each session is served a bounded number of datagrams: who sends
-/// little loses nothing, and who sends much loses what the queue could not have held. (The idea is that of fair queueing, RFC 8290, without
-/// queues.)
+/// All sessions share one queue in the kernel; where it is full, anybody's datagrams are lost. So when it is about to be, it is
+/// emptied, and of what is in it each session is served a bounded number of datagrams: who sends little loses nothing, and who
+/// sends much loses what the queue could not have held. (The idea is that of fair queueing, RFC 8290, without queues.)
 struct Backlog: Sendable {
-    /// For how long the queue may be worked off in its order, in nanoseconds; small next to the time in which it fills.
-    static let patience: Int64 = 200_000
     /// How many datagrams the sessions are served together while the queue is emptied, and each of them at least.
-    private static let together = 64
-    private static let least = 2
+    private static let together = 32
+    private static let least = 1
 
     /// Names the present run of datagrams, which ends when the queue is found empty.
     private(set) var run: UInt64 = 1
-    private var since: Int64 = 0
     private var sessions = 0
+    /// Whether the queue must be emptied.
+    private(set) var isOverdue = false
 
     /// The queue was found empty.
     mutating func emptied() {
-        guard since != 0 else { return }
-        run += 1
-        since = 0
+        run &+= 1
         sessions = 0
+        isOverdue = false
     }
 
-    /// Something is left in the queue.
-    mutating func left(now: Int64) {
-        if since == 0 { since = now }
+    /// Something is left in the queue, which is about to be full or not.
+    mutating func left(isFilling: Bool) {
+        if isFilling { isOverdue = true }
     }
-
-    /// Whether the queue must be emptied by now.
-    func isOverdue(now: Int64) -> Bool { since != 0 && now - since > Self.patience }
 
     /// Counts a datagram of a session; whether it is to be served.
-    mutating func serves(_ part: inout Part, isOverdue: Bool) -> Bool {
+    mutating func serves(_ part: inout Part) -> Bool {
         if part.run != run {
             part = Part(run: run)
             sessions += 1

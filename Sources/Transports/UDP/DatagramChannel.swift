@@ -19,6 +19,8 @@ final class DatagramChannel: LinkChannel {
     private(set) var bytesReceived: UInt64 = 0
     private var datagrams: UInt64 = 0
     private var received: UInt64 = 0
+    /// What it was when something was sent last.
+    private var receivedBefore: UInt64 = 0
     private let headerBytes: UInt64
     private let batch: DatagramBatch
     /// Whether the kernel may have datagrams beyond the batch: those that came while it was worked off, too.
@@ -75,8 +77,7 @@ final class DatagramChannel: LinkChannel {
 
     func flush(_ context: inout CoreContext) -> IOResult {
         let now = context.now.nanoseconds
-        let before = received
-        if before != receivedBefore { (lastHeard, receivedBefore) = (now, before) }
+        if received != receivedBefore { (lastHeard, receivedBefore) = (now, received) }
         var hasMoved = now - lastHeard >= Self.silence && tryRenewing(now)
         let result = DatagramOutput.flush(&context) { datagram in
             var result = socket.send(datagram)
@@ -93,9 +94,6 @@ final class DatagramChannel: LinkChannel {
         if hasMoved { context.hasMoved = true }
         return result
     }
-
-    /// What ``received`` was when something was sent last.
-    private var receivedBefore: UInt64 = 0
 
     private func tryRenewing(_ now: Int64) -> Bool {
         guard renewAt <= now else { return false }

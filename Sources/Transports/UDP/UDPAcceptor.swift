@@ -10,6 +10,9 @@ final class UDPAcceptor: PollHandler, ShareHandler, LinkOwner, Acceptor {
     /// How many datagrams of unknown sessions are answered in one share.
     private static let refusalsInARow = 16
 
+    /// How many shares of a turn emptying a queue that is about to be full may take, since what is not taken out is lost.
+    private static let sharesToEmpty: Int64 = 10
+
     let loop: EventLoop
     let socket: DatagramSocket
     let limits: LinkLimits
@@ -67,26 +70,25 @@ final class UDPAcceptor: PollHandler, ShareHandler, LinkOwner, Acceptor {
 
     private func readAll() {
         var input = ByteBuffer(adopting: loop.scratch.take(), capacity: ScratchPool.blockSize)
-        var now = MonotonicClock.now()
-        let end = now + EventLoop.share
+        let start = MonotonicClock.now()
         refusalsLeft = Self.refusalsInARow
         while !isClosed || !sessions.isEmpty {
             guard case .bytes = socket.receive(into: batch) else {
                 backlog.emptied()
                 break
             }
-            let isOverdue = backlog.isOverdue(now: now)
             while batch.takeNext({ input.append(contentsOf: $0) }) != nil {
-                if let sender = batch.lastSender, !input.isEmpty { sort(&input, from: sender, isOverdue) }
+                if let sender = batch.lastSender, !input.isEmpty { sort(&input, from: sender) }
                 input.removeAll()
             }
             if batch.wasLast {
                 backlog.emptied()
                 break
             }
-            now = MonotonicClock.now()
-            if now >= end {
-                backlog.left(now: now)
+            let taken = MonotonicClock.now() - start
+            guard taken >= EventLoop.share else { continue }
+            if !backlog.isOverdue { backlog.left(isFilling: socket.isHalfFull) }
+            if !backlog.isOverdue || taken >= Self.sharesToEmpty * EventLoop.share {
                 goOnLater()
                 break
             }
@@ -105,9 +107,9 @@ final class UDPAcceptor: PollHandler, ShareHandler, LinkOwner, Acceptor {
     }
 
     /// Serves what belongs to a session, and lets requests for one wait.
-    private func sort(_ input: inout ByteBuffer, from sender: SocketAddress, _ isOverdue: Bool) {
-        guard !core.isPlain, Datagram.isRequest(input) else { return serve(&input, from: sender, isOverdue) }
-        guard requests.append(input, from: sender) else { return note(.overload, sender) }
+    private func sort(_ input: inout ByteBuffer, from sender: SocketAddress) {
+        guard !core.isPlain, Datagram.isRequest(input) else { return serve(&input, from: sender) }
+        guard !backlog.isOverdue, requests.append(input, from: sender) else { return note(.overload, sender) }
         guard !isWaitingForShare else { return }
         isWaitingForShare = true
         loop.runLater(self)
@@ -119,7 +121,7 @@ final class UDPAcceptor: PollHandler, ShareHandler, LinkOwner, Acceptor {
         var input = ByteBuffer(adopting: loop.scratch.take(), capacity: ScratchPool.blockSize)
         let end = MonotonicClock.now() + EventLoop.share
         while let sender = requests.takeFirst(into: &input) {
-            serve(&input, from: sender, false)
+            serve(&input, from: sender)
             input.removeAll()
             guard MonotonicClock.now() < end else { break }
         }
@@ -129,18 +131,18 @@ final class UDPAcceptor: PollHandler, ShareHandler, LinkOwner, Acceptor {
         loop.runLater(self)
     }
 
-    private func serve(_ input: inout ByteBuffer, from sender: SocketAddress, _ isOverdue: Bool) {
+    private func serve(_ input: inout ByteBuffer, from sender: SocketAddress) {
         switch decision(input, sender) {
         case .session(let id):
             guard let session = sessions[id] else { break }
-            guard backlog.serves(&session.channel.part, isOverdue: isOverdue) else { return note(.overload, sender) }
+            guard backlog.serves(&session.channel.part) else { return note(.overload, sender) }
             session.driver.deliver(datagram: &input, from: sender, to: session.channel)
         case .accept(let session): accept(session, &input, from: sender)
         case .reply(let reason):
             if let reason { note(reason, sender) }
             guard !isClosed else { break }
             if reason == .unknownSession {
-                guard refusalsLeft > 0 else { break }
+                guard refusalsLeft > 0, !backlog.isOverdue else { break }
                 refusalsLeft -= 1
             }
             _ = reply.withUnsafeReadableBytes { socket.send($0, to: sender) }

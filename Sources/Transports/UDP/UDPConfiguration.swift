@@ -25,8 +25,8 @@ public struct UDPConfiguration: Sendable, Hashable {
     /// companies come from one address. Further clients are told that the server is full.
     public var maximumPerAddress: Int?
     /// How many bytes all sessions of a server may hold together of messages that nobody has taken yet, whole or in fragments,
-    /// and of what clients have not acknowledged; 256 MiB by default, at least 1 MiB. Beyond it the sessions that hold the most are
-    /// ended.
+    /// and of what clients have not acknowledged; 256 MiB by default, at least 1 MiB. Beyond it the sessions that hold the most
+    /// are ended.
     public var maximumHeld: Int
     /// Whether a client asks for the reliable mode; `.off` by default. A server does as each client asks.
     public var reliability: UDPReliability

@@ -7,28 +7,26 @@ import TransportAPI
 /// What stands in a row at a shared socket.
 @Suite("UDP, taking turns")
 struct UDPQueueTests {
-    private static let patience = Backlog.patience
-
     @Test("While a queue is emptied those who send little are served, and those who send much have their part")
     func fairness() {
         var backlog = Backlog()
         var (busy, quiet) = (Backlog.Part(), Backlog.Part())
         var others = [Backlog.Part](repeating: Backlog.Part(), count: 30)
-        backlog.left(now: 1000)
-        #expect(!backlog.isOverdue(now: 1000 + Self.patience) && backlog.isOverdue(now: 1001 + Self.patience))
-        // In its order for a while, whoever it is.
-        var served = (0..<500).count { _ in backlog.serves(&busy, isOverdue: false) }
+        backlog.left(isFilling: false)
+        // In its order while there is room, whoever it is.
+        var served = (0..<500).count { _ in backlog.serves(&busy) }
         #expect(served == 500)
-        served = others.indices.count { backlog.serves(&others[$0], isOverdue: true) }
+        backlog.left(isFilling: true)
+        served = others.indices.count { backlog.serves(&others[$0]) }
         #expect(served == 30)
-        served = (0..<500).count { _ in backlog.serves(&busy, isOverdue: true) }
+        served = (0..<500).count { _ in backlog.serves(&busy) }
         #expect(served > 0 && served < 10)
-        served = (0..<2).count { _ in backlog.serves(&quiet, isOverdue: true) }
-        #expect(served == 2)
+        served = (0..<1).count { _ in backlog.serves(&quiet) }
+        #expect(served == 1)
         // A new run, in which nobody has had anything.
         backlog.emptied()
-        #expect(!backlog.isOverdue(now: 10 * Self.patience))
-        served = (0..<2).count { _ in backlog.serves(&busy, isOverdue: true) }
+        #expect(!backlog.isOverdue)
+        served = (0..<2).count { _ in backlog.serves(&busy) }
         #expect(served == 2)
     }
 
@@ -36,10 +34,34 @@ struct UDPQueueTests {
     func alone() {
         var backlog = Backlog()
         var part = Backlog.Part()
-        backlog.left(now: 1)
-        let served = (0..<5000).count { _ in backlog.serves(&part, isOverdue: true) }
+        backlog.left(isFilling: true)
+        let served = (0..<5000).count { _ in backlog.serves(&part) }
         #expect(served == 5000)
     }
+
+    #if os(Linux)
+    @Test("A socket tells that it is about to lose datagrams, until it is emptied")
+    func filling() async throws {
+        let loop = EventLoop.shared
+        let states: [Bool] = try await running(on: loop) { () async throws(TransportError) in
+            guard let host = SocketAddress(numeric: "127.0.0.1", port: 0),
+                let receiver = try? DatagramSocket(boundTo: host, on: loop), let address = receiver.local,
+                let sender = try? DatagramSocket(connectedTo: address, on: loop)
+            else { return [] }
+            var states = [receiver.isHalfFull]
+            let bytes = [UInt8](repeating: 1, count: 1000)
+            for _ in 0..<10_000 { _ = bytes.withUnsafeBytes { sender.send($0) } }
+            states.append(receiver.isHalfFull)
+            let batch = DatagramBatch(largest: 1200)
+            while case .bytes = receiver.receive(into: batch) {}
+            states.append(receiver.isHalfFull)
+            sender.close()
+            receiver.close()
+            return states
+        }
+        #expect(states == [false, true, false])
+    }
+    #endif
 
     @Test("Requests come out in their order with their senders, up to a bound, round and round")
     func requests() throws {
