@@ -87,13 +87,11 @@ struct BrokerRetainedTests {
         try await retain(Array(Self.topics), at: server)
         let client = try MQTTClient(try await connect(server, [("qos", "1"), ("inbox", "1")]), buffer: 1)
         let all = try await client.subscribe("r/#")
-        #expect(await server.brokerStatistics()?.pendingRetained == 1)
         async let ended: Void = client.unsubscribe("r/#")
         for await _ in all {}
         try await ended
         while await server.brokerStatistics()?.pendingRetained != 0 { await Task.yield() }
         let again = try await client.subscribe("r/#")
-        #expect(await server.brokerStatistics()?.pendingRetained == 1)
         await client.close()
         for await _ in again {}
         while await server.brokerStatistics()?.pendingRetained != 0 { await Task.yield() }

@@ -109,9 +109,11 @@ public final class MQTTClient: Sendable {
         _ qos: MQTTQoS,
         _ isNew: Bool
     ) async throws(TransportError) {
+        if isNew { await onLoop { $0.ask(filter) } }
         let answer = await ask { (core, id, context) throws(TransportError) in
             try core.subscribe([MQTTSubscription(filter, qos: qos)], id: id, &context)
         }
+        if isNew { await onLoop { $0.answered(filter) } }
         if case .success(let granted) = answer, granted.first != .some(nil) { return }
         if isNew { await onLoop { $0.remove(filter) } }
         _ = try answer.get()

@@ -9,7 +9,15 @@ final class MQTTRoutes {
     private struct Route {
         let broadcast: RuntimeConfined<Broadcast<Payload>>
         var callbacks: [@Sendable (Payload) -> Void] = []
+        /// How many messages may still come before the link waits for a listener, while SUBSCRIBE is not answered: nobody has
+        /// the sequence yet, and the answer may be behind what is retained.
+        var credit = 0
+
+        var hasRoom: Bool { credit > 0 || broadcast.value.hasRoom }
     }
+
+    /// How many messages of a filter may come before the answer to its SUBSCRIBE.
+    private static let early = 4096
 
     private let loop: EventLoop
     private let limit: Int
@@ -43,6 +51,16 @@ final class MQTTRoutes {
         routes[MQTTFilterKey(filter)] = route
     }
 
+    /// A filter is being subscribed to for the first time; ``answered(_:)`` tells when that is over.
+    func ask(_ filter: String) {
+        routes[MQTTFilterKey(filter)]?.credit = Self.early
+        makeRoom()
+    }
+
+    func answered(_ filter: String) {
+        routes[MQTTFilterKey(filter)]?.credit = 0
+    }
+
     private func route(_ filter: String) -> Route {
         let key = MQTTFilterKey(filter)
         if let route = routes[key] { return route }
@@ -64,18 +82,20 @@ final class MQTTRoutes {
     /// Gives a message to all whose filters match; waits while one of them has no room for another.
     func deliver(_ payload: Payload, _ confined: LoopConfined<MQTTRoutes>) async {
         let topic = payload.topic ?? ""
-        let matching = routes.filter { MQTTTopic.matches(filter: $0.key.text, topic: topic) }.values
+        let matching = routes.keys.filter { MQTTTopic.matches(filter: $0.text, topic: topic) }
         if matching.isEmpty { unclaimed += 1 }
-        for route in matching {
+        for key in matching {
+            guard let route = routes[key] else { continue }
             for callback in route.callbacks { callback(payload) }
             route.broadcast.value.send(payload)
+            if route.credit > 0 { routes[key]?.credit -= 1 }
         }
         guard !hasRoom else { return }
         for route in routes.values { route.broadcast.value.onRoom = { [unowned self] in makeRoom() } }
         await withUnsafeContinuation { confined.value.room = $0 }
     }
 
-    private var hasRoom: Bool { routes.values.allSatisfy { $0.broadcast.value.hasRoom } }
+    private var hasRoom: Bool { routes.values.allSatisfy(\.hasRoom) }
 
     private func makeRoom() {
         guard hasRoom, let room = room.take() else { return }
