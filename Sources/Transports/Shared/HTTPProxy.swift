@@ -27,8 +27,9 @@ struct HTTPProxy: Sendable, Hashable {
                 "must be ASCII where a proxy is to look it up (internationalised names as Punycode)"
             )
         }
+        // What is wrong may be told by the name of an option, and that be a part of the password.
+        guard let endpoint = try? Endpoint(url) else { throw .configuration("proxy", "is not \(Self.option.values)") }
         do throws(TransportError) {
-            let endpoint = try Endpoint(url)
             guard endpoint.scheme == "http" else { throw .configuration("scheme", "must be http") }
             guard ["", "/"].contains(endpoint.path), endpoint.options.isEmpty else {
                 throw .configuration("url", "may hold neither path nor options")
