@@ -74,7 +74,8 @@ extension LinkDriver {
                 if channel.isDrained(afterReading: count, of: room) {
                     isReadable = false
                     if phase != .draining { pump() }
-                } else if isBusy {
+                } else if isBusy || channel.isDatagram {
+                    // A second datagram is not much yet.
                     pumpMuch()
                 } else {
                     giveWay()
