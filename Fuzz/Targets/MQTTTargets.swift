@@ -141,7 +141,7 @@ private struct FuzzedBroker {
     mutating func look(at events: [SeenEvent], of link: Int) throws {
         for event in events.dropFirst(seen[link]) {
             switch event {
-            case .signal(.connected): _ = try? core.connect(UInt64(link), clientID: "")
+            case .signal(.connected): _ = try? core.connect(UInt64(link), clientID: [])
             case .signal(.subscribed(let packetID, let filters)):
                 let granted = filters.map { core.subscribe(UInt64(link), to: $0.filter, qos: $0.qos) }
                 grants[link].append((packetID, granted))

@@ -18,7 +18,7 @@ func fuzzMQTTTopics(_ bytes: [UInt8]) throws {
         switch what & 7 {
         case 0: try check(broker.unsubscribe(who, from: text), model.unsubscribe(who, text), text)
         case 1:
-            let isFree = (try? broker.connect(who, clientID: "") ?? 0) != nil
+            let isFree = (try? broker.connect(who, clientID: []) ?? 0) != nil
             try check(isFree, model.connect(who), "connect")
         case 2:
             broker.disconnect(who)

@@ -3,7 +3,9 @@ import Transports
 
 // Who is there, who is remembered, and what they subscribe to.
 extension Broker {
-    private static let takenOver = CloseReason(.peer, text: "another client took over this client identifier")
+    private static let takenOver = CloseReason(
+        TransportError(.closedByPeer, .open, "another client took over this client identifier")
+    )
 
     /// Gives a client that was let in its session; who had it before loses the link (MQTT-3.1.4-2).
     func add(_ driver: LinkDriver, _ connect: MQTTConnect) {
@@ -12,7 +14,7 @@ extension Broker {
         if let former = clients[session.id] { takeOver(session.id, former) }
         if sessions[session.id] == nil {
             do throws(TransportError) {
-                if let former = try core.connect(session.id, clientID: connect.clientID) { end(former) }
+                if let former = try core.connect(session.id, clientID: session.name) { end(former) }
             } catch {
                 return driver.endNow(CloseReason(error))
             }

@@ -23,16 +23,18 @@ public final class ChatServer: Sendable {
 
     /// Starts a server at `url`; port 0, or none, lets the system choose one.
     ///
+    /// - Parameter observer: hears of each client whose link has ended or that was turned away, and why; called on the loop.
     /// - Throws: what is wrong with the URL, or what the system refused.
     public nonisolated(nonsending) static func start(
         _ url: String,
         room: ChatRoom,
-        registry: TransportRegistry = .standard
+        registry: TransportRegistry = .standard,
+        observer: ServerObserver? = nil
     ) async throws(TransportError) -> ChatServer {
         let loop = room.loop
         let endpoint = try Endpoint(url)
         if try registry.transport(for: endpoint, on: loop).capabilities.routesByTopic {
-            let broker = try await EmbeddedServer.start(url, on: loop, registry: registry)
+            let broker = try await EmbeddedServer.start(url, on: loop, registry: registry, observer: observer)
             return ChatServer(broker.endpoint, .broker(broker), on: loop)
         }
         var configuration = SessionServer.Configuration()
@@ -40,7 +42,9 @@ public final class ChatServer: Sendable {
         configuration.supervisor.outbox.maximumCount = room.limits.outboxCount
         configuration.supervisor.outbox.maximumBytes = room.limits.outboxBytes
         configuration.supervisor.outbox.whenFull = .dropOldest
-        let listener = try await registry.listen(at: endpoint, on: loop, mode: .accept)
+        var mode = ServerMode.accept
+        mode.observer = observer
+        let listener = try await registry.listen(at: endpoint, on: loop, mode: mode)
         let server = SessionServer(configuration, on: loop) { room.enter($0) }
         Task(executorPreference: loop) {
             // A listener that fails takes no more clients; those that are there stay.

@@ -37,17 +37,35 @@ struct BrokerTests {
         await server.stop()
     }
 
-    @Test("serves others while one subscriber never reads")
-    func slowSubscriber() async throws {
-        let server = try await EmbeddedServer.start("mqtt://127.0.0.1:0")
-        let stuck = try await connect(server, "subscribe=t&inbox=1")
-        let reader = try await connect(server, "subscribe=t")
-        let sender = try await connect(server, "publish=t")
-        let bytes = [UInt8](repeating: 1, count: 100_000)
-        for _ in 0..<200 {
+    @Test(
+        "serves others while one subscriber does not read, who then gets all that was not dropped for it",
+        arguments: [.dropNewest, .dropOldest] as [BrokerLimits.Overflow],
+        0...2
+    )
+    func slowSubscriber(overflow: BrokerLimits.Overflow, qos: Int) async throws {
+        var limits = BrokerLimits()
+        limits.whenQueueFull = overflow
+        limits.queuedBytes = 256 << 10
+        let server = try await EmbeddedServer.startBroker("mqtt://127.0.0.1:0", limits: limits)
+        let stuck = try await connect(server, "subscribe=t&qos=\(qos)&inbox=1")
+        let reader = try await connect(server, "subscribe=t&qos=\(qos)")
+        let sender = try await connect(server, "publish=t&qos=\(qos)")
+        var bytes = [UInt8](repeating: 0, count: 100_000)
+        for number in 0..<200 as Range<UInt8> {
+            bytes[0] = number
             #expect(await sender.send(Payload(bytes)).isSuccess)
-            #expect(try await reader.receive()?.bytes.count == bytes.count)
+            #expect(try await reader.receive()?.bytes == bytes)
         }
+        let statistics = try #require(await server.brokerStatistics())
+        #expect(1..<200 ~= statistics.dropped && statistics.links == 3)
+        #expect(statistics.queuedBytes <= limits.queuedBytes)
+        var taken: [UInt8] = []
+        for _ in statistics.dropped..<200 { taken.append(try #require(try await stuck.receive()?.bytes.first)) }
+        #expect(zip(taken, taken.dropFirst()).allSatisfy { $0 < $1 })
+        // At QoS 0 nothing waits that could make room.
+        #expect((taken.last == 199) == (overflow == .dropOldest && qos > 0))
+        #expect(await sender.send(Payload(text: "end")).isSuccess)
+        #expect(try await stuck.receive()?.bytes == Array("end".utf8))
         for link in [stuck, reader, sender] { await link.close() }
         await server.stop()
     }

@@ -74,16 +74,15 @@ package struct BrokerCore: Sendable {
 
     // MARK: Sessions
 
-    /// Adds a session whose CONNECT was accepted. An empty client identifier is like no other.
+    /// Adds a session whose CONNECT was accepted. The client identifier is in UTF-8; an empty one is like no other.
     ///
     /// - Returns: the session of the same client identifier, which this one takes over from and whose link has to be closed
     ///   (MQTT-3.1.4-2). The broker has forgotten it.
     /// - Throws: `.serverUnavailable` if there are too many sessions, `.busy` if `session` is taken.
-    package mutating func connect(_ session: UInt64, clientID: String) throws(TransportError) -> UInt64? {
+    package mutating func connect(_ session: UInt64, clientID client: [UInt8]) throws(TransportError) -> UInt64? {
         guard indexByID[session] == nil else {
             throw TransportError(.busy, .handshake, "session \(session) exists already")
         }
-        let client = Array(clientID.utf8)
         let former = client.isEmpty ? nil : indexByClient[client].map { sessions[Int($0)].id }
         if let former { disconnect(former) }
         guard sessionCount < limits.maximumSessions else {

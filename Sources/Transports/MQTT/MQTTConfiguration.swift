@@ -101,6 +101,12 @@ package struct MQTTServerConfiguration: Sendable {
     /// How many messages of QoS 2 a client may send without releasing any by PUBREL, 1 to 65,535; 4,096 by default. Beyond it
     /// the link is ended.
     package var maximumUnreleased = 4096
+    /// The longest client identifier that is let in, in bytes; 1,024 by default. A longer one is refused with CONNACK 2. Those of
+    /// up to 23 letters and digits have to be let in (MQTT-3.1.3-5).
+    package var maximumClientID = 1024
+    /// The largest will that is let in: bytes of its topic and its message together; 16 KiB by default. Who brings a larger one
+    /// is refused with CONNACK 5.
+    package var maximumWill = 16 << 10
     /// How many messages may wait for PUBACK or PUBCOMP, 1 to 65,535; 64 by default.
     package var maximumInFlight = 64
     /// The largest payload sent or received, in bytes; 1 to 268,369,916, 16 MiB by default.

@@ -41,6 +41,7 @@ extension MQTTCore {
         guard case .server(let configuration) = side else { throw violation("CONNECT came to a client") }
         // An empty identifier asks for one of the server's making, which only a clean session can have.
         guard !connect.clientID.isEmpty || connect.cleanSession else { throw refuse(.identifierRejected, &context) }
+        try checkSizes(connect, configuration, &context)
         let code = configuration.authentication?(connect, peer) ?? .accepted
         guard code == .accepted else { throw refuse(code, &context) }
         var isPresent = false
@@ -55,6 +56,7 @@ extension MQTTCore {
         countWritten(&context)
         // The server's own session: whatever it holds, it has not forgotten.
         takeUpSession(isPresent: true, &context)
+        heldOfConnect = (session?.name.count ?? 0) + (routesSignals ? connect.will?.size ?? 0 : 0)
         resendUnacknowledged(&context)
         keepAlive.interval = Duration.seconds(Int(connect.keepAlive)).wholeNanoseconds / 2 * 3
         state = .open
@@ -65,6 +67,26 @@ extension MQTTCore {
             hasDeferred = true
         }
         return .opened
+    }
+
+    /// Refuses what would be kept for as long as the link or the session lives, and is too much.
+    private mutating func checkSizes(
+        _ connect: MQTTConnect,
+        _ configuration: MQTTServerConfiguration,
+        _ context: inout CoreContext
+    ) throws(TransportError) {
+        let (name, will) = (connect.clientID.utf8.count, connect.will?.size ?? 0)
+        guard name <= configuration.maximumClientID else {
+            var error = refuse(.identifierRejected, &context)
+            error.reason = "the client identifier has \(name) bytes, \(configuration.maximumClientID) are allowed"
+            throw error
+        }
+        guard will <= configuration.maximumWill else {
+            var error = refuse(.notAuthorized, &context)
+            error.code = .messageTooLarge
+            error.reason = "the will has \(will) bytes, \(configuration.maximumWill) are allowed"
+            throw error
+        }
     }
 
     /// Answers CONNECT with a refusal; the error ends the link (MQTT-3.2.2-5).

@@ -25,6 +25,7 @@ extension MQTTCore {
         -> CoreEvent?
     {
         if isLate(packet) {
+            countRepetition(&context)
             // Whoever still has the message is told to go on with it; otherwise it would be held, and lost.
             if case .pubrec(let packetID) = packet { write(.pubrel, packetID, &context) }
             return nil
@@ -35,6 +36,7 @@ extension MQTTCore {
             live?.settle(packetID)
             return id == Self.nobody ? nil : .acknowledged(id)
         case .pubrec(let packetID):
+            if inFlight.kind(of: packetID) == .release { countRepetition(&context) }
             guard inFlight.release(packetID, now: context.now) else {
                 throw violation(
                     "PUBREC has packet identifier \(packetID), under which nothing is in flight (section 2.3.1)"
@@ -49,7 +51,7 @@ extension MQTTCore {
             return id == Self.nobody ? nil : .acknowledged(id)
         case .pubrel(let packetID):
             // One that is not known is answered too: its message is none that is still to be delivered.
-            received.remove(packetID)
+            if received.remove(packetID) == nil { countRepetition(&context) }
             live?.received.remove(packetID)
             write(.pubcomp, packetID, &context)
             return nil
@@ -75,14 +77,19 @@ extension MQTTCore {
 
     /// Whether a PUBLISH at QoS 2 is one that was taken before (MQTT-4.3.3-2); such a one is answered, if at all.
     mutating func isRepeated(_ publish: MQTTPublish, _ context: inout CoreContext) -> Bool {
-        if received.contains(publish.packetID) {
-            context.counters.duplicates += 1
-            write(.pubrec, publish.packetID, &context)
-            return true
-        }
-        let isWaiting = unconfirmed.contains { $0.packetID == publish.packetID && $0.qos == .exactlyOnce }
-        if isWaiting { context.counters.duplicates += 1 }
-        return isWaiting
+        let isTaken = received.contains(publish.packetID)
+        guard isTaken || unconfirmed.contains(where: { $0.packetID == publish.packetID && $0.qos == .exactlyOnce })
+        else { return false }
+        context.counters.duplicates += 1
+        countRepetition(&context)
+        if isTaken { write(.pubrec, publish.packetID, &context) }
+        return true
+    }
+
+    /// A packet came that brings nothing new. In a session that outlives its links, a far side that has lost one sends what it
+    /// has in flight again (MQTT-4.4.0-1); anything more, or without such a session, only wants answers.
+    private mutating func countRepetition(_ context: inout CoreContext) {
+        if repetitionsLeft > 0 { repetitionsLeft -= 1 } else { context.counters.demands &+= 1 }
     }
 
     /// Takes responsibility for a message of QoS 2: the same one is not delivered again.
@@ -115,6 +122,7 @@ extension MQTTCore {
         turn = session.begin()
         if !isPresent { session.farSideForgot() }
         received = session.received
+        repetitionsLeft = session.isClean ? 0 : maximumUnreleased
         for entry in session.unacknowledged {
             let kind: InFlight.Kind =
                 entry.isReleased ? .release : entry.publish.qos == .exactlyOnce ? .exactlyOnce : .publish

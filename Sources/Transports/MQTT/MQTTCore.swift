@@ -70,6 +70,8 @@ package struct MQTTCore: ProtocolCore {
     var received: Set<UInt16> = []
     /// The most of them; a client has as many as there are identifiers, for a broker may send what it likes.
     let maximumUnreleased: Int
+    /// How many packets may still come that only repeat what came over the link before, and are no demands for it.
+    var repetitionsLeft = 0
 
     // Client only.
     package let confirmsReceipt: Bool
@@ -89,8 +91,13 @@ package struct MQTTCore: ProtocolCore {
     var peer: String?
     /// What the client said, until it is reported.
     var connect: MQTTConnect?
+    /// What is kept of it, here or by a broker, for as long as the link lives: its identifier and its will, in bytes.
+    var heldOfConnect = 0
     /// The client's filters, with the QoS granted; point to point only.
-    var subscriptions: [MQTTSubscription] = []
+    var subscriptions: [MQTTSubscription] = [] {
+        didSet { heldOfFilters = subscriptions.reduce(0) { $0 + $1.filter.utf8.count } }
+    }
+    private var heldOfFilters = 0
 
     /// A client. `session` is what is kept from link to link, where the configuration asks for no clean one.
     ///
@@ -122,10 +129,26 @@ package struct MQTTCore: ProtocolCore {
         maximumMessageSize = configuration.maximumMessageSize
         acknowledgementTimeout = configuration.acknowledgementTimeout.wholeNanoseconds
         inFlight = InFlight(window: configuration.maximumInFlight)
-        reader = MQTTPacketReader(maximumMessageSize: maximumMessageSize, accepted: MQTTPacketTypes())
+        reader = MQTTPacketReader(
+            maximumMessageSize: maximumMessageSize,
+            accepted: MQTTPacketTypes(),
+            longestKeptTopic: routesSignals ? Self.longestRoutedTopic : MQTTTopic.maximumLength
+        )
         publishQoS = configuration.qos
         maximumUnreleased = configuration.maximumUnreleased
         confirmsReceipt = false
+    }
+
+    /// The longest topic, in bytes, that is kept for the next message where a broker routes: it is only to save time there.
+    private static let longestRoutedTopic = 256
+    /// What a packet identifier takes for which PUBREL is awaited, in the core and in its session.
+    private static let bytesOfReceived = 6
+
+    /// What a server keeps of its client: who it is, its will, its last topic, its filters if no broker has them, and what it has
+    /// not released.
+    package var heldBytes: Int {
+        guard !isClient else { return 0 }
+        return heldOfConnect + heldOfFilters + reader.lastTopic.utf8.count + received.capacity * Self.bytesOfReceived
     }
 
     package var capabilities: Capabilities {

@@ -45,6 +45,9 @@ public struct MQTTWill: Sendable, Hashable {
         self.qos = qos
         self.retain = retain
     }
+
+    /// The bytes of its topic and its message.
+    var size: Int { topic.utf8.count + payload.count }
 }
 
 /// What a client says in CONNECT (MQTT 3.1.1, section 3.1).

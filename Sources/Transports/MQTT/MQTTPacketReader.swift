@@ -18,11 +18,18 @@ package struct MQTTPacketReader: Sendable {
     /// The topic of the last PUBLISH, kept so that the same one in sequence is neither checked nor allocated again; empty
     /// before the first.
     private(set) var lastTopic = ""
+    /// The longest topic that is kept, in bytes.
+    private let longestKeptTopic: Int
     private let maximumRemainingLength: Int
 
     /// A reader of packets whose payload has at most `maximumMessageSize` bytes.
-    init(maximumMessageSize: Int, accepted: MQTTPacketTypes = .all) {
+    init(
+        maximumMessageSize: Int,
+        accepted: MQTTPacketTypes = .all,
+        longestKeptTopic: Int = MQTTTopic.maximumLength
+    ) {
         self.accepted = accepted
+        self.longestKeptTopic = longestKeptTopic
         maximumRemainingLength = maximumMessageSize.addingSaturated(2 + MQTTTopic.maximumLength + 2)
     }
 
@@ -123,12 +130,14 @@ package struct MQTTPacketReader: Sendable {
     {
         var fields = MQTTFields(.publish, body, phase)
         let name = try fields.data()
-        if !lastTopic.withContiguousUTF8({ $0.hasSameBytes(as: name) }) || name.isEmpty {
-            lastTopic = try fields.topicName(name)
+        var topic = lastTopic
+        if !topic.withContiguousUTF8({ $0.hasSameBytes(as: name) }) || name.isEmpty {
+            topic = try fields.topicName(name)
+            if name.count <= longestKeptTopic { lastTopic = topic }
         }
         let qos = MQTTQoS(rawValue: flags >> 1 & 3) ?? .atMostOnce
         let packetID = qos == .atMostOnce ? 0 : try fields.packetID()
-        var publish = MQTTPublish(topic: lastTopic, payload: [UInt8](fields.rest()))
+        var publish = MQTTPublish(topic: topic, payload: [UInt8](fields.rest()))
         publish.qos = qos
         publish.retain = flags & 1 != 0
         publish.isDuplicate = flags & 8 != 0

@@ -25,7 +25,7 @@ package final class MQTTSession: @unchecked Sendable {
     /// Whether it ends with its link. What was sent is not kept then.
     package let isClean: Bool
     /// The client identifier, in UTF-8, at a broker.
-    let name: [UInt8]
+    package let name: [UInt8]
     /// Messages that a broker has for this client and has not sent.
     package var outbox: MQTTOutbox
     private(set) var sent: [UInt16: Sent] = [:]

@@ -68,6 +68,16 @@ extension TransportDescriptor {
             "a number from 1 to 65535",
             "messages of QoS 2 that a client may send without PUBREL (4096)"
         ),
+        TransportOption(
+            "max-client-id",
+            "a number from 23 to 65535",
+            "bytes of a client identifier that a server lets in (1024)"
+        ),
+        TransportOption(
+            "max-will",
+            "a number from 1 to 131070",
+            "bytes of a will, topic and message, that a server lets in (16384)"
+        ),
     ]
 
     static func clientConfiguration(
@@ -102,6 +112,9 @@ extension TransportDescriptor {
         configuration.handshakeTimeout = try options.positive("handshake-timeout") ?? configuration.handshakeTimeout
         configuration.maximumUnreleased =
             try options.integer("max-unreleased", in: 1...65_535) ?? configuration.maximumUnreleased
+        configuration.maximumClientID =
+            try options.integer("max-client-id", in: 23...65_535) ?? configuration.maximumClientID
+        configuration.maximumWill = try options.integer("max-will", in: 1...131_070) ?? configuration.maximumWill
         return configuration
     }
 

@@ -71,7 +71,7 @@ enum HTTPSyntax {
 extension [HTTPHeader] {
     /// The values of all headers of this name.
     func values(_ name: String) -> [String] {
-        filter { HTTPSyntax.equalIgnoringCase($0.name, name) }.map(\.value)
+        filter { $0.isNamed(name) }.map(\.value)
     }
 
     /// The members of a header whose value is a comma-separated list, which may be spread over several headers.
@@ -94,6 +94,9 @@ extension [HTTPHeader] {
 }
 
 extension HTTPHeader {
+    /// Whether this is its name, whatever its case.
+    func isNamed(_ name: String) -> Bool { HTTPSyntax.equalIgnoringCase(self.name, name) }
+
     /// The value of an Authorization or Proxy-Authorization header (RFC 7617).
     ///
     /// - Throws: `.invalidConfiguration` for what the scheme can't express: a colon in `user`, control characters.

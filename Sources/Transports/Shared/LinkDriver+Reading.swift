@@ -172,7 +172,7 @@ extension LinkDriver {
             return
         }
         let error = TransportError.tooMany(
-            "more than \(limits.controlRate) pings, subscriptions and empty frames came within a second",
+            "more than \(limits.controlRate) pings, subscriptions, repetitions and empty frames came within a second",
             .open
         )
         abandon(CloseReason(.protocolError, code: Goodbye.policyViolation, text: error.reason, error: error))

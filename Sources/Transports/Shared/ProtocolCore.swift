@@ -22,7 +22,8 @@ public protocol ProtocolCore: Sendable {
     /// Where the link is to be had instead, once the handshake has failed for that reason. Default: nowhere.
     var redirection: Redirection? { get }
 
-    /// How many bytes are kept in here: of a message that has not arrived whole, and for compression. Default: none.
+    /// How many bytes are kept for the link that a far side can make more: of a message that has not arrived whole, for
+    /// compression, of what it has said of itself. Default: none.
     var heldBytes: Int { get }
 
     /// The receiver is done with the oldest message that was reported and not confirmed: it has asked for the next one. May
@@ -152,7 +153,8 @@ public struct CoreContext: ~Copyable, Sendable {
 public struct CoreCounters: Sendable, Hashable {
     /// Frames without a user's message, sent and received.
     public var controlFrames: UInt64 = 0
-    /// Frames received that bring no message and answer nothing, but want work done: pings, subscriptions, empty fragments.
+    /// Frames received that bring no message and answer nothing, but want work done: pings, subscriptions, repetitions,
+    /// empty fragments.
     public var demands: UInt64 = 0
     /// Messages that arrived again and were dropped.
     public var duplicates: UInt64 = 0

@@ -4,7 +4,6 @@ import TransportAPI
 enum ServerHandshake {
     /// A request that was accepted.
     struct Accepted: Sendable {
-        var request: WebSocketRequest
         var key: String
         var subprotocol: String?
         /// What was agreed on, and the header's value that says so.
@@ -21,9 +20,13 @@ enum ServerHandshake {
     /// Reads a request's head and decides about it.
     static func evaluate(_ head: HTTPHead, _ configuration: WebSocketConfiguration) throws(Refusal) -> Accepted {
         let target = try target(head.startLine)
-        let headers = head.headers
+        var headers = head.headers
         guard let host = try single("Host", headers), HTTPSyntax.isHost(host) else {
             throw bad("there is no proper Host header")
+        }
+        if let authority = target.authority {
+            // It counts, and the header does not (RFC 9112, section 3.2.2).
+            headers = headers.map { $0.isNamed("Host") ? HTTPHeader(parsed: $0.name, authority) : $0 }
         }
         guard headers.announceNoBody else { throw bad("the request has a body") }
         let (upgrades, connections) = (
@@ -51,7 +54,7 @@ enum ServerHandshake {
         let compression = configuration.compression.flatMap {
             DeflateAgreement.accept(headers.list("Sec-WebSocket-Extensions"), $0)
         }
-        return Accepted(request: request, key: key, subprotocol: subprotocol, compression: compression)
+        return Accepted(key: key, subprotocol: subprotocol, compression: compression)
     }
 
     private static func decide(
@@ -76,8 +79,19 @@ enum ServerHandshake {
         }
     }
 
-    /// The path and the query of a request line (RFC 9112, section 3).
-    private static func target(_ line: String) throws(Refusal) -> (path: String, query: String) {
+    /// What a request asks for.
+    private struct Target {
+        /// The host and the port, where the target names them itself.
+        var authority: String?
+        var path = "/"
+        var query = ""
+    }
+
+    /// The target of a request line (RFC 9112, section 3): a path with its query, or a whole URI, whose path may be empty and
+    /// whose host may not (RFC 9110, section 4.2.1).
+    private static func target(_ line: String) throws(Refusal) -> Target {
+        // Among other letters, a separator may be part of a longer character.
+        guard line.utf8.allSatisfy({ $0 >= 0x20 && $0 < 0x7f }) else { throw bad("the request line is not in ASCII") }
         let parts = line.split(separator: " ", omittingEmptySubsequences: false)
         guard parts.count == 3, HTTPSyntax.isToken(parts[0].utf8), !parts[1].isEmpty, parts[2].hasPrefix("HTTP/") else {
             throw bad("the request line is malformed")
@@ -86,15 +100,22 @@ enum ServerHandshake {
         guard parts[0] == "GET" else {
             throw Refusal(status: 405, reason: "the method is not GET", headers: [HTTPHeader(parsed: "Allow", "GET")])
         }
-        var target = parts[1]
-        for scheme in ["http://", "https://"] where HTTPSyntax.equalIgnoringCase(target.prefix(scheme.count), scheme) {
-            let rest = target.dropFirst(scheme.count)
-            target = rest.firstIndex(of: "/").map { rest[$0...] } ?? "/"
+        var target = Target()
+        var rest = parts[1]
+        for scheme in ["http://", "https://"] where HTTPSyntax.equalIgnoringCase(rest.prefix(scheme.count), scheme) {
+            rest = rest.dropFirst(scheme.count)
+            let authority = rest.prefix { $0 != "/" && $0 != "?" && $0 != "#" }
+            target.authority = String(authority)
+            rest = rest.dropFirst(authority.count)
+            break
         }
-        guard target.hasPrefix("/"), target.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7f && $0 != UInt8(ascii: "#") })
+        guard target.authority.map({ HTTPSyntax.isHost($0) && !$0.hasPrefix(":") }) ?? rest.hasPrefix("/"),
+            !rest.contains("#")
         else { throw bad("the request's target is malformed") }
-        let pieces = target.split(separator: "?", maxSplits: 1, omittingEmptySubsequences: false)
-        return (String(pieces[0]), pieces.count > 1 ? String(pieces[1]) : "")
+        let pieces = rest.split(separator: "?", maxSplits: 1, omittingEmptySubsequences: false)
+        if let path = pieces.first, !path.isEmpty { target.path = String(path) }
+        if pieces.count > 1 { target.query = String(pieces[1]) }
+        return target
     }
 
     private static func single(_ name: String, _ headers: [HTTPHeader]) throws(Refusal) -> String? {

@@ -46,7 +46,6 @@ extension WebSocketCore {
             guard let head = try readRequestHead(&input) else { return false }
             let accepted = try ServerHandshake.evaluate(head, configuration)
             ServerHandshake.write(accepted, to: &context.output)
-            request = accepted.request
             subprotocol = accepted.subprotocol
             compress(accepted.compression?.agreement)
             return true

@@ -27,9 +27,6 @@ public struct WebSocketCore: ProtocolCore {
     public let role: CoreRole
     /// The subprotocol that was agreed on, once the link is open.
     public internal(set) var subprotocol: String?
-    /// What the client asked for; in the server role, once the link is open.
-    public internal(set) var request: WebSocketRequest?
-
     /// Where the server sends this client, if it may follow.
     public internal(set) var redirection: Redirection?
 

@@ -14,11 +14,16 @@ final class EndingLog: Sendable {
 
     private let state = Locked(State())
 
-    /// Takes a note; goodbyes are not worth a line.
+    /// Takes a note.
     func take(_ note: ServerNote) {
-        guard note.reason.error != nil else { return }
-        let line: String? = state.withLock { state in
-            let second = Clocks.monotonic() / 1_000_000_000
+        if let line = line(for: note, at: Clocks.monotonic()) { remark(line, isQuiet: false) }
+    }
+
+    /// What is said of a note that comes at this time, in nanoseconds; goodbyes are not worth a line.
+    func line(for note: ServerNote, at now: Int64) -> String? {
+        guard note.reason.error != nil else { return nil }
+        return state.withLock { state in
+            let second = now / 1_000_000_000
             if second != state.second { (state.second, state.said) = (second, 0) }
             guard state.said < Self.linesPerSecond else {
                 state.unsaid += 1
@@ -27,6 +32,5 @@ final class EndingLog: Sendable {
             defer { (state.said, state.unsaid) = (state.said + 1, 0) }
             return (state.unsaid > 0 ? "(\(state.unsaid) more before) " : "") + "\(note)"
         }
-        if let line { remark(line, isQuiet: false) }
     }
 }

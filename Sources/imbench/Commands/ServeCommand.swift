@@ -73,7 +73,7 @@ private struct Served: Sendable {
             return Served(endpoint: server.endpoint) { await server.stop() }
         }
         if let room {
-            let server = try await ChatServer.start(url, room: room, registry: registry)
+            let server = try await ChatServer.start(url, room: room, registry: registry) { log?.take($0) }
             return Served(endpoint: server.endpoint) { await server.stop() }
         }
         let server = try await EmbeddedServer.start(url, .echo, registry: registry) { log?.take($0) }

@@ -6,23 +6,6 @@ import Transports
 /// Clients that keep to the handshake and to nothing after it.
 @Suite("Servers and clients that make them work for nothing", .timeLimit(.minutes(1)))
 struct HostileMessageTests {
-    /// Lets `attack` loose on a server, and tells what it was ended for; others must be served before and after.
-    private func ending(
-        _ transport: String,
-        _ options: String,
-        _ attack: (HostileClient) async -> Void
-    ) async throws -> TransportError {
-        let attacked = try await Attacked(transport, options)
-        #expect(try await attacked.isServing())
-        let hostile = try HostileClient(attacked.server, receiveBuffer: 4096)
-        await attack(hostile)
-        let note = try await attacked.note()
-        withExtendedLifetime(hostile) {}
-        #expect(try await attacked.isServing())
-        await attacked.stop()
-        return try #require(note.reason.error)
-    }
-
     @Test("end who announces more than is allowed, before any of it comes")
     func giantLengths() async throws {
         let overWebSocket = try await ending("ws", "") {
@@ -183,42 +166,5 @@ struct HostileMessageTests {
             await $0.flood(Array(repeatElement(ping, count: 1000).joined()))
         }
         #expect(error.code == .timedOut)
-    }
-
-    @Test("end who floods them with subscriptions")
-    func subscriptionFlood() async throws {
-        let error = try await ending("mqtt", "control-rate=100") { hostile in
-            await hostile.connectMQTT()
-            await hostile.flood(
-                (0..<1000).flatMap { (number: UInt16) -> [UInt8] in
-                    [0x82, 8, 0, 1, 0, 3, UInt8(48 + number / 32), UInt8(64 + number % 32), 65, 0]
-                }
-            )
-        }
-        #expect(error.code == .tooManyRequests)
-    }
-
-    @Test("end who begins message after message of QoS 2 and releases none")
-    func unreleased() async throws {
-        let error = try await ending("mqtt", "max-unreleased=10") { hostile in
-            await hostile.connectMQTT()
-            await hostile.send((1...11).flatMap { (id: UInt8) -> [UInt8] in [0x34, 6, 0, 1, 120, 0, id, 65] })
-        }
-        #expect(error.code == .tooManyRequests)
-    }
-
-    @Test("take a message of QoS 2 once, however often its packet identifier comes again")
-    func reusedIdentifier() async throws {
-        let server = try await EmbeddedServer.start("mqtt://127.0.0.1:0")
-        let port = try #require(server.endpoint.port)
-        let reader = try await TransportRegistry.standard.connect("mqtt://127.0.0.1:\(port)/?subscribe=x")
-        let hostile = try HostileClient(server)
-        await hostile.connectMQTT()
-        await hostile.send(Array(repeatElement([0x34, 6, 0, 1, 120, 0, 1, 65], count: 1000).joined()))
-        await hostile.send([0x30, 4, 0, 1, 120, 66])
-        #expect(try await reader.receive()?.bytes == [65])
-        #expect(try await reader.receive()?.bytes == [66])
-        await reader.close()
-        await server.stop()
     }
 }

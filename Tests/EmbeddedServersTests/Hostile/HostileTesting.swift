@@ -75,22 +75,30 @@ final class HostileClient: Sendable {
         await read(until: Array("\r\n\r\n".utf8))
     }
 
-    /// Sends CONNECT for a clean session and waits for CONNACK.
-    func connectMQTT(_ name: String = "mallory") async {
-        await send(Self.connectPacket(name))
-        await read(until: [0x20, 2, 0, 0])
+    /// Sends CONNECT, for a clean session unless told otherwise, and waits for CONNACK.
+    func connectMQTT(_ name: String = "mallory", will: [UInt8]? = nil, clean: Bool = true) async {
+        await send(Self.connectPacket(name, will, clean))
+        await read(until: [0x20, 2])
     }
 
     /// The same, in a message of a WebSocket.
-    func connectMQTTOverWebSocket(_ name: String = "mallory") async {
+    func connectMQTTOverWebSocket(_ name: String = "mallory", will: [UInt8]? = nil) async {
         await upgrade("Sec-WebSocket-Protocol: mqtt\r\n")
-        await send(frame(0x82, Self.connectPacket(name)))
-        await read(until: [0x20, 2, 0, 0])
+        await send(frame(0x82, Self.connectPacket(name, will, true)))
+        await read(until: [0x20, 2])
     }
 
-    private static func connectPacket(_ name: String) -> [UInt8] {
-        let body: [UInt8] = [0, 4] + "MQTT".utf8 + [4, 2, 0, 0, 0, UInt8(name.utf8.count)] + name.utf8
-        return [0x10, UInt8(body.count)] + body
+    private static func connectPacket(_ name: String, _ will: [UInt8]?, _ clean: Bool) -> [UInt8] {
+        func field(_ bytes: [UInt8]) -> [UInt8] { [UInt8(bytes.count >> 8), UInt8(bytes.count & 0xff)] + bytes }
+        let flags: UInt8 = (clean ? 2 : 0) | (will == nil ? 0 : 4)
+        var body = field(Array("MQTT".utf8)) + [4, flags, 0, 0] + field(Array(name.utf8))
+        if let will { body += field([0x77]) + field(will) }
+        var (length, rest): ([UInt8], Int) = ([], body.count)
+        repeat {
+            length.append(UInt8(rest & 0x7f) | (rest > 0x7f ? 0x80 : 0))
+            rest >>= 7
+        } while rest > 0
+        return [0x10] + length + body
     }
 
     /// Blocks a thread of its own: those of the tests are few, and needed.
@@ -127,6 +135,23 @@ final class HostileClient: Sendable {
         "GET / HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
             + "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\(headers)\r\n"
     }
+}
+
+/// Lets `attack` loose on a server, and tells what it was ended for; others must be served before and after.
+func ending(
+    _ transport: String,
+    _ options: String,
+    _ attack: (HostileClient) async -> Void
+) async throws -> TransportError {
+    let attacked = try await Attacked(transport, options)
+    #expect(try await attacked.isServing())
+    let hostile = try HostileClient(attacked.server, receiveBuffer: 4096)
+    await attack(hostile)
+    let note = try await attacked.note()
+    withExtendedLifetime(hostile) {}
+    #expect(try await attacked.isServing())
+    await attacked.stop()
+    return try #require(note.reason.error)
 }
 
 /// A server, what its owner hears, and an honest client of it.

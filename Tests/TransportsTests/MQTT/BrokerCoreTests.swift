@@ -27,6 +27,12 @@ extension BrokerCore {
     }
 }
 
+extension BrokerCore {
+    mutating func connect(_ session: UInt64, clientID: String) throws(TransportError) -> UInt64? {
+        try connect(session, clientID: Array(clientID.utf8))
+    }
+}
+
 @Suite("MQTT broker")
 struct BrokerCoreTests {
     @Test("a message goes once to each session, at the highest QoS granted and no more than its own")

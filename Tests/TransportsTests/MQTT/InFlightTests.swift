@@ -21,6 +21,45 @@ struct InFlightTests {
         #expect(table.end(.publish, 40_000) == 7)
     }
 
+    /// What a subscription fails with.
+    private func subscribe(_ client: inout MQTTHarness) -> TransportError.Code? {
+        do throws(TransportError) {
+            try client.core.subscribe([MQTTSubscription("s")], id: 70_001, &client.context)
+            return nil
+        } catch {
+            return error.code
+        }
+    }
+
+    @Test("with all 65,535 in flight a client sends and subscribes no more, and goes on after an acknowledgement")
+    func exhaustedClient() throws {
+        var client = try mqttClient {
+            $0.qos = .atLeastOnce
+            $0.maximumInFlight = 65_535
+        }
+        client.openByHand()
+        let message = Payload([1], topic: "t")
+        for id in 1...65_535 as ClosedRange<UInt64> {
+            guard try client.send(message, id: id) == .awaitingAcknowledgement else {
+                Issue.record("\(id) has to wait")
+                return
+            }
+        }
+        _ = client.takeOutput()
+        #expect(try client.send(message, id: 70_000) == .blocked)
+        #expect(subscribe(&client) == .wouldBlock)
+        #expect(client.takeOutput().isEmpty)
+        client.feed([0x40, 2, 0x9c, 0x40])
+        #expect(client.acknowledged == [40_000])
+        #expect(try client.send(message, id: 70_000) == .awaitingAcknowledgement)
+        #expect(client.takeOutput() == [0x32, 6, 0, 1, 0x74, 0x9c, 0x40, 1])
+        #expect(try client.send(message, id: 70_002) == .blocked)
+        client.feed([0x40, 2, 0, 7])
+        #expect(subscribe(&client) == nil)
+        #expect(client.takeOutput() == [0x82, 6, 0, 7, 0, 1, 0x73, 0])
+        #expect(client.failure == nil)
+    }
+
     @Test("a window full of packets blocks until one is acknowledged")
     func window() {
         var table = InFlight(window: 3)

@@ -1,3 +1,4 @@
+import SocketIO
 import Testing
 import TransportAPI
 
@@ -22,7 +23,14 @@ struct ServerHandshakeTests {
         arguments: [1, 6, .max]
     )
     func sample(slice: Int) throws {
-        var server = try Self.server { $0.subprotocols = ["superchat", "chat"] }
+        let seen = Locked<WebSocketRequest?>(nil)
+        var server = try Self.server {
+            $0.subprotocols = ["superchat", "chat"]
+            $0.decide = { request in
+                seen.withLock { $0 = request }
+                return .accept
+            }
+        }
         let lines = ["Origin: http://example.com", "Sec-WebSocket-Protocol: chat, superchat"]
         server.feed(request(with: lines), slice: slice)
         #expect(server.isOpen == true)
@@ -31,9 +39,9 @@ struct ServerHandshakeTests {
             "Sec-WebSocket-Accept: \(sampleAccept)", "Sec-WebSocket-Protocol: superchat", "", "",
         ]
         #expect(Self.answer(&server) == expected.joined(separator: "\r\n"))
-        #expect(server.core.request?.path == "/chat")
-        #expect(server.core.request?.subprotocols == ["chat", "superchat"])
-        #expect(server.core.request?.header("ORIGIN") == "http://example.com")
+        let read = try #require(seen.withLock { $0 })
+        #expect(read.path == "/chat" && read.subprotocols == ["chat", "superchat"])
+        #expect(read.header("ORIGIN") == "http://example.com")
         #expect(server.core.deadline == nil)
     }
 
@@ -44,16 +52,39 @@ struct ServerHandshakeTests {
         #expect(server.messages == [Payload(text: "hi"), Payload([1])])
     }
 
-    @Test("the query is kept apart, and the absolute form is understood")
+    @Test("the query is kept apart, and the absolute form is understood, whose host counts in place of the header's")
     func targets() throws {
-        for (line, path, query) in [
-            ("GET /a?b=c?d HTTP/1.1", "/a", "b=c?d"), ("GET / HTTP/1.1", "/", ""),
-            ("GET http://h:1/a?b HTTP/1.1", "/a", "b"), ("GET HTTPS://h HTTP/1.1", "/", ""),
+        let own = "server.example.com"
+        for (target, path, query, host) in [
+            ("/a?b=c?d", "/a", "b=c?d", own), ("/", "/", "", own), ("/?", "/", "", own), ("//a", "//a", "", own),
+            ("http://h:1/a?b", "/a", "b", "h:1"), ("HTTPS://h", "/", "", "h"),
+            ("http://h?token=x", "/", "token=x", "h"),
+            ("http://h?a=/b", "/", "a=/b", "h"), ("http://[::1]:8/", "/", "", "[::1]:8"),
         ] {
-            var server = try Self.server()
-            server.feed(request(line))
-            #expect(server.core.request?.path == path && server.core.request?.query == query)
+            let seen = Locked<WebSocketRequest?>(nil)
+            var server = try Self.server {
+                $0.decide = { request in
+                    seen.withLock { $0 = request }
+                    return .accept
+                }
+            }
+            server.feed(request("GET \(target) HTTP/1.1"))
+            let read = try #require(seen.withLock { $0 })
+            #expect(read.path == path && read.query == query && read.header("host") == host && server.isOpen)
         }
+    }
+
+    @Test(
+        "a target that is neither a path nor a whole URI with a host is refused",
+        arguments: [
+            "http://", "http:///a", "http://?a", "http://h#x", "http://h/#x", "http://h?a#x", "http:/h", "h:80", "*",
+            "http://:80/", "http://ann@h/", "http://h/\u{301}", "http://h\u{301}/a", "/\u{301}", "/a\u{e9}", "/\t",
+        ]
+    )
+    func malformedTarget(target: String) throws {
+        var server = try Self.server()
+        server.feed(request("GET \(target) HTTP/1.1"))
+        #expect(Self.answer(&server).hasPrefix("HTTP/1.1 400 ") && server.failure?.detail == 400)
     }
 
     @Test(
