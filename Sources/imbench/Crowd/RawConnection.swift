@@ -4,8 +4,16 @@ import SocketIO
 struct RawConnection: Sendable {
     let socket: Int32
 
+    /// The smallest buffers, in bytes, of a side that does not read.
+    private static let smallBuffer: Int32 = 4096
+
     /// Connects to a port of 127.0.0.1, and does not wait for it.
-    init(port: UInt16) throws(SystemFailure) {
+    ///
+    /// - Parameter reads: whether this side is going to read. If not, its buffers in the kernel are made small. Over loopback it
+    ///   is the sender's thread that puts its bytes into the receiver's queue, and that has to squeeze this queue once it is full
+    ///   (tcp_collapse): work that across a network is the receiver's own, and that here would count as the server's. The same
+    ///   holds for what this side has sent and the server does not read. Both are smaller with less in the queues.
+    init(port: UInt16, reads: Bool = true) throws(SystemFailure) {
         #if canImport(Glibc)
         socket = Glibc.socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
         #else
@@ -13,6 +21,13 @@ struct RawConnection: Sendable {
         #endif
         guard socket >= 0 else { throw SystemFailure("socket", errno: errno) }
         _ = fcntl(socket, F_SETFL, O_NONBLOCK)
+        if !reads {
+            // Before connecting, since the window's scale is agreed on then (tcp(7)).
+            for name in [SO_RCVBUF, SO_SNDBUF] {
+                var size = Self.smallBuffer
+                _ = setsockopt(socket, SOL_SOCKET, name, &size, socklen_t(MemoryLayout<Int32>.size))
+            }
+        }
         var address = sockaddr_in()
         address.sin_family = sa_family_t(AF_INET)
         address.sin_port = port.bigEndian
@@ -43,10 +58,11 @@ struct RawConnection: Sendable {
         return errno == EAGAIN || errno == EINTR || errno == ENOTCONN ? 0 : -1
     }
 
-    /// Reads and drops what is there; `false` once the connection is gone.
-    func drain(_ buffer: UnsafeMutableRawBufferPointer) -> Bool {
+    /// Reads what is there; how much that was, -1 once the connection is gone.
+    func read(_ buffer: UnsafeMutableRawBufferPointer) -> Int {
         let count = recv(socket, buffer.baseAddress, buffer.count, 0)
-        return count > 0 || count < 0 && (errno == EAGAIN || errno == EINTR)
+        if count > 0 { return count }
+        return count < 0 && (errno == EAGAIN || errno == EINTR) ? 0 : -1
     }
 
     func close() {
