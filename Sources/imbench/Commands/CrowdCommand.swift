@@ -60,6 +60,8 @@ private func attack(_ options: Options, _ server: EventLoop, _ client: EventLoop
     let (attackers, others) = (options.crowd.attackers, HonestClients.count)
     // Both ends of theirs are this process's.
     let (links, _) = try room(options, others: 2 * (attackers + others))
+    server.execute { CrowdPlacement.apart?.placeServer() }
+    client.execute { CrowdPlacement.apart?.placeHonest() }
     let plans = options.transports.flatMap { transport in
         options.crowd.attacks.compactMap { AttackPlan($0, transport, attackers: attackers, links: links) }
     }

@@ -33,10 +33,7 @@ final class HostileCrowd: Sendable {
 
     /// Does its worst until it is stopped.
     func run(_ plan: AttackPlan, clients: Int, port: UInt16) {
-        #if os(Linux)
-        // Not the lowest of the ordinary priorities: with that a thread still keeps a processor for its slice of milliseconds.
-        _ = csocketio_set_idle_priority()
-        #endif
+        CrowdPlacement.apart?.placeHostile()
         let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: 64 << 10, alignment: 16)
         defer { buffer.deallocate() }
         guard !plan.scripts.isEmpty else { return flood(plan.kind, clients, port, buffer) }
