@@ -20,9 +20,11 @@ struct AttackPlan: Sendable {
     /// The endings of which there must be one each; none where a client may go on as long as it likes.
     private(set) var expected: [String] = []
     /// How many bytes of heap each hostile client may cost at most, beside ``heapOfAll``.
-    private(set) var heapEach = 64 << 10
+    private(set) var heapEach = usualHeap
+    /// A read of 64 KiB that waits for its turn, as much of answers, and what the link itself takes.
+    private static let usualHeap = 160 << 10
     /// What all together may cost besides: buffers that the loop keeps, and what this process does meanwhile.
-    static let heapOfAll = 12 << 20
+    static let heapOfAll = 4 << 20
 
     /// The plan for so many attackers beside honest clients and idle links; `nil` where the protocol leaves no room for such an
     /// attack.
@@ -40,20 +42,25 @@ struct AttackPlan: Sendable {
     private mutating func limit(to room: Int, beside others: Int) {
         let isBroker = transport.hasPrefix("mqtt")
         switch kind {
-        case .slowHeaders: expect("timedOut", "handshake-timeout=1s")
-        case .halfOpen where transport == "tcp": expect("tooManyRequests", "max-connections=\(others + room)")
-        case .halfOpen: expect("tooManyRequests", "max-handshakes=\(room)")
-        case .neverReading where isBroker: expect("timedOut", "write-buffer=65536", "stall-timeout=1s")
-        case .neverReading: expect("bufferFull", "write-buffer=65536")
+        case .slowHeaders:
+            expect("timedOut", "handshake-timeout=1s")
+            heapEach = 32 << 10
+        case .halfOpen:
+            let bound = transport == "tcp" ? "max-connections=\(others + room)" : "max-handshakes=\(room)"
+            expect("tooManyRequests", bound)
+            heapEach = 32 << 10
+        case .neverReading:
+            expect(isBroker ? "timedOut" : "bufferFull", "write-buffer=65536")
+            if isBroker { options.append("stall-timeout=1s") }
+            heapEach = 256 << 10
         case .giantLength: expect("messageTooLarge")
-        case .pingFlood where transport == "udp": expect("tooManyRequests", "control-rate=50")
-        case .pingFlood, .fragmentFlood, .subscriptionFlood: expect("tooManyRequests")
+        case .pingFlood, .fragmentFlood, .subscriptionFlood: expect("tooManyRequests", "control-rate=50")
         case .compressionBomb:
             expect("messageTooLarge", "deflate=on")
             // What it may expand to before it counts as a bomb, and what the compressor takes.
             heapEach = 2 << 20
         case .filterFlood:
-            expect("tooManyRequests", "max-subscriptions=100")
+            expect("tooManyRequests", "control-rate=50", "max-subscriptions=100")
             if scripts.contains(where: \.countsRefusals) { expected.append(Ending.refused) }
             heapEach = 512 << 10
         case .slowSubscriber:

@@ -13,7 +13,8 @@ extension HostileScript {
             // A CONNECT of 1,000 bytes, of which the rest comes byte by byte.
             let start: [UInt8] = [0x10, 0xe8, 7, 0, 4, 77, 81, 84, 84, 4, 2, 0, 0]
             return [HostileScript(opening: start, load: [65], pace: 100_000_000)]
-        case .neverReading: return [HostileScript(opening: hello, load: repeated(message), reads: false)]
+        case .neverReading:
+            return [HostileScript(opening: hello, freshLoad: { client, _ in own(client) }, reads: false)]
         case .giantLength: return [HostileScript(opening: hello + [0x30, 0xff, 0xff, 0xff, 0x7f])]
         case .pingFlood: return [loading(repeated([0xc0, 0]))]
         case .messageFlood: return [loading(repeated(message))]
@@ -32,6 +33,12 @@ extension HostileScript {
         case .releaseFlood: return [loading((1...4000).flatMap { [0x62, 2] + word($0) })]
         default: return []
         }
+    }
+
+    /// Messages of a client to itself.
+    private static func own(_ client: Int) -> [UInt8] {
+        let topic = "own/\(client)"
+        return subscribe([(topic, 0)]) + repeated(publish(qos: 0, to: topic, identifier: 0, text))
     }
 
     /// A load of SUBSCRIBEs whose filters nobody else has, nor this client had before. They begin alike nowhere, or only in
@@ -61,7 +68,7 @@ extension HostileScript {
     }
 
     private static func publish(qos: UInt8, to topic: String, identifier: Int, _ payload: [UInt8]) -> [UInt8] {
-        packet(0x30 | qos << 1, string(topic) + word(identifier) + payload)
+        packet(0x30 | qos << 1, string(topic) + (qos == 0 ? [] : word(identifier)) + payload)
     }
 
     private static func packet(_ first: UInt8, _ body: [UInt8]) -> [UInt8] {

@@ -4,15 +4,16 @@ import SocketIO
 struct RawConnection: Sendable {
     let socket: Int32
 
-    /// The smallest buffers, in bytes, of a side that does not read.
-    private static let smallBuffer: Int32 = 4096
+    /// The buffers of a side that does not read, and its largest segment, in bytes.
+    private static let (smallBuffer, usualSegment): (Int32, Int32) = (4096, 1448)
 
     /// Connects to a port of 127.0.0.1, and does not wait for it.
     ///
     /// - Parameter reads: whether this side is going to read. If not, its buffers in the kernel are made small. Over loopback it
     ///   is the sender's thread that puts its bytes into the receiver's queue, and that has to squeeze this queue once it is full
-    ///   (tcp_collapse): work that across a network is the receiver's own, and that here would count as the server's. The same
-    ///   holds for what this side has sent and the server does not read. Both are smaller with less in the queues.
+    ///   (tcp_collapse in Linux): work that across a network is the receiver's own, and that here would count as the server's.
+    ///   With segments as across a network the kernel sizes the server's send buffer as it does there, too: loopback's of 64 KiB
+    ///   make it hold 2.5 MiB that nobody reads before the server notices.
     init(port: UInt16, reads: Bool = true) throws(SystemFailure) {
         #if canImport(Glibc)
         socket = Glibc.socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
@@ -22,11 +23,10 @@ struct RawConnection: Sendable {
         guard socket >= 0 else { throw SystemFailure("socket", errno: errno) }
         _ = fcntl(socket, F_SETFL, O_NONBLOCK)
         if !reads {
-            // Before connecting, since the window's scale is agreed on then (tcp(7)).
-            for name in [SO_RCVBUF, SO_SNDBUF] {
-                var size = Self.smallBuffer
-                _ = setsockopt(socket, SOL_SOCKET, name, &size, socklen_t(MemoryLayout<Int32>.size))
-            }
+            // Before connecting, when both sides tell the window's scale and their segments (tcp(7)).
+            Self.set(socket, SOL_SOCKET, SO_RCVBUF, Self.smallBuffer)
+            Self.set(socket, SOL_SOCKET, SO_SNDBUF, Self.smallBuffer)
+            Self.set(socket, Int32(IPPROTO_TCP), TCP_MAXSEG, Self.usualSegment)
         }
         var address = sockaddr_in()
         address.sin_family = sa_family_t(AF_INET)
@@ -43,6 +43,11 @@ struct RawConnection: Sendable {
             closeDescriptor(socket)
             throw SystemFailure("connect", errno: number)
         }
+    }
+
+    private static func set(_ socket: Int32, _ level: Int32, _ name: Int32, _ value: Int32) {
+        var value = value
+        _ = setsockopt(socket, level, name, &value, socklen_t(MemoryLayout<Int32>.size))
     }
 
     /// Sends what the kernel takes; how much that was, -1 once the connection is gone.

@@ -11,7 +11,7 @@ struct AttackTests {
     private static let loops = Result { (try EventLoop(name: "crowd-server"), try EventLoop(name: "crowd-client")) }
 
     /// Every attack that is to end somewhere, with a few attackers.
-    private static let plans: [AttackPlan] = ["ws", "tcp", "mqtt", "mqtt+ws", "udp"].flatMap { transport in
+    private static let everyPlan: [AttackPlan] = ["ws", "tcp", "mqtt", "mqtt+ws", "udp"].flatMap { transport in
         HostileKind.allCases.compactMap { AttackPlan($0, transport, attackers: 4) }.filter { !$0.expected.isEmpty }
     }
 
@@ -30,7 +30,7 @@ struct AttackTests {
         return try await apart { [run] in run.measure() }
     }
 
-    @Test("hostile clients are ended for what they do, and honest ones are served", arguments: plans)
+    @Test("hostile clients are ended for what they do, and honest ones are served", arguments: everyPlan)
     func attack(plan: AttackPlan) async throws {
         let row = try await run(plan)
         #expect(row.failure == nil)
