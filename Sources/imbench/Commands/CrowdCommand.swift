@@ -60,8 +60,9 @@ private func attack(_ options: Options, _ server: EventLoop, _ client: EventLoop
     let (attackers, others) = (options.crowd.attackers, HonestClients.count)
     // Both ends of theirs are this process's.
     let (links, _) = try room(options, others: 2 * (attackers + others))
-    server.execute { CrowdPlacement.apart?.placeServer() }
-    client.execute { CrowdPlacement.apart?.placeHonest() }
+    let placement = CrowdPlacement.apart()
+    server.execute { placement?.placeServer() }
+    client.execute { placement?.placeHonest() }
     let plans = options.transports.flatMap { transport in
         options.crowd.attacks.compactMap { AttackPlan($0, transport, attackers: attackers, links: links) }
     }
@@ -76,7 +77,8 @@ private func attack(_ options: Options, _ server: EventLoop, _ client: EventLoop
             links: links,
             hold: options.crowd.hold,
             serverLoop: server,
-            clientLoop: client
+            clientLoop: client,
+            placement: placement
         )
         rows.append(run.measure())
     }

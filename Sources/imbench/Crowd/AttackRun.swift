@@ -12,8 +12,12 @@ struct AttackRun {
     let hold: Duration
     let serverLoop: EventLoop
     let clientLoop: EventLoop
-    /// How long the attack goes on beyond `hold` if what is expected of it has not come: the hostile clients give way to
-    /// whoever else uses this machine, so it may take them a while to do any harm.
+    /// Where hostile clients run; where the system likes, if `nil`. The loops are where they are.
+    var placement: CrowdPlacement?
+    /// How long hostile clients rest after each round, in milliseconds.
+    var rest: Int32 = 0
+    /// How long the attack goes on beyond `hold` if what is expected of it has not come: hostile clients that are placed give
+    /// way to whoever else uses this machine, so it may take them a while to do any harm.
     var patience = Duration.seconds(30)
     /// What is started for the idle clients, and its arguments; `nil` is this program.
     var program: [String]?
@@ -66,7 +70,10 @@ struct AttackRun {
     private func storm(_ victim: AttackedServer, _ honest: HonestClients) throws(SystemFailure) -> Phase {
         let crowd = HostileCrowd()
         let (plan, attackers, port) = (plan, attackers, victim.server.endpoint.port ?? 0)
-        let thread = try WorkerThread { crowd.run(plan, clients: attackers, port: port) }
+        let thread = try WorkerThread { [placement, rest] in
+            placement?.placeHostile()
+            crowd.run(plan, clients: attackers, port: port, rest: rest)
+        }
         defer {
             crowd.stop()
             thread.join()

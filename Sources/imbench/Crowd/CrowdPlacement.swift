@@ -10,7 +10,9 @@ struct CrowdPlacement: Sendable {
     private let far: Int
 
     /// `nil` where there is one core only, or the system does not tell.
-    static let apart = ThreadPlacement.apart().map { CrowdPlacement(near: $0.near, far: $0.far) }
+    static func apart() -> CrowdPlacement? {
+        ThreadPlacement.apart().map { CrowdPlacement(near: $0.near, far: $0.far) }
+    }
 
     /// Places the calling thread, which is the server's.
     func placeServer() {

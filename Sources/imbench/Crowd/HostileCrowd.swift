@@ -1,13 +1,6 @@
 import SocketIO
 
-#if os(Linux)
-import CSocketIO
-#endif
-
 /// Many hostile clients of one kind, on a thread of their own. Whoever is hung up on comes back.
-///
-/// On Linux this one runs only where a processor has nothing else to do (SCHED_IDLE, sched(7)): hostile clients have machines of
-/// their own, and what is asked is what they cost the server, not what their own work costs this machine.
 final class HostileCrowd: Sendable {
     /// How long a client stays away that was hung up on, in nanoseconds.
     private static let absence: Int64 = 50_000_000
@@ -31,12 +24,11 @@ final class HostileCrowd: Sendable {
         isStopped.withLock { $0 = true }
     }
 
-    /// Does its worst until it is stopped.
-    func run(_ plan: AttackPlan, clients: Int, port: UInt16) {
-        CrowdPlacement.apart?.placeHostile()
+    /// Does its worst until it is stopped, with a rest in milliseconds after each round of all clients.
+    func run(_ plan: AttackPlan, clients: Int, port: UInt16, rest: Int32 = 0) {
         let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: 64 << 10, alignment: 16)
         defer { buffer.deallocate() }
-        guard !plan.scripts.isEmpty else { return flood(plan.kind, clients, port, buffer) }
+        guard !plan.scripts.isEmpty else { return flood(plan.kind, clients, port, rest, buffer) }
         var attackers = (0..<clients).map { HostileClient(plan.scripts[$0 % plan.scripts.count], number: $0) }
         var polled: [pollfd] = []
         while !isStopped.withLock({ $0 }) {
@@ -54,12 +46,19 @@ final class HostileCrowd: Sendable {
                 if refusals > 0 { counts.withLock { $0.refusals += refusals } }
                 if !isThere { attackers[index].hangUp(until: later + Self.absence) }
             }
+            if rest > 0 { _ = poll(nil, 0, rest) }
         }
         for index in attackers.indices { attackers[index].hangUp(until: .max) }
     }
 
     /// The same with datagrams, for which the kernel always has room.
-    private func flood(_ kind: HostileKind, _ clients: Int, _ port: UInt16, _ buffer: UnsafeMutableRawBufferPointer) {
+    private func flood(
+        _ kind: HostileKind,
+        _ clients: Int,
+        _ port: UInt16,
+        _ rest: Int32,
+        _ buffer: UnsafeMutableRawBufferPointer
+    ) {
         var attackers = (0..<clients).map { HostileDatagrams(kind, number: $0) }
         while !isStopped.withLock({ $0 }) {
             let now = Clocks.monotonic()
@@ -72,7 +71,7 @@ final class HostileCrowd: Sendable {
                     $0.wasAmplified = $0.wasAmplified || isAmplified
                 }
             }
-            if attackers.allSatisfy(\.isAway) { _ = poll(nil, 0, 5) }
+            if attackers.allSatisfy(\.isAway) { _ = poll(nil, 0, 5) } else if rest > 0 { _ = poll(nil, 0, rest) }
         }
         for index in attackers.indices { attackers[index].hangUp() }
     }

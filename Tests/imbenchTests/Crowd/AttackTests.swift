@@ -6,7 +6,7 @@ import Transports
 
 @testable import imbench
 
-@Suite("imbench crowd --hostile", .timeLimit(.minutes(5)))
+@Suite("imbench crowd --hostile", .serialized, .timeLimit(.minutes(5)))
 struct AttackTests {
     private static let loops = Result { (try EventLoop(name: "crowd-server"), try EventLoop(name: "crowd-client")) }
 
@@ -23,7 +23,8 @@ struct AttackTests {
             hold: .milliseconds(100),
             serverLoop: server,
             clientLoop: client,
-            // The hostile clients give way to whoever else uses this machine.
+            // Other tests need this machine too.
+            rest: 2,
             patience: .seconds(240)
         )
         change(&run)
