@@ -1,8 +1,9 @@
 import Codecs
 import Testing
 
-/// Schemas that nobody has thought of, between Google's implementation for Python and ours.
-@Suite(.enabled(if: PythonPeer.hasProtobuf, "needs protoc, and protobuf for Python"))
+/// Schemas that nobody has thought of, between Google's implementation for Python and ours. One at a time: each waits for
+/// processes on a thread that all tests share.
+@Suite(.enabled(if: PythonPeer.hasProtobuf, "needs protoc, and protobuf for Python"), .serialized)
 struct SchemaCrossingTests {
     private typealias Message = DynamicMessage<Outermost>
 
