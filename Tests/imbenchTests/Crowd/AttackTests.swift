@@ -10,9 +10,10 @@ import Transports
 struct AttackTests {
     private static let loops = Result { (try EventLoop(name: "crowd-server"), try EventLoop(name: "crowd-client")) }
 
-    /// Every attack that is to end somewhere, with a few attackers.
+    /// Every attack that is to end somewhere, or must not lead anywhere, with a few attackers.
     private static let everyPlan: [AttackPlan] = ["ws", "tcp", "mqtt", "mqtt+ws", "udp"].flatMap { transport in
-        HostileKind.allCases.compactMap { AttackPlan($0, transport, attackers: 4) }.filter { !$0.expected.isEmpty }
+        HostileKind.allCases.compactMap { AttackPlan($0, transport, attackers: 4) }
+            .filter { !$0.expected.isEmpty || $0.kind == .stolenSession }
     }
 
     private func run(_ plan: AttackPlan, _ change: (inout AttackRun) -> Void = { _ in }) async throws -> CrowdRow {
