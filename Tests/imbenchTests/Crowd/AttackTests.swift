@@ -10,10 +10,9 @@ import Transports
 struct AttackTests {
     private static let loops = Result { (try EventLoop(name: "crowd-server"), try EventLoop(name: "crowd-client")) }
 
-    /// Every attack that is to end somewhere, or must not lead anywhere, with a few attackers.
+    /// Every attack that is to end somewhere, with a few attackers.
     private static let everyPlan: [AttackPlan] = ["ws", "tcp", "mqtt", "mqtt+ws", "udp"].flatMap { transport in
-        HostileKind.allCases.compactMap { AttackPlan($0, transport, attackers: 4) }
-            .filter { !$0.expected.isEmpty || $0.kind == .stolenSession }
+        HostileKind.allCases.compactMap { AttackPlan($0, transport, attackers: 4) }.filter { !$0.expected.isEmpty }
     }
 
     private func run(_ plan: AttackPlan, _ change: (inout AttackRun) -> Void = { _ in }) async throws -> CrowdRow {
@@ -59,6 +58,19 @@ struct AttackTests {
         let plan = try #require(AttackPlan(.halfOpen, "ws", attackers: 100))
         let row = try await run(plan) { $0.patience = .zero }
         #expect(row.breaches.contains("no client was ended with tooManyRequests"))
+    }
+
+    @Test("memory beyond what the plan allows is a breach, and each row tells what that is")
+    func heap() throws {
+        let plan = try #require(AttackPlan(.giantLength, "tcp", attackers: 100))
+        let bound = plan.heapBound(100)
+        #expect(plan.breach(heap: Double(bound), 100) == nil)
+        #expect(
+            plan.breach(heap: 16_777_216, 100)
+                == "16777216 bytes of heap for each hostile client are more than \(bound)"
+        )
+        // What one message of the largest size would take of each client is never allowed.
+        for plan in Self.everyPlan { #expect(plan.heapBound(100) < 4 << 20) }
     }
 
     @Test("there is a plan wherever the protocol leaves room for one, and only there")
