@@ -9,6 +9,8 @@ struct AttackPlan: Sendable {
         static let dropped = "dropped"
         /// A filter that a broker refused.
         static let refused = "subscriptionRefused"
+        /// A ping that an address has to answer before it gets more than three times what came from it.
+        static let questioned = "addressQuestioned"
     }
 
     let transport: String
@@ -78,7 +80,8 @@ struct AttackPlan: Sendable {
         case .neverAcknowledging:
             expect("bufferFull", "write-buffer=65536")
             heapEach = 256 << 10
-        case .messageFlood, .helloFlood, .identifierReuse, .releaseFlood, .stolenSession: break
+        case .stolenSession: expected = [Ending.questioned]
+        case .messageFlood, .helloFlood, .identifierReuse, .releaseFlood: break
         }
     }
 
@@ -92,4 +95,11 @@ struct AttackPlan: Sendable {
 
     /// How many bytes of heap so many attackers may cost, each.
     func heapBound(_ attackers: Int) -> Int { heapEach + Self.heapOfAll / attackers }
+
+    /// What is wrong if each of them costs so many bytes of heap; `nil` if nothing is.
+    func breach(heap: Double, _ attackers: Int) -> String? {
+        let bound = heapBound(attackers)
+        guard heap > Double(bound) else { return nil }
+        return "\(fixed(heap, 0)) bytes of heap for each hostile client are more than \(bound)"
+    }
 }

@@ -144,10 +144,8 @@ struct AttackRun {
         for ending in plan.expected where attack.endings[ending] == nil && !Interruption.isRequested {
             breaches.append("no client was ended with \(ending)")
         }
-        if let heap = heapEach(quiet, attack), heap > Double(plan.heapBound(attackers)) {
-            breaches.append(
-                "\(fixed(heap, 0)) bytes of heap for each client are more than \(plan.heapBound(attackers))"
-            )
+        if let breach = heapEach(quiet, attack).flatMap({ plan.breach(heap: $0, attackers) }) {
+            breaches.append(breach)
         }
         if attack.counts.wasAmplified {
             breaches.append("an address that had proved nothing got more than three times what came from there")

@@ -20,8 +20,9 @@ struct AttackedServer: Sendable {
     /// How often something ended, by the error's code or as ``AttackPlan/Ending`` says.
     func endings(_ crowd: HostileCrowd) async -> [String: Int] {
         var endings = heard.withLock { $0 }
-        let refusals = crowd.soFar.refusals
-        if refusals > 0 { endings[AttackPlan.Ending.refused] = refusals }
+        let told = crowd.soFar
+        if told.refusals > 0 { endings[AttackPlan.Ending.refused] = told.refusals }
+        if told.questions > 0 { endings[AttackPlan.Ending.questioned] = told.questions }
         if let dropped = await server.brokerStatistics()?.dropped, dropped > 0 {
             endings[AttackPlan.Ending.dropped] = Int(clamping: dropped)
         }

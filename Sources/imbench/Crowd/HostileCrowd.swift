@@ -14,6 +14,8 @@ final class HostileCrowd: Sendable {
         var connections = 0
         /// How many subscriptions were refused.
         var refusals = 0
+        /// How often an address from which a session was spoken in was asked to prove itself.
+        var questions = 0
         /// Whether an address that had proved nothing was sent more than three times what came from there.
         var wasAmplified = false
     }
@@ -63,11 +65,13 @@ final class HostileCrowd: Sendable {
         while !isStopped.withLock({ $0 }) {
             let now = Clocks.monotonic()
             for index in attackers.indices {
+                let before = attackers[index].questions
                 let connected = attackers[index].work(port, buffer, now)
-                let isAmplified = attackers[index].wasAmplified
-                guard connected > 0 || isAmplified else { continue }
+                let (isAmplified, questions) = (attackers[index].wasAmplified, attackers[index].questions - before)
+                guard connected > 0 || isAmplified || questions > 0 else { continue }
                 counts.withLock {
                     $0.connections += connected
+                    $0.questions += questions
                     $0.wasAmplified = $0.wasAmplified || isAmplified
                 }
             }

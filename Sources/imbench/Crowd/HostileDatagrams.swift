@@ -13,6 +13,8 @@ struct HostileDatagrams {
     private var elsewhere: RawDatagrams?
     /// What went from that address, and what came there, in bytes.
     private var (elsewhereSent, elsewhereHeard) = (0, 0)
+    /// How often that address was asked to prove itself.
+    private(set) var questions = 0
     /// When it asks again, or comes back.
     private var due: Int64 = 0
     private var load: DatagramLoad
@@ -51,7 +53,10 @@ struct HostileDatagrams {
             guard due <= now, open(port) else { return 0 }
             return 1
         }
-        while let size = elsewhere?.receive(buffer) { elsewhereHeard += size }
+        while let size = elsewhere?.receive(buffer) {
+            elsewhereHeard += size
+            if size >= 12, buffer[3] == 6 { questions += 1 }
+        }
         guard hear(socket, buffer) else {
             hangUp(until: now + Self.absence)
             return 0

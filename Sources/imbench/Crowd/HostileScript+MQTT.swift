@@ -48,7 +48,7 @@ extension HostileScript {
             subscribe(
                 (0..<25).map { number in
                     let own = "c\(client)/r\(round)/n\(packet * 25 + number)"
-                    return (number % 2 == 0 ? own + "/a/b/c/d" : "+/+/+/" + own + "/#", 0)
+                    return (number % 2 == 0 ? own + "/a/b/c/d/e/f/g/h/i/j/k/l/m" : "+/+/+/" + own + "/#", 0)
                 }
             )
         }

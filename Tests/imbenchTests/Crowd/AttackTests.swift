@@ -61,6 +61,19 @@ struct AttackTests {
         #expect(row.breaches.contains("no client was ended with tooManyRequests"))
     }
 
+    @Test("memory beyond what the plan allows is a breach, and each row tells what that is")
+    func heap() throws {
+        let plan = try #require(AttackPlan(.giantLength, "tcp", attackers: 100))
+        let bound = plan.heapBound(100)
+        #expect(plan.breach(heap: Double(bound), 100) == nil)
+        #expect(
+            plan.breach(heap: 16_777_216, 100)
+                == "16777216 bytes of heap for each hostile client are more than \(bound)"
+        )
+        // What one message of the largest size would take of each client is never allowed.
+        for plan in Self.everyPlan { #expect(plan.heapBound(100) < 4 << 20) }
+    }
+
     @Test("there is a plan wherever the protocol leaves room for one, and only there")
     func plans() {
         func exists(_ kind: HostileKind, _ transport: String) -> Bool {
