@@ -10,7 +10,7 @@ import TransportAPI
 /// next message: what it has not taken is the broker's still, and comes again over the next link. Otherwise the answer is
 /// written at once.
 ///
-/// A client asks for its subscriptions on each link, whether or not the broker has a session: the one that it has may stem from
+/// A client asks for its configured subscriptions on each link, whether or not the broker has a session: the one that it has may stem from
 /// a link that broke before SUBSCRIBE, or from another configuration. Asking again changes nothing but that the broker repeats
 /// retained messages (MQTT-3.8.4-3).
 ///
