@@ -16,4 +16,9 @@ int csocketio_set_idle_priority(void) {
     struct sched_param none = {0};
     return sched_setscheduler(0, SCHED_IDLE, &none);
 }
+
+int csocketio_set_first_priority(void) {
+    struct sched_param lowest = {.sched_priority = 1};
+    return sched_setscheduler(0, SCHED_FIFO | SCHED_RESET_ON_FORK, &lowest);
+}
 #endif

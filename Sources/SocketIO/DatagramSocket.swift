@@ -47,20 +47,6 @@ public final class DatagramSocket {
         return result
     }
 
-    /// Whether what waits in the kernel takes more than half of the memory that it may take, beyond which datagrams are lost.
-    /// Never where the system does not tell.
-    public var isHalfFull: Bool {
-        #if os(Linux)
-        // SO_MEMINFO gives an array of numbers, of which the first two are those.
-        var numbers = [UInt32](repeating: 0, count: 16)
-        var length = socklen_t(numbers.count * MemoryLayout<UInt32>.size)
-        let result = getsockopt(descriptor?.raw ?? -1, SOL_SOCKET, 55, &numbers, &length)
-        return result == 0 && numbers[0] > numbers[1] / 2
-        #else
-        return false
-        #endif
-    }
-
     /// Sends one datagram to the connected peer.
     public func send(_ bytes: UnsafeRawBufferPointer) -> IOResult {
         let raw = descriptor?.raw ?? -1

@@ -4,6 +4,10 @@ import CSocketIO
 
 /// A connected TCP socket.
 public final class StreamSocket: ByteStream {
+    /// How much the kernel takes that it can't send yet, in bytes: enough to keep a path busy, and no more, for what waits there
+    /// is memory that no bound of ours counts, and can't be overtaken (TCP_NOTSENT_LOWAT).
+    public static let unsentBound: Int32 = 128 << 10
+
     private let loop: EventLoop
     private var descriptor: Descriptor?
     private var token: UInt64?
@@ -19,6 +23,7 @@ public final class StreamSocket: ByteStream {
     /// gathers what belongs together itself.
     public init(_ descriptor: consuming Descriptor, on loop: EventLoop) {
         Platform.setOption(descriptor.raw, Int32(IPPROTO_TCP), TCP_NODELAY, 1)
+        Platform.setOption(descriptor.raw, Int32(IPPROTO_TCP), TCP_NOTSENT_LOWAT, Self.unsentBound)
         let raw = descriptor.raw
         peer = SocketAddress.filled { getpeername(raw, $0, $1) }
         local = SocketAddress.filled { getsockname(raw, $0, $1) }

@@ -6,7 +6,11 @@ import Testing
 struct SchemaCrossingTests {
     private typealias Message = DynamicMessage<Outermost>
 
-    @Test("random messages of a random schema go to Python and back unchanged", arguments: 1...12)
+    /// How many messages of each schema go each way.
+    private static let count = 250
+    private static let schemas = 1...40
+
+    @Test("random messages of a random schema go to Python and back unchanged", arguments: schemas)
     func random(seed: Int) throws {
         var random = SeededGenerator(state: UInt64(seed))
         let levels = random.levels()
@@ -14,12 +18,12 @@ struct SchemaCrossingTests {
         let parts = try PythonPeer.answers(
             to: [],
             script: PythonScripts.invent,
-            arguments: ["Outermost", "300", "\(seed)"],
+            arguments: ["Outermost", "\(Self.count)", "\(seed)"],
             proto: proto
         )
-        try #require(parts.count == 900)
+        try #require(parts.count == Self.count * 3)
         let ours = try DynamicSchema.$levels.withValue(levels) {
-            try (0..<300).map { index in
+            try (0..<Self.count).map { index in
                 let message = try ProtobufCodec().decode(Message.self, from: parts[index * 3])
                 let bytes = try ProtobufCodec().encode(message)
                 let fromJSON = try JSONCodec().decode(Message.self, from: parts[index * 3 + 2])
@@ -33,13 +37,42 @@ struct SchemaCrossingTests {
             arguments: ["Outermost"],
             proto: proto
         )
-        try #require(answers.count == 900)
-        for index in 0..<300 {
+        try #require(answers.count == Self.count * 3)
+        for index in 0..<Self.count {
             // As Python writes it: what was not packed in its schema is there packed by us.
             let theirs = parts[index * 3 + 1]
             let comment: Comment = "message \(index) of\n\(proto)"
             #expect(answers[index * 3] == theirs && answers[index * 3 + 2] == theirs, comment)
         }
         #expect(parts.contains { $0.count > 100 })
+    }
+
+    @Test("random messages drawn here come to Python field by field as they were drawn, and back", arguments: schemas)
+    func drawn(seed: Int) throws {
+        var random = SeededGenerator(state: UInt64(seed))
+        let levels = random.levels()
+        let proto = DynamicSchema.proto(levels)
+        try DynamicSchema.$levels.withValue(levels) {
+            let messages = (0..<Self.count).map { _ in Message.drawn(by: &random) }
+            let parts = try messages.flatMap {
+                [Array($0.literal.utf8), try ProtobufCodec().encode($0), try JSONCodec().encode($0)]
+            }
+            let answers = try PythonPeer.answers(
+                to: parts,
+                script: PythonScripts.examine,
+                arguments: ["Outermost"],
+                proto: proto
+            )
+            try #require(answers.count == Self.count * 4)
+            for (index, message) in messages.enumerated() {
+                let answer = Array(answers[index * 4..<index * 4 + 4])
+                let comment: Comment = "message \(index) of seed \(seed): \(message.literal) of\n\(proto)"
+                #expect(String(decoding: answer[0], as: UTF8.self) == "", comment)
+                #expect(String(decoding: answer[1], as: UTF8.self) == "", comment)
+                #expect(try ProtobufCodec().decode(Message.self, from: answer[2]).literal == message.literal, comment)
+                #expect(try JSONCodec().decode(Message.self, from: answer[3]).literal == message.literal, comment)
+            }
+            #expect(Set(messages.map(\.literal)).count > Self.count / 2)
+        }
     }
 }

@@ -1,4 +1,5 @@
 import EmbeddedServers
+import SocketIO
 import Testing
 import TransportAPI
 import Transports
@@ -29,20 +30,20 @@ struct BrokerClientTests {
         for (room, word) in [("lunch", "soup"), ("ops", "alarm"), ("lunch", "salad")] {
             #expect(await publisher.send(Payload(text: word, topic: "rooms/\(room)")) == .acknowledged)
         }
-        #expect(text(await lunch.next()) == "soup")
-        #expect(text(await lunch.next()) == "salad")
-        for word in ["soup", "alarm", "salad"] { #expect(text(await all.next()) == word) }
+        #expect(text(try await lunch.next()) == "soup")
+        #expect(text(try await lunch.next()) == "salad")
+        for word in ["soup", "alarm", "salad"] { #expect(text(try await all.next()) == word) }
         try await client.unsubscribe("rooms/#")
-        #expect(await all.next() == nil)
+        #expect(try await all.next() == nil)
         // What matches no filter any more does not come.
         #expect(await publisher.send(Payload(text: "alarm", topic: "rooms/ops")) == .acknowledged)
         #expect(await publisher.send(Payload(text: "tea", topic: "rooms/lunch")) == .acknowledged)
-        #expect(text(await lunch.next()) == "tea")
+        #expect(text(try await lunch.next()) == "tea")
         #expect(await client.unclaimed() == 0)
         // Unsubscribing what is not subscribed is confirmed too.
         try await client.unsubscribe("nothing")
         await client.close()
-        #expect(await lunch.next() == nil)
+        #expect(try await lunch.next() == nil)
         await publisher.close()
         await server.stop()
     }
@@ -60,7 +61,7 @@ struct BrokerClientTests {
         var seen = words.makeAsyncIterator()
         #expect(await seen.next() == "1")
         #expect(await seen.next() == "4")
-        #expect(text(await other.next()) == "2")
+        #expect(text(try await other.next()) == "2")
         #expect(await client.unclaimed() == 1)
         await client.close()
         await server.stop()
@@ -103,15 +104,16 @@ struct BrokerClientTests {
         let server = try await EmbeddedServer.start("mqtt://127.0.0.1:0")
         let proxy = try await FaultProxy.start(to: server.endpoint, seed: 1)
         let port = try #require(proxy.endpoint.port)
-        let client = try MQTTClient(try await TransportRegistry.standard.connect("mqtt://127.0.0.1:\(port)"))
+        let link = try await TransportRegistry.standard.connect("mqtt://127.0.0.1:\(port)")
+        let client = try MQTTClient(link)
         await proxy.set(PathFaults(blackHoleToClient: true))
+        let sent = await link.statistics().controlFrames
         let cancelled = Task { try await client.subscribe("a") }
+        while await link.statistics().controlFrames == sent { await Task.yield() }
         cancelled.cancel()
         let first = await #expect(throws: TransportError.self) { _ = try await cancelled.value }
         #expect(first?.code == .cancelled)
-        let sent = await client.link.statistics().controlFrames
-        let waiting = Task { try await client.subscribe("b") }
-        while await client.link.statistics().controlFrames == sent { await Task.yield() }
+        let waiting = Task(executorPreference: EventLoop.shared) { try await client.subscribe("b") }
         await proxy.cut(.reset)
         let second = await #expect(throws: TransportError.self) { _ = try await waiting.value }
         #expect(second?.code == .connectionReset || second?.code == .connectionLost)
@@ -126,9 +128,31 @@ struct BrokerClientTests {
         let client = try MQTTClient(try await connect(server, "qos=1&inbox=4"), buffer: 4)
         var messages = try await client.subscribe("t").makeAsyncIterator()
         for number in 0..<500 { #expect(await publisher.send(Payload(text: "\(number)")) == .acknowledged) }
-        for number in 0..<500 { #expect(text(await messages.next()) == "\(number)") }
+        for number in 0..<500 { #expect(text(try await messages.next()) == "\(number)") }
         await client.close()
         await publisher.close()
+        await server.stop()
+    }
+
+    @Test("a sequence keeps its client, and so the link; and ends with what ends that")
+    func keepsClient() async throws {
+        let server = try await EmbeddedServer.start("mqtt://127.0.0.1:0")
+        let proxy = try await FaultProxy.start(to: server.endpoint, seed: 1)
+        let port = try #require(proxy.endpoint.port)
+        let publisher = try await connect(server, "publish=t&qos=1")
+        func subscribe() async throws -> MQTTMessages {
+            let link = try await TransportRegistry.standard.connect("mqtt://127.0.0.1:\(port)")
+            return try await MQTTClient(link).subscribe("t")
+        }
+        var messages = try await subscribe().makeAsyncIterator()
+        #expect(await publisher.send(Payload(text: "tea")) == .acknowledged)
+        #expect(text(try await messages.next()) == "tea")
+        await proxy.cut(.reset)
+        let error = await #expect(throws: TransportError.self) { try await messages.next() }
+        #expect(error?.code == .connectionReset || error?.code == .connectionLost)
+        #expect(try await messages.next() == nil)
+        await publisher.close()
+        await proxy.stop()
         await server.stop()
     }
 

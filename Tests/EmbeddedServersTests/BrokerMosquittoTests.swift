@@ -1,5 +1,4 @@
 import EmbeddedServers
-import Foundation
 import SocketIO
 import Testing
 import TransportAPI
@@ -14,11 +13,16 @@ struct BrokerMosquittoTests {
         try await link.receive().map { String(decoding: $0.bytes, as: UTF8.self) }
     }
 
-    @Test("a session that is away, and what is retained, are there after a restart", arguments: 1...2)
-    func restart(qos: Int) async throws {
+    @Test(
+        "a session that is away, and what is retained, are there after a restart",
+        arguments: 1...2,
+        ["mqtt", "mqtt+ws"]
+    )
+    func restart(qos: Int, scheme: String) async throws {
         let broker = try await PersistentMosquitto()
         let base = "mqtt://127.0.0.1:\(broker.port)/?qos=\(qos)"
-        let session = "\(base)&client-id=ann&clean-session=off"
+        let port = scheme == "mqtt" ? broker.port : broker.webSocketPort
+        let session = "\(scheme)://127.0.0.1:\(port)/?qos=\(qos)&client-id=ann&clean-session=off"
         await (try await registry.connect("\(session)&subscribe=t")).close()
         let publisher = try await registry.connect("\(base)&publish=t")
         for number in 0..<50 { #expect(await publisher.send(Payload(text: "\(number)")) == .acknowledged) }
@@ -74,20 +78,13 @@ struct BrokerMosquittoTests {
         await proxy.stop()
     }
 
-    /// The program that is built beside the tests.
-    private static let imbench: String? = {
-        let tests = URL(fileURLWithPath: CommandLine.arguments.first ?? "").deletingLastPathComponent()
-        let path = tests.appendingPathComponent("imbench").path
-        return FileManager.default.isExecutableFile(atPath: path) ? path : nil
-    }()
-
-    @Test("mosquitto publishes the will of our client whose process is killed", .enabled(if: imbench != nil))
+    @Test("mosquitto publishes the will of our client whose process is killed", .enabled(if: Peers.imbench != nil))
     func killedClient() async throws {
         let broker = try await PersistentMosquitto()
         let base = "mqtt://127.0.0.1:\(broker.port)/?qos=1"
         let watcher = try await registry.connect("\(base)&subscribe=gone&subscribe=said")
         let url = "\(base)&publish=said&subscribe=said&will-topic=gone&will-message=killed&will-qos=1"
-        let client = try Peer(try #require(Self.imbench), ["chat", url, "--name", "ann"])
+        let client = try Peer(try #require(Peers.imbench), ["chat", url, "--name", "ann"])
         try client.write("hello\n")
         while let message = try await watcher.receive(), !message.bytes.contains(Array("hello".utf8)) {}
         client.destroy()

@@ -15,8 +15,8 @@ extension PeerTests {
         let port = try #require(broker.port)
         let proxy = try await FaultProxy.start(to: broker, seed: 1)
         let proxied = try #require(proxy.endpoint.port)
-        let reader = try await registry.connect("mqtt://127.0.0.1:\(port)/?subscribe=t&qos=2")
-        let url = "mqtt://127.0.0.1:\(proxied)/?publish=t&qos=2&clean-session=off&client-id=ann"
+        let reader = try await registry.connect("\(broker.scheme)://127.0.0.1:\(port)/?subscribe=t&qos=2")
+        let url = "\(broker.scheme)://127.0.0.1:\(proxied)/?publish=t&qos=2&clean-session=off&client-id=ann"
         let transport = try registry.transport(for: Endpoint(url))
         for round in 0..<5 {
             let link = try await transport.connect(timeout: .seconds(10))
@@ -41,10 +41,14 @@ extension PeerTests {
         await proxy.stop()
     }
 
-    @Test("QoS 2 holds from link to link of a session, with mosquitto", .enabled(if: Peers.mosquitto != nil))
-    func mosquittoSession() async throws {
+    @Test(
+        "QoS 2 holds from link to link of a session, with mosquitto",
+        .enabled(if: Peers.mosquitto != nil),
+        arguments: ["mqtt", "mqtt+ws"]
+    )
+    func mosquittoSession(scheme: String) async throws {
         let broker = try await Mosquitto()
-        try await exactlyOnceAcrossLinks(Endpoint("mqtt://127.0.0.1:\(broker.port)"))
+        try await exactlyOnceAcrossLinks(broker.endpoint(scheme))
     }
 
     @Test("QoS 2 holds from link to link of a session, with our broker")

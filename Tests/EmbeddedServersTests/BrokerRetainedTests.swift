@@ -88,12 +88,12 @@ struct BrokerRetainedTests {
         let client = try MQTTClient(try await connect(server, [("qos", "1"), ("inbox", "1")]), buffer: 1)
         let all = try await client.subscribe("r/#")
         async let ended: Void = client.unsubscribe("r/#")
-        for await _ in all {}
+        for try await _ in all {}
         try await ended
         while await server.brokerStatistics()?.pendingRetained != 0 { await Task.yield() }
         let again = try await client.subscribe("r/#")
         await client.close()
-        for await _ in again {}
+        for try await _ in again {}
         while await server.brokerStatistics()?.pendingRetained != 0 { await Task.yield() }
         await server.stop()
     }

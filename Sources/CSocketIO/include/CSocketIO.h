@@ -55,6 +55,7 @@ long csocketio_netlink_receive(int descriptor, void *buffer, size_t size);
 int csocketio_get_affinity(unsigned long *mask, size_t bytes);
 int csocketio_set_affinity(const unsigned long *mask, size_t bytes);
 int csocketio_set_idle_priority(void);
+int csocketio_set_first_priority(void);
 
 // The environment of this process (environ(7)), which Swift sees as shared mutable state.
 char **csocketio_environment(void);

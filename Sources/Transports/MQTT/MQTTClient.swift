@@ -1,20 +1,28 @@
 import SocketIO
 import TransportAPI
 
-/// Subscribes and unsubscribes while a link lives, and reads the messages of each filter apart: one for each room of a chat.
+/// Subscribes and unsubscribes, and reads the messages of each filter apart: one for each room of a chat.
 ///
-///     let client = try MQTTClient(await registry.connect("mqtt://127.0.0.1/?qos=1"))
-///     for await message in try await client.subscribe("rooms/+/lunch") { … }
+///     let client = try MQTTClient(supervisor)
+///     for try await message in try await client.subscribe("rooms/+/lunch") { … }
 ///
-/// Like its link it has one life: who connects anew subscribes anew, or lets the URL do it (`subscribe=`), whose messages
-/// come here as well, to whoever ``listen(to:)``s. All members may be used from any task.
+/// Over a supervisor, what is subscribed to stays so, link after link: where the broker has begun a new session, each filter is
+/// asked for again, and where it has gone on with the former one, what has changed meanwhile. Over a single link, all ends with
+/// that. All members may be used from any task.
 public final class MQTTClient: Sendable {
-    /// The link, for sending, pings and its end. Only this client receives from it.
-    public let link: any Link
-    private let core: CoreLink
-    private let routes: LoopConfined<MQTTRoutes>
+    private enum Carrier: Sendable {
+        case link(CoreLink)
+        case supervisor(Supervisor)
+    }
 
-    /// Takes over the messages of a link of `mqtt://` or `mqtt+ws://`.
+    private let carrier: Carrier
+    private let loop: EventLoop
+    private let subscriber: LoopConfined<MQTTSubscriber>
+    private let answers: RuntimeConfined<Broadcast<MQTTGrant>>
+    /// Gives out messages; waits for the end.
+    private let tasks: [Task<Void, Never>]
+
+    /// Takes over the messages of a link of `mqtt://` or `mqtt+ws://`. Only this client receives from it.
     ///
     /// - Parameter buffer: how many messages a sequence holds; 256 by default. When one holds as many, the link is not read,
     ///   for anybody, until half of them are taken: the broker then keeps or drops what comes.
@@ -24,142 +32,198 @@ public final class MQTTClient: Sendable {
             throw TransportError(.unsupported, .configure, "this transport has no topics")
         }
         let loop = core.driver.loop
-        let routes = LoopConfined(MQTTRoutes(limit: max(1, buffer), on: loop), to: loop)
-        (self.link, self.core, self.routes) = (link, core, routes)
-        Task(executorPreference: loop) {
-            // How the link ended is told by the link.
-            while let payload = try? await core.receive() { await routes.value.deliver(payload, routes) }
-            routes.value.finish()
+        let (subscriber, answers) = Self.make(buffer, isSupervised: false, on: loop)
+        (carrier, self.loop, self.subscriber, self.answers) = (.link(core), loop, subscriber, answers)
+        Self.run(on: loop) { subscriber.value.linked(core, to: nil) }
+        let reading = Task(executorPreference: loop) {
+            do throws(TransportError) {
+                while let payload = try await core.receive() { await Self.deliver(payload, subscriber) }
+                subscriber.value.routes.finish()
+            } catch {
+                subscriber.value.routes.finish(error)
+            }
         }
-        Task(executorPreference: loop) { routes.value.end(await core.closed().endError) }
+        let ending = Task(executorPreference: loop) { subscriber.value.end(await core.closed().endError) }
+        tasks = [reading, ending]
+    }
+
+    /// Takes over the messages of a supervisor, to be made before ``Supervisor/connect()``: one client for a supervisor. Links of
+    /// other transports than MQTT, and of other loops than the supervisor's, carry none of its subscriptions.
+    ///
+    /// - Parameter buffer: how many messages a sequence holds; 256 by default. When one holds as many, the supervisor's own
+    ///   buffer fills, and then the link is not read.
+    /// - Throws: `.unsupported` if the supervisor does not live on an ``EventLoop``.
+    public init(_ supervisor: Supervisor, buffer: Int = 256) throws(TransportError) {
+        guard let loop = supervisor.runtime as? EventLoop else {
+            throw TransportError(.unsupported, .configure, "this supervisor lives on no event loop")
+        }
+        let (subscriber, answers) = Self.make(buffer, isSupervised: true, on: loop)
+        (carrier, self.loop, self.subscriber, self.answers) = (.supervisor(supervisor), loop, subscriber, answers)
+        supervisor.onLink { link, endpoint in subscriber.value.linked(link, to: endpoint) }
+        let messages = supervisor.messages
+        let reading = Task(executorPreference: loop) {
+            for await payload in messages { await Self.deliver(payload, subscriber) }
+            guard case .closed(let reason) = await supervisor.state() else { return }
+            if case .failure(let error) = reason.receiveResult {
+                subscriber.value.routes.finish(error)
+            } else {
+                subscriber.value.routes.finish()
+            }
+        }
+        let ending = Task(executorPreference: loop) {
+            await supervisor.closed()
+            if case .closed(let reason) = await supervisor.state() { subscriber.value.end(reason.endError) }
+        }
+        tasks = [reading, ending]
     }
 
     deinit {
         // Nobody can listen any more.
-        core.driver.loop.execute { [core] in core.driver.value.beginClose(.user) }
+        loop.execute { [carrier, subscriber, tasks] in
+            if case .link(let core) = carrier { return core.driver.value.beginClose(.user) }
+            for task in tasks { task.cancel() }
+            subscriber.value.end(.cancelled(.open))
+            subscriber.value.routes.finish()
+        }
     }
+
+    private static func make(
+        _ buffer: Int,
+        isSupervised: Bool,
+        on loop: EventLoop
+    ) -> (LoopConfined<MQTTSubscriber>, RuntimeConfined<Broadcast<MQTTGrant>>) {
+        let subscriber = MQTTSubscriber(limit: max(1, buffer), isSupervised: isSupervised, on: loop)
+        let answers = RuntimeConfined(subscriber.grants, to: loop)
+        return (LoopConfined(subscriber, to: loop), answers)
+    }
+
+    // MARK: Filters
 
     /// The messages of a filter from now on, without asking the broker for any: for filters that the URL subscribes to.
-    public nonisolated(nonsending) func listen(to filter: String) async throws(TransportError) -> Subscription<Payload>
-    {
+    public nonisolated(nonsending) func listen(to filter: String) async throws(TransportError) -> MQTTMessages {
         try MQTTCheck.subscriptions([MQTTSubscription(filter)])
-        return await onLoop { $0.listen(filter) }
+        return MQTTMessages(client: self, elements: await onLoop { $0.routes.listen(filter) })
     }
 
-    /// Subscribes, and gives the filter's messages until it is unsubscribed or the link ends. Subscribing again to the same
-    /// filter gives another sequence of the same messages, and the new QoS.
+    /// Subscribes, and gives the filter's messages until it is unsubscribed or the client ends. Waits for the broker's answer,
+    /// over a supervisor for the first one that comes, however late; cancelling the task gives the filter up. Subscribing
+    /// again to the same filter gives another sequence of the same messages, and the new QoS.
     ///
-    /// - Parameter qos: the most at which messages shall come; the broker may grant less.
-    /// - Throws: `.forbidden` with detail 0x80 if the broker refuses, `.invalidConfiguration` for a malformed filter,
-    ///   `.wouldBlock` while 65,535 packets wait for their acknowledgement, `.cancelled`, or what ended the link.
+    /// - Parameter qos: the most at which messages shall come; the broker may grant less, which ``grants`` tells.
+    /// - Throws: `.forbidden` with detail 0x80 if the broker refuses, which ends the filter's other sequences too;
+    ///   `.invalidConfiguration` for a malformed filter, `.wouldBlock` while 65,535 packets wait for their acknowledgement,
+    ///   `.cancelled` also if it was unsubscribed meanwhile, or what ended the link or the supervisor.
     @discardableResult
     public nonisolated(nonsending) func subscribe(
         _ filter: String,
         qos: MQTTQoS = .atLeastOnce
-    ) async throws(TransportError) -> Subscription<Payload> {
+    ) async throws(TransportError) -> MQTTMessages {
         try MQTTCheck.subscriptions([MQTTSubscription(filter)])
-        let isNew = await onLoop { !$0.has(filter) }
         // What is retained may come before SUBACK.
-        let messages = await onLoop { $0.listen(filter) }
-        try await subscribe(filter, qos, isNew)
-        return messages
+        let (isNew, elements) = await onLoop { (!$0.routes.has(filter), $0.routes.listen(filter)) }
+        try await ask(filter, qos, isNew: isNew)
+        return MQTTMessages(client: self, elements: elements)
     }
 
-    /// As ``subscribe(_:qos:)``, for a callback, which is called on the link's loop and must not block.
+    /// As ``subscribe(_:qos:)``, for a callback, which is called on the link's loop and must not block. That the broker refuses
+    /// to go on with it is told by ``grants`` alone.
     public nonisolated(nonsending) func subscribe(
         _ filter: String,
         qos: MQTTQoS = .atLeastOnce,
         onMessage: @escaping @Sendable (Payload) -> Void
     ) async throws(TransportError) {
         try MQTTCheck.subscriptions([MQTTSubscription(filter)])
-        let isNew = await onLoop { !$0.has(filter) }
-        await onLoop { $0.call(filter, onMessage) }
-        try await subscribe(filter, qos, isNew)
+        let isNew = await onLoop { subscriber in
+            defer { subscriber.routes.call(filter, onMessage) }
+            return !subscriber.routes.has(filter)
+        }
+        try await ask(filter, qos, isNew: isNew)
     }
 
-    /// Unsubscribes, and ends the filter's sequences and callbacks.
+    /// Unsubscribes, and ends the filter's sequences and callbacks. Over a supervisor without a link it returns at once, and the
+    /// next link tells the broker, if that still has the subscription.
     ///
     /// - Throws: as ``subscribe(_:qos:)``, but never `.forbidden`: a broker can't refuse.
     public nonisolated(nonsending) func unsubscribe(_ filter: String) async throws(TransportError) {
-        _ = try await ask { (core, id, context) throws(TransportError) in
-            try core.unsubscribe([filter], id: id, &context)
-        }.get()
-        await onLoop { $0.remove(filter) }
+        try MQTTCheck.subscriptions([MQTTSubscription(filter)])
+        try await ask(filter, nil, isNew: false)
     }
 
-    /// Publishes; see ``Link/send(_:)``.
+    /// What brokers answer to subscriptions from now on, also to those that a new link has made again. Who falls 1024 answers
+    /// behind misses the oldest.
+    public var grants: Subscription<MQTTGrant> { Subscription(answers) }
+
+    /// Publishes; see ``Link/send(_:)`` and ``Supervisor/send(_:)``.
     public nonisolated(nonsending) func publish(_ payload: Payload) async -> SendOutcome {
-        await link.send(payload)
+        switch carrier {
+        case .link(let core): await core.send(payload)
+        case .supervisor(let supervisor): await supervisor.send(payload)
+        }
     }
 
-    /// Says goodbye and ends the link, and with it all sequences.
+    /// Says goodbye and ends the link or the supervisor, and with it all sequences.
     public nonisolated(nonsending) func close() async {
-        await link.close()
+        switch carrier {
+        case .link(let core): await core.close()
+        case .supervisor(let supervisor): await supervisor.close()
+        }
     }
 
     /// How many messages came that nobody listens to.
     public nonisolated(nonsending) func unclaimed() async -> UInt64 {
-        await onLoop { $0.unclaimed }
+        await onLoop { $0.routes.unclaimed }
     }
 
     // MARK: On the loop
 
-    private nonisolated(nonsending) func subscribe(
-        _ filter: String,
-        _ qos: MQTTQoS,
-        _ isNew: Bool
-    ) async throws(TransportError) {
-        if isNew { await onLoop { $0.ask(filter) } }
-        let answer = await ask { (core, id, context) throws(TransportError) in
-            try core.subscribe([MQTTSubscription(filter, qos: qos)], id: id, &context)
-        }
-        if isNew { await onLoop { $0.answered(filter) } }
-        if case .success(let granted) = answer, granted.first != .some(nil) { return }
-        if isNew { await onLoop { $0.remove(filter) } }
-        _ = try answer.get()
-        throw TransportError(.forbidden, .open, "the broker refuses the subscription to '\(filter)'", detail: 0x80)
+    private static func run(on loop: EventLoop, _ work: @escaping @Sendable () -> Void) {
+        if loop.isCurrent { work() } else { loop.execute(work) }
+    }
+
+    /// Gives out a message, as soon as there is room for the next.
+    private static func deliver(_ payload: Payload, _ subscriber: LoopConfined<MQTTSubscriber>) async {
+        let routes = subscriber.value.routes
+        await routes.deliver(payload, LoopConfined(living: routes, on: subscriber.loop))
     }
 
     private nonisolated(nonsending) func onLoop<Value: Sendable>(
-        _ body: @escaping @Sendable (MQTTRoutes) -> Value
+        _ body: @escaping @Sendable (MQTTSubscriber) -> Value
     ) async -> Value {
-        let routes = routes
-        return await withTaskExecutorPreference(routes.loop) { await Self.perform(routes, body) }
+        let subscriber = subscriber
+        return await withTaskExecutorPreference(loop) { await Self.perform(subscriber, body) }
     }
 
     @concurrent
     private static func perform<Value: Sendable>(
-        _ routes: LoopConfined<MQTTRoutes>,
-        _ body: @Sendable (MQTTRoutes) -> Value
+        _ subscriber: LoopConfined<MQTTSubscriber>,
+        _ body: @Sendable (MQTTSubscriber) -> Value
     ) async -> Value {
-        body(routes.value)
+        body(subscriber.value)
     }
 
-    /// Writes a packet, and waits for its answer.
+    /// Wishes for a filter, or with no QoS for its end, and waits for the answer.
     private nonisolated(nonsending) func ask(
-        _ write: @escaping @Sendable (inout any TopicCore, UInt64, inout CoreContext) throws(TransportError) -> Void
-    ) async -> MQTTRoutes.Answer {
-        let (routes, driver) = (routes, core.driver)
-        return await withTaskExecutorPreference(routes.loop) { await Self.ask(routes, driver, write) }
+        _ filter: String,
+        _ qos: MQTTQoS?,
+        isNew: Bool
+    ) async throws(TransportError) {
+        let subscriber = subscriber
+        let answer = await withTaskExecutorPreference(loop) { await Self.ask(subscriber, filter, qos, isNew) }
+        try answer.get()
     }
 
     @concurrent
     private static func ask(
-        _ routes: LoopConfined<MQTTRoutes>,
-        _ driver: LoopConfined<LinkDriver>,
-        _ write: @Sendable (inout any TopicCore, UInt64, inout CoreContext) throws(TransportError) -> Void
-    ) async -> MQTTRoutes.Answer {
-        let id = routes.value.newID()
-        do throws(TransportError) {
-            driver.value.onSignal = { routes.value.take($0) }
-            try driver.value.withTopicCore { (core, context) throws(TransportError) in try write(&core, id, &context) }
-        } catch {
-            return .failure(error)
-        }
-        return await suspending(on: routes, #isolation) {
-            $0.wait(id, $1)
+        _ subscriber: LoopConfined<MQTTSubscriber>,
+        _ filter: String,
+        _ qos: MQTTQoS?,
+        _ isNew: Bool
+    ) async -> MQTTSubscriber.Answer {
+        let number = subscriber.value.wish(filter, qos, isNew: isNew)
+        return await suspending(on: subscriber, #isolation) {
+            $0.wait(filter, .init(number: number, isSubscribing: qos != nil, isNew: isNew, continuation: $1))
         } onCancel: {
-            $0.cancel(id)
+            $0.cancel(number, for: filter)
         }
     }
 }

@@ -65,6 +65,7 @@ extension MQTTCore {
         guard !(sessionPresent && configuration.cleanSession) else {
             throw violation("CONNACK has a session present though a clean one was asked for (MQTT-3.2.2-1)")
         }
+        hasSession = sessionPresent
         takeUpSession(isPresent: sessionPresent, &context)
         guard !configuration.subscriptions.isEmpty else { return opened(&context) }
         // Whatever the link before has left in the window.
@@ -139,6 +140,12 @@ extension MQTTCore {
     }
 
     // MARK: On the open link
+
+    /// The configured name, and whether the broker has gone on with its session.
+    var client: (name: String, hasSession: Bool) {
+        guard case .client(let configuration) = side else { return ("", false) }
+        return (configuration.clientID ?? "", hasSession)
+    }
 
     /// Asks for more topics; ``MQTTSignal/subscribeAnswered(_:_:)`` brings the answer under this id.
     ///

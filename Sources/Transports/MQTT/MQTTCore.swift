@@ -78,6 +78,8 @@ package struct MQTTCore: ProtocolCore {
     /// Messages that were received and are not confirmed, oldest first: as many as the inbox holds, and those that came
     /// early.
     var unconfirmed: [Unconfirmed] = []
+    /// The broker has gone on with a session.
+    var hasSession = false
     var handshakeSubscription: UInt16 = 0
     /// The QoS asked for by each SUBSCRIBE in flight.
     var requested: [UInt16: [MQTTQoS]] = [:]

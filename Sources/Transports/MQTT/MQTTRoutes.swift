@@ -1,13 +1,13 @@
 import SocketIO
 import TransportAPI
 
-/// Which messages of one link go to whom, and who waits for an answer to SUBSCRIBE or UNSUBSCRIBE. Lives on the link's loop.
+/// Which messages go to whom. Lives on the loop of the links that bring them.
 final class MQTTRoutes {
-    typealias Answer = Result<[MQTTQoS?], TransportError>
+    typealias Element = Result<Payload, TransportError>
 
     /// Those who want the messages of one filter.
     private struct Route {
-        let broadcast: RuntimeConfined<Broadcast<Payload>>
+        let broadcast: RuntimeConfined<Broadcast<Element>>
         var callbacks: [@Sendable (Payload) -> Void] = []
         /// How many messages may still come before the link waits for a listener, while SUBSCRIBE is not answered: nobody has
         /// the sequence yet, and the answer may be behind what is retained.
@@ -22,14 +22,10 @@ final class MQTTRoutes {
     private let loop: EventLoop
     private let limit: Int
     private var routes: [MQTTFilterKey: Route] = [:]
-    private var waiting: [UInt64: UnsafeContinuation<Answer, Never>] = [:]
-    private var lastID: UInt64 = 0
     private var room: UnsafeContinuation<Void, Never>?
     /// Messages that no filter matched.
     private(set) var unclaimed: UInt64 = 0
     private var isFinished = false
-    /// Why the link has ended.
-    private var ending: TransportError?
 
     init(limit: Int, on loop: EventLoop) {
         self.limit = limit
@@ -41,7 +37,7 @@ final class MQTTRoutes {
     func has(_ filter: String) -> Bool { routes[MQTTFilterKey(filter)] != nil }
 
     /// Somebody listens to a filter from now on.
-    func listen(_ filter: String) -> Subscription<Payload> {
+    func listen(_ filter: String) -> Subscription<Element> {
         Subscription(route(filter).broadcast)
     }
 
@@ -64,16 +60,16 @@ final class MQTTRoutes {
     private func route(_ filter: String) -> Route {
         let key = MQTTFilterKey(filter)
         if let route = routes[key] { return route }
-        let broadcast = Broadcast<Payload>(limit: limit, .pause, keepsBacklog: false)
+        let broadcast = Broadcast<Element>(limit: limit, .pause, keepsBacklog: false)
         if isFinished { broadcast.finish() }
         let route = Route(broadcast: RuntimeConfined(broadcast, to: loop))
         routes[key] = route
         return route
     }
 
-    /// Ends what listens to a filter, after what it holds.
-    func remove(_ filter: String) {
-        routes.removeValue(forKey: MQTTFilterKey(filter))?.broadcast.value.finish()
+    /// Ends what listens to a filter, after what it holds, with `error` if there is one.
+    func remove(_ filter: String, _ error: TransportError? = nil) {
+        if let route = routes.removeValue(forKey: MQTTFilterKey(filter)) { Self.finish(route, error) }
         makeRoom()
     }
 
@@ -87,7 +83,7 @@ final class MQTTRoutes {
         for key in matching {
             guard let route = routes[key] else { continue }
             for callback in route.callbacks { callback(payload) }
-            route.broadcast.value.send(payload)
+            route.broadcast.value.send(.success(payload))
             if route.credit > 0 { routes[key]?.credit -= 1 }
         }
         guard !hasRoom else { return }
@@ -103,54 +99,15 @@ final class MQTTRoutes {
         room.resume()
     }
 
-    // MARK: Answers
-
-    func newID() -> UInt64 {
-        lastID += 1
-        return lastID
-    }
-
-    func wait(_ id: UInt64, _ continuation: UnsafeContinuation<Answer, Never>) {
-        if let ending { return continuation.resume(returning: .failure(ending)) }
-        waiting[id] = continuation
-    }
-
-    func take(_ signal: any CoreSignal) {
-        switch signal as? MQTTSignal {
-        case .subscribeAnswered(let id, let granted):
-            waiting.removeValue(forKey: id)?.resume(returning: .success(granted))
-        case .unsubscribeAnswered(let id): waiting.removeValue(forKey: id)?.resume(returning: .success([]))
-        default: break
-        }
-    }
-
-    func cancel(_ id: UInt64) {
-        waiting.removeValue(forKey: id)?.resume(returning: .failure(.cancelled(.open)))
-    }
-
-    /// The last message was given out: all sequences end behind what they hold.
-    func finish() {
+    /// The last message was given out: all sequences end behind what they hold, with `error` if there is one.
+    func finish(_ error: TransportError? = nil) {
         isFinished = true
-        for route in routes.values { route.broadcast.value.finish() }
+        for route in routes.values { Self.finish(route, error) }
+        room.take()?.resume()
     }
 
-    /// The link has ended: whoever waits is told.
-    func end(_ error: TransportError) {
-        ending = error
-        for continuation in waiting.values { continuation.resume(returning: .failure(error)) }
-        waiting = [:]
-    }
-}
-
-/// A filter as a key: by its bytes, because two that Swift holds for equal may differ on the wire.
-private struct MQTTFilterKey: Hashable {
-    let text: String
-
-    init(_ text: String) { self.text = text }
-
-    static func == (left: MQTTFilterKey, right: MQTTFilterKey) -> Bool { left.text.utf8.elementsEqual(right.text.utf8) }
-
-    func hash(into hasher: inout Hasher) {
-        for byte in text.utf8 { hasher.combine(byte) }
+    private static func finish(_ route: Route, _ error: TransportError?) {
+        if let error { route.broadcast.value.send(.failure(error)) }
+        route.broadcast.value.finish()
     }
 }

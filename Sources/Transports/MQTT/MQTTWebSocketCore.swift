@@ -202,6 +202,7 @@ struct MQTTWebSocketCore: ProtocolCore {
 extension MQTTWebSocketCore: TopicCore {
     var session: MQTTSession? { inner.session }
     var live: MQTTSession? { inner.live }
+    var client: (name: String, hasSession: Bool) { inner.client }
 
     mutating func subscribe(
         _ subscriptions: [MQTTSubscription],

@@ -6,6 +6,8 @@ protocol TopicCore: ProtocolCore {
     var session: MQTTSession? { get }
     /// The same, as long as no later link has it.
     var live: MQTTSession? { get }
+    /// Client: its name at the broker, and whether that has gone on with a session of it.
+    var client: (name: String, hasSession: Bool) { get }
     /// Asks for more topics; ``MQTTSignal/subscribeAnswered(_:_:)`` brings the answer under this id.
     mutating func subscribe(_ subscriptions: [MQTTSubscription], id: UInt64, _ context: inout CoreContext)
         throws(TransportError)

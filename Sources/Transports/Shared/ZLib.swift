@@ -3,16 +3,18 @@ import SocketIO
 /// zlib, found when it is first asked for: a library that is on practically every system, and that nothing is linked with.
 public struct ZLib: MessageCompressor {
     /// `nil` where there is none.
-    public static let shared = ZLib()
+    public static let shared = ZLib(names: names)
+
+    #if canImport(Darwin)
+    static let names = ["libz.dylib", "/usr/lib/libz.1.dylib"]
+    #else
+    static let names = ["libz.so.1", "libz.so"]
+    #endif
 
     let functions: Functions
 
-    private init?() {
-        #if canImport(Darwin)
-        let names = ["libz.dylib", "/usr/lib/libz.1.dylib"]
-        #else
-        let names = ["libz.so.1", "libz.so"]
-        #endif
+    /// The first library of these names; `nil` if there is none, or it is not zlib.
+    init?(names: [String]) {
         guard let library = names.lazy.compactMap({ dlopen($0, RTLD_NOW | RTLD_LOCAL) }).first,
             let functions = Functions(library)
         else { return nil }

@@ -91,13 +91,20 @@ extension UDPAcceptor {
 }
 
 extension LinkDriver {
-    /// Takes a datagram of this session from the acceptor, and answers its sender from now on.
-    func deliver(datagram: inout ByteBuffer, from sender: SocketAddress, to session: UDPSessionChannel) {
+    /// Takes a datagram of this session from the acceptor, and answers its sender from now on: when the turn ends, or at once.
+    func deliver(
+        datagram: inout ByteBuffer,
+        from sender: SocketAddress,
+        to session: UDPSessionChannel,
+        andFlush flushesNow: Bool = false
+    ) {
         guard phase == .opening || phase == .open else { return }
+        isInShare = flushesNow
         session.heard(datagram, from: sender, now: Instant(nanoseconds: loop.now), random: &context.random)
         swap(&input, &datagram)
         pump()
         swap(&input, &datagram)
-        tellMemory()
+        isInShare = false
+        if flushesNow && flushRequested { turnEnded() } else { tellMemory() }
     }
 }

@@ -4,14 +4,14 @@ import TransportAPI
 /// Serves all clients of one UDP socket: asks the listener core about each datagram, and hands it to its session. Lives on
 /// its loop.
 ///
-/// What belongs to sessions is served as it comes, for a share of each turn. Requests for sessions wait in the line of the
-/// busy, so that a flood of them holds up nobody who has one.
+/// The socket is emptied in every turn. What it held is served at once if that was little; otherwise it waits in the sessions'
+/// own lines (``FlowQueues``), and requests for sessions in another, which are served in shares of a turn.
 final class UDPAcceptor: PollHandler, ShareHandler, LinkOwner, Acceptor {
     /// How many datagrams of unknown sessions are answered in one share.
     private static let refusalsInARow = 16
 
-    /// How many shares of a turn emptying a queue that is about to be full may take, since what is not taken out is lost.
-    private static let sharesToEmpty: Int64 = 10
+    /// For how long the socket is emptied in one turn, in nanoseconds, before others have theirs.
+    private static let emptyingBound = 10 * EventLoop.share
 
     let loop: EventLoop
     let socket: DatagramSocket
@@ -23,7 +23,7 @@ final class UDPAcceptor: PollHandler, ShareHandler, LinkOwner, Acceptor {
     private var random = RandomSource.system()
     private var reply = ByteBuffer()
     private var requests = WaitingRequests()
-    private var backlog = Backlog()
+    private var waiting = FlowQueues<(bytes: [UInt8], sender: SocketAddress)>()
     private var refusalsLeft = 0
     private var isGoingOn = false
     private var isWaitingForShare = false
@@ -59,9 +59,9 @@ final class UDPAcceptor: PollHandler, ShareHandler, LinkOwner, Acceptor {
 
     func ready(_ readiness: Readiness) {
         if readiness.contains(.write) {
-            let waiting = blocked
+            let channels = blocked
             blocked = []
-            for channel in waiting { channel.writable() }
+            for channel in channels { channel.writable() }
         }
         if readiness.contains(.read) { readAll() }
     }
@@ -69,31 +69,25 @@ final class UDPAcceptor: PollHandler, ShareHandler, LinkOwner, Acceptor {
     // MARK: Reading
 
     private func readAll() {
-        var input = ByteBuffer(adopting: loop.scratch.take(), capacity: ScratchPool.blockSize)
-        let start = MonotonicClock.now()
+        var input = borrowInput()
+        let end = MonotonicClock.now() + Self.emptyingBound
         refusalsLeft = Self.refusalsInARow
         while !isClosed || !sessions.isEmpty {
-            guard case .bytes = socket.receive(into: batch) else {
-                backlog.emptied()
-                break
-            }
+            guard case .bytes = socket.receive(into: batch) else { break }
+            // Nothing waits before these, and nothing comes behind them yet.
+            let isLittle = batch.wasLast && waiting.isEmpty
             while batch.takeNext({ input.append(contentsOf: $0) }) != nil {
-                if let sender = batch.lastSender, !input.isEmpty { sort(&input, from: sender) }
+                if let sender = batch.lastSender, !input.isEmpty { sort(&input, from: sender, isLittle) }
                 input.removeAll()
             }
-            if batch.wasLast {
-                backlog.emptied()
-                break
-            }
-            let taken = MonotonicClock.now() - start
-            guard taken >= EventLoop.share else { continue }
-            if !backlog.isOverdue { backlog.left(isFilling: socket.isHalfFull) }
-            if !backlog.isOverdue || taken >= Self.sharesToEmpty * EventLoop.share {
+            if batch.wasLast { break }
+            if MonotonicClock.now() >= end {
                 goOnLater()
                 break
             }
         }
-        if let block = input.surrender(size: ScratchPool.blockSize) { loop.scratch.give(block) }
+        giveBack(&input)
+        if !waiting.isEmpty || requests.count > 0 { waitForShare() }
     }
 
     /// A timer, unlike a job, leaves the turn to the others first.
@@ -106,43 +100,65 @@ final class UDPAcceptor: PollHandler, ShareHandler, LinkOwner, Acceptor {
         }
     }
 
-    /// Serves what belongs to a session, and lets requests for one wait.
-    private func sort(_ input: inout ByteBuffer, from sender: SocketAddress) {
-        guard !core.isPlain, Datagram.isRequest(input) else { return serve(&input, from: sender) }
-        guard !backlog.isOverdue, requests.append(input, from: sender) else { return note(.overload, sender) }
+    /// Finds out what a datagram is, and serves it or lets it wait.
+    private func sort(_ input: inout ByteBuffer, from sender: SocketAddress, _ isLittle: Bool) {
+        if !core.isPlain, Datagram.isRequest(input) {
+            if !requests.append(input, from: sender) { note(.overload, sender) }
+            return
+        }
+        switch decision(input, sender) {
+        case .session(let id) where !isLittle:
+            let bytes = input.bytes(at: 0, count: input.count) ?? []
+            if !waiting.append((bytes, sender), size: bytes.count, of: id) { note(.overload, sender) }
+        case let decision: carryOut(decision, &input, from: sender)
+        }
+    }
+
+    private func waitForShare() {
         guard !isWaitingForShare else { return }
         isWaitingForShare = true
         loop.runLater(self)
     }
 
-    /// It is the turn of the requests.
+    /// Serves what waits, and requests in turn with it.
     func shareBegins() {
         isWaitingForShare = false
-        var input = ByteBuffer(adopting: loop.scratch.take(), capacity: ScratchPool.blockSize)
+        var input = borrowInput()
         let end = MonotonicClock.now() + EventLoop.share
-        while let sender = requests.takeFirst(into: &input) {
-            serve(&input, from: sender)
-            input.removeAll()
-            guard MonotonicClock.now() < end else { break }
-        }
-        if let block = input.surrender(size: ScratchPool.blockSize) { loop.scratch.give(block) }
-        guard requests.count > 0 else { return }
-        isWaitingForShare = true
-        loop.runLater(self)
+        repeat {
+            if let (id, datagram) = waiting.popFirst(), let session = sessions[id] {
+                input.append(contentsOf: datagram.bytes)
+                session.driver.deliver(datagram: &input, from: datagram.sender, to: session.channel, andFlush: true)
+                input.removeAll()
+            }
+            if let sender = requests.takeFirst(into: &input) {
+                carryOut(decision(input, sender), &input, from: sender)
+                input.removeAll()
+            }
+        } while (!waiting.isEmpty || requests.count > 0) && MonotonicClock.now() < end
+        giveBack(&input)
+        if !waiting.isEmpty || requests.count > 0 { waitForShare() }
     }
 
-    private func serve(_ input: inout ByteBuffer, from sender: SocketAddress) {
-        switch decision(input, sender) {
+    private func borrowInput() -> ByteBuffer {
+        ByteBuffer(adopting: loop.scratch.take(), capacity: ScratchPool.blockSize)
+    }
+
+    private func giveBack(_ input: inout ByteBuffer) {
+        if let block = input.surrender(size: ScratchPool.blockSize) { loop.scratch.give(block) }
+    }
+
+    private func carryOut(_ decision: UDPListenerCore.Decision, _ input: inout ByteBuffer, from sender: SocketAddress) {
+        switch decision {
         case .session(let id):
             guard let session = sessions[id] else { break }
-            guard backlog.serves(&session.channel.part) else { return note(.overload, sender) }
             session.driver.deliver(datagram: &input, from: sender, to: session.channel)
         case .accept(let session): accept(session, &input, from: sender)
         case .reply(let reason):
             if let reason { note(reason, sender) }
             guard !isClosed else { break }
             if reason == .unknownSession {
-                guard refusalsLeft > 0, !backlog.isOverdue else { break }
+                guard refusalsLeft > 0 else { break }
                 refusalsLeft -= 1
             }
             _ = reply.withUnsafeReadableBytes { socket.send($0, to: sender) }

@@ -14,8 +14,6 @@ final class UDPSessionChannel: LinkChannel {
 
     /// Names the session on the wire.
     private let identifier: UInt64
-    /// What it has had of the acceptor's time.
-    var part = Backlog.Part()
 
     init(_ acceptor: UDPAcceptor, _ address: SocketAddress, _ session: UDPCore) {
         self.acceptor = acceptor

@@ -1,56 +1,67 @@
 import TransportAPI
 
 extension TransportDescriptor {
-    /// WebSocket without TLS: `ws://host/path`.
-    public static let webSocket = TransportDescriptor.stream(
-        "ws",
-        defaultPort: 80,
-        options: [
-            TransportOption("subprotocol", "a token", "offered to the server; may be repeated (none)"),
-            TransportOption("origin", "an origin", "sent as browsers do (none)"),
-            TransportOption("header", "Name:value", "sent with the handshake; may be repeated (none)"),
-            TransportOption("query", "a=b&c=d, percent-encoded", "the query of the path that the server sees (none)"),
-            TransportOption("fragment", "bytes", "the largest payload of one frame sent (unlimited)"),
-            TransportOption("max-head", "a number from 256 to 1048576", "bytes taken in the handshake (16384)"),
-            TransportOption("max-headers", "a number from 10 to 10000", "headers taken in the handshake (100)"),
-            TransportOption("redirects", "a number from 0 to 20", "how many in a row are followed (0)"),
-            TransportOption("deflate", "on, off or small", "compresses, in 300 KiB a link or, small, in 22 (off)"),
-            TransportOption(
-                "max-expansion",
-                "a number from 1 to 1032",
-                "how many times its size a message expands to (100)"
-            ),
-            TransportOption(
-                "max-fragments",
-                "a number from 1 to 2147483647",
-                "the most frames of a message taken (100000)"
-            ),
-            TransportOption("handshake-timeout", "a time such as 10s", "how long the handshake may take (10s)"),
-        ],
-        client: { (endpoint, options) throws(TransportError) in
-            var configuration = try common(options)
-            configuration.hostHeader = WebSocketConfiguration.hostHeader(host: endpoint.host, port: endpoint.port)
-            configuration.path = try path(endpoint, options)
-            configuration.origin = try options.string("origin")
-            configuration.headers = try headers(endpoint, options)
-            configuration.redirects = try options.integer("redirects", in: 0...20) ?? configuration.redirects
-            let core = try WebSocketCore(.client, configuration)
-            return { core }
-        },
-        server: { (endpoint, options, mode) throws(TransportError) in
-            var configuration = try common(options)
-            configuration.decide = mode.decide
-            if !endpoint.path.isEmpty, endpoint.path != "/" { configuration.allowedPaths = [endpoint.path] }
-            if let origin = try options.string("origin") { configuration.allowedOrigins = [origin] }
-            let core = try WebSocketCore(.server, configuration)
-            return { core }
-        },
-        redirect: { (redirection, endpoint) throws(TransportError) in
-            try redirection.target(from: endpoint, speaking: ["ws"])
-        }
-    )
+    /// WebSocket without TLS: `ws://host/path`. It compresses with zlib, where there is one.
+    public static let webSocket = webSocket(compressor: ZLib.shared)
 
-    private static func common(_ options: OptionReader) throws(TransportError) -> WebSocketConfiguration {
+    /// WebSocket that compresses otherwise.
+    ///
+    /// - Parameter compressor: what `deflate=on` and `deflate=small` compress with, asked for with the first of them; with `nil`
+    ///   nothing is offered or accepted, and messages go as they are.
+    public static func webSocket(
+        compressor: @autoclosure @escaping @Sendable () -> (any MessageCompressor)?
+    ) -> TransportDescriptor {
+        TransportDescriptor.stream(
+            "ws",
+            defaultPort: 80,
+            options: [
+                TransportOption("subprotocol", "a token", "offered to the server; may be repeated (none)"),
+                TransportOption("origin", "an origin", "sent as browsers do (none)"),
+                TransportOption("header", "Name:value", "sent with the handshake; may be repeated (none)"),
+                TransportOption(
+                    "query",
+                    "a=b&c=d, percent-encoded",
+                    "the query of the path that the server sees (none)"
+                ),
+                TransportOption("fragment", "bytes", "the largest payload of one frame sent (unlimited)"),
+                TransportOption("max-head", "a number from 256 to 1048576", "bytes taken in the handshake (16384)"),
+                TransportOption("max-headers", "a number from 10 to 10000", "headers taken in the handshake (100)"),
+                TransportOption("redirects", "a number from 0 to 20", "how many in a row are followed (0)"),
+                TransportOption(
+                    "max-fragments",
+                    "a number from 1 to 2147483647",
+                    "the most frames of a message taken (100000)"
+                ),
+                TransportOption("handshake-timeout", "a time such as 10s", "how long the handshake may take (10s)"),
+            ] + TransportOption.deflate,
+            client: { (endpoint, options) throws(TransportError) in
+                var configuration = try webSocketConfiguration(options, compressor)
+                configuration.hostHeader = WebSocketConfiguration.hostHeader(host: endpoint.host, port: endpoint.port)
+                configuration.path = try path(endpoint, options)
+                configuration.origin = try options.string("origin")
+                configuration.headers = try headers(endpoint, options)
+                configuration.redirects = try options.integer("redirects", in: 0...20) ?? configuration.redirects
+                let core = try WebSocketCore(.client, configuration)
+                return { core }
+            },
+            server: { (endpoint, options, mode) throws(TransportError) in
+                var configuration = try webSocketConfiguration(options, compressor)
+                configuration.decide = mode.decide
+                if !endpoint.path.isEmpty, endpoint.path != "/" { configuration.allowedPaths = [endpoint.path] }
+                if let origin = try options.string("origin") { configuration.allowedOrigins = [origin] }
+                let core = try WebSocketCore(.server, configuration)
+                return { core }
+            },
+            redirect: { (redirection, endpoint) throws(TransportError) in
+                try redirection.target(from: endpoint, speaking: ["ws"])
+            }
+        )
+    }
+
+    static func webSocketConfiguration(
+        _ options: OptionReader,
+        _ compressor: () -> (any MessageCompressor)?
+    ) throws(TransportError) -> WebSocketConfiguration {
         var configuration = WebSocketConfiguration()
         configuration.maximumMessageSize = try options.maximumMessageSize(
             default: configuration.maximumMessageSize,
@@ -63,13 +74,7 @@ extension TransportDescriptor {
             try options.integer("max-fragments", in: 1...Int(Int32.max)) ?? configuration.maximumFragments
         configuration.handshakeTimeout = try options.positive("handshake-timeout") ?? configuration.handshakeTimeout
         configuration.subprotocols = options.strings("subprotocol")
-        let expansion = try options.integer("max-expansion", in: 1...1032)
-        // Without zlib nothing is offered or accepted, and messages go as they are.
-        if let choice = try options.choice("deflate", ["on", "off", "small"]), choice != "off", let zlib = ZLib.shared {
-            var compression = choice == "small" ? .small(zlib) : WebSocketCompression(zlib)
-            compression.maximumExpansion = expansion ?? compression.maximumExpansion
-            configuration.compression = compression
-        }
+        configuration.compression = try WebSocketCompression.read(options, compressor)
         return configuration
     }
 

@@ -9,28 +9,41 @@ func crowd(_ options: Options) throws(SystemFailure) -> Int32 {
     if run.environment.isDebugBuild { remark("this is a debug build", isQuiet: options.quiet) }
     let loop = try makeLoop("im-server")
     let rows =
-        options.crowd.isHostile ? attack(options, loop, try makeLoop("im-client")) : gather(options, loop, &run)
+        options.crowd.isHostile
+        ? try attack(options, loop, try makeLoop("im-client")) : try gather(options, loop, &run)
     run.wasCutShort = Interruption.isRequested
     let report = CrowdReport(run: run, isHostile: options.crowd.isHostile, rows: rows)
     try target.write(report.text(options.format, target.style))
-    let failures = options.crowd.assertions.compactMap { $0.failure(in: rows) }
+    let failures =
+        options.crowd.assertions.compactMap { $0.failure(in: rows) }
+        + rows.flatMap { row in row.breaches.map { "\(row.name): \($0)" } }
     for failure in failures { remark(failure, isQuiet: false) }
     if rows.contains(where: { $0.failure != nil }) { return ExitStatus.failed }
     return failures.isEmpty ? ExitStatus.good : ExitStatus.assertion
 }
 
-/// Idle crowds, one transport after the other.
-private func gather(_ options: Options, _ loop: EventLoop, _ run: inout RunResults) -> [CrowdRow] {
-    var links = options.crowd.links
+/// How many of the links that are wanted a process may have beside `others`; a failure if the user has asked for more.
+private func room(_ options: Options, others: Int) throws(SystemFailure) -> (links: Int, descriptors: Int) {
     // The process of the clients inherits the limit.
-    let limit = raiseDescriptorLimit()
-    let room = max(1, limit - 64)
-    if links > room {
+    let (limit, links) = (raiseDescriptorLimit(), options.crowd.links)
+    let room = max(1, limit - 64 - others)
+    guard links <= room || !options.crowd.areLinksGiven else {
+        throw SystemFailure(
+            "--links: a process may have \(limit) descriptors (ulimit -Hn), which is room for \(room) links, not \(links)"
+        )
+    }
+    return (min(links, room), limit)
+}
+
+/// Idle crowds, one transport after the other.
+private func gather(_ options: Options, _ loop: EventLoop, _ run: inout RunResults) throws(SystemFailure) -> [CrowdRow]
+{
+    let (links, limit) = try room(options, others: 0)
+    if links < options.crowd.links {
         run.remarks.append(
-            "\(room) in place of \(links) links: a process may have \(limit) descriptors (ulimit -Hn), "
+            "\(links) in place of \(options.crowd.links) links: a process may have \(limit) descriptors (ulimit -Hn), "
                 + "and each link takes one of the server's and one of the clients'"
         )
-        links = room
     }
     var progress = Progress(total: options.transports.count, isQuiet: options.quiet)
     defer { progress.finish() }
@@ -43,29 +56,29 @@ private func gather(_ options: Options, _ loop: EventLoop, _ run: inout RunResul
 }
 
 /// Attacks, one after the other.
-private func attack(_ options: Options, _ server: EventLoop, _ client: EventLoop) -> [CrowdRow] {
-    _ = raiseDescriptorLimit()
-    let runs = options.transports.flatMap { transport in
-        options.crowd.attacks.compactMap { kind in
-            HostileScript(kind, transport).map { script in
-                AttackRun(
-                    transport: transport,
-                    kind: kind,
-                    script: script,
-                    attackers: options.crowd.attackers,
-                    hold: options.crowd.hold,
-                    serverLoop: server,
-                    clientLoop: client
-                )
-            }
-        }
+private func attack(_ options: Options, _ server: EventLoop, _ client: EventLoop) throws(SystemFailure) -> [CrowdRow] {
+    let (attackers, others) = (options.crowd.attackers, HonestClients.count)
+    // Both ends of theirs are this process's.
+    let (links, _) = try room(options, others: 2 * (attackers + others))
+    server.execute { CrowdPlacement.apart?.placeServer() }
+    client.execute { CrowdPlacement.apart?.placeHonest() }
+    let plans = options.transports.flatMap { transport in
+        options.crowd.attacks.compactMap { AttackPlan($0, transport, attackers: attackers, links: links) }
     }
-    var progress = Progress(total: runs.count, isQuiet: options.quiet)
+    var progress = Progress(total: plans.count, isQuiet: options.quiet)
     defer { progress.finish() }
     var rows: [CrowdRow] = []
-    for run in runs where !Interruption.isRequested {
-        progress.step("\(run.transport) \(run.kind.rawValue)")
-        rows.append(runBlocking(on: client) { await run.measure() })
+    for plan in plans where !Interruption.isRequested {
+        progress.step("\(plan.transport) \(plan.kind.rawValue)")
+        let run = AttackRun(
+            plan: plan,
+            attackers: attackers,
+            links: links,
+            hold: options.crowd.hold,
+            serverLoop: server,
+            clientLoop: client
+        )
+        rows.append(run.measure())
     }
     return rows
 }

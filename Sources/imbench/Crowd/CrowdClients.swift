@@ -5,7 +5,7 @@ import Transports
 /// The clients' half of a crowd, on one loop.
 struct CrowdClients {
     /// How many handshakes, or goodbyes, are under way at a time.
-    private static let atOnce = 128
+    static let atOnce = 32
 
     private let loop: EventLoop
     private var links: [any Link] = []

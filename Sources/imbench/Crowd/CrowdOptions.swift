@@ -2,11 +2,14 @@ import TransportAPI
 
 /// What `imbench crowd` holds, or lets loose.
 struct CrowdOptions: Sendable, Equatable {
-    static let transports = ["ws", "tcp", "mqtt"]
+    /// Those that can be idle.
+    static let transports = ["ws", "tcp", "mqtt", "mqtt+ws"]
     static let mostLinks = 1_000_000
 
-    /// How many idle clients.
+    /// How many idle clients; beside hostile ones none, if not asked for.
     var links = 10_000
+    /// Whether the user asked for so many, and not for what the system allows of the default.
+    var areLinksGiven = false
     /// How long they are held; how long each attack is measured.
     var hold = Duration.seconds(3)
     var isHostile = false
@@ -23,7 +26,7 @@ extension OptionTable {
             placeholder: "N",
             group: .load,
             commands: [.crowd],
-            summary: "how many idle clients are held, in a process of their own",
+            summary: "how many idle clients are held, in a process of their own; with --hostile beside them, if given",
             shown: { String($0.crowd.links) },
             apply: { (options, text, _) throws(UsageError) in
                 options.crowd.links = try OptionValue.integer(text, "links", in: 1...CrowdOptions.mostLinks)
@@ -45,7 +48,8 @@ extension OptionTable {
             name: "hostile",
             group: .what,
             commands: [.crowd],
-            summary: "lets hostile clients loose in place of idle ones, and measures what others feel of them",
+            summary: "lets hostile clients loose, and measures what others feel of them; ends with status 99 if one of "
+                + "the server's limits is not kept or not reached, or others lose anything",
             shown: { $0.crowd.isHostile ? "yes" : "no" },
             apply: { (options, _, _) throws(UsageError) in options.crowd.isHostile = true }
         ),
@@ -58,7 +62,7 @@ extension OptionTable {
             requires: "hostile",
             shown: { $0.crowd.isHostile ? String($0.crowd.attackers) : nil },
             apply: { (options, text, _) throws(UsageError) in
-                options.crowd.attackers = try OptionValue.integer(text, "attackers", in: 1...10_000)
+                options.crowd.attackers = try OptionValue.integer(text, "attackers", in: 2...10_000)
             }
         ),
         OptionRow(
@@ -79,7 +83,16 @@ extension OptionTable {
 
     /// What several options of `imbench crowd` say together.
     static func finishCrowd(_ options: inout Options, _ given: Set<String>) throws(UsageError) {
-        let known = CrowdOptions.transports + (options.crowd.isHostile ? ["udp"] : [])
+        options.crowd.areLinksGiven = given.contains("links")
+        if options.crowd.isHostile {
+            if !options.crowd.areLinksGiven { options.crowd.links = 0 }
+            guard options.crowd.links <= IdleCrowd.linksPerAddress else {
+                throw UsageError("--links: at most \(IdleCrowd.linksPerAddress) beside hostile clients")
+            }
+        }
+        // Idle clients over UDP are none whose silence costs the server a descriptor, or whose ping is sure to be answered.
+        let hasDatagrams = options.crowd.isHostile && options.crowd.links == 0
+        let known = CrowdOptions.transports + (hasDatagrams ? ["udp"] : [])
         guard given.contains("transport") else {
             return options.transports = options.crowd.isHostile ? known : ["ws"]
         }

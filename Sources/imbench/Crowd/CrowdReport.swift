@@ -37,7 +37,7 @@ struct CrowdReport {
             ? [
                 ("quiet_p50_us", "p50 µs"), ("quiet_p99_us", "p99 µs"), ("attacked_p50_us", "p50 attacked"),
                 ("attacked_p99_us", "p99 attacked"), ("ratio_p99", "ratio p99"), ("connections", "connections"),
-                ("heap_peak_bytes", "heap, B each"),
+                ("heap_peak_bytes", "heap, B each"), ("heap_bound_bytes", "at most"),
             ]
             : [
                 ("links", "links"), ("connect_s", "connect s"), ("links_per_s", "links/s"),
@@ -49,7 +49,10 @@ struct CrowdReport {
         var columns = [TextTable.Column(title: "transport", alignedRight: false)]
         if isHostile { columns.append(.init(title: "attack", alignedRight: false)) }
         columns += names.map { .init(title: $0.title) }
-        if isHostile { columns.append(.init(title: "ended by the server", alignedRight: false)) }
+        if isHostile {
+            columns.append(.init(title: "ended by the server", alignedRight: false))
+            columns.append(.init(title: "expected", alignedRight: false))
+        }
         return TextTable(
             columns: columns,
             rows: rows.map { row in
@@ -57,7 +60,11 @@ struct CrowdReport {
                 if let failure = row.failure { return .init(cells: name, note: failure, isFailure: true) }
                 let endings = row.endings.map { "\($0.count) \($0.code)" }.joined(separator: ", ")
                 let cells = names.map { Self.cell(row.value($0.metric)) }
-                return .init(cells: name + cells + (isHostile ? [endings] : []))
+                let expected = row.expected.isEmpty ? "nothing" : row.expected.joined(separator: ", ")
+                return .init(
+                    cells: name + cells + (isHostile ? [endings, expected] : []),
+                    isFailure: !row.breaches.isEmpty
+                )
             }
         )
     }
@@ -83,6 +90,8 @@ struct CrowdReport {
                 + row.metrics.map { ($0.name, JSONValue($0.value)) }
                 + [
                     ("ended", .object(row.endings.map { ($0.code, .integer($0.count)) })),
+                    ("expected", .array(row.expected.map { .string($0) })),
+                    ("breaches", .array(row.breaches.map { .string($0) })),
                     ("failure", JSONValue(row.failure)),
                 ]
         )

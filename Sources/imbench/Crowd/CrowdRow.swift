@@ -5,8 +5,14 @@ struct CrowdRow: Sendable {
     var attack: HostileKind?
     /// The numbers, by the names that `--assert`, JSON and CSV use; `nil` for what was not measured.
     var metrics: [(name: String, value: Double?)] = []
-    /// How often the owner of the server heard of which end, by the error's code.
+    /// How often the owner of the server heard of which end, by the error's code, and what else was told to whom; see
+    /// ``AttackPlan/Ending``.
     var endings: [(code: String, count: Int)] = []
+    /// Which of them had to come, by the server's limits.
+    var expected: [String] = []
+    /// What must not be, and was: each fails the run.
+    var breaches: [String] = []
+    /// Why there is nothing to tell.
     var failure: String?
 
     /// What `--assert` calls it.
@@ -25,8 +31,8 @@ extension CrowdRow {
     ]
     /// Those of an attack.
     static let attackMetrics = [
-        "quiet_p50_us", "quiet_p99_us", "attacked_p50_us", "attacked_p99_us", "ratio_p99", "attackers", "connections",
-        "endings", "heap_peak_bytes",
+        "quiet_p50_us", "quiet_p99_us", "attacked_p50_us", "attacked_p99_us", "ratio_p99", "attackers", "links",
+        "connections", "endings", "heap_peak_bytes", "heap_bound_bytes",
     ]
 }
 
@@ -56,7 +62,8 @@ struct CrowdAssertion: Sendable, Hashable {
             names.removeFirst()
         }
         metric = names.joined(separator: ".")
-        let metrics = CrowdRow.idleMetrics + CrowdRow.attackMetrics
+        var metrics = CrowdRow.idleMetrics
+        metrics += CrowdRow.attackMetrics.filter { !metrics.contains($0) }
         guard metrics.contains(metric) else { throw .unknown("metric", metric, allowed: metrics) }
         (self.text, comparison, bound) = (text, parts.comparison, parts.bound)
     }

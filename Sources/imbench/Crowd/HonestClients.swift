@@ -4,27 +4,24 @@ import Transports
 
 /// A few clients that send a message now and then and wait for it to come back.
 struct HonestClients: Sendable {
+    /// How many they are.
+    static let count = 8
     /// Nanoseconds from one answer to the next message.
     private static let interval: Int64 = 2_000_000
     /// How long a client waits for an answer beyond the end of the measurement, in nanoseconds.
     private static let patience: Int64 = 5_000_000_000
 
-    /// The round trips of all, and what ended a link, if anything did.
+    /// The round trips of all, and what an honest client lost, if anything.
     typealias Outcome = (rtt: Histogram, failure: String?)
 
     private let links: [any Link]
     private let loop: EventLoop
 
     /// Connects.
-    init(
-        _ count: Int,
-        to endpoint: Endpoint,
-        _ registry: TransportRegistry,
-        on loop: EventLoop
-    ) async throws(TransportError) {
-        let descriptor = try registry.transport(named: endpoint.scheme)
+    init(to endpoint: Endpoint, on loop: EventLoop) async throws(TransportError) {
+        let descriptor = try TransportRegistry.standard.transport(named: endpoint.scheme)
         var links: [any Link] = []
-        for number in 0..<count {
+        for number in 0..<Self.count {
             var own = endpoint
             own.options = descriptor.loopback("honest-\(number)")
             // So that a lost datagram is one that takes long, and not the end.
@@ -35,7 +32,7 @@ struct HonestClients: Sendable {
         self.loop = loop
     }
 
-    /// The round trips of all until `end`; what ended a link, if one did.
+    /// The round trips of all until `end`; what one lost, if one did.
     func measure(until end: Int64) async -> Outcome {
         await withTaskGroup(of: (Histogram, String?).self) { group in
             for link in links { group.addTask(executorPreference: loop) { await measure(link, until: end) } }
@@ -51,7 +48,7 @@ struct HonestClients: Sendable {
 
     private func measure(_ link: any Link, until end: Int64) async -> (Histogram, String?) {
         var rtt = Histogram()
-        let payload = Payload([UInt8](repeating: 66, count: 64))
+        var bytes = [UInt8](repeating: 66, count: 64)
         let watchdog = Task(executorPreference: loop) {
             await pause(on: loop, until: end + Self.patience)
             if !Task.isCancelled { await link.close() }
@@ -59,12 +56,15 @@ struct HonestClients: Sendable {
         defer { watchdog.cancel() }
         while Clocks.monotonic() < end {
             let start = Clocks.monotonic()
-            let outcome = await link.send(payload)
+            // Each differs from the one before, so that none is taken for another.
+            bytes[0] &+= 1
+            let outcome = await link.send(Payload(bytes))
             guard outcome.isSuccess else { return (rtt, "a message of an honest client was not sent: \(outcome)") }
             do throws(TransportError) {
-                guard try await link.receive() != nil else { return (rtt, "an honest client got no answer") }
+                guard let answer = try await link.receive() else { return (rtt, "an honest client got no answer") }
+                guard answer.bytes == bytes else { return (rtt, "an honest client got another message than its own") }
             } catch {
-                return (rtt, "\(error)")
+                return (rtt, "an honest client lost its link: \(error)")
             }
             let now = Clocks.monotonic()
             rtt.record(now - start)

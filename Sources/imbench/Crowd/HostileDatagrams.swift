@@ -1,5 +1,3 @@
-import SocketIO
-
 /// A hostile client over UDP (Docs/wire-formats.md), on a socket of its own.
 struct HostileDatagrams {
     /// What is sent in a row before the next client has its turn.
@@ -9,126 +7,114 @@ struct HostileDatagrams {
     private static let absence: Int64 = 50_000_000
 
     private let kind: HostileKind
-    private var socket: Int32 = -1
+    private let number: Int
+    private var socket: RawDatagrams?
+    /// Where the same session is spoken in from another address, if it is.
+    private var elsewhere: RawDatagrams?
+    /// What went from that address, and what came there, in bytes.
+    private var (elsewhereSent, elsewhereHeard) = (0, 0)
     /// When it asks again, or comes back.
     private var due: Int64 = 0
-    private var session: [UInt8]?
-    /// Counts what it sends; also the source of what it makes up.
-    private var count: UInt64
+    private var load: DatagramLoad
 
     init(_ kind: HostileKind, number: Int) {
-        self.kind = kind
-        count = UInt64(number) << 40
+        (self.kind, self.number) = (kind, number)
+        load = DatagramLoad(kind, number)
     }
 
     /// Whether the kind exists over UDP.
     static func knows(_ kind: HostileKind) -> Bool {
         switch kind {
-        case .helloFlood, .garbageFlood, .unknownSession, .messageFlood, .pingFlood: true
+        case .helloFlood, .forgedCookie, .garbageFlood, .unknownSession, .messageFlood, .pingFlood, .giantTotal,
+            .unfinishedFragments, .neverAcknowledging:
+            true
+        case .addressFlood, .stolenSession:
+            #if os(Linux)
+            true
+            #else
+            // Elsewhere 127.0.0.1 is the only address of its network that may be bound.
+            false
+            #endif
         default: false
         }
     }
 
+    var isAway: Bool { socket == nil }
+
+    /// Whether an address that has proved nothing was sent more than three times what came from there (Docs/wire-formats.md,
+    /// "Another address").
+    var wasAmplified: Bool { elsewhereHeard > 3 * elsewhereSent }
+
     /// Does its worst for a moment; gives how often it connected.
     mutating func work(_ port: UInt16, _ buffer: UnsafeMutableRawBufferPointer, _ now: Int64) -> Int {
-        guard socket >= 0 else {
-            guard due <= now, connect(port) else { return 0 }
+        guard let socket else {
+            guard due <= now, open(port) else { return 0 }
             return 1
         }
-        hear(buffer, now)
-        guard needsSession, session == nil else {
-            for _ in 0..<Self.burst { send(load) }
+        while let size = elsewhere?.receive(buffer) { elsewhereHeard += size }
+        guard hear(socket, buffer) else {
+            hangUp(until: now + Self.absence)
+            return 0
+        }
+        guard load.needsSession, load.session == nil else {
+            speak(socket, now)
             return 0
         }
         if due <= now {
             due = now + Self.patience
-            send(request(1))
+            socket.send(load.request(1))
         }
         return 0
     }
 
-    var isAway: Bool { socket < 0 }
-
     mutating func hangUp(until time: Int64 = .max) {
-        if socket >= 0 { closeDescriptor(socket) }
-        (socket, session, due) = (-1, nil, time)
+        socket?.close()
+        elsewhere?.close()
+        (socket, elsewhere, due) = (nil, nil, time)
+        load.forget()
     }
 
-    private var needsSession: Bool { kind == .messageFlood || kind == .pingFlood }
-
-    // MARK: Bytes
-
-    private static func header(_ kind: UInt8) -> [UInt8] { [0x49, 0x4d, 1, kind] }
-
-    private static func bytes(_ number: UInt64) -> [UInt8] { withUnsafeBytes(of: number.bigEndian, Array.init) }
-
-    /// Numbers that nobody expects (the mixer of SplitMix64).
-    private var noise: [UInt8] {
-        var word = count &* 0x9e37_79b9_7f4a_7c15
-        word = (word ^ word >> 30) &* 0xbf58_476d_1ce4_e5b9
-        return Self.bytes(word ^ word >> 31)
-    }
-
-    private func request(_ kind: UInt8, cookie: [UInt8] = []) -> [UInt8] {
-        let start = Self.header(kind) + Self.bytes(count) + cookie
-        return start + [UInt8](repeating: 0, count: 64 - start.count)
-    }
-
-    private var load: [UInt8] {
-        mutating get {
-            count &+= 1
-            switch kind {
-            case .helloFlood: return request(1)
-            case .garbageFlood: return noise + [UInt8](repeating: 65, count: 56)
-            case .unknownSession: return Self.header(5) + noise + [0, 0, 0, 1] + [UInt8](repeating: 65, count: 64)
-            case .pingFlood: return Self.header(6) + (session ?? []) + Self.bytes(count)
-            default:
-                return Self.header(5) + (session ?? []) + Self.bytes(count).suffix(4)
-                    + [UInt8](repeating: 65, count: 64)
+    private mutating func speak(_ socket: RawDatagrams, _ now: Int64) {
+        switch kind {
+        case .addressFlood:
+            // One word makes it one of those who have spoken, and it leaves without another.
+            socket.send(load.next())
+            hangUp(until: now + Self.absence)
+        case .stolenSession:
+            for turn in 0..<Self.burst {
+                let bytes = load.next()
+                if turn % 2 == 0 { socket.send(bytes) }
+                guard turn % 2 == 1, let elsewhere else { continue }
+                elsewhere.send(bytes)
+                elsewhereSent += bytes.count
             }
+        default: for _ in 0..<Self.burst { socket.send(load.next()) }
         }
     }
 
-    // MARK: The socket
-
-    private mutating func connect(_ port: UInt16) -> Bool {
-        #if canImport(Glibc)
-        let raw = Glibc.socket(AF_INET, Int32(SOCK_DGRAM.rawValue), 0)
-        #else
-        let raw = SocketIO.socket(AF_INET, SOCK_DGRAM, 0)
-        #endif
-        guard raw >= 0 else { return false }
-        _ = fcntl(raw, F_SETFL, O_NONBLOCK)
-        var address = sockaddr_in()
-        address.sin_family = sa_family_t(AF_INET)
-        address.sin_port = port.bigEndian
-        address.sin_addr.s_addr = UInt32(0x7f00_0001).bigEndian
-        let result = withUnsafePointer(to: &address) { pointer in
-            pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
-                SocketIO.connect(raw, $0, socklen_t(MemoryLayout<sockaddr_in>.size))
-            }
-        }
-        socket = raw
+    private mutating func open(_ port: UInt16) -> Bool {
+        socket = RawDatagrams(port: port, from: kind == .addressFlood ? place : nil)
+        if kind == .stolenSession { elsewhere = RawDatagrams(port: port, from: place) }
         due = 0
-        if result != 0 { hangUp(until: 0) }
-        return result == 0
+        return socket != nil
     }
 
-    private func send(_ bytes: [UInt8]) {
-        _ = bytes.withUnsafeBytes { SocketIO.send(socket, $0.baseAddress, $0.count, 0) }
-    }
+    /// The last three bytes of an address that none of the last thousand sessions had, nor any other client has.
+    private var place: UInt32 { UInt32(truncatingIfNeeded: 0x10_0000 &+ number << 10 &+ Int(load.sessions & 0x3ff)) }
 
-    /// Takes what has come, and answers what belongs to the handshake.
-    private mutating func hear(_ buffer: UnsafeMutableRawBufferPointer, _ now: Int64) {
+    /// Takes what has come, and answers what belongs to the handshake; `false` once it was sent away.
+    private mutating func hear(_ socket: RawDatagrams, _ buffer: UnsafeMutableRawBufferPointer) -> Bool {
         for _ in 0..<2 * Self.burst {
-            let size = recv(socket, buffer.baseAddress, buffer.count, 0)
-            guard size >= 12 else { return }
+            guard let size = socket.receive(buffer) else { return true }
+            guard size >= 12 else { continue }
             switch buffer[3] {
-            case 2 where size >= 20 && needsSession && session == nil: send(request(3, cookie: Array(buffer[12..<20])))
-            case 4 where size >= 20 && session == nil: session = Array(buffer[12..<20])
-            case 8 where session != nil, 9 where session != nil, 10: return hangUp(until: now + Self.absence)
+            case 2 where size >= 20 && load.needsSession && load.session == nil:
+                socket.send(load.request(3, cookie: Array(buffer[12..<20])))
+            case 4 where size >= 20, 11 where size >= 20: load.opened(Array(buffer[12..<20]))
+            case 8 where load.session != nil, 9 where load.session != nil, 10: return false
             default: break
             }
         }
+        return true
     }
 }

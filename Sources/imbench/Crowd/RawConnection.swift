@@ -4,8 +4,17 @@ import SocketIO
 struct RawConnection: Sendable {
     let socket: Int32
 
+    /// The buffers of a side that does not read, and its largest segment, in bytes.
+    private static let (smallBuffer, usualSegment): (Int32, Int32) = (4096, 1448)
+
     /// Connects to a port of 127.0.0.1, and does not wait for it.
-    init(port: UInt16) throws(SystemFailure) {
+    ///
+    /// - Parameter reads: whether this side is going to read. If not, its buffers in the kernel are made small. Over loopback it
+    ///   is the sender's thread that puts its bytes into the receiver's queue, and that has to squeeze this queue once it is full
+    ///   (tcp_collapse in Linux): work that across a network is the receiver's own, and that here would count as the server's.
+    ///   With segments as across a network the kernel sizes the server's send buffer as it does there, too: loopback's of 64 KiB
+    ///   make it hold 2.5 MiB that nobody reads before the server notices.
+    init(port: UInt16, reads: Bool = true) throws(SystemFailure) {
         #if canImport(Glibc)
         socket = Glibc.socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
         #else
@@ -13,6 +22,12 @@ struct RawConnection: Sendable {
         #endif
         guard socket >= 0 else { throw SystemFailure("socket", errno: errno) }
         _ = fcntl(socket, F_SETFL, O_NONBLOCK)
+        if !reads {
+            // Before connecting, when both sides tell the window's scale and their segments (tcp(7)).
+            Self.set(socket, SOL_SOCKET, SO_RCVBUF, Self.smallBuffer)
+            Self.set(socket, SOL_SOCKET, SO_SNDBUF, Self.smallBuffer)
+            Self.set(socket, Int32(IPPROTO_TCP), TCP_MAXSEG, Self.usualSegment)
+        }
         var address = sockaddr_in()
         address.sin_family = sa_family_t(AF_INET)
         address.sin_port = port.bigEndian
@@ -30,6 +45,11 @@ struct RawConnection: Sendable {
         }
     }
 
+    private static func set(_ socket: Int32, _ level: Int32, _ name: Int32, _ value: Int32) {
+        var value = value
+        _ = setsockopt(socket, level, name, &value, socklen_t(MemoryLayout<Int32>.size))
+    }
+
     /// Sends what the kernel takes; how much that was, -1 once the connection is gone.
     func send(_ bytes: ArraySlice<UInt8>) -> Int {
         #if os(Linux)
@@ -43,10 +63,11 @@ struct RawConnection: Sendable {
         return errno == EAGAIN || errno == EINTR || errno == ENOTCONN ? 0 : -1
     }
 
-    /// Reads and drops what is there; `false` once the connection is gone.
-    func drain(_ buffer: UnsafeMutableRawBufferPointer) -> Bool {
+    /// Reads what is there; how much that was, -1 once the connection is gone.
+    func read(_ buffer: UnsafeMutableRawBufferPointer) -> Int {
         let count = recv(socket, buffer.baseAddress, buffer.count, 0)
-        return count > 0 || count < 0 && (errno == EAGAIN || errno == EINTR)
+        if count > 0 { return count }
+        return count < 0 && (errno == EAGAIN || errno == EINTR) ? 0 : -1
     }
 
     func close() {

@@ -25,7 +25,7 @@ enum HelpText {
         lines += ["", "Status"]
         lines += entries([
             ("0", "good"), ("1", "a run failed, or its accounts do not close"), ("64", "wrong usage"),
-            ("99", "an --assert did not hold"),
+            ("99", "an --assert, or a check of the command, did not hold"),
         ])
         return lines.joined(separator: "\n") + "\n"
     }

@@ -197,7 +197,8 @@ enum OptionTable {
             placeholder: "EXPR",
             group: .report,
             commands: [.run, .crowd],
-            summary: "end with status 99 unless this holds, as in 'ws.rtt.p99_us < 2000'; may be repeated",
+            summary: "end with status 99 unless this holds, as in 'ws.rtt.p99_us < 2000', or with crowd "
+                + "'ws.ping-flood.heap_peak_bytes < 65536'; may be repeated",
             shown: { options in
                 let texts = options.assertions.map(\.text) + options.crowd.assertions.map(\.text)
                 return texts.isEmpty ? nil : texts.joined(separator: "; ")

@@ -26,7 +26,7 @@ struct DynamicSchema: Sendable {
 
 /// Which schema messages have: those of the outermost hold some of the next, and these some of the innermost.
 protocol DynamicLevel: Sendable {
-    associatedtype Next: WireMessage
+    associatedtype Next: WireMessage, DrawnValue
     static var index: Int { get }
 }
 
@@ -41,7 +41,8 @@ enum Middle: DynamicLevel {
 }
 
 enum Innermost: DynamicLevel {
-    typealias Next = Inner
+    // Nothing there holds messages.
+    typealias Next = DynamicMessage<Innermost>
     static let index = 2
 }
 
@@ -58,14 +59,36 @@ struct DynamicMessage<Level: DynamicLevel>: WireMessage {
     }
 }
 
+extension DynamicMessage: DrawnValue {
+    static func drawn(by random: inout SeededGenerator) -> Self {
+        var message = Self()
+        // Of the outermost, which may have many in it, fewer are filled.
+        for index in message.fields.indices where random.oneIn(Level.index == 0 ? 4 : 2) {
+            message.fields[index].draw(&random)
+        }
+        return message
+    }
+
+    /// The fields that are there, by their numbers.
+    var literal: String { "{\(fields.compactMap(\.literal).joined(separator: ","))}" }
+}
+
 /// A field with its value.
 private protocol DynamicField: Sendable {
+    var field: DynamicSchema.Field { get }
+    /// The value as a literal of Python; `nil` if the field is not there.
+    var valueLiteral: String? { get }
+    mutating func draw(_ random: inout SeededGenerator)
     mutating func visit<V: FieldVisitor>(_ visitor: inout V) throws(CodecError)
 }
 
+extension DynamicField {
+    fileprivate var literal: String? { valueLiteral.map { "\(field.number):\($0)" } }
+}
+
 extension DynamicSchema.Field {
-    fileprivate func storage<M: WireMessage>(of message: M.Type) -> any DynamicField {
-        func make<T: WireValue>(_ type: T.Type) -> any DynamicField {
+    fileprivate func storage<M: WireMessage & DrawnValue>(of message: M.Type) -> any DynamicField {
+        func make<T: DrawnValue>(_ type: T.Type) -> any DynamicField {
             switch shape {
             case .single: Single<T>(field: self)
             case .optional: Maybe<T>(field: self)
@@ -73,42 +96,56 @@ extension DynamicSchema.Field {
             case .map(let key): key.keyType.map { entries(of: $0, type) } ?? Many<T>(field: self)
             }
         }
-        let type: any WireValue.Type = value == .message ? message : value.type
+        let type: any DrawnValue.Type = value == .message ? message : value.type
         return make(type)
     }
 
-    private func entries<K: WireMapKey, T: WireValue>(of key: K.Type, _ type: T.Type) -> any DynamicField {
+    private func entries<K: WireMapKey & DrawnValue, T: DrawnValue>(of key: K.Type, _ type: T.Type) -> any DynamicField
+    {
         Entries<K, T>(field: self)
     }
 }
 
-private struct Single<T: WireValue>: DynamicField {
+private struct Single<T: DrawnValue>: DynamicField {
     let field: DynamicSchema.Field
     var value = T()
+    var valueLiteral: String? { value.isDefault ? nil : value.literal }
+    mutating func draw(_ random: inout SeededGenerator) { value = .drawn(by: &random) }
     mutating func visit<V: FieldVisitor>(_ visitor: inout V) throws(CodecError) {
         try visitor.field(field.number, field.name, &value, as: field.value.encoding)
     }
 }
 
-private struct Maybe<T: WireValue>: DynamicField {
+private struct Maybe<T: DrawnValue>: DynamicField {
     let field: DynamicSchema.Field
     var value: T?
+    var valueLiteral: String? { value?.literal }
+    mutating func draw(_ random: inout SeededGenerator) { value = random.oneIn(4) ? T() : .drawn(by: &random) }
     mutating func visit<V: FieldVisitor>(_ visitor: inout V) throws(CodecError) {
         try visitor.field(field.number, field.name, &value, as: field.value.encoding)
     }
 }
 
-private struct Many<T: WireValue>: DynamicField {
+private struct Many<T: DrawnValue>: DynamicField {
     let field: DynamicSchema.Field
     var values: [T] = []
+    var valueLiteral: String? { values.isEmpty ? nil : "[\(values.map(\.literal).joined(separator: ","))]" }
+    mutating func draw(_ random: inout SeededGenerator) { values = random.list { .drawn(by: &$0) } }
     mutating func visit<V: FieldVisitor>(_ visitor: inout V) throws(CodecError) {
         try visitor.field(field.number, field.name, &values, as: field.value.encoding)
     }
 }
 
-private struct Entries<K: WireMapKey, T: WireValue>: DynamicField {
+private struct Entries<K: WireMapKey & DrawnValue, T: DrawnValue>: DynamicField {
     let field: DynamicSchema.Field
     var values: [K: T] = [:]
+    var valueLiteral: String? {
+        let entries = values.map { "\($0.literal):\($1.literal)" }.sorted()
+        return entries.isEmpty ? nil : "{\(entries.joined(separator: ","))}"
+    }
+    mutating func draw(_ random: inout SeededGenerator) {
+        values = random.map { (.drawn(by: &$0), .drawn(by: &$0)) }
+    }
     mutating func visit<V: FieldVisitor>(_ visitor: inout V) throws(CodecError) {
         guard case .map(let key) = field.shape else { return }
         try visitor.field(field.number, field.name, &values, as: field.value.encoding, keys: key.encoding)
@@ -117,7 +154,7 @@ private struct Entries<K: WireMapKey, T: WireValue>: DynamicField {
 
 extension DynamicSchema.Value {
     /// The Swift type; for messages there is none here.
-    fileprivate var type: any WireValue.Type {
+    fileprivate var type: any DrawnValue.Type {
         switch self {
         case .bytes: [UInt8].self
         case .float: Float.self
@@ -128,7 +165,7 @@ extension DynamicSchema.Value {
     }
 
     /// The Swift type, if it may be that of keys.
-    fileprivate var keyType: (any WireMapKey.Type)? {
+    fileprivate var keyType: (any (WireMapKey & DrawnValue).Type)? {
         switch self {
         case .bool: Bool.self
         case .string: String.self

@@ -11,6 +11,57 @@ enum PythonScripts {
                 give(json_format.Parse(take(), cls()).SerializeToString(deterministic=True))
             """
 
+    /// Takes each message three times, as a literal (``DrawnValue``), in protobuf and in JSON. Gives what the second and the third
+    /// have otherwise than the literal, each as a sentence about the first such field, or nothing; then how it writes the second
+    /// in protobuf and in JSON.
+    static let examine =
+        start + """
+            import ast
+
+            def literal(field, value):
+                if field.cpp_type == field.CPPTYPE_MESSAGE:
+                    return literals(value)
+                if field.cpp_type == field.CPPTYPE_STRING:
+                    return value.hex() if field.type == field.TYPE_BYTES else value.encode().hex()
+                if field.cpp_type == field.CPPTYPE_FLOAT:
+                    return int.from_bytes(struct.pack("<f", value), "little")
+                if field.cpp_type == field.CPPTYPE_DOUBLE:
+                    return int.from_bytes(struct.pack("<d", value), "little")
+                return value
+
+            def literals(message):
+                found = {}
+                for field, value in message.ListFields():
+                    if field.message_type and field.message_type.GetOptions().map_entry:
+                        key, content = field.message_type.fields
+                        value = {literal(key, each): literal(content, value[each]) for each in value}
+                    elif field.label == field.LABEL_REPEATED:
+                        value = [literal(field, each) for each in value]
+                    else:
+                        value = literal(field, value)
+                    found[field.number] = value
+                return found
+
+            def difference(drawn, found, path=()):
+                if isinstance(drawn, dict) and isinstance(found, dict):
+                    keys = list(drawn) + [key for key in found if key not in drawn]
+                    pairs = [(key, drawn.get(key), found.get(key)) for key in keys]
+                elif isinstance(drawn, list) and isinstance(found, list) and len(drawn) == len(found):
+                    pairs = zip(range(len(drawn)), drawn, found)
+                else:
+                    isSame = type(drawn) is type(found) and drawn == found
+                    return "" if isSame else f"{path}: {drawn!r} was drawn, {found!r} came"
+                return next((text for key, a, b in pairs if (text := difference(a, b, path + (key,)))), "")
+
+            while more():
+                drawn = ast.literal_eval(take().decode())
+                message = cls.FromString(take())
+                give(difference(drawn, literals(message)).encode())
+                give(difference(drawn, literals(json_format.Parse(take(), cls()))).encode())
+                give(message.SerializeToString())
+                give(json_format.MessageToJson(message).encode())
+            """
+
     /// Takes bytes that may be broken; gives nothing for those that it refuses, else what it wrote of them without unknown
     /// fields, behind a one, or behind a two if it took map entries for such fields.
     static let judge =

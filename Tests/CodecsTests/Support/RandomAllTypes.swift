@@ -117,7 +117,7 @@ extension SeededGenerator {
         fill(&message.byTime, n) { $0.map { ($0.signed(), $0.double()) } }
     }
 
-    private mutating func map<K: Hashable, T>(_ make: (inout Self) -> (K, T)) -> [K: T] {
+    mutating func map<K: Hashable, T>(_ make: (inout Self) -> (K, T)) -> [K: T] {
         Dictionary(list(make)) { $1 }
     }
 }

@@ -1,7 +1,7 @@
 import Testing
 
-/// A page in Chromium at the echo of `imbench serve`; what it wants is in `Support/echo.html`. Chromium offers
-/// permessage-deflate always, and a page from disk has the origin "null".
+/// Pages in Chromium at the echo and the broker of `imbench serve`; what they want is in `Support/echo.html` and
+/// `Support/mqtt.html`. Chromium offers permessage-deflate always, and a page from disk has the origin "null".
 @Suite("A browser", .enabled(if: Peers.chromium != nil), .serialized, .timeLimit(.minutes(3)))
 struct BrowserTests {
     @Test("gets everything back, and its own close code", arguments: ["off", "on", "small"])
@@ -9,6 +9,12 @@ struct BrowserTests {
         let server = try await Serving.start("ws://127.0.0.1:0/?deflate=\(deflate)")
         let page = "file://\(Foreign.support)/echo.html?port=\(server.port)&deflate=\(deflate != "off")"
         #expect(try await verdict(page) == "ok")
+    }
+
+    @Test("speaks MQTT to the broker, however its packets lie in its messages, and is told what it did wrong")
+    func broker() async throws {
+        let server = try await Serving.start("mqtt+ws://127.0.0.1:0/mqtt")
+        #expect(try await verdict("file://\(Foreign.support)/mqtt.html?port=\(server.port)") == "ok")
     }
 
     /// What the page says on its console.

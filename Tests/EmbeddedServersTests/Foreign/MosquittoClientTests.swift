@@ -58,14 +58,23 @@ struct MosquittoClientTests {
 
     /// Runs mosquitto_pub to its end, which at QoS 1 and 2 comes when the broker has all messages.
     private func publish(_ server: Serving, _ arguments: String, lines: [String] = []) async throws {
+        #expect(try await status(of: Peers.mosquittoPub, server, arguments, lines: lines) == 0)
+    }
+
+    /// Runs one of the clients to its end. Its status is the code of a CONNACK that refuses it.
+    private func status(
+        of program: String?,
+        _ server: Serving,
+        _ arguments: String,
+        lines: [String] = []
+    ) async throws -> Int32 {
         let words = ["-h", "127.0.0.1", "-p", "\(server.port)"] + arguments.split(separator: " ").map(String.init)
-        let program = try #require(Peers.mosquittoPub)
-        let status = try await aside {
+        let program = try #require(program)
+        return try await aside {
             let peer = try Peer(program, words)
             for line in lines { try peer.write(line + "\n") }
             return try peer.finish()
         }
-        #expect(status == 0)
     }
 
     @Test("get each message at the lower QoS of both, in order", arguments: 0...2, 0...2)
@@ -133,5 +142,19 @@ struct MosquittoClientTests {
         #expect(try await back.messages(20) == texts.map { "\(qos) 0 room \($0)" })
         try await publish(server, "-q \(qos) -t room -m live")
         #expect(try await back.messages(1) == ["\(qos) 0 room live"])
+    }
+
+    @Test("come in with their password only, where the broker has users")
+    func users() async throws {
+        let server = try await Serving.start("mqtt://127.0.0.1:0", "--user", "ann:secret", "--user", "ben:a:b")
+        var reader = try await subscribe(server, "-q 1 -t room -u ben -P a:b")
+        try await publish(server, "-q 1 -t room -m right -u ann -P secret")
+        for wrong in ["-u ann -P wrong", "-u ann -P a:b", "-u ben -P a", "-u cid -P secret", "-u ann", ""] {
+            // MQTT 3.1.1, table 3.1: 4 is a bad user name or password.
+            #expect(try await status(of: Peers.mosquittoPub, server, "-q 1 -t room -m wrong \(wrong)") == 4)
+            #expect(try await status(of: Peers.mosquittoSub, server, "-q 1 -t room \(wrong)") == 4)
+        }
+        try await publish(server, "-q 1 -t room -m end -u ben -P a:b")
+        #expect(try await reader.messages(2) == ["1 0 room right", "1 0 room end"])
     }
 }

@@ -6,13 +6,13 @@ final class Serving: Sendable {
     let port: UInt16
     private let process: Peer
 
-    /// Serves at `url`, which must have port 0 of 127.0.0.1.
-    static func start(_ url: String) async throws -> Serving {
-        try await aside { try Serving(url) }
+    /// Serves at `url`, which must have port 0 of 127.0.0.1, with further options.
+    static func start(_ url: String, _ options: String...) async throws -> Serving {
+        try await aside { try Serving(url, options) }
     }
 
-    private init(_ url: String) throws {
-        process = try Peer(try #require(Peers.imbench), ["serve", "--quiet", "--listen", url])
+    private init(_ url: String, _ options: [String]) throws {
+        process = try Peer(try #require(Peers.imbench), ["serve", "--quiet", "--listen", url] + options)
         let line = try #require(process.line())
         let address = try #require(line.firstRange(of: /127\.0\.0\.1:[0-9]+/))
         port = try #require(UInt16(line[address].dropFirst("127.0.0.1:".count)))

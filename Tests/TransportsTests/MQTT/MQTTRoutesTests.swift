@@ -19,7 +19,7 @@ struct MQTTRoutesTests {
             return messages
         }.value
         var received: [[UInt8]] = []
-        for await message in messages { received.append(message.bytes) }
+        for await message in messages { received.append(try message.get().bytes) }
         #expect(received == (0..<20).map { [$0] })
     }
 }

@@ -7,61 +7,57 @@ import TransportAPI
 /// What stands in a row at a shared socket.
 @Suite("UDP, taking turns")
 struct UDPQueueTests {
-    @Test("While a queue is emptied those who send little are served, and those who send much have their part")
-    func fairness() {
-        var backlog = Backlog()
-        var (busy, quiet) = (Backlog.Part(), Backlog.Part())
-        var others = [Backlog.Part](repeating: Backlog.Part(), count: 30)
-        backlog.left(isFilling: false)
-        // In its order while there is room, whoever it is.
-        var served = (0..<500).count { _ in backlog.serves(&busy) }
-        #expect(served == 500)
-        backlog.left(isFilling: true)
-        served = others.indices.count { backlog.serves(&others[$0]) }
-        #expect(served == 30)
-        served = (0..<500).count { _ in backlog.serves(&busy) }
-        #expect(served > 0 && served < 10)
-        served = (0..<1).count { _ in backlog.serves(&quiet) }
-        #expect(served == 1)
-        // A new run, in which nobody has had anything.
-        backlog.emptied()
-        #expect(!backlog.isOverdue)
-        served = (0..<2).count { _ in backlog.serves(&busy) }
-        #expect(served == 2)
+    /// Takes out what is there, as the sessions it belongs to.
+    private func order(_ queues: inout FlowQueues<Int>, atMost count: Int = .max) -> [UInt64] {
+        var sessions: [UInt64] = []
+        while sessions.count < count, let next = queues.popFirst() { sessions.append(next.session) }
+        return sessions
     }
 
-    @Test("A session that is alone loses nothing by the queue's being long")
-    func alone() {
-        var backlog = Backlog()
-        var part = Backlog.Part()
-        backlog.left(isFilling: true)
-        let served = (0..<5000).count { _ in backlog.serves(&part) }
-        #expect(served == 5000)
-    }
-
-    #if os(Linux)
-    @Test("A socket tells that it is about to lose datagrams, until it is emptied")
-    func filling() async throws {
-        let loop = EventLoop.shared
-        let states: [Bool] = try await running(on: loop) { () async throws(TransportError) in
-            guard let host = SocketAddress(numeric: "127.0.0.1", port: 0),
-                let receiver = try? DatagramSocket(boundTo: host, on: loop), let address = receiver.local,
-                let sender = try? DatagramSocket(connectedTo: address, on: loop)
-            else { return [] }
-            var states = [receiver.isHalfFull]
-            let bytes = [UInt8](repeating: 1, count: 1000)
-            for _ in 0..<10_000 { _ = bytes.withUnsafeBytes { sender.send($0) } }
-            states.append(receiver.isHalfFull)
-            let batch = DatagramBatch(largest: 1200)
-            while case .bytes = receiver.receive(into: batch) {}
-            states.append(receiver.isHalfFull)
-            sender.close()
-            receiver.close()
-            return states
+    @Test("Sessions have their turns, each in its own order, and who had nothing waiting comes before those that had")
+    func turns() {
+        var queues = FlowQueues<Int>()
+        for number in 0..<20 {
+            for session in [UInt64(1), 2] {
+                let isTaken = queues.append(number, size: 100, of: session)
+                #expect(isTaken)
+            }
         }
-        #expect(states == [false, true, false])
+        // The head starts of both, and then in turn.
+        #expect(order(&queues, atMost: 12) == [1, 1, 1, 1, 2, 2, 2, 2, 1, 2, 1, 2])
+        var isTaken = queues.append(0, size: 100, of: 3)
+        #expect(isTaken)
+        #expect(order(&queues, atMost: 2) == [3, 1])
+        // It was served of late, and has no second head start until a round is over.
+        for number in 0..<9 {
+            isTaken = queues.append(number, size: 100, of: 3)
+            #expect(isTaken)
+        }
+        #expect(order(&queues, atMost: 6) == [2, 3, 1, 2, 3, 1])
+        var numbers: [UInt64: [Int]] = [:]
+        while let (session, number) = queues.popFirst() { numbers[session, default: []].append(number) }
+        #expect(numbers == [1: Array(9..<20), 2: Array(8..<20), 3: Array(2..<9)])
+        #expect(queues.isEmpty && queues.bytes == 0)
+        // Nobody was kept waiting, so everybody is new.
+        for session in [UInt64(3), 1, 3, 1] { _ = queues.append(0, size: 100, of: session) }
+        #expect(order(&queues) == [3, 3, 1, 1])
     }
-    #endif
+
+    @Test("Who sends much loses what there is no room for, and who sends little loses nothing")
+    func bound() {
+        var queues = FlowQueues<Int>()
+        var taken = (0..<5000).count { queues.append($0, size: 1000, of: 1) }
+        let alone = FlowQueues<Int>.limit / 2 / (1000 + FlowQueues<Int>.weight)
+        #expect(taken == alone)
+        for session in 2..<20 as Range<UInt64> {
+            taken = (0..<4).count { queues.append($0, size: 1000, of: session) }
+            #expect(taken == 4)
+        }
+        for session in 100..<1000 as Range<UInt64> { for _ in 0..<9 { _ = queues.append(0, size: 1000, of: session) } }
+        #expect(queues.bytes <= FlowQueues<Int>.limit)
+        #expect(order(&queues).count { $0 == 1 } == alone)
+        #expect(queues.bytes == 0)
+    }
 
     @Test("Requests come out in their order with their senders, up to a bound, round and round")
     func requests() throws {

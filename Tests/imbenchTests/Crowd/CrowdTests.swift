@@ -11,43 +11,14 @@ private func parse(_ line: String) throws(UsageError) -> Options {
 
 @Suite("imbench crowd", .timeLimit(.minutes(2)))
 struct CrowdTests {
-    private static let loops = Result { (try EventLoop(name: "crowd-server"), try EventLoop(name: "crowd-client")) }
-
-    private static let attacks: [(String, HostileKind, String)] = [
-        ("ws", .pingFlood, "tooManyRequests"), ("ws", .fragmentFlood, "tooManyRequests"),
-        ("ws", .giantLength, "messageTooLarge"), ("ws", .compressionBomb, "messageTooLarge"),
-        ("tcp", .pingFlood, "tooManyRequests"), ("mqtt", .subscriptionFlood, "tooManyRequests"),
-        ("udp", .pingFlood, "tooManyRequests"), ("udp", .garbageFlood, "protocolViolation"),
-        ("udp", .unknownSession, "notFound"),
-    ]
-
-    @Test("hostile clients are ended for what they do, and honest ones are served", arguments: attacks)
-    func attack(transport: String, kind: HostileKind, code: String) async throws {
-        guard kind != .compressionBomb || ZLib.shared != nil else { return }
-        let (server, client) = try Self.loops.get()
-        let run = AttackRun(
-            transport: transport,
-            kind: kind,
-            script: try #require(HostileScript(kind, transport)),
-            attackers: 2,
-            hold: .milliseconds(500),
-            serverLoop: server,
-            clientLoop: client
-        )
-        // The hostile clients give way to whoever else uses this machine, so it may take them a while to do any harm.
-        var row = await run.measure()
-        while row.failure == nil, !row.endings.contains(where: { $0.code == code }) { row = await run.measure() }
-        #expect(row.failure == nil)
-        #expect(row.metrics.map(\.name) == CrowdRow.attackMetrics)
-    }
-
-    @Test("there is a script wherever the protocol leaves room for one, and only there")
-    func scripts() {
-        #expect(HostileScript(.fragmentFlood, "tcp") == nil)
-        #expect(HostileScript(.subscriptionFlood, "ws") == nil)
-        #expect(HostileScript(.giantLength, "udp") == nil)
-        #expect(HostileScript(.helloFlood, "udp") != nil && HostileScript(.helloFlood, "tcp") == nil)
-        for transport in ["ws", "tcp", "mqtt"] { #expect(HostileScript(.halfOpen, transport)?.opening.isEmpty == true) }
+    @Test("the report holds what was expected, and what must not have been")
+    func breaches() {
+        var row = CrowdRow(transport: "ws", attack: .halfOpen)
+        (row.expected, row.breaches) = (["tooManyRequests"], ["no client was ended with tooManyRequests"])
+        let run = RunResults(environment: .current(), options: [], seed: 0)
+        let report = CrowdReport(run: run, isHostile: true, rows: [row])
+        #expect(report.text(.table, .none).contains("tooManyRequests"))
+        #expect(report.text(.json, .none).contains("no client was ended with tooManyRequests"))
     }
 
     @Test("every option is read, and can be typed again")
@@ -61,9 +32,17 @@ struct CrowdTests {
         #expect(options.transports == ["ws", "mqtt"])
         #expect(try parse("crowd").transports == ["ws"])
         #expect(try parse("crowd").crowd.links == 10_000)
-        #expect(try parse("crowd --hostile").transports == ["ws", "tcp", "mqtt", "udp"])
+        #expect(try parse("crowd --hostile").transports == ["ws", "tcp", "mqtt", "mqtt+ws", "udp"])
+        #expect(try parse("crowd --hostile").crowd.links == 0)
+        #expect(try parse("crowd --hostile --links 20000").crowd.links == 20_000)
+        #expect(try parse("crowd --hostile --links 5").transports == ["ws", "tcp", "mqtt", "mqtt+ws"])
+        #expect(try parse("crowd --links 5").crowd.areLinksGiven)
+        #expect(try !parse("crowd").crowd.areLinksGiven)
+        #expect(throws: UsageError("--links: at most 20000 beside hostile clients")) {
+            try parse("crowd --hostile --links 20001")
+        }
         #expect(throws: UsageError("--attackers needs --hostile")) { try parse("crowd --attackers 5") }
-        #expect(throws: UsageError("--transport: 'crowd' knows ws, tcp, mqtt, not udp")) {
+        #expect(throws: UsageError("--transport: 'crowd' knows ws, tcp, mqtt, mqtt+ws, not udp")) {
             try parse("crowd --transport udp")
         }
     }

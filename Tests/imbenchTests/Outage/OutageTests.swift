@@ -12,8 +12,8 @@ struct OutageTests {
     private func measure(_ name: String, _ fault: OutageFault) async throws -> OutageRow {
         var timing = OutageTiming()
         // What a link must survive, it must survive on a machine that is busy with other things too.
-        timing.interval = fault.isBearable ? .seconds(20) : .milliseconds(150)
-        timing.timeout = fault.isBearable ? .seconds(20) : .milliseconds(150)
+        timing.interval = fault.isBearable ? .seconds(20) : .milliseconds(500)
+        timing.timeout = fault.isBearable ? .seconds(20) : .milliseconds(500)
         timing.outage = .milliseconds(100)
         let run = OutageRun(
             transport: try TransportRegistry.measured.transport(named: name),

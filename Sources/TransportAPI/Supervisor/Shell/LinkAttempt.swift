@@ -2,6 +2,7 @@
 final class LinkAttempt {
     private let shell: SupervisorShell
     private let number: Int
+    let endpoint: Endpoint
     private var task: Task<Void, Never>?
     /// The link, once it is there.
     private(set) var port: LinkPort?
@@ -10,6 +11,7 @@ final class LinkAttempt {
     init(_ shell: SupervisorShell, _ number: Int, _ endpoint: Endpoint, timeout: Duration, isRefresh: Bool) {
         self.shell = shell
         self.number = number
+        self.endpoint = endpoint
         task = Self.start(RuntimeConfined(self, to: shell.runtime), endpoint, timeout, isRefresh)
     }
 
@@ -60,6 +62,7 @@ final class LinkAttempt {
         guard !isAbandoned else { return nil }
         let port = LinkPort(link, number, shell)
         self.port = port
+        shell.onLink?(link, endpoint)
         shell.handle(.connected(number, link.capabilities))
         return RuntimeConfined(port, to: shell.runtime)
     }

@@ -26,7 +26,7 @@ final class LinkPort {
 
     private let owner: any LinkOwner
     private let number: Int
-    private let link: any Link
+    let link: any Link
     private let immediate: (any ImmediateLink)?
     /// Whether what was handed over at once is settled: not over a link with acknowledgements of its own.
     private let settlesAtOnce: Bool

@@ -36,7 +36,7 @@ public final class Supervisor: Sendable {
 
     /// The name of the messages' format that the setup gave.
     public let format: String?
-    private let runtime: any SupervisorRuntime
+    package let runtime: any SupervisorRuntime
     private let shell: RuntimeConfined<SupervisorShell>
     private let stateChanges: RuntimeConfined<Broadcast<SupervisorState>>
     private let received: RuntimeConfined<Broadcast<Payload>>
@@ -174,6 +174,12 @@ public final class Supervisor: Sendable {
             return await withTaskExecutorPreference(runtime.taskExecutor) { await self.intervals() }
         }
         return shell.value.intervals
+    }
+
+    /// Has `action` called on the runtime with each link and its endpoint, before anything is sent over it or read from it, and
+    /// with the one that there is now. Who asks last is told, and nobody else.
+    package func onLink(_ action: @escaping @Sendable (any Link, Endpoint) -> Void) {
+        runtime.execute { [shell] in shell.value.watchLinks(action) }
     }
 
     /// Tells the observer something that the supervisor can't see itself.

@@ -18,6 +18,8 @@ final class SupervisorShell: LinkOwner {
     private let queue = ActionQueue()
     private let timer: DeadlineTimer
     var attempts: [Int: LinkAttempt] = [:]
+    /// Is told of each link before it is used.
+    private(set) var onLink: ((any Link, Endpoint) -> Void)?
     var trials: [Int: SpareTrial] = [:]
     let spareEndpoint: @Sendable (Endpoint) -> Endpoint
     /// What was learned about keepalive intervals.
@@ -133,6 +135,11 @@ final class SupervisorShell: LinkOwner {
     var roundTripTime: Duration? { roundTrip.smoothed }
 
     // MARK: Links
+
+    func watchLinks(_ action: @escaping (any Link, Endpoint) -> Void) {
+        onLink = action
+        if let attempt = attempts[machine.link], let port = attempt.port { action(port.link, attempt.endpoint) }
+    }
 
     func happened(_ event: LinkEvent, on link: Int) {
         switch event {

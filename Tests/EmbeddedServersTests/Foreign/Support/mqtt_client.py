@@ -1,4 +1,4 @@
-"""Eclipse Paho as a client of an MQTT 3.1.1 broker. Arguments: port, QoS, tests."""
+"""Eclipse Paho as a client of an MQTT 3.1.1 broker. Arguments: port, "tcp" or "websockets", QoS, tests."""
 
 import queue
 import socket
@@ -9,14 +9,21 @@ import paho.mqtt.client as mqtt
 
 PATIENCE = 30
 PORT = int(sys.argv[1])
-QOS = int(sys.argv[2])
+CARRIER = sys.argv[2]
+QOS = int(sys.argv[3])
 
 
 class Client(mqtt.Client):
     """Connected, with everything that happens in queues."""
 
     def __init__(self, name="", clean=True, will=None):
-        super().__init__(mqtt.CallbackAPIVersion.VERSION2, name, clean_session=clean, reconnect_on_failure=False)
+        super().__init__(
+            mqtt.CallbackAPIVersion.VERSION2,
+            name,
+            clean_session=clean,
+            transport=CARRIER,
+            reconnect_on_failure=False,
+        )
         self.connects, self.ends, self.inbox, self.grants, self.notes = (queue.Queue() for _ in range(5))
         self.on_connect = lambda _1, _2, flags, reason, _3: self.connects.put((flags.session_present, reason.value))
         self.on_disconnect = lambda _1, _2, flags, _3, _4: self.ends.put(flags.is_disconnect_packet_from_server)
@@ -57,8 +64,10 @@ class Client(mqtt.Client):
 
     def crash(self):
         """The connection ends without DISCONNECT, by a reset."""
-        self.socket().setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-        self.socket().shutdown(socket.SHUT_RDWR)
+        # Over WebSocket, the socket lies in a wrapper that would say goodbye.
+        own = getattr(self.socket(), "_socket", self.socket())
+        own.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        own.shutdown(socket.SHUT_RDWR)
         self.ends.get(timeout=PATIENCE)
         self.loop_stop()
 
@@ -162,6 +171,6 @@ def ping():
     Client().ping()
 
 
-for test in sys.argv[3:]:
+for test in sys.argv[4:]:
     globals()[test]()
     print(f"{test}: ok", flush=True)

@@ -1,0 +1,180 @@
+import SocketIO
+import TransportAPI
+
+/// Has brokers know what an app wants to be subscribed to, over one link after the other, and tells those who wait for the
+/// answers. Lives on the loop of the links.
+final class MQTTSubscriber {
+    typealias Answer = Result<Void, TransportError>
+
+    /// Who waits for the answer to a wish.
+    struct Waiter {
+        let number: UInt64
+        let isSubscribing: Bool
+        /// Nobody had the filter before: if it comes to nothing, the filter is given up.
+        let isNew: Bool
+        let continuation: UnsafeContinuation<Answer, Never>
+    }
+
+    let routes: MQTTRoutes
+    let grants = Broadcast<MQTTGrant>(limit: 1024, .dropOldest, keepsBacklog: false)
+    private let loop: EventLoop
+    /// Whether there is a next link after this one.
+    private let isSupervised: Bool
+    private var wishes = MQTTWishes()
+    private var waiting: [MQTTFilterKey: [Waiter]] = [:]
+    private var driver: LinkDriver?
+    /// Of the packet that was written last.
+    private var lastID: UInt64 = 0
+    private var ending: TransportError?
+
+    /// - Parameter limit: how many messages a sequence holds.
+    init(limit: Int, isSupervised: Bool, on loop: EventLoop) {
+        routes = MQTTRoutes(limit: limit, on: loop)
+        self.isSupervised = isSupervised
+        self.loop = loop
+    }
+
+    // MARK: Links
+
+    /// There is a link. One that has no topics, or lives elsewhere, carries no subscriptions.
+    func linked(_ link: any Link, to broker: Endpoint?) {
+        if let driver { unlinked(driver) }
+        guard ending == nil, let link = link as? CoreLink, link.isHere else { return }
+        let driver = link.driver.value
+        guard driver.phase == .open, let client = (driver.core as? any TopicCore)?.client else { return }
+        self.driver = driver
+        driver.onSignal = { [self] in take($0) }
+        wishes.linked(to: broker, as: client.name, isPresent: client.hasSession)
+        let confined = LoopConfined(living: self, on: loop)
+        Task(executorPreference: loop) {
+            _ = await link.closed()
+            confined.value.unlinked(link.driver.value)
+        }
+        ask()
+    }
+
+    private func unlinked(_ driver: LinkDriver) {
+        guard self.driver === driver else { return }
+        self.driver = nil
+        driver.onSignal = nil
+        wishes.unlinked()
+        // The next link sees to it that what was given up is gone; without one, the end is told by itself.
+        if isSupervised { for key in waiting.keys { giveUp(key.text) } }
+    }
+
+    // MARK: Wishes
+
+    /// A filter is wanted, or not any more if there is no QoS. Gives the number under which to wait for the answer.
+    func wish(_ filter: String, _ qos: MQTTQoS?, isNew: Bool) -> UInt64 {
+        guard let qos else { return wishes.drop(filter) }
+        if isNew { routes.ask(filter) }
+        return wishes.want(MQTTSubscription(filter, qos: qos))
+    }
+
+    func wait(_ filter: String, _ waiter: Waiter) {
+        waiting[MQTTFilterKey(filter), default: []].append(waiter)
+        if let ending { return settle(filter, .max, .failure(ending), .failure(ending)) }
+        ask()
+        if isSupervised, driver == nil, !waiter.isSubscribing { giveUp(filter) }
+    }
+
+    func cancel(_ number: UInt64, for filter: String) {
+        let key = MQTTFilterKey(filter)
+        guard let index = waiting[key]?.firstIndex(where: { $0.number == number }),
+            let waiter = waiting[key]?.remove(at: index)
+        else { return }
+        if !waiter.isSubscribing {
+            if !wishes.wants(filter) { routes.remove(filter) }
+        } else if waiter.isNew, wishes.isNewest(number, of: filter) {
+            _ = wishes.drop(filter, always: false)
+            routes.remove(filter)
+            ask()
+        }
+        waiter.continuation.resume(returning: .failure(.cancelled(.open)))
+    }
+
+    /// Nothing more is asked for: the last link has ended.
+    func end(_ error: TransportError) {
+        guard ending == nil else { return }
+        ending = error
+        driver = nil
+        for key in waiting.keys { settle(key.text, .max, .failure(error), .failure(error)) }
+        grants.finish()
+    }
+
+    // MARK: Packets and answers
+
+    private func ask() {
+        while let driver, let packet = wishes.next() {
+            lastID += 1
+            do throws(TransportError) {
+                try driver.withTopicCore { (core, context) throws(TransportError) in
+                    switch packet {
+                    case .subscribe(let subscriptions): try core.subscribe(subscriptions, id: lastID, &context)
+                    case .unsubscribe(let filters): try core.unsubscribe(filters, id: lastID, &context)
+                    }
+                }
+            } catch {
+                guard driver.phase == .open else { return unlinked(driver) }
+                answered([], error)
+            }
+        }
+    }
+
+    private func take(_ signal: any CoreSignal) {
+        switch signal as? MQTTSignal {
+        case .subscribeAnswered(lastID, let granted): answered(granted)
+        case .unsubscribeAnswered(lastID): answered([])
+        default: return
+        }
+        ask()
+    }
+
+    private func answered(_ granted: [MQTTQoS?], _ failure: TransportError? = nil) {
+        for outcome in wishes.answered(granted, wasWritten: failure == nil) {
+            let filter = outcome.filter
+            switch outcome.verdict {
+            case .granted(let qos):
+                grants.send(MQTTGrant(filter: filter, qos: qos))
+                settle(filter, outcome.through, .success(()))
+            case .refused:
+                let error = failure ?? .refused(filter)
+                if failure == nil { grants.send(MQTTGrant(filter: filter, qos: nil)) }
+                if outcome.isOver { routes.remove(filter, error) }
+                settle(filter, outcome.through, .failure(error))
+            case .unsubscribed:
+                if outcome.isOver { routes.remove(filter) }
+                settle(filter, outcome.through, .failure(.unsubscribed(filter)), failure.map { .failure($0) })
+            }
+        }
+    }
+
+    /// A filter that is not wanted any more has no link that could be asked about it.
+    private func giveUp(_ filter: String) {
+        guard !wishes.wants(filter) else { return }
+        routes.remove(filter)
+        settle(filter, .max, .failure(.unsubscribed(filter)))
+    }
+
+    /// Answers those who wait for a wish up to this one.
+    private func settle(_ filter: String, _ through: UInt64, _ subscribed: Answer, _ unsubscribed: Answer? = nil) {
+        routes.answered(filter)
+        let key = MQTTFilterKey(filter)
+        guard let waiters = waiting.removeValue(forKey: key) else { return }
+        let later = waiters.filter { $0.number > through }
+        if !later.isEmpty { waiting[key] = later }
+        for waiter in waiters where waiter.number <= through {
+            waiter.continuation.resume(returning: waiter.isSubscribing ? subscribed : unsubscribed ?? .success(()))
+        }
+    }
+}
+
+extension TransportError {
+    fileprivate static func refused(_ filter: String) -> TransportError {
+        TransportError(.forbidden, .open, "the broker refuses the subscription to '\(filter)'", detail: 0x80)
+    }
+
+    fileprivate static func unsubscribed(_ filter: String) -> TransportError {
+        TransportError(.cancelled, .open, "'\(filter)' was unsubscribed before the broker had answered")
+    }
+}

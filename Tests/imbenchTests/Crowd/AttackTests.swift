@@ -1,0 +1,85 @@
+import EmbeddedServers
+import SocketIO
+import Testing
+import TransportAPI
+import Transports
+
+@testable import imbench
+
+@Suite("imbench crowd --hostile", .timeLimit(.minutes(5)))
+struct AttackTests {
+    private static let loops = Result { (try EventLoop(name: "crowd-server"), try EventLoop(name: "crowd-client")) }
+
+    /// Every attack that is to end somewhere, with a few attackers.
+    private static let everyPlan: [AttackPlan] = ["ws", "tcp", "mqtt", "mqtt+ws", "udp"].flatMap { transport in
+        HostileKind.allCases.compactMap { AttackPlan($0, transport, attackers: 4) }.filter { !$0.expected.isEmpty }
+    }
+
+    private func run(_ plan: AttackPlan, _ change: (inout AttackRun) -> Void = { _ in }) async throws -> CrowdRow {
+        let (server, client) = try Self.loops.get()
+        var run = AttackRun(
+            plan: plan,
+            attackers: 4,
+            hold: .milliseconds(100),
+            serverLoop: server,
+            clientLoop: client,
+            // The hostile clients give way to whoever else uses this machine.
+            patience: .seconds(240)
+        )
+        change(&run)
+        return try await apart { [run] in run.measure() }
+    }
+
+    @Test("hostile clients are ended for what they do, and honest ones are served", arguments: everyPlan)
+    func attack(plan: AttackPlan) async throws {
+        let row = try await run(plan)
+        #expect(row.failure == nil)
+        // The heap is that of all tests of this process.
+        #expect(row.breaches.filter { !$0.contains("bytes of heap") } == [])
+        #expect(row.metrics.map(\.name) == CrowdRow.attackMetrics)
+        for code in plan.expected { #expect(row.endings.contains { $0.code == code }) }
+    }
+
+    @Test("idle clients share the server with hostile ones, and are not lost")
+    func beside() async throws {
+        let program = try #require(BuiltProgram.path)
+        let row = try await run(try #require(AttackPlan(.pingFlood, "ws", attackers: 4, links: 50))) {
+            $0.links = 50
+            $0.program = [program, ClientsProcess.word]
+        }
+        #expect(row.failure == nil)
+        #expect(row.breaches.filter { !$0.contains("bytes of heap") } == [])
+        #expect(row.value("links") == 50)
+    }
+
+    @Test("an ending that does not come is a breach")
+    func missing() async throws {
+        // Two in their handshake are none too many where there is room for more.
+        let plan = try #require(AttackPlan(.halfOpen, "ws", attackers: 100))
+        let row = try await run(plan) { $0.patience = .zero }
+        #expect(row.breaches.contains("no client was ended with tooManyRequests"))
+    }
+
+    @Test("there is a plan wherever the protocol leaves room for one, and only there")
+    func plans() {
+        func exists(_ kind: HostileKind, _ transport: String) -> Bool {
+            AttackPlan(kind, transport, attackers: 2) != nil
+        }
+        #expect(!exists(.fragmentFlood, "tcp") && exists(.fragmentFlood, "ws"))
+        #expect(!exists(.subscriptionFlood, "ws") && exists(.subscriptionFlood, "mqtt"))
+        #expect(!exists(.giantLength, "udp") && exists(.giantLength, "mqtt+ws"))
+        #expect(exists(.helloFlood, "udp") && !exists(.helloFlood, "tcp"))
+        for kind in HostileKind.allCases {
+            #expect(["ws", "tcp", "mqtt", "mqtt+ws", "udp"].contains { exists(kind, $0) } || ZLib.shared == nil)
+        }
+    }
+
+    @Test("what is to be reached can be reached: half of the attackers are too many, and idle clients are not")
+    func room() {
+        #expect(AttackPlan(.halfOpen, "ws", attackers: 100)?.options == ["max-handshakes=50"])
+        #expect(AttackPlan(.halfOpen, "ws", attackers: 100, links: 10_000)?.options == ["max-handshakes=50"])
+        #expect(AttackPlan(.halfOpen, "mqtt", attackers: 40, links: 10_000)?.options == ["max-handshakes=32"])
+        #expect(AttackPlan(.halfOpen, "ws", attackers: 20, links: 10_000)?.expected == [])
+        #expect(AttackPlan(.halfOpen, "tcp", attackers: 10, links: 100)?.options == ["max-connections=140"])
+    }
+}
