@@ -54,7 +54,8 @@ struct AttackPlan: Sendable {
             if isBroker { options.append("stall-timeout=1s") }
             heapEach = 256 << 10
         case .giantLength: expect("messageTooLarge")
-        case .pingFlood, .fragmentFlood, .subscriptionFlood: expect("tooManyRequests", "control-rate=50")
+        case .pingFlood, .fragmentFlood, .subscriptionFlood, .identifierReuse, .releaseFlood:
+            expect("tooManyRequests", "control-rate=50")
         case .compressionBomb:
             expect("messageTooLarge", "deflate=on")
             // What it may expand to before it counts as a bomb, and what the compressor takes.
@@ -67,7 +68,7 @@ struct AttackPlan: Sendable {
             expect("timedOut", "write-buffer=65536", "stall-timeout=1s")
             expected.append(Ending.dropped)
             heapEach = 1 << 20
-        case .takeoverFlood: expected = [Ending.closed]
+        case .takeoverFlood: expect("closedByPeer")
         case .unreleasedFlood: expect("tooManyRequests", "max-unreleased=1000")
         case .forgedCookie: expect("handshakeFailed")
         case .addressFlood: expect("tooManyRequests", "max-sessions=\(others + room)")
@@ -78,7 +79,7 @@ struct AttackPlan: Sendable {
         case .neverAcknowledging:
             expect("bufferFull", "write-buffer=65536")
             heapEach = 256 << 10
-        case .messageFlood, .helloFlood, .identifierReuse, .releaseFlood, .stolenSession: break
+        case .messageFlood, .helloFlood, .stolenSession: break
         }
     }
 
