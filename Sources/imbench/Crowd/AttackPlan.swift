@@ -56,7 +56,8 @@ struct AttackPlan: Sendable {
             if isBroker { options.append("stall-timeout=1s") }
             heapEach = 256 << 10
         case .giantLength: expect("messageTooLarge")
-        case .pingFlood, .fragmentFlood, .subscriptionFlood: expect("tooManyRequests", "control-rate=50")
+        case .pingFlood, .fragmentFlood, .subscriptionFlood, .identifierReuse, .releaseFlood:
+            expect("tooManyRequests", "control-rate=50")
         case .compressionBomb:
             expect("messageTooLarge", "deflate=on")
             // What it may expand to before it counts as a bomb, and what the compressor takes.
@@ -81,7 +82,7 @@ struct AttackPlan: Sendable {
             expect("bufferFull", "write-buffer=65536")
             heapEach = 256 << 10
         case .stolenSession: expected = [Ending.questioned]
-        case .messageFlood, .helloFlood, .identifierReuse, .releaseFlood: break
+        case .messageFlood, .helloFlood: break
         }
     }
 
