@@ -45,7 +45,14 @@ public struct RoundTripTime: Sendable, Hashable {
             smoothed = sample
             variation = sample / 2
         }
-        timeout = Self.clamped((smoothed ?? sample) + max(bounds.granularity, variation * 4), bounds)
+        answered()
+    }
+
+    /// An answer came that tells no round trip. What was lost was sent again, and has arrived: the backoff is over. (RFC 6298
+    /// would wait for a measurement, which never comes where all that is under way was lost.)
+    public mutating func answered() {
+        guard let smoothed else { return timeout = Self.clamped(bounds.initial, bounds) }
+        timeout = Self.clamped(smoothed + max(bounds.granularity, variation * 4), bounds)
     }
 
     /// No answer came within ``timeout``: doubles it (section 5.5), up to the maximum.

@@ -76,4 +76,39 @@ import Testing
         #expect(client.machine.delivery.outbox.isEmpty)
         #expect(client.outcomes(id) == [.unknown(.cancelledSend)])
     }
+
+    @Test("when a path that lost a whole window is good again, all of it goes out at the pace of what arrives")
+    func burstOfLosses() throws {
+        var configuration = SupervisorConfiguration.session
+        configuration.delivery.window = 64
+        var delivery = Delivery(configuration, identity: SessionID(high: 1, low: 2))
+        delivery.attach(1, .datagrams)
+        var (now, received, timeouts) = (Instant.zero, UInt64(0), 0)
+        var receiver = SessionReceiver()
+        /// Brings to the far side what was sent, and its acknowledgement back.
+        func arrive(_ sent: [SupervisorAction]) throws -> [SupervisorAction] {
+            var actions: [SupervisorAction] = []
+            for case .transmit(_, _, let payload) in sent {
+                guard case .message(let sequence, let content) = try SessionFrame(payload) else { continue }
+                _ = try receiver.receive(sequence, content) { _ in received += 1 }
+                try delivery.acknowledge(through: receiver.received, at: now, &actions)
+            }
+            return actions
+        }
+        for number in 1...100 as ClosedRange<UInt64> {
+            var lost: [SupervisorAction] = []
+            delivery.submit(MessageID(number), Payload([1]), at: now, &lost)
+        }
+        // The path is dead for four timeouts.
+        while received < 100, timeouts < 6 {
+            now = try #require(delivery.deadline)
+            timeouts += 1
+            var sent: [SupervisorAction] = []
+            delivery.tick(at: now, &sent)
+            guard timeouts > 4 else { continue }
+            while !sent.isEmpty { sent = try arrive(sent) }
+        }
+        #expect(received == 100 && timeouts == 5)
+        #expect(delivery.outbox.isEmpty && delivery.roundTrip.timeout < .seconds(2))
+    }
 }

@@ -29,6 +29,9 @@ struct RoundTripTimeTests {
         }
         time.measured(.milliseconds(400))
         #expect(time.timeout == .milliseconds(1200))
+        time.timedOut()
+        time.answered()
+        #expect(time.timeout == .milliseconds(1200))
     }
 
     @Test("keeps a steady path's timeout above the granularity and the minimum")

@@ -43,6 +43,7 @@ extension Delivery {
     ) throws(TransportError) {
         guard sequence <= lastSequence else { throw .envelope("an acknowledgement of what was never sent") }
         guard sequence > acknowledged else { return }
+        let count = Int(clamping: sequence - acknowledged)
         acknowledged = sequence
         var sample: Duration?
         while let entry = outbox.first, entry.sequence != 0, entry.sequence <= sequence {
@@ -52,7 +53,10 @@ extension Delivery {
             finish(entry, .acknowledged, &actions)
         }
         // What a new link's greeting acknowledges has waited for that link.
-        if let sample, link != 0 { roundTrip.measured(sample) }
+        if link != 0 {
+            if let sample { roundTrip.measured(sample) } else { roundTrip.answered() }
+            recover(count, at: now, &actions)
+        }
         rearmRetransmission(at: now)
         flush(at: now, &actions)
     }
@@ -63,6 +67,7 @@ extension Delivery {
         outbox.forgetSequences()
         lastSequence = 0
         acknowledged = 0
+        recovery = nil
     }
 
     /// The caller does not want the message sent any more. One that may have left already goes on being sent, but nobody waits
@@ -153,7 +158,30 @@ extension Delivery {
         roundTrip.timedOut()
         retransmission = now.advanced(by: roundTrip.timeout)
         // The far side keeps what came early, so the oldest few are what it most likely misses.
-        for position in 0..<min(8, outbox.sentCount) { transmit(outbox.noteSending(position, at: now), &actions) }
+        guard outbox.sentCount > 0 else { return }
+        recovery = (lastSequence, acknowledged)
+        sendAgain(8, at: now, &actions)
+    }
+
+    /// Some of what was sent again has arrived, so the rest will too: for each message two go out, without waiting for the timer
+    /// (the slow start after a timeout of RFC 5681, section 3.1).
+    private mutating func recover(_ count: Int, at now: Instant, _ actions: inout [SupervisorAction]) {
+        guard let recovery else { return }
+        guard acknowledged < recovery.end else { return self.recovery = nil }
+        self.recovery?.sentAgain = max(acknowledged, recovery.sentAgain)
+        sendAgain(2 * min(count, 32), at: now, &actions)
+    }
+
+    private mutating func sendAgain(_ most: Int, at now: Instant, _ actions: inout [SupervisorAction]) {
+        guard let recovery else { return }
+        // Those under way bear the numbers behind what is acknowledged, in a row.
+        let first = Int(clamping: recovery.sentAgain - acknowledged)
+        var position = first
+        while position < min(first + most, outbox.sentCount), outbox[position].sequence <= recovery.end {
+            transmit(outbox.noteSending(position, at: now), &actions)
+            position += 1
+        }
+        self.recovery?.sentAgain += UInt64(max(0, position - first))
     }
 
     private mutating func rearmRetransmission(at now: Instant) {

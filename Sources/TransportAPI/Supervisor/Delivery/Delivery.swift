@@ -39,6 +39,8 @@ package struct Delivery: Sendable {
     /// When the oldest messages under way are sent again.
     var retransmission: Instant?
     package internal(set) var roundTrip = RoundTripTime()
+    /// Since the timer rang: the last message that was under way then, and how far they have been sent again.
+    var recovery: (end: UInt64, sentAgain: UInt64)?
 
     package init(_ configuration: SupervisorConfiguration, identity: SessionID) {
         self.configuration = configuration.delivery
@@ -63,6 +65,7 @@ package struct Delivery: Sendable {
         style = Self.style(configuration, capabilities)
         isLossy = !capabilities.isReliable
         retransmission = nil
+        recovery = nil
     }
 
     /// The link has ended. What was under way in a session will be sent again; otherwise the link says of each message what
