@@ -6,7 +6,7 @@ import CSocketIO
 public final class StreamSocket: ByteStream {
     /// How much the kernel takes that it can't send yet, in bytes: enough to keep a path busy, and no more, for what waits there
     /// is memory that no bound of ours counts, and can't be overtaken (TCP_NOTSENT_LOWAT).
-    public static let unsentBound: Int32 = 128 << 10
+    private static let unsentBound: Int32 = 128 << 10
 
     private let loop: EventLoop
     private var descriptor: Descriptor?

@@ -108,8 +108,10 @@ final class UDPAcceptor: PollHandler, ShareHandler, LinkOwner, Acceptor {
         }
         switch decision(input, sender) {
         case .session(let id) where !isLittle:
-            let bytes = input.bytes(at: 0, count: input.count) ?? []
-            if !waiting.append((bytes, sender), size: bytes.count, of: id) { note(.overload, sender) }
+            let size = input.count
+            // Copied only if there is room.
+            let isTaken = waiting.append((input.bytes(at: 0, count: size) ?? [], sender), size: size, of: id)
+            if !isTaken { note(.overload, sender) }
         case let decision: carryOut(decision, &input, from: sender)
         }
     }
