@@ -21,6 +21,7 @@ let program = Program(
         Program.Entry(command: .crowd, run: crowd),
         Program.Entry(command: .chat, run: chat),
         Program.Entry(command: .simulate, run: simulate),
+        Program.Entry(command: .work, run: work),
     ],
     transports: transports.map(\.name),
     // What has no port stays inside the process; like modes, and one transport over another, it is there to be asked for.

@@ -1,7 +1,7 @@
 /// What imbench can be asked to do. Which of these a build offers is said by its ``Vocabulary``.
 enum Command: String, Sendable, Hashable, CaseIterable {
     case run, overhead, serve, trace
-    case storm, outage, crowd, chat, simulate
+    case storm, outage, crowd, chat, simulate, work
 
     /// One line for the help text.
     var summary: String {
@@ -15,6 +15,7 @@ enum Command: String, Sendable, Hashable, CaseIterable {
         case .crowd: "hold thousands of idle clients, or let hostile ones loose: memory, time, and what others feel"
         case .chat: "talk to others through a chat server ('imbench serve --chat') or an MQTT broker"
         case .simulate: "run the supervisor through simulated worlds full of faults, and check that it keeps its rules"
+        case .work: "do one step of a message's path many times, for a profiler; without a name, what there is"
         }
     }
 
@@ -23,6 +24,7 @@ enum Command: String, Sendable, Hashable, CaseIterable {
         switch self {
         case .trace: "TEXT"
         case .chat: "URL"
+        case .work: "NAME"
         case .run, .overhead, .serve, .storm, .outage, .crowd, .simulate: nil
         }
     }

@@ -145,7 +145,8 @@ struct OptionParser: Sendable {
         if options.config != nil, let other = ["transport", "url"].first(where: given.contains) {
             throw UsageError("--config and --\(other) exclude each other")
         }
-        if let argument = options.command.argument, options.arguments.isEmpty {
+        // Without a name, `work` says which there are.
+        if let argument = options.command.argument, options.arguments.isEmpty, options.command != .work {
             let name = options.command.rawValue
             throw UsageError("'\(name)' needs a text: imbench \(name) \"\(argument)\"")
         }

@@ -3,7 +3,7 @@ import TransportAPI
 /// All options, in the order of the help text.
 enum OptionTable {
     static let rows: [OptionRow] =
-        comparison + serve + chat + load + proxy + storm + outage + crowd + simulate + report + general
+        comparison + serve + chat + load + proxy + storm + outage + crowd + simulate + work + report + general
 
     static let comparison: [OptionRow] = [
         OptionRow(

@@ -57,6 +57,8 @@ struct Options: Sendable, Equatable {
     var wantsVersion = false
     /// What `simulate` runs.
     var simulation = SimulateOptions()
+    /// How often `work` does what it does.
+    var times = 1_000_000
     /// The words after the command, for commands that take some.
     var arguments: [String] = []
 
