@@ -13,6 +13,7 @@ let transports = TransportRegistry.measured.transports
 let program = Program(
     [
         Program.Entry(command: .run, run: runComparison),
+        Program.Entry(command: .compare, run: compare),
         Program.Entry(command: .overhead, run: overhead),
         Program.Entry(command: .serve, run: serve),
         Program.Entry(command: .trace, run: trace),

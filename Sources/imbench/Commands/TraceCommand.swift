@@ -8,28 +8,33 @@ func trace(_ options: Options) throws(SystemFailure) -> Int32 {
     let target = try ReportTarget(path: options.output)
     var message = EchoBench.message(size: 0, seed: 1)
     message.text = options.arguments.isEmpty ? "Hello, wire!" : options.arguments.joined(separator: " ")
-    var text = ""
+    var report = TraceReport(
+        run: RunResults(environment: .current(), options: OptionTable.record(of: options), seed: 1)
+    )
     for name in options.transports {
         for codec in options.codecs.compactMap(WireFormat.init) {
-            text += target.style.bold("\(name), \(codec.name)") + "\n"
-            do {
-                let encoded = try codec.codec().encode(message)
-                let payload = Payload(encoded, kind: codec.isText ? .text : .binary)
-                guard let wire = try WireCapture.message(payload, over: name) else {
-                    text += "  there is no annotator for this transport\n"
-                    continue
-                }
-                let fields = WireAnnotation.fields(of: wire, over: name, codec: codec)
-                text += fields.map { $0.line(wire) + "\n" }.joined()
-                text +=
-                    "  \(wire.count) bytes, \(encoded.count) of them the message, \(message.text.utf8.count) its text\n\n"
-            } catch {
-                text += "  \(error)\n\n"
-            }
+            report.messages.append(traced(message, over: name, codec))
         }
     }
-    try target.write(text)
+    try target.write(report.text(options.format, target.style))
     return ExitStatus.good
+}
+
+private func traced(_ message: ChatMessage, over name: String, _ codec: WireFormat) -> TracedMessage {
+    var traced = TracedMessage(transport: name, codec: codec.name)
+    do {
+        let encoded = try codec.codec().encode(message)
+        let payload = Payload(encoded, kind: codec.isText ? .text : .binary)
+        guard let wire = try WireCapture.message(payload, over: name) else {
+            traced.failure = "there is no annotator for this transport"
+            return traced
+        }
+        (traced.wire, traced.encoded, traced.text) = (wire, encoded.count, message.text.utf8.count)
+        traced.fields = WireAnnotation.fields(of: wire, over: name, codec: codec)
+    } catch {
+        traced.failure = "\(error)"
+    }
+    return traced
 }
 
 /// Some bytes of a captured message, and what they mean.
@@ -37,13 +42,19 @@ struct WireField: Sendable, Hashable {
     var range: Range<Int>
     var meaning: String
 
-    /// Offset, bytes and meaning; long runs are cut in the middle.
+    /// Offset, bytes and meaning.
     func line(_ wire: [UInt8]) -> String {
-        let digits = wire[range].prefix(16).map { byte in
-            (byte < 16 ? "0" : "") + String(byte, radix: 16)
-        }.joined(separator: " ")
-        let bytes = range.count > 16 ? digits + " …" : digits
-        return "  " + String(range.lowerBound).padded(to: 5, alignedRight: true) + "  " + bytes.padded(to: 50) + meaning
+        String(range.lowerBound).padded(to: 5, alignedRight: true) + "  " + shownBytes(wire).padded(to: 50) + meaning
+    }
+
+    /// The bytes as people read them; of many only the first.
+    func shownBytes(_ wire: [UInt8]) -> String {
+        bytes(wire).prefix(16).joined(separator: " ") + (range.count > 16 ? " …" : "")
+    }
+
+    /// Two digits for each byte.
+    func bytes(_ wire: [UInt8]) -> [String] {
+        wire[range].map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }
     }
 }
 

@@ -39,6 +39,7 @@ struct Options: Sendable, Equatable {
     var storm = StormOptions()
     var outage = OutageOptions()
     var crowd = CrowdOptions()
+    var comparison = CompareOptions()
     /// The server to which `serve` gives a bad path, in place of the embedded ones.
     var proxy: Endpoint?
     /// What is wrong with that path.
