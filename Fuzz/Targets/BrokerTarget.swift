@@ -20,9 +20,14 @@ func fuzzBroker(_ bytes: [UInt8]) throws {
 /// One run, a step for each turn of the loop, so that what was written is handed over in between.
 private final class BrokerRun: ShareHandler, LinkOwner {
     /// How a run has ended. Unchecked, because it is written before the signal and read after it.
-    final class End: @unchecked Sendable {
+    final class End: ShareHandler, @unchecked Sendable {
         let done = DispatchSemaphore(value: 0)
         var failure: (any Error)?
+
+        /// The broker's last work, which had its place in the line, is done, and the broker gone.
+        func shareBegins() {
+            done.signal()
+        }
     }
 
     /// What was published, by whomever. Unchecked, because only the loop touches it.
@@ -183,7 +188,7 @@ private final class BrokerRun: ShareHandler, LinkOwner {
         for client in clients { client?.driver.close(abort: true) }
         try check()
         try ensure(broker.clients.isEmpty && held == 0, "\(held) bytes are held by nobody")
-        end.done.signal()
+        loop.runLater(end)
     }
 
     func memoryChanged(by bytes: Int) { held += bytes }
