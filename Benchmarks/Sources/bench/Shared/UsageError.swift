@@ -1,0 +1,1 @@
+../../../../Sources/imbench/Options/UsageError.swift
