@@ -25,9 +25,11 @@ let package = Package(
             dependencies: ["EmbeddedServers", "Transports", "TransportAPI", "Codecs", "SocketIO", "CSocketIO"],
             resources: [.embedInCode("Corpus/messages.tsv")]
         ),
+        // All tests are one program: how many of them run at a time is said once, for all.
+        .target(name: "CTestWidth", path: "Tests/CTestWidth"),
         .testTarget(name: "TransportAPITests", dependencies: ["TransportAPI"]),
         .testTarget(name: "CodecsTests", dependencies: ["Codecs"]),
-        .testTarget(name: "SocketIOTests", dependencies: ["SocketIO", "CSocketIO"]),
+        .testTarget(name: "SocketIOTests", dependencies: ["SocketIO", "CSocketIO", "CTestWidth"]),
         .testTarget(name: "TransportsTests", dependencies: ["Transports", "EmbeddedServers", "SocketIO"]),
         .testTarget(
             name: "EmbeddedServersTests",

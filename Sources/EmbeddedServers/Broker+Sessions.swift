@@ -49,6 +49,7 @@ extension Broker {
 
     private func forget(_ identifier: UInt64) {
         core.disconnect(identifier)
+        if core.clear(atMost: 0) { loop.runLater(FilterClearing(self)) }
         sessions.removeValue(forKey: identifier)?.end()
         retainedDeliveries[identifier] = nil
     }

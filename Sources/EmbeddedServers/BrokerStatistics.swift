@@ -4,7 +4,7 @@ public struct BrokerStatistics: Sendable, Hashable {
     public var links = 0
     /// Sessions, with a link or without.
     public var sessions = 0
-    /// Filters of all sessions.
+    /// Filters of all sessions, and those of ended ones that have not been cleared away yet.
     public var subscriptions = 0
     /// Topics that have a retained message.
     public var retainedMessages = 0

@@ -5,7 +5,7 @@ import Transports
 /// all of them are.
 final class FilterWork: ShareHandler {
     /// After how many filters the clock is looked at.
-    private static let stretch = 16
+    static let stretch = 4
 
     private let driver: LinkDriver
     private let count: Int
@@ -36,5 +36,22 @@ final class FilterWork: ShareHandler {
         }
         end()
         driver.letGo()
+    }
+}
+
+/// Clears away the filters of sessions that have ended, in shares of the loop's turns. Each such session brings one of these into
+/// the line of the busy, so that clearing away keeps up with whoever makes work of that kind.
+final class FilterClearing: ShareHandler {
+    private let broker: Broker
+
+    init(_ broker: Broker) {
+        self.broker = broker
+    }
+
+    func shareBegins() {
+        let due = MonotonicClock.now() + EventLoop.share
+        while broker.core.clear(atMost: FilterWork.stretch) {
+            guard MonotonicClock.now() < due else { return broker.loop.runLater(self) }
+        }
     }
 }

@@ -1,24 +1,5 @@
 import Synchronization
 
-/// Told by an ``EventLoop`` that its descriptor is ready. Called on the loop's thread only.
-public protocol PollHandler: AnyObject {
-    /// The descriptor is ready for `readiness`; an edge, see ``Readiness``.
-    func ready(_ readiness: Readiness)
-}
-
-/// Told once at the end of the turn in which it asked for it: the place to hand the kernel in one call all that was
-/// written during the turn.
-public protocol TurnHandler: AnyObject {
-    /// The turn is over; nothing else is ready to run.
-    func turnEnded()
-}
-
-/// Has more to do than fits into its share of a turn, and is called again in a later one; see ``EventLoop/runLater(_:)``.
-public protocol ShareHandler: AnyObject {
-    /// It may go on, for another share.
-    func shareBegins()
-}
-
 /// One thread that waits for descriptors and timers and runs Swift tasks in between.
 ///
 /// It is a task executor that callers may prefer (`Task(executorPreference: loop)`), and its ``serialExecutor`` may be the
@@ -41,8 +22,11 @@ public final class EventLoop: TaskExecutor, @unchecked Sendable {
     @exclusivity(unchecked) private var jobs = RingQueue<LoopJob>()
     @exclusivity(unchecked) private var watched = WatchList()
     @exclusivity(unchecked) private var timers = TimerQueue<() -> Void>()
-    @exclusivity(unchecked) private var turnHandlers: [any TurnHandler] = []
+    @exclusivity(unchecked) private var turnHandlers = RingQueue<any TurnHandler>()
+    @exclusivity(unchecked) private var patientHandlers = RingQueue<any PatientHandler>()
     @exclusivity(unchecked) private var later = RingQueue<any ShareHandler>()
+    /// How long those took who went on in this turn, in nanoseconds.
+    @exclusivity(unchecked) private var laterTook: Int64 = 0
     @exclusivity(unchecked) private var events: [PollEvent] = []
     /// Memory for reading, shared by all that live on the loop.
     @exclusivity(unchecked) public var scratch = ScratchPool()
@@ -142,6 +126,18 @@ public final class EventLoop: TaskExecutor, @unchecked Sendable {
         turnHandlers.append(handler)
     }
 
+    /// Calls `handler` behind all who have asked for the end of a turn: of this one, if there is time, or one of the next. They get
+    /// as much time as the rest of the turn has taken, and no less than a share.
+    ///
+    /// Answers to who has spoken in this turn are not patient. What goes to others is, so that a message for very many does not
+    /// hold up the answers.
+    public func runPatiently(_ handler: any PatientHandler) {
+        patientHandlers.append(handler)
+    }
+
+    /// How many patient handlers wait.
+    public var patientCount: Int { patientHandlers.count }
+
     /// How long one of those who wait by ``runLater(_:)`` should work before it waits anew, in nanoseconds.
     public static let share: Int64 = 50_000
     /// How long all of them together may take of one turn; the last one to begin may pass it.
@@ -149,8 +145,8 @@ public final class EventLoop: TaskExecutor, @unchecked Sendable {
 
     /// Calls `handler` once in a later turn, behind all that are ready then and behind all that wait in the same way already.
     ///
-    /// What has much to do takes turns with others of its kind here, and together they hold up nobody for longer than two
-    /// shares, however many they are.
+    /// What has much to do takes turns with others of its kind here, and together they take two shares of a turn at most, however
+    /// many they are.
     public func runLater(_ handler: any ShareHandler) {
         later.append(handler)
     }
@@ -186,19 +182,19 @@ public final class EventLoop: TaskExecutor, @unchecked Sendable {
     }
 
     private func endTurn() {
-        // What the handlers do may make others ask for the end of the same turn: the list grows while it is read.
-        var index = 0
-        while index < turnHandlers.count {
-            turnHandlers[index].turnEnded()
-            index += 1
-        }
-        turnHandlers.removeAll(keepingCapacity: true)
+        while let handler = turnHandlers.popFirst() { handler.turnEnded() }
+        guard !patientHandlers.isEmpty else { return }
+        let start = MonotonicClock.now()
+        let end = start + max(Self.share, laterTook + start - now)
+        repeat { patientHandlers.popFirst()?.turnCame() } while !patientHandlers.isEmpty && MonotonicClock.now() < end
     }
 
     /// Lets those go on who have had their share of a former turn. What was answered in this turn is with the kernel by now.
     private func runWaiting() {
+        laterTook = 0
         guard !later.isEmpty else { return }
         now = MonotonicClock.now()
+        let start = now
         let end = now + Self.laterBound
         var left = later.count
         while left > 0, now < end, let handler = later.popFirst() {
@@ -206,11 +202,12 @@ public final class EventLoop: TaskExecutor, @unchecked Sendable {
             left -= 1
             now = MonotonicClock.now()
         }
+        laterTook = now - start
     }
 
     private func wait() {
         var deadline: Int64? = .min
-        if jobs.isEmpty, later.isEmpty, turnHandlers.isEmpty {
+        if jobs.isEmpty, later.isEmpty, turnHandlers.isEmpty, patientHandlers.isEmpty {
             deadline = timers.next
             isAsleep.store(true, ordering: .sequentiallyConsistent)
             // Whoever posts after this line sees the flag and wakes the poller; whoever posted before is seen here.
@@ -240,16 +237,4 @@ public final class EventLoop: TaskExecutor, @unchecked Sendable {
             due -= 1
         }
     }
-}
-
-extension EventLoop {
-    /// The loop that transports use when none is named.
-    public static let shared: EventLoop = {
-        do {
-            return try EventLoop(name: "im-shared")
-        } catch {
-            // Without one descriptor and one thread at the first use, no transport can do anything.
-            fatalError("the shared event loop can't start: \(error)")
-        }
-    }()
 }

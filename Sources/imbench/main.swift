@@ -13,6 +13,7 @@ let transports = TransportRegistry.measured.transports
 let program = Program(
     [
         Program.Entry(command: .run, run: runComparison),
+        Program.Entry(command: .compare, run: compare),
         Program.Entry(command: .overhead, run: overhead),
         Program.Entry(command: .serve, run: serve),
         Program.Entry(command: .trace, run: trace),
@@ -21,6 +22,7 @@ let program = Program(
         Program.Entry(command: .crowd, run: crowd),
         Program.Entry(command: .chat, run: chat),
         Program.Entry(command: .simulate, run: simulate),
+        Program.Entry(command: .work, run: work),
     ],
     transports: transports.map(\.name),
     // What has no port stays inside the process; like modes, and one transport over another, it is there to be asked for.

@@ -44,10 +44,10 @@ struct ProtobufCrossingTests {
         try rewritten((0..<200).map { _ in random.chatMessage() }, proto: proto, type: "ChatMessage", "seed 7")
     }
 
-    @Test("Python reads 10,000 random messages of ours, and writes the same bytes", arguments: [8])
+    @Test("Python reads 1,000 random messages of ours, and writes the same bytes", arguments: [8])
     func ours(seed: UInt64) throws {
         var random = SeededGenerator(state: seed)
-        let messages = (0..<10_000).map { _ in
+        let messages = (0..<1000).map { _ in
             var message = random.allTypes(depth: 1, oneIn: 6)
             if random.oneIn(20) { (message.double, message.floats) = (.nan, [.nan]) }
             return message
@@ -55,9 +55,9 @@ struct ProtobufCrossingTests {
         try rewritten(messages, proto: AllTypes.proto, type: "AllTypes", "seed \(seed)")
     }
 
-    @Test("we read 10,000 random messages of Python's, also in two parts, and write the same bytes", arguments: [9])
+    @Test("we read 1,000 random messages of Python's, also in two parts, and write the same bytes", arguments: [9])
     func theirs(seed: UInt64) throws {
-        let count = 10_000
+        let count = 1000
         let parts = try PythonPeer.answers(
             to: [],
             script: PythonScripts.invent,

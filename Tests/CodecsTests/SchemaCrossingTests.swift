@@ -8,8 +8,8 @@ struct SchemaCrossingTests {
     private typealias Message = DynamicMessage<Outermost>
 
     /// How many messages of each schema go each way.
-    private static let count = 250
-    private static let schemas = 1...40
+    private static let count = 500
+    private static let schemas = 1...20
 
     @Test("random messages of a random schema go to Python and back unchanged", arguments: schemas)
     func random(seed: Int) throws {

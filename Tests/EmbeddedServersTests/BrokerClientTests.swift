@@ -123,7 +123,7 @@ struct BrokerClientTests {
 
     @Test("a sequence that nobody reads stops the link and not the broker, and loses nothing when it is read")
     func backpressure() async throws {
-        let server = try await EmbeddedServer.start("mqtt://127.0.0.1:0")
+        let server = try await EmbeddedServer.start("mqtt://127.0.0.1:0/?stall-timeout=1h")
         let publisher = try await connect(server, "publish=t&qos=1")
         let client = try MQTTClient(try await connect(server, "qos=1&inbox=4"), buffer: 4)
         var messages = try await client.subscribe("t").makeAsyncIterator()

@@ -46,7 +46,7 @@ struct BrokerTests {
         var limits = BrokerLimits()
         limits.whenQueueFull = overflow
         limits.queuedBytes = 256 << 10
-        let server = try await EmbeddedServer.startBroker("mqtt://127.0.0.1:0", limits: limits)
+        let server = try await EmbeddedServer.startBroker("mqtt://127.0.0.1:0/?stall-timeout=1h", limits: limits)
         let stuck = try await connect(server, "subscribe=t&qos=\(qos)&inbox=1")
         let reader = try await connect(server, "subscribe=t&qos=\(qos)")
         let sender = try await connect(server, "publish=t&qos=\(qos)")

@@ -109,6 +109,25 @@ struct EventLoopTests {
         #expect(lateness >= 0)
     }
 
+    @Test("lets who is patient wait for the ends of turns, and those for whom there is no time left for the next turn")
+    func patience() async throws {
+        let loop = try EventLoop(name: "patience")
+        let order = Locked<[String]>([])
+        let (next, prompt) = (TurnWork("next", order), TurnWork("prompt", order))
+        let slow = TurnWork("slow", order, isSlowOn: loop)
+        await withCheckedContinuation { continuation in
+            loop.execute {
+                for handler in [slow, next] { loop.runPatiently(handler) }
+                loop.atEndOfTurn(prompt)
+                _ = loop.schedule(at: loop.now) {
+                    order.withLock { $0.append("timer") }
+                    _ = loop.schedule(at: loop.now) { continuation.resume() }
+                }
+            }
+        }
+        #expect(order.withLock { $0 } == ["prompt", "slow", "timer", "next"])
+    }
+
     @Test("drops a report for a descriptor that an earlier report of the same turn has closed")
     func staleReport() {
         var list = WatchList()
@@ -143,4 +162,25 @@ struct EventLoopTests {
         #expect(queue.isEmpty)
         #expect(order.withLock { $0 } == Array(0..<160))
     }
+}
+
+/// Notes that it had its turn; a slow one takes more time than others at the end of a turn get.
+private final class TurnWork: TurnHandler, PatientHandler, Sendable {
+    private let name: String
+    private let order: Locked<[String]>
+    private let slow: EventLoop?
+
+    init(_ name: String, _ order: Locked<[String]>, isSlowOn slow: EventLoop? = nil) {
+        (self.name, self.order, self.slow) = (name, order, slow)
+    }
+
+    func turnEnded() {
+        order.withLock { $0.append(name) }
+        guard let slow else { return }
+        let start = MonotonicClock.now()
+        let end = start + (start - slow.now) + EventLoop.share
+        while MonotonicClock.now() <= end {}
+    }
+
+    func turnCame() { turnEnded() }
 }

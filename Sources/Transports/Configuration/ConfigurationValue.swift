@@ -1,10 +1,11 @@
 import Codecs
 import TransportAPI
 
-/// A value of the file that waits to be understood: what it is, where it stands, and the keys that lead there.
-struct ConfigurationValue: Sendable {
+/// A value of a JSON file that waits to be understood: what it is, where it stands, and the keys that lead there. Its errors
+/// name the file, the line and the keys.
+package struct ConfigurationValue: Sendable {
     /// What it is.
-    let node: JSONNode
+    package let node: JSONNode
     /// The keys that lead to it, joined by dots; empty for the whole file.
     let path: String
     /// The file.
@@ -13,33 +14,42 @@ struct ConfigurationValue: Sendable {
     let registry: TransportRegistry
 
     /// Its text, if it is a string.
-    var string: String? { if case .string(let text) = node.value { text } else { nil } }
+    package var string: String? { if case .string(let text) = node.value { text } else { nil } }
 
     /// Its number, if it is one.
-    var number: Double? { if case .number(let number) = node.value { number } else { nil } }
+    package var number: Double? { if case .number(let number) = node.value { number } else { nil } }
 
     /// Its number, if it is whole: `64`, `64.0` and `6.4e1` are the same.
-    var integer: Int? {
+    package var integer: Int? {
         // Up to 2^53 a double is exact; no limit of the file is larger.
         guard let number, number.magnitude <= 0x1p53, Double(Int(number)) == number else { return nil }
         return Int(number)
     }
 
     /// Its members, if it is an object.
-    var members: [JSONMember]? { if case .object(let members) = node.value { members } else { nil } }
+    package var members: [JSONMember]? { if case .object(let members) = node.value { members } else { nil } }
 
     /// Its elements, if it is an array.
-    var elements: [ConfigurationValue]? {
+    package var elements: [ConfigurationValue]? {
         guard case .array(let nodes) = node.value else { return nil }
         return nodes.enumerated().map { at($1, "\(path)[\($0)]") }
     }
 
     /// The value of a member.
-    func value(of member: JSONMember) -> ConfigurationValue { at(member.node, JSONDocument.path(path, member.name)) }
+    package func value(of member: JSONMember) -> ConfigurationValue {
+        at(member.node, JSONDocument.path(path, member.name))
+    }
 
     /// The value of the member of this name.
-    func member(_ name: String) -> ConfigurationValue? {
+    package func member(_ name: String) -> ConfigurationValue? {
         members?.first { $0.name == name }.map(value(of:))
+    }
+
+    /// The value of a member that must be there; `allowed` says in words what it may be.
+    package func required(_ name: String, _ allowed: String) throws(TransportError) -> ConfigurationValue {
+        guard members != nil else { throw wrong("an object") }
+        guard let value = member(name) else { throw missing(name, allowed) }
+        return value
     }
 
     private func at(_ node: JSONNode, _ path: String) -> ConfigurationValue {
@@ -48,11 +58,31 @@ struct ConfigurationValue: Sendable {
 }
 
 extension ConfigurationValue {
+    /// All that a text says (RFC 8259, strictly).
+    ///
+    /// - Parameters:
+    ///   - text: the text, in UTF-8.
+    ///   - label: what errors call it, usually the file's name.
+    ///   - maximumLength: the longest text that is read, in bytes.
+    ///   - registry: the transports that endpoints may name.
+    /// - Throws: `.invalidConfiguration` with the line and column of the first mistake.
+    package init(
+        _ text: some Sequence<UInt8>,
+        label: String,
+        maximumLength: Int,
+        registry: TransportRegistry = .standard
+    ) throws(TransportError) {
+        let document = try JSONDocument(text, label: label, maximumLength: maximumLength)
+        self.init(node: document.root, path: "", document: document, registry: registry)
+    }
+
     /// A mistake in this value.
-    func failure(_ problem: String) -> TransportError { document.failure(at: node.range.lowerBound, path, problem) }
+    package func failure(_ problem: String) -> TransportError {
+        document.failure(at: node.range.lowerBound, path, problem)
+    }
 
     /// It is none of what is allowed; `words` are the strings among that. A secret is not quoted.
-    func wrong(_ allowed: String, words: [String] = [], isSecret: Bool = false) -> TransportError {
+    package func wrong(_ allowed: String, words: [String] = [], isSecret: Bool = false) -> TransportError {
         failure("is \(isSecret ? kind : found);\(suggestion(string, words)) allowed is \(allowed)")
     }
 
@@ -65,7 +95,7 @@ extension ConfigurationValue {
     }
 
     /// One of its members has to be there and is not.
-    func missing(_ name: String, _ allowed: String) -> TransportError {
+    package func missing(_ name: String, _ allowed: String) -> TransportError {
         document.failure(at: node.range.lowerBound, JSONDocument.path(path, name), "is missing; allowed is \(allowed)")
     }
 

@@ -3,10 +3,10 @@ import TransportAPI
 
 /// The text of a JSON file (RFC 8259, strictly) and what it says, each name and value with its place.
 ///
-/// The text may have 1 MiB and 32 levels. A name may not come twice in one object, since one of the two would be
+/// The text may have 1 MiB, unless it is said otherwise, and 32 levels. A name may not come twice in one object, since one of the two would be
 /// lost silently (section 4 leaves open which).
 struct JSONDocument: Sendable {
-    /// The longest text that is read, in bytes.
+    /// The longest text that is read if nothing else is said, in bytes.
     static let maximumLength = 1 << 20
     /// The deepest nesting of objects and arrays; the outermost is level 1.
     static let maximumDepth = 32
@@ -25,19 +25,27 @@ struct JSONDocument: Sendable {
     /// The outermost value.
     let root: JSONNode
 
-    /// Reads a text.
+    /// Reads a text of at most `maximumLength` bytes, with at most one element for each four of them.
     ///
     /// - Throws: `.invalidConfiguration` with the line and column of the first mistake.
-    init(_ text: some Sequence<UInt8>, label: String) throws(TransportError) {
+    init(
+        _ text: some Sequence<UInt8>,
+        label: String,
+        maximumLength: Int = Self.maximumLength
+    ) throws(TransportError) {
         var bytes: [UInt8] = []
         for byte in text {
-            guard bytes.count < Self.maximumLength else {
-                throw .configuration("\(label):", "the text is longer than \(Self.maximumLength) bytes")
+            guard bytes.count < maximumLength else {
+                throw .configuration("\(label):", "the text is longer than \(maximumLength) bytes")
             }
             bytes.append(byte)
         }
         do throws(CodecError) {
-            let limits = CodecLimits(maximumDepth: Self.maximumDepth, maximumLength: Self.maximumLength)
+            let limits = CodecLimits(
+                maximumDepth: Self.maximumDepth,
+                maximumLength: maximumLength,
+                maximumElements: maximumLength / 4
+            )
             root = try JSONNode(bytes, limits: limits)
         } catch {
             let place = Self.place(of: error.offset, in: bytes)

@@ -44,8 +44,12 @@ public struct TransportConfiguration: Sendable, Hashable {
         registry: TransportRegistry = .standard
     ) throws(TransportError) {
         self.init(endpoints: [])
-        let document = try JSONDocument(json, label: label)
-        let root = ConfigurationValue(node: document.root, path: "", document: document, registry: registry)
+        let root = try ConfigurationValue(
+            json,
+            label: label,
+            maximumLength: JSONDocument.maximumLength,
+            registry: registry
+        )
         try Self.object.read(root, into: &self)
     }
 

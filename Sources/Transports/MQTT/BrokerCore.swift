@@ -46,15 +46,22 @@ package struct BrokerCore: Sendable {
         var places: [Int32: Int] = [:]
         /// How many levels its filters have together.
         var levels = 0
+        /// It has been forgotten, but for its filters, which get nothing any more.
+        var isGone = false
         /// The last routing that found this session by several filters, and where its delivery lies.
         var routing: UInt64 = 0
         var delivery = 0
     }
 
+    /// How many filters of sessions that are gone make room at once where there is none.
+    private static let clearedForRoom = 64
+
     private let limits: Limits
     private var trie = TopicTrie()
     private var sessions: [Session] = []
     private var freeSessions: [Int32] = []
+    /// The sessions that are gone and whose filters are still in the trie.
+    private var goneSessions: [Int32] = []
     private var indexByID: [UInt64: Int32] = [:]
     /// Keys are bytes, because two client identifiers that Swift holds for equal may differ on the wire.
     private var indexByClient: [[UInt8]: Int32] = [:]
@@ -67,7 +74,7 @@ package struct BrokerCore: Sendable {
 
     /// How many sessions there are.
     package var sessionCount: Int { indexByID.count }
-    /// How many filters all sessions have together.
+    /// How many filters all sessions have together, those included that are gone but not cleared away yet.
     package private(set) var subscriptionCount = 0
     /// How many nodes the trie of their levels has, its root included.
     package var nodeCount: Int { trie.nodeCount }
@@ -102,14 +109,35 @@ package struct BrokerCore: Sendable {
         return former
     }
 
-    /// Forgets a session and its subscriptions; does nothing if it is not there (any more).
+    /// Forgets a session, which gets nothing any more; does nothing if it is not there (any more). Its filters count until
+    /// ``clear(atMost:)`` has cleared them away.
     package mutating func disconnect(_ session: UInt64) {
         guard let index = indexByID.removeValue(forKey: session) else { return }
-        let gone = sessions[Int(index)]
-        for (node, place) in gone.places { remove(from: node, at: place) }
-        if !gone.clientID.isEmpty { indexByClient[gone.clientID] = nil }
+        let client = sessions[Int(index)].clientID
+        if !client.isEmpty { indexByClient[client] = nil }
+        guard !sessions[Int(index)].places.isEmpty else { return vacate(index) }
+        sessions[Int(index)].isGone = true
+        goneSessions.append(index)
+    }
+
+    private mutating func vacate(_ index: Int32) {
         sessions[Int(index)] = Session(id: 0, clientID: [])
         freeSessions.append(index)
+    }
+
+    /// Clears away so many filters of sessions that are gone; whether there are more.
+    ///
+    /// A session may have a thousand filters of many levels, which take longer to clear away than others should wait.
+    package mutating func clear(atMost count: Int = .max) -> Bool {
+        var left = count
+        while left > 0, let index = goneSessions.last {
+            if let (node, place) = sessions[Int(index)].places.popFirst() { remove(from: node, at: place) }
+            left -= 1
+            guard sessions[Int(index)].places.isEmpty else { continue }
+            goneSessions.removeLast()
+            vacate(index)
+        }
+        return !goneSessions.isEmpty
     }
 
     // MARK: Subscriptions
@@ -128,6 +156,9 @@ package struct BrokerCore: Sendable {
         guard filter.count <= limits.maximumFilterLength, MQTTTopic.isFilter(filter) else { return nil }
         let shape = FilterShape(filter)
         guard shape.levels <= limits.maximumFilterLevels else { return nil }
+        if subscriptionCount >= limits.maximumSubscriptions || !hasRoom(for: shape, filter) {
+            _ = clear(atMost: Self.clearedForRoom)
+        }
         let known = trie.find(filter)
         if let known, let place = sessions[session].places[known] {
             trie.nodes[Int(known)].subscribers[place].qos = qos
@@ -186,7 +217,7 @@ package struct BrokerCore: Sendable {
         // On one node nobody is twice.
         guard trie.matched.count > 1 else {
             guard let node = trie.matched.first else { return }
-            for subscriber in trie.nodes[Int(node)].subscribers {
+            for subscriber in trie.nodes[Int(node)].subscribers where !sessions[Int(subscriber.session)].isGone {
                 let session = sessions[Int(subscriber.session)].id
                 deliveries.append(Delivery(session: session, qos: min(qos, subscriber.qos)))
             }
@@ -202,6 +233,7 @@ package struct BrokerCore: Sendable {
     private mutating func deliver(_ subscriber: TopicTrie.Subscriber, _ qos: MQTTQoS, into deliveries: inout [Delivery])
     {
         let index = Int(subscriber.session)
+        guard !sessions[index].isGone else { return }
         let granted = min(qos, subscriber.qos)
         if sessions[index].routing == routing {
             let delivery = sessions[index].delivery
@@ -210,26 +242,6 @@ package struct BrokerCore: Sendable {
             sessions[index].routing = routing
             sessions[index].delivery = deliveries.count
             deliveries.append(Delivery(session: sessions[index].id, qos: granted))
-        }
-    }
-}
-
-/// What a well-formed filter takes in a trie.
-private struct FilterShape {
-    private(set) var levels = 1
-    /// How many of them are the third `+`, or come behind it.
-    private(set) var wildLevels = 0
-
-    init(_ filter: UnsafeRawBufferPointer) {
-        var wildcards = 0
-        for byte in filter {
-            if byte == MQTTTopic.separator {
-                levels += 1
-                if wildcards >= TopicTrie.wildFrom { wildLevels += 1 }
-            } else if byte == MQTTTopic.singleLevel {
-                wildcards += 1
-                if wildcards == TopicTrie.wildFrom { wildLevels += 1 }
-            }
         }
     }
 }

@@ -238,14 +238,6 @@ extension LinkDriver {
     }
 }
 
-/// The far side of a link as a server's behaviour sees it, whatever the protocol. Lives on its loop.
-package protocol MessagePeer: AnyObject {
-    /// Sends at once or not at all.
-    func sendNow(_ payload: Payload) -> SendOutcome
-    /// Says goodbye and ends the link without waiting for the answer.
-    func endNow(_ reason: CloseReason)
-}
-
 extension TransportError {
     static let notOpen = TransportError(.busy, .handshake, "the link is not open yet")
     static let bufferFull = TransportError(

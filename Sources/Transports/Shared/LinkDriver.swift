@@ -3,7 +3,7 @@ import TransportAPI
 
 /// Runs one protocol core over one channel: moves bytes between them, keeps the core's deadline, delivers its events, and
 /// lets every waiting operation end exactly once. Lives on its loop's thread; ``CoreLink`` is its face for everybody else.
-package final class LinkDriver: PollHandler, ShareHandler, TurnHandler {
+package final class LinkDriver: PollHandler, ShareHandler, TurnHandler, PatientHandler {
     /// The life of a link. It only ever moves down this list.
     enum Phase {
         /// The handshake is under way.
@@ -71,6 +71,9 @@ package final class LinkDriver: PollHandler, ShareHandler, TurnHandler {
     /// Something has been sent since something was read; counts round trips until the link is open.
     var isWaitingForAnswer = false
     @exclusivity(unchecked) var flushRequested = false
+    /// The output that is to be flushed may wait for that of others.
+    @exclusivity(unchecked) var isFlushPatient = false
+    @exclusivity(unchecked) var isInPatientLine = false
     /// The link has its share of the turn just now.
     @exclusivity(unchecked) var isInShare = false
     private var timer: (id: UInt64, deadline: Int64)?
@@ -122,82 +125,12 @@ package final class LinkDriver: PollHandler, ShareHandler, TurnHandler {
     }
 
     package func turnEnded() {
+        // It may have been done in the meantime, more urgently.
+        guard flushRequested else { return }
         flushRequested = false
         flush()
         tellMemory()
     }
-
-    // MARK: Writing
-
-    /// Asks for the output to be handed to the kernel when this turn ends, with all else that is written until then; that of a
-    /// busy link when its share ends, of which it is a part.
-    func requestFlush() {
-        guard !flushRequested, phase != .closed else { return }
-        flushRequested = true
-        if isInShare { return }
-        if isBusy { waitForShare() } else { loop.atEndOfTurn(self) }
-    }
-
-    private func flush() {
-        guard phase != .closed else { return }
-        isWaitingForAnswer = true
-        let before = context.output.count
-        let result = channel.flush(&context)
-        if context.hasMoved { tellMove() }
-        switch result {
-        case .bytes, .end:
-            stuckSince = 0
-            returnMemory(&context.output)
-        case .wouldBlock: if stuckSince == 0 || context.output.count < before { stuckSince = loop.now }
-        case .failed(let error): return end(TransportError(error, phase == .opening ? .handshake : .open), abort: true)
-        }
-        if phase == .draining {
-            if context.output.isEmpty { finishDraining() }
-        } else if context.output.count < limits.writeBuffer {
-            if wantsRoom, isNearlyEmpty {
-                wantsRoom = false
-                handler?.roomMade(self)
-            }
-            sendBlocked()
-            if isChoked {
-                isChoked = false
-                waitForShare()
-            }
-        }
-    }
-
-    // MARK: The core's surroundings
-
-    /// To be called before the core: gives it the time and memory to write to.
-    func enterCore() {
-        context.now = Instant(nanoseconds: loop.now)
-        borrowMemory(&context.output)
-    }
-
-    /// To be called after the core: hands on what it wrote, and keeps its deadline.
-    func leaveCore() {
-        if context.output.isEmpty {
-            returnMemory(&context.output)
-        } else {
-            requestFlush()
-        }
-        armTimer()
-    }
-
-    /// Writes one whole message that is encoded already in the core's own format, so that a server encodes once for many.
-    package func sendEncoded(_ bytes: UnsafeRawBufferPointer) {
-        guard phase == .open else { return }
-        enterCore()
-        core.sendEncoded(bytes, &context)
-        statistics.messagesSent += 1
-        leaveCore()
-    }
-
-    /// Whether the write buffer takes more.
-    package var hasRoom: Bool { phase == .open && context.output.count < limits.writeBuffer }
-
-    /// Whether little of the output is left: room for what can wait, beside what can't.
-    package var isNearlyEmpty: Bool { phase == .open && context.output.count < min(limits.writeBuffer, 64 << 10) }
 
     // MARK: Deadlines
 

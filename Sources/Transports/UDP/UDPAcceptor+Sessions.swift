@@ -100,6 +100,7 @@ extension LinkDriver {
     ) {
         guard phase == .opening || phase == .open else { return }
         isInShare = flushesNow
+        lastHeard = loop.now
         session.heard(datagram, from: sender, now: Instant(nanoseconds: loop.now), random: &context.random)
         swap(&input, &datagram)
         pump()

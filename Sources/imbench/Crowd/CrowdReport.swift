@@ -10,13 +10,14 @@ struct CrowdReport {
         case .json: json.readableText + "\n"
         case .csv: csv
         case .markdown: table.markdown + remarks.map { "\n" + $0 + "\n" }.joined()
+        case .html: html
         case .table:
             style.bold(title) + "\n" + style.dim(conditions) + "\n\n" + table.plain(style)
                 + remarks.map { $0 + "\n" }.joined()
         }
     }
 
-    private var title: String {
+    var title: String {
         isHostile
             ? "What honest clients feel of hostile ones: round trips before and during each attack"
             : "A crowd of idle clients: what each costs, and how they answer"
@@ -27,11 +28,11 @@ struct CrowdReport {
             .map { "\($0.name)=\($0.value)" }.joined(separator: " ")
     }
 
-    private var remarks: [String] {
+    var remarks: [String] {
         run.remarks + (run.wasCutShort ? ["CUT SHORT: the run was interrupted; rows are missing"] : [])
     }
 
-    private var table: TextTable {
+    var table: TextTable {
         let names: [(metric: String, title: String)] =
             isHostile
             ? [
@@ -75,14 +76,7 @@ struct CrowdReport {
         return fixed(value, 0)
     }
 
-    private var json: JSONValue {
-        guard case .object(let members) = JSONReport.value(run) else { return .null }
-        return .object(
-            members.filter { $0.0 != "floors" }.map { name, value in
-                name == "results" ? (name, .array(rows.map(Self.result))) : (name, value)
-            }
-        )
-    }
+    private var json: JSONValue { JSONReport.value(run, results: rows.map(Self.result)) }
 
     private static func result(_ row: CrowdRow) -> JSONValue {
         .object(

@@ -81,7 +81,8 @@ final class FloorBench {
                 size: key.size,
                 rtt: Latency(entry.total),
                 p50Spread: RepeatStatistics(entry.medians.compactMap { $0 }),
-                reason: entry.reason
+                reason: entry.reason,
+                repeats: [.p50: entry.medians]
             )
         }
     }

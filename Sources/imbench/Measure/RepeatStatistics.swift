@@ -46,13 +46,11 @@ struct RepeatStatistics: Sendable, Hashable {
     }
 
     /// The ratios of values that were measured side by side, repeat by repeat, so that what slowed both cancels out.
-    /// Repeats in which either is missing or the divisor is 0 are left out.
-    static func ratios(_ values: [Double?], to divisors: [Double?]) -> RepeatStatistics? {
-        RepeatStatistics(
-            zip(values, divisors).compactMap { value, divisor in
-                guard let value, let divisor, divisor > 0 else { return nil }
-                return value / divisor
-            }
-        )
+    /// `nil` for repeats in which either is missing or the divisor is 0.
+    static func ratios(_ values: [Double?], to divisors: [Double?]) -> [Double?] {
+        zip(values, divisors).map { value, divisor in
+            guard let value, let divisor, divisor > 0 else { return nil }
+            return value / divisor
+        }
     }
 }

@@ -1,12 +1,13 @@
 /// What imbench can be asked to do. Which of these a build offers is said by its ``Vocabulary``.
 enum Command: String, Sendable, Hashable, CaseIterable {
-    case run, overhead, serve, trace
-    case storm, outage, crowd, chat, simulate
+    case run, compare, overhead, serve, trace
+    case storm, outage, crowd, chat, simulate, work
 
     /// One line for the help text.
     var summary: String {
         switch self {
         case .run: "compare every transport, codec and size; what happens when no command is given"
+        case .compare: "two reports of 'run --format json': which differences are real, which are within noise"
         case .overhead: "bytes per message, per handshake and per day of keepalive, layer by layer"
         case .serve: "run the embedded servers until interrupted"
         case .trace: "show the bytes of one chat message on every wire, one line a field"
@@ -15,14 +16,17 @@ enum Command: String, Sendable, Hashable, CaseIterable {
         case .crowd: "hold thousands of idle clients, or let hostile ones loose: memory, time, and what others feel"
         case .chat: "talk to others through a chat server ('imbench serve --chat') or an MQTT broker"
         case .simulate: "run the supervisor through simulated worlds full of faults, and check that it keeps its rules"
+        case .work: "do one step of a message's path many times, for a profiler; without a name, what there is"
         }
     }
 
-    /// The name of the words that follow the command, if it takes any.
+    /// The words that follow the command, as they are typed, if it takes any.
     var argument: String? {
         switch self {
-        case .trace: "TEXT"
+        case .trace: #""TEXT""#
         case .chat: "URL"
+        case .work: "[NAME]"
+        case .compare: "A.json B.json"
         case .run, .overhead, .serve, .storm, .outage, .crowd, .simulate: nil
         }
     }
@@ -30,7 +34,7 @@ enum Command: String, Sendable, Hashable, CaseIterable {
 
 /// How results are written.
 enum Format: String, Sendable, Hashable, CaseIterable {
-    case table, json, csv, markdown
+    case table, json, csv, markdown, html
 }
 
 /// The words that this build understands. The names of transports come from their registry, so that a new transport is

@@ -6,7 +6,7 @@ enum HelpText {
     static func make(_ vocabulary: Vocabulary, command: Command?) -> String {
         var lines = ["imbench \(version): what each way of carrying a chat message costs, on this machine", ""]
         if let command {
-            let argument = command.argument.map { " \"\($0)\"" } ?? ""
+            let argument = command.argument.map { " " + $0 } ?? ""
             lines += ["usage: imbench \(command.rawValue)\(argument) [options]", ""]
             lines += wrap(command.summary.prefix(1).uppercased() + command.summary.dropFirst() + ".", width)
         } else {

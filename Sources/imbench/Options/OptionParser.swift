@@ -141,13 +141,15 @@ struct OptionParser: Sendable {
         }
         options.isCodecGiven = given.contains("codec") && (options.command == .chat || options.config != nil)
         if options.command == .crowd { return try OptionTable.finishCrowd(&options, given) }
+        if options.command == .compare { return try OptionTable.finishCompare(&options) }
         if options.command == .chat { return try OptionTable.finishChat(&options, given, vocabulary) }
         if options.config != nil, let other = ["transport", "url"].first(where: given.contains) {
             throw UsageError("--config and --\(other) exclude each other")
         }
-        if let argument = options.command.argument, options.arguments.isEmpty {
+        // Without a name, `work` says which there are.
+        if let argument = options.command.argument, options.arguments.isEmpty, options.command != .work {
             let name = options.command.rawValue
-            throw UsageError("'\(name)' needs a text: imbench \(name) \"\(argument)\"")
+            throw UsageError("'\(name)' needs a text: imbench \(name) \(argument)")
         }
     }
 }

@@ -3,7 +3,7 @@ import TransportAPI
 /// All options, in the order of the help text.
 enum OptionTable {
     static let rows: [OptionRow] =
-        comparison + serve + chat + load + proxy + storm + outage + crowd + simulate + report + general
+        comparison + compare + serve + chat + load + proxy + storm + outage + crowd + simulate + work + report + general
 
     static let comparison: [OptionRow] = [
         OptionRow(
@@ -169,7 +169,7 @@ enum OptionTable {
             name: "format",
             placeholder: "FORMAT",
             group: .report,
-            commands: [.run, .overhead, .trace, .storm, .outage, .crowd],
+            commands: [.run, .compare, .overhead, .trace, .storm, .outage, .crowd],
             summary: "how the report is written",
             allowed: { _ in Format.allCases.map(\.rawValue) },
             shown: { $0.format.rawValue },
@@ -184,7 +184,7 @@ enum OptionTable {
             name: "output",
             placeholder: "FILE",
             group: .report,
-            commands: [.run, .overhead, .trace, .storm, .outage, .crowd],
+            commands: [.run, .compare, .overhead, .trace, .storm, .outage, .crowd],
             summary: "write the report there in place of standard output",
             shown: { $0.output },
             apply: { (options, text, _) throws(UsageError) in
@@ -196,9 +196,9 @@ enum OptionTable {
             name: "assert",
             placeholder: "EXPR",
             group: .report,
-            commands: [.run, .crowd],
-            summary: "end with status 99 unless this holds, as in 'ws.rtt.p99_us < 2000', or with crowd "
-                + "'ws.ping-flood.heap_peak_bytes < 65536'; may be repeated",
+            commands: [.run, .compare, .crowd],
+            summary: "end with status 99 unless this holds, as in 'ws.rtt.p99_us < 2000', with crowd "
+                + "'ws.ping-flood.heap_peak_bytes < 65536', with compare 'ws.rtt.p50_us.ratio_low <= 1.05'; may be repeated",
             shown: { options in
                 let texts = options.assertions.map(\.text) + options.crowd.assertions.map(\.text)
                 return texts.isEmpty ? nil : texts.joined(separator: "; ")
@@ -210,7 +210,8 @@ enum OptionTable {
                 guard options.command != .crowd else {
                     return options.crowd.assertions.append(try CrowdAssertion(text, words))
                 }
-                options.assertions.append(try Assertion(text, words))
+                let metrics = options.command == .compare ? ComparedRow.metrics : Metric.all.map(\.name)
+                options.assertions.append(try Assertion(text, words, metrics: metrics))
             }
         ),
     ]

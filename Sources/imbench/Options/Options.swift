@@ -39,6 +39,7 @@ struct Options: Sendable, Equatable {
     var storm = StormOptions()
     var outage = OutageOptions()
     var crowd = CrowdOptions()
+    var comparison = CompareOptions()
     /// The server to which `serve` gives a bad path, in place of the embedded ones.
     var proxy: Endpoint?
     /// What is wrong with that path.
@@ -57,6 +58,8 @@ struct Options: Sendable, Equatable {
     var wantsVersion = false
     /// What `simulate` runs.
     var simulation = SimulateOptions()
+    /// How often `work` does what it does.
+    var times = 1_000_000
     /// The words after the command, for commands that take some.
     var arguments: [String] = []
 

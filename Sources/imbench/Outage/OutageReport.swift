@@ -7,14 +7,15 @@ struct OutageReport {
     var timing: OutageTiming
     var rows: [OutageRow]
 
+    private static let title = "What happens when the path breaks: time to notice, time to come back, and the accounts"
+
     func text(_ format: Format, _ style: Style) -> String {
         switch format {
         case .json: json.readableText + "\n"
         case .csv: csv
         case .markdown: table.markdown + "\n" + conditions + "\n"
-        case .table:
-            style.bold("What happens when the path breaks: time to notice, time to come back, and the accounts") + "\n"
-                + style.dim(conditions) + "\n\n" + table.plain(style)
+        case .html: html
+        case .table: style.bold(Self.title) + "\n" + style.dim(conditions) + "\n\n" + table.plain(style)
         }
     }
 
@@ -43,25 +44,55 @@ struct OutageReport {
         )
     }
 
-    private func milliseconds(_ duration: Duration?) -> String {
-        duration.map { fixed(Double($0.wholeNanoseconds) / 1e6, 0) } ?? "-"
+    private var html: String {
+        var page = HTMLPage("imbench outage", about: Self.title)
+        page.warn(Report.warnings(run))
+        page.add(Report.facts(run))
+        page.add(paragraph: conditions)
+        page.add(heading: "From the fault to the open link")
+        let transports = rows.map(\.transport).distinct
+        page.add(transports.map(chart))
+        page.add(heading: "All numbers")
+        page.add(table)
+        return page.text
     }
 
-    private var json: JSONValue {
-        guard case .object(let members) = JSONReport.value(run) else { return .null }
-        return .object(
-            members.filter { $0.0 != "floors" }.map { name, value in
-                name == "results" ? (name, .array(rows.map(result))) : (name, value)
+    /// What one transport made of each fault by which it lost its link.
+    private func chart(_ transport: String) -> BarChart {
+        BarChart(
+            title: "\(transport): ms to notice, and to come back once the path is good",
+            legend: [(.first, "notice"), (.second, "come back")],
+            rows: rows.filter { $0.transport == transport }.compactMap { row in
+                guard row.detect != nil || row.recover != nil else { return nil }
+                let (detect, recover) = (Self.milliseconds(row.detect) ?? 0, Self.milliseconds(row.recover) ?? 0)
+                return BarChart.Row(
+                    label: row.fault.rawValue,
+                    spans: [
+                        .init(kind: .first, from: 0, to: detect),
+                        .init(kind: .second, from: detect, to: detect + recover),
+                    ],
+                    value: "\(milliseconds(row.detect)) + \(milliseconds(row.recover))"
+                )
             }
         )
     }
+
+    private static func milliseconds(_ duration: Duration?) -> Double? {
+        duration.map { Double($0.wholeNanoseconds) / 1e6 }
+    }
+
+    private func milliseconds(_ duration: Duration?) -> String {
+        Self.milliseconds(duration).map { fixed($0, 0) } ?? "-"
+    }
+
+    private var json: JSONValue { JSONReport.value(run, results: rows.map(result)) }
 
     private func result(_ row: OutageRow) -> JSONValue {
         .object([
             ("transport", .string(row.transport)), ("fault", .string(row.fault.rawValue)),
             ("skipped", JSONValue(row.skipped)), ("failure", JSONValue(row.failure)),
-            ("detect_ms", JSONValue(row.detect.map { Double($0.wholeNanoseconds) / 1e6 })),
-            ("recover_ms", JSONValue(row.recover.map { Double($0.wholeNanoseconds) / 1e6 })),
+            ("detect_ms", JSONValue(Self.milliseconds(row.detect))),
+            ("recover_ms", JSONValue(Self.milliseconds(row.recover))),
             ("sent", .integer(row.sent)), ("acked", .integer(row.acked)), ("in_flight", .integer(row.inFlight)),
             ("lost", .integer(row.lost)), ("duplicated", .integer(row.duplicated)),
             ("reordered", .integer(row.reordered)),

@@ -1,3 +1,22 @@
+/// A row of which an ``Assertion`` can speak.
+protocol AssertableRow {
+    var transport: String { get }
+    var codec: String { get }
+    /// Bytes of text.
+    var size: Int { get }
+    /// Why there are no numbers.
+    var reason: String? { get }
+
+    /// The number of this name, or `nil` if there is none.
+    func value(of metric: String) -> Double?
+}
+
+extension ResultRow: AssertableRow {
+    func value(of metric: String) -> Double? {
+        Metric.all.first { $0.name == metric }?.value(self)
+    }
+}
+
 /// One `--assert`: `transport[.codec][.size].metric op number`, as in `ws.json.256.rtt.p99_us < 2000`.
 ///
 /// It speaks of every row that it names, so `ws.rtt.p99_us < 2000` must hold for all codecs and sizes; it does not hold if
@@ -33,8 +52,12 @@ struct Assertion: Sendable, Hashable {
     var comparison: Comparison
     var bound: Double
 
-    /// Reads an expression.
-    init(_ text: String, _ vocabulary: Vocabulary) throws(UsageError) {
+    /// Reads an expression about one of `metrics`.
+    init(
+        _ text: String,
+        _ vocabulary: Vocabulary,
+        metrics: [String] = Metric.all.map(\.name)
+    ) throws(UsageError) {
         guard let (subject, sign, bound) = Self.parts(text) else {
             throw UsageError("--assert: '\(text)' is not of the form 'ws.json.256.rtt.p99_us < 2000'")
         }
@@ -50,24 +73,22 @@ struct Assertion: Sendable, Hashable {
             names.removeFirst()
         }
         let metric = names.joined(separator: ".")
-        let metrics = Metric.all.map(\.name)
         guard metrics.contains(metric) else { throw .unknown("metric", metric, allowed: metrics) }
         (self.text, self.transport, self.metric) = (text, transport, metric)
         (comparison, self.bound) = (sign, bound)
     }
 
     /// Why the assertion does not hold, or `nil` if it does.
-    func failure(in rows: [ResultRow]) -> String? {
+    func failure(in rows: [some AssertableRow]) -> String? {
         let named = rows.filter {
             $0.transport == transport && (codec == nil || $0.codec == codec) && (size == nil || $0.size == size)
         }
         guard !named.isEmpty else { return "'\(text)' does not hold: there is no such row" }
-        guard let metric = Metric.all.first(where: { $0.name == metric }) else { return "'\(text)': no such metric" }
         for row in named {
             let place = "\(row.transport) \(row.codec) \(row.size)"
-            guard let value = metric.value(row) else {
+            guard let value = row.value(of: metric) else {
                 let reason = row.reason ?? "not measured, or by too few samples"
-                return "'\(text)' does not hold: \(place) has no \(metric.name) (\(reason))"
+                return "'\(text)' does not hold: \(place) has no \(metric) (\(reason))"
             }
             guard comparison.holds(value, bound) else {
                 return "'\(text)' does not hold: \(place) has \(fixed(value, 3, trimmed: true))"

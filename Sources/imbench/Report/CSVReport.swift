@@ -36,7 +36,8 @@ enum CSVReport {
         value.map { fixed($0, 3, trimmed: true) } ?? ""
     }
 
-    private static func line(_ cells: [String]) -> String {
+    /// A line of these cells, quoted where they must be.
+    static func line(_ cells: [String]) -> String {
         cells.map(quoted).joined(separator: ",") + "\r\n"
     }
 

@@ -15,6 +15,16 @@ enum JSONReport {
         ])
     }
 
+    /// The report of another command: the same members, with its own results and without floors.
+    static func value(_ run: RunResults, results: [JSONValue]) -> JSONValue {
+        guard case .object(let members) = value(run) else { return .null }
+        return .object(
+            members.filter { $0.0 != "floors" }.map { name, value in
+                name == "results" ? (name, .array(results)) : (name, value)
+            }
+        )
+    }
+
     private static func environment(_ results: RunResults) -> JSONValue {
         let environment = results.environment
         return .object([
@@ -55,6 +65,7 @@ enum JSONReport {
             ("bytes_per_msg", bytes(row.bytesPerMessage)),
             ("handshake", handshake(row.handshake)),
             ("keepalive_bytes_per_day", rounded(row.keepaliveBytesPerDay)),
+            ("repeats", repeats(row.repeats)),
         ]
         let accounts = row.accounts
         members += [
@@ -77,7 +88,10 @@ enum JSONReport {
     private static func floor(_ floor: FloorResult) -> JSONValue {
         var members: [(String, JSONValue)] = [("floor", .string(floor.kind.rawValue)), ("size", .integer(floor.size))]
         if let reason = floor.reason { members.append(("reason", .string(reason))) }
-        members += [("rtt_us", latency(floor.rtt)), ("rtt_p50_interval_us", interval(floor.p50Spread))]
+        members += [
+            ("rtt_us", latency(floor.rtt)), ("rtt_p50_interval_us", interval(floor.p50Spread)),
+            ("repeats", repeats(floor.repeats)),
+        ]
         return .object(members)
     }
 
@@ -98,6 +112,15 @@ enum JSONReport {
         ])
     }
 
+    /// The values of the repeats in their order, for `imbench compare`.
+    private static func repeats(_ values: RepeatedValues) -> JSONValue {
+        .object(
+            RepeatedMetric.allCases.compactMap { metric in
+                values[metric].map { (metric.key, .array($0.map(rounded))) }
+            }
+        )
+    }
+
     private static func bytes(_ bytes: BytesPerMessage?) -> JSONValue {
         guard let bytes else { return .null }
         return .object([
@@ -116,7 +139,7 @@ enum JSONReport {
     }
 
     /// Four decimals: what lies beyond is never more than arithmetic.
-    private static func rounded(_ value: Double?) -> JSONValue {
+    static func rounded(_ value: Double?) -> JSONValue {
         JSONValue(value.map { ($0 * 10_000).rounded() / 10_000 })
     }
 }

@@ -6,6 +6,7 @@ enum Report {
         case .json: JSONReport.text(results)
         case .csv: CSVReport.text(results)
         case .markdown: markdown(results)
+        case .html: html(results)
         }
     }
 
@@ -52,7 +53,8 @@ enum Report {
         return warnings + results.remarks
     }
 
-    private static func facts(_ results: RunResults) -> [(String, String)] {
+    /// Where and how it was measured.
+    static func facts(_ results: RunResults) -> [(String, String)] {
         let environment = results.environment
         var facts = [
             ("machine", "\(environment.processor), \(environment.cores) cores, \(environment.system)"),

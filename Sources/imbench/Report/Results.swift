@@ -55,6 +55,8 @@ struct ResultRow: Sendable {
     var bytesPerMessage: BytesPerMessage?
     var handshake: Handshake?
     var keepaliveBytesPerDay: Double?
+    /// What each repeat gave by itself.
+    var repeats: RepeatedValues = [:]
     var accounts = Accounts()
     var errors = 0
 
@@ -131,4 +133,6 @@ struct FloorResult: Sendable {
     var p50Spread: RepeatStatistics?
     /// Why it was not measured.
     var reason: String?
+    /// What each repeat gave by itself: the median, and nothing else.
+    var repeats: RepeatedValues = [:]
 }

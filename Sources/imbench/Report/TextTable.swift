@@ -52,7 +52,8 @@ struct TextTable: Sendable {
         return text
     }
 
-    private static func escapedForMarkdown(_ cell: String) -> String {
+    /// A text that stays one cell, and no tag.
+    static func escapedForMarkdown(_ cell: String) -> String {
         var text = ""
         for character in cell {
             switch character {

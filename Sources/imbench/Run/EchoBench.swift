@@ -21,12 +21,13 @@ final class EchoBench {
         var costs = LinkCosts()
         var rtt = Histogram()
         var service = Histogram()
-        /// Of each repeat, in microseconds.
-        var medians: [Double?] = []
-        /// Of each repeat, in messages per second.
-        var rates: [Double] = []
+        var repeats: RepeatedValues = [:]
         var answered = 0
         var cpu: Int64 = 0
+
+        mutating func repeated(_ metric: RepeatedMetric, _ value: Double?) {
+            repeats[metric, default: []].append(value)
+        }
     }
 
     let keys: [Key]
@@ -141,12 +142,15 @@ final class EchoBench {
             entry.answered += outcome.answered
         }
         // All clients share one thread, which counts the time of all: the longest slice has seen it all.
-        entry.cpu += outcomes.map(\.cpu).max() ?? 0
+        let cpu = outcomes.map(\.cpu).max() ?? 0
         let elapsed = outcomes.map(\.elapsed).max() ?? 0
         let answered = outcomes.reduce(0) { $0 + $1.answered }
-        if elapsed > 0 { entry.rates.append(Double(answered) * 1e9 / Double(elapsed)) }
+        entry.cpu += cpu
         entry.rtt.merge(rtt)
-        entry.medians.append(rtt.median.map { Double($0) / 1000 })
+        entry.repeated(.p50, rtt.median.map { Double($0) / 1000 })
+        entry.repeated(.p99, rtt.percentile(990).map { Double($0) / 1000 })
+        entry.repeated(.throughput, elapsed > 0 ? Double(answered) * 1e9 / Double(elapsed) : nil)
+        entry.repeated(.cpu, answered > 0 ? Double(cpu) / 1000 / Double(answered) : nil)
     }
 
     private func run(_ slice: EchoClient.Slice, _ clients: [EchoClient]) -> [EchoClient.Outcome] {
@@ -185,12 +189,14 @@ final class EchoBench {
         guard case .measured = row.outcome, entry.answered > 0 else { return row }
         row.rtt = Latency(entry.rtt)
         if row.loop == .open { row.service = Latency(entry.service) }
-        row.rttP50Spread = RepeatStatistics(entry.medians.compactMap { $0 })
         let floor = floorKey(key, entry.encoded)
+        row.repeats = entry.repeats
+        row.repeats[.ratioToFloor] = RepeatStatistics.ratios(entry.repeats[.p50] ?? [], to: floors.medians(floor))
+        row.rttP50Spread = RepeatStatistics(row.repeats.known(.p50))
         row.floor = floor.kind.rawValue
         row.floorP50 = RepeatStatistics(floors.medians(floor).compactMap { $0 })?.median
-        row.ratioToFloor = RepeatStatistics.ratios(entry.medians, to: floors.medians(floor))
-        row.throughput = RepeatStatistics(entry.rates)?.median
+        row.ratioToFloor = RepeatStatistics(row.repeats.known(.ratioToFloor))
+        row.throughput = RepeatStatistics(row.repeats.known(.throughput))?.median
         row.cpuPerMessage = Double(entry.cpu) / 1000 / Double(entry.answered)
         row.bytesPerMessage = entry.costs.perMessage(text: key.size, encoded: entry.encoded)
         row.handshake = entry.costs.handshake

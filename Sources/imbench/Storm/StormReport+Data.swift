@@ -2,12 +2,7 @@
 extension StormReport {
     /// The members of ``JSONReport``, with results of another kind.
     static func json(_ results: StormResults) -> JSONValue {
-        guard case .object(let members) = JSONReport.value(results.run) else { return .null }
-        return .object(
-            members.filter { $0.0 != "floors" }.map { name, value in
-                name == "results" ? (name, .array(results.outcomes.map(result))) : (name, value)
-            }
-        )
+        JSONReport.value(results.run, results: results.outcomes.map(result))
     }
 
     private static func result(_ policy: StormPolicy, _ outcome: StormOutcome) -> JSONValue {

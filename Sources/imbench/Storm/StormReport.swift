@@ -16,12 +16,15 @@ enum StormReport {
         case .json: json(results).readableText + "\n"
         case .csv: csv(results)
         case .markdown: markdown(results)
+        case .html: html(results)
         case .table: plain(results, style, isUnicode)
         }
     }
 
+    private static let title = "Everybody comes back: reconnect policies after a restart, in virtual time"
+
     private static func plain(_ results: StormResults, _ style: Style, _ isUnicode: Bool) -> String {
-        var text = style.bold("Everybody comes back: reconnect policies after a restart, in virtual time") + "\n"
+        var text = style.bold(title) + "\n"
         text += style.dim(conditions(results)) + "\n\n" + table(results).plain(style)
         for remark in remarks(results) { text += remark + "\n" }
         for (title, lines) in plots(results, isUnicode: isUnicode) {
@@ -37,6 +40,46 @@ enum StormReport {
             text += "\n## \(title)\n\n```text\n" + lines.map { $0 + "\n" }.joined() + "```\n"
         }
         return text
+    }
+
+    private static func html(_ results: StormResults) -> String {
+        var page = HTMLPage("imbench storm", about: title)
+        page.warn(remarks(results))
+        page.add(Report.facts(results.run))
+        page.add(heading: "All policies")
+        page.add([
+            bars("Seconds until 99 % are back", results) {
+                $0.secondsUntilBack(percent: 99)
+            } shown: {
+                seconds($0, percent: 99, results.model)
+            },
+            bars("Most attempts in a second", results) {
+                Double($0.peak)
+            } shown: {
+                String($0.peak)
+            },
+        ])
+        page.add(table(results))
+        for (title, lines) in plots(results, isUnicode: true) {
+            page.add(heading: title)
+            page.add(preformatted: lines)
+        }
+        return page.text
+    }
+
+    /// One bar for each policy; none where there is no such number.
+    private static func bars(
+        _ title: String,
+        _ results: StormResults,
+        _ number: (StormOutcome) -> Double?,
+        shown: (StormOutcome) -> String
+    ) -> BarChart {
+        BarChart(
+            title: title,
+            rows: results.outcomes.map { policy, outcome in
+                BarChart.Row(policy.rawValue, number(outcome), shown: shown(outcome))
+            }
+        )
     }
 
     private static func conditions(_ results: StormResults) -> String {

@@ -122,6 +122,25 @@ struct BrokerCoreTests {
         #expect(broker.subscribe(3, to: "d", qos: .atMostOnce) == .atMostOnce)
     }
 
+    @Test("a session that is gone gets nothing; its filters are cleared away in parts, and never lack others room")
+    func clearing() throws {
+        var limits = BrokerCore.Limits()
+        limits.maximumSubscriptions = 10
+        var broker = BrokerCore(limits: limits)
+        _ = try broker.connect(1, clientID: "a")
+        _ = try broker.connect(2, clientID: "b")
+        for number in 0..<8 { #expect(broker.subscribe(1, to: "t/\(number)", qos: .atMostOnce) != nil) }
+        #expect(broker.subscribe(2, to: "t/0", qos: .atMostOnce) != nil)
+        broker.disconnect(1)
+        #expect(broker.deliveries("t/0") == [2: .atMostOnce] && broker.deliveries("t/1").isEmpty)
+        #expect(broker.clear(atMost: 4) == true && broker.subscriptionCount == 5)
+        _ = try broker.connect(3, clientID: "a")
+        for number in 0..<9 { #expect(broker.subscribe(3, to: "t/\(number)", qos: .atLeastOnce) != nil) }
+        #expect(broker.clear() == false && broker.subscriptionCount == 10 && broker.nodeCount == 11)
+        #expect(broker.deliveries("t/0") == [2: .atMostOnce, 3: .atLeastOnce])
+        #expect(broker.deliveries("t/1") == [3: .atLeastOnce])
+    }
+
     @Test("levels are bounded: of a session's filters, of all, and of those behind many wildcards")
     func nodes() throws {
         var limits = BrokerCore.Limits()
@@ -146,6 +165,7 @@ struct BrokerCoreTests {
         #expect(broker.unsubscribe(1, from: "a/b/c/d") == true)
         #expect(broker.subscribe(1, to: "w/x/y", qos: .atMostOnce) != nil)
         for session in 1...3 as ClosedRange<UInt64> { broker.disconnect(session) }
+        #expect(broker.clear() == false)
         #expect(broker.nodeCount == 1)
     }
 
@@ -192,6 +212,7 @@ struct BrokerCoreTests {
             case 0:
                 broker.disconnect(session)
                 model[session] = nil
+                _ = broker.clear(atMost: 3)
             case 1...6:
                 let expected = model[session]?.removeValue(forKey: filter) != nil
                 #expect(broker.unsubscribe(session, from: filter) == expected)
@@ -215,8 +236,10 @@ struct BrokerCoreTests {
                 #expect(MQTTTopic.matches(filter: filter, topic: topic) == naiveMatch(levels(filter), parts))
             }
         }
+        #expect(broker.clear() == false)
         #expect(broker.subscriptionCount == model.values.reduce(0) { $0 + $1.count })
         for session in model.keys { broker.disconnect(session) }
+        #expect(broker.clear() == false)
         #expect(broker.subscriptionCount == 0 && broker.sessionCount == 0)
     }
 

@@ -41,12 +41,8 @@ import Testing
     }
 
     @Test("ratios pair the values of one repeat, so that what slows both cancels out")
-    func ratios() throws {
-        let ratio = try #require(RepeatStatistics.ratios([20, 40, 60, nil, 5], to: [10, 20, 30, 1, 0]))
-        #expect(ratio.median == 2)
-        #expect(ratio.low == 2 && ratio.high == 2)
-        #expect(ratio.repeats == 3)
-        #expect(RepeatStatistics.ratios([nil], to: [1]) == nil)
+    func ratios() {
+        #expect(RepeatStatistics.ratios([20, 40, 60, nil, 5], to: [10, 20, 30, 1, 0]) == [2, 2, 2, nil, nil])
     }
 }
 

@@ -86,6 +86,20 @@ private func mistake(_ line: String) -> String? { mistake(line.split(separator: 
         #expect(mistake("trace") == "'trace' needs a text: imbench trace \"TEXT\"")
     }
 
+    @Test("compare takes two files, and what two runs of the same code may differ by")
+    func compareFiles() throws {
+        let options = try parse("compare a.json b.json --noise 2.5 --format html")
+        #expect(options.comparison == CompareOptions(before: "a.json", after: "b.json", noisePercent: 2.5))
+        #expect(options.format == .html)
+        #expect(try parse("compare a b").comparison.noisePercent == 1)
+        for line in ["compare", "compare a.json", "compare a b c"] {
+            #expect(mistake(line) == "'compare' needs two files: imbench compare A.json B.json")
+        }
+        #expect(mistake("compare a b --noise -1") == "--noise: '-1' is not a number from 0 to 100")
+        #expect(mistake("run --noise 1") == "--noise belongs to 'compare', not to 'run'")
+        #expect(HelpText.make(everything, command: .compare).contains("usage: imbench compare A.json B.json [options]"))
+    }
+
     @Test("whoever asks for help gets it, even with a mistake after it")
     func helpFirst() throws {
         #expect(try parse("--help --nonsense").wantsHelp)

@@ -84,6 +84,17 @@ func sampleResults() -> RunResults {
         ] { #expect(text.contains(name), "\(name)") }
     }
 
+    @Test("the JSON has the values of all repeats, in their order")
+    func jsonRepeats() {
+        var results = sampleResults()
+        results.rows[0].repeats = [.p50: [99, nil, 101.5]]
+        results.floors[0].repeats = [.p50: [7]]
+        let text = JSONReport.value(results).text
+        #expect(text.contains(#""repeats": {"rtt_p50_us": [99, null, 101.5]}"#))
+        #expect(text.contains(#""repeats": {"rtt_p50_us": [7]}"#))
+        #expect(text.contains(#""repeats": {}"#))
+    }
+
     @Test("every line of the CSV has as many fields as its header")
     func csvFields() {
         let lines = Report.text(sampleResults(), format: .csv, style: .none).split(separator: "\r\n")

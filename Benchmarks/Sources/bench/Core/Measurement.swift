@@ -48,6 +48,6 @@ struct Verdict: Sendable {
     private func statistics(_ values: (Measurement) -> [Double]) -> RepeatStatistics? {
         guard ours.isMeasured, peer?.isMeasured != false else { return nil }
         guard let peer else { return RepeatStatistics(values(ours)) }
-        return RepeatStatistics.ratios(values(ours), to: values(peer))
+        return RepeatStatistics(RepeatStatistics.ratios(values(ours), to: values(peer)).compactMap { $0 })
     }
 }

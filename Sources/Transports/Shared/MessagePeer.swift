@@ -1,0 +1,9 @@
+import TransportAPI
+
+/// The far side of a link as a server's behaviour sees it, whatever the protocol. Lives on its loop.
+package protocol MessagePeer: AnyObject {
+    /// Sends at once or not at all.
+    func sendNow(_ payload: Payload) -> SendOutcome
+    /// Says goodbye and ends the link without waiting for the answer.
+    func endNow(_ reason: CloseReason)
+}

@@ -1,0 +1,112 @@
+import Codecs
+import TransportAPI
+import Transports
+
+/// What is done for each message, alone, so that it can be counted and profiled without what surrounds it.
+struct HotPath: Sendable {
+    /// Does it so many times.
+    typealias Work = (_ times: Int) throws -> Void
+
+    let name: String
+    let summary: String
+    /// Sets it up.
+    let prepare: @Sendable () throws -> Work
+
+    /// All of them.
+    static let all = codecs + cores + handshakes + [routing, supervised]
+
+    /// The message that all of them carry: a text of 128 bytes in a conversation.
+    static let message = EchoBench.message(size: 128, seed: 1)
+
+    /// What went wrong, in a sentence.
+    struct Mistake: Error, CustomStringConvertible {
+        let description: String
+    }
+
+    // MARK: Codecs
+
+    private static let codecs = [
+        encoding(JSONCodec()), decoding(JSONCodec()), encoding(ProtobufCodec()), decoding(ProtobufCodec()),
+    ]
+
+    private static func encoding(_ codec: some MessageCodec) -> HotPath {
+        HotPath(name: "\(codec.format.name)-encode", summary: "writes the message into memory that is kept") {
+            let kept = Kept()
+            return { times in
+                for _ in 0..<times {
+                    kept.bytes.removeAll(keepingCapacity: true)
+                    try codec.encode(message, into: &kept.bytes)
+                }
+            }
+        }
+    }
+
+    private static func decoding(_ codec: some MessageCodec) -> HotPath {
+        HotPath(name: "\(codec.format.name)-decode", summary: "reads the message") {
+            let bytes = try codec.encode(message)
+            return { times in
+                for _ in 0..<times {
+                    guard try codec.decode(ChatMessage.self, from: bytes).sentAtMs == message.sentAtMs else {
+                        throw Mistake(description: "another message was read")
+                    }
+                }
+            }
+        }
+    }
+
+    private final class Kept {
+        var bytes: [UInt8] = []
+    }
+
+    // MARK: Cores
+
+    private static let cores = ["tcp", "ws", "mqtt", "mqtt-qos1", "udp"].map { name in
+        HotPath(name: name, summary: "one core writes a message of 128 bytes, and the other reads it") {
+            guard let pair = try CorePair.open(name) else { throw Mistake(description: "there is no link") }
+            let payload = Payload([UInt8](repeating: 66, count: 128))
+            return { times in
+                let before = pair.server.messages
+                for id in 0..<times {
+                    _ = try pair.client.core.send(payload, id: UInt64(id), &pair.client.context)
+                    try pair.carry()
+                }
+                guard pair.server.messages == before + times else {
+                    throw Mistake(description: "\(pair.server.messages - before) messages of \(times) have come")
+                }
+            }
+        }
+    }
+
+    private static let handshakes = ["ws", "mqtt"].map { name in
+        HotPath(name: "\(name)-open", summary: "two cores are made, and open their link") {
+            { times in
+                for _ in 0..<times {
+                    guard try CorePair.open(name) != nil else { throw Mistake(description: "there is no link") }
+                }
+            }
+        }
+    }
+
+    // MARK: The broker
+
+    private static let routing = HotPath(
+        name: "broker-route",
+        summary: "finds the 100 subscribers of a topic among 1,000 sessions"
+    ) {
+        var broker = BrokerCore()
+        for session in 1...1000 as ClosedRange<UInt64> {
+            _ = try broker.connect(session, clientID: [])
+            let filter = session % 10 == 0 ? "chat/+/room" : "chat/\(session)/room"
+            guard broker.subscribe(session, to: filter, qos: .atMostOnce) != nil else {
+                throw Mistake(description: "a subscription was refused")
+            }
+        }
+        var deliveries: [BrokerCore.Delivery] = []
+        return { times in
+            for _ in 0..<times {
+                broker.route(topic: "chat/ann/room", qos: .atMostOnce, into: &deliveries)
+                guard deliveries.count == 100 else { throw Mistake(description: "\(deliveries.count) subscribers") }
+            }
+        }
+    }
+}

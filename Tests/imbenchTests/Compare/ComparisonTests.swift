@@ -1,0 +1,214 @@
+import Testing
+import TransportAPI
+
+@testable import imbench
+
+private let calm: [Double?] = [100, 101, 102, 103, 104]
+
+private func compared(_ before: RunResults, _ after: RunResults, noise: Double = 0.01) throws -> Comparison {
+    Comparison(try recorded(before, "old.json"), try recorded(after, "new.json"), noise: noise)
+}
+
+private func verdicts(_ before: [Double?], _ after: [Double?], noise: Double = 0.01) throws -> [String] {
+    try compared(run(before), run(after), noise: noise).differences.map(\.verdict.name)
+}
+
+@Suite("imbench compare")
+struct ComparisonTests {
+    @Test("a difference that all repeats show is real, and more throughput is better")
+    func real() throws {
+        let slower = calm.map { $0.map { $0 * 1.2 } }
+        #expect(try verdicts(calm, slower) == ["worse", "worse", "worse", "worse", "worse"])
+        #expect(try verdicts(slower, calm) == ["better", "better", "better", "better", "better"])
+        let difference = try #require(try compared(run(calm), run(slower)).differences.first)
+        #expect(difference.before == 102 && difference.after == 122.4)
+        let interval = try #require(difference.interval)
+        #expect(interval.low > 1 && interval.low < 1.2 && interval.high > 1.2)
+    }
+
+    @Test("repeats that lie among each other are noise, however far apart their medians")
+    func noise() throws {
+        #expect(try Set(verdicts(calm, [103, 99, 150, 140, 160])) == ["noise"])
+        #expect(try Set(verdicts(calm, calm.reversed())) == ["noise"])
+    }
+
+    @Test("a difference that is sure but smaller than two runs of the same code may differ is noise")
+    func threshold() throws {
+        let steady = [Double?](repeating: 100, count: 5)
+        let slower = [Double?](repeating: 103, count: 5)
+        #expect(try Set(verdicts(steady, slower)) == ["worse"])
+        #expect(try Set(verdicts(steady, slower, noise: 0.05)) == ["noise"])
+        #expect(try Set(verdicts(slower, steady, noise: 0.05)) == ["noise"])
+    }
+
+    @Test("what the repeats cannot tell is not told, and why")
+    func unknown() throws {
+        #expect(try Set(verdicts([100], [200])) == ["unknown"])
+        #expect(try Set(verdicts(Array(calm.dropLast()), [200, 201, 202, 203])) == ["unknown"])
+        #expect(try Set(verdicts([100, 101, 102, 103, nil], calm.map { $0.map { $0 * 2 } })) == ["unknown"])
+        let one = try compared(run([100]), run([200]))
+        #expect(one.rows[0].reason == "too few repeats have a value; it takes 5 in each run")
+        #expect(one.differences[0].ratio == 2)
+        var old = run(calm)
+        old.rows[0].repeats = [:]
+        #expect(try compared(old, run(calm)).rows[0].reason == "a report lacks the values of its repeats")
+        #expect(try compared(run([0, 1, 2, 3, 4]), run(calm)).rows[0].reason == "a value is 0")
+    }
+
+    @Test("rows are matched by all that makes them the same measurement; others are listed")
+    func matching() throws {
+        var (before, after) = (run(calm), run(calm))
+        before.rows.append(contentsOf: run(calm, transport: "tcp").rows)
+        after.rows.insert(contentsOf: run(calm, transport: "mqtt").rows, at: 0)
+        let rows = try compared(before, after).rows
+        #expect(rows.map(\.transport) == ["ws", "tcp", "mqtt"])
+        #expect(rows[0].note == nil)
+        #expect(rows[1].note == "only in old.json (connections=1 in-flight=1)")
+        #expect(rows[2].note == "only in new.json (connections=1 in-flight=1)")
+
+        after.options = [("connections", "9"), ("in-flight", "1")]
+        let loads = try compared(before, after)
+        #expect(loads.differences.isEmpty && loads.rows.count == 4)
+        #expect(loads.warnings.contains("no row of one run has its like in the other"))
+        #expect(loads.warnings.contains("--connections: 1 before, 9 after"))
+    }
+
+    @Test("a row that failed in one run has the reason in place of numbers")
+    func failed() throws {
+        var after = run(calm)
+        after.rows[0].outcome = .failed("connection refused")
+        let row = try #require(try compared(run(calm), after).rows.first)
+        #expect(row.note == "measured only before; after: connection refused" && row.differences.isEmpty)
+    }
+
+    @Test("runs that were made differently are warned of, once for each difference; the same ones are not")
+    func warnings() throws {
+        #expect(try compared(run(calm), run(calm)).warnings.isEmpty)
+        var after = run(calm)
+        after.environment.processor = "Another"
+        after.environment.isDebugBuild = true
+        after.environment.date = "2025-01-01T00:00:00Z"
+        after.seed = 99
+        after.options += [("awake", "yes"), ("size", "7")]
+        after.wasCutShort = true
+        var slow = Histogram()
+        for _ in 0..<100 { slow.record(1000) }
+        after.floors[0].rtt = Latency(slow)
+        let warnings = try compared(run(calm), after).warnings
+        #expect(
+            warnings == [
+                "DEBUG BUILD: the numbers of new.json say nothing about the code",
+                "CUT SHORT: new.json was interrupted",
+                "the processors differ: A \"fast\" | one before, Another after",
+                "the builds differ: release before, debug after",
+                "the cores slept in one run only, and its times tell of waking them: sleeping before, awake after",
+                "--awake: none before, yes after",
+            ]
+        )
+    }
+
+    @Test("floors that differ say that the machine does")
+    func machine() throws {
+        let warnings = try compared(run(calm), run(calm, floors: [70, 71, 72, 73, 74])).warnings
+        #expect(
+            warnings == [
+                "the machine itself differs: 1 of 1 floors do, wake-up 8 most, by +38.5 %; trust ×floor more than times"
+            ]
+        )
+    }
+
+    @Test("assertions speak of the ratio and of its interval")
+    func assertions() throws {
+        let rows = try compared(run(calm), run(calm.map { $0.map { $0 * 1.2 } })).rows
+        func failure(_ text: String, in rows: [ComparedRow]) throws -> String? {
+            let words = ["compare", "a", "b", "--assert", text]
+            let options = try OptionParser(vocabulary: everything).parse(words)
+            return try #require(options.assertions.first).failure(in: rows)
+        }
+        #expect(try failure("ws.json.256.rtt.p50_us.ratio <= 1.25", in: rows) == nil)
+        #expect(try failure("ws.rtt.p50_us.ratio_low <= 1.05", in: rows)?.hasSuffix("ws json 256 has 1.154") == true)
+        #expect(try failure("ws.throughput_msgs_per_s.ratio_high >= 0.9", in: rows)?.contains("has 0.867") == true)
+        #expect(try failure("tcp.rtt.p50_us.ratio < 2", in: rows)?.hasSuffix("there is no such row") == true)
+        let unsure = try compared(run([1]), run([1])).rows
+        #expect(try failure("ws.rtt.p50_us.ratio <= 1.05", in: unsure) == nil)
+        #expect(
+            try failure("ws.rtt.p50_us.ratio_low <= 1.05", in: unsure)?
+                .hasSuffix("has no rtt.p50_us.ratio_low (too few repeats have a value; it takes 5 in each run)") == true
+        )
+        #expect(throws: UsageError.self) { _ = try failure("ws.rtt.p50_us <= 1.05", in: rows) }
+    }
+}
+
+@Suite("the report of imbench compare")
+struct ComparisonReportTests {
+    private func text(_ format: Format) throws -> String {
+        var before = run(calm)
+        before.rows.append(contentsOf: run([1], transport: "tcp").rows)
+        before.rows.append(contentsOf: run([1], transport: "mqtt").rows)
+        before.rows[2].codec = "<script>alert(1)</script>"
+        var after = run(calm.map { $0.map { $0 * 1.2 } })
+        after.rows.append(contentsOf: run([1], transport: "tcp").rows)
+        after.environment.processor = "<img src=x>"
+        return ComparisonReport.text(try compared(before, after), format: format, style: .none)
+    }
+
+    @Test("the table says what is real, what is not told, and what has no partner, in 140 columns")
+    func table() throws {
+        let lines = try text(.table).split(separator: "\n").map(String.init)
+        for line in lines where !line.hasPrefix("result") && !line.hasPrefix("method") { #expect(line.count <= 140) }
+        #expect(
+            lines.contains {
+                $0.hasPrefix("ws ") && $0.contains("p50 µs") && $0.contains("+20.0 %") && $0.hasSuffix("worse")
+            }
+        )
+        #expect(lines.contains { $0.split(separator: " ") == ["tcp", "json", "256", "?", "?", "?", "?", "?"] })
+        #expect(lines.contains { $0.hasPrefix("mqtt ") && $0.contains("only in old.json") })
+        #expect(lines.contains { $0.hasPrefix("? cannot tell: too few repeats") })
+        #expect(
+            lines.contains {
+                $0.contains("of 10 numbers 5 differ for sure (0 better, 5 worse), 0 within noise, 5 cannot")
+            }
+        )
+    }
+
+    @Test("JSON and CSV have every number, its interval and its verdict")
+    func data() throws {
+        let json = try text(.json)
+        for part in [
+            #""schema": "imbench-compare/1""#, #""rtt_p50_us": {"before": 102, "after": 122.4, "ratio": 1.2,"#,
+            #""verdict": "worse", "reason": null}"#, #""floor": "wake-up""#, #""file": "old.json""#,
+        ] { #expect(json.contains(part), "\(part)") }
+        let lines = try text(.csv).split(separator: "\r\n").map {
+            $0.split(separator: ",", omittingEmptySubsequences: false)
+        }
+        // Two rows of five numbers, one without a partner, one floor.
+        #expect(lines.count == 1 + 10 + 1 + 1)
+        #expect(Set(lines.map(\.count)) == [14])
+    }
+
+    @Test("markdown and HTML hold no tags of whoever wrote the reports", arguments: [Format.markdown, .html])
+    func escapes(format: Format) throws {
+        let text = try text(format)
+        #expect(!text.contains("<script") && !text.contains("<img"))
+        #expect(text.contains("&lt;script"))
+    }
+
+    @Test("the command writes the report, and ends as its assertions say")
+    func command() throws {
+        let folder = try Folder()
+        defer { folder.remove(["a.json", "b.json", "out"]) }
+        try folder.write("a.json", JSONReport.text(run(calm)))
+        try folder.write("b.json", JSONReport.text(run(calm.map { $0.map { $0 * 1.2 } })))
+        func status(_ more: [String], _ second: String = "b.json") throws -> Int32 {
+            let words = [
+                "compare", folder.path + "/a.json", folder.path + "/" + second, "--output", folder.path + "/out",
+            ]
+            return try compare(try OptionParser(vocabulary: everything).parse(words + more))
+        }
+        #expect(try status([]) == ExitStatus.good)
+        #expect(readFile(folder.path + "/out", limit: 1 << 16)?.contains("worse") == true)
+        #expect(try status(["--assert", "ws.rtt.p50_us.ratio_low <= 1.05"]) == ExitStatus.assertion)
+        #expect(try status(["--noise", "50", "--assert", "ws.rtt.p50_us.ratio <= 1.5"]) == ExitStatus.good)
+        #expect(try status([], "none.json") == ExitStatus.usage)
+    }
+}
