@@ -36,9 +36,7 @@ struct Options: Sendable {
             case "--duration": duration = Int64(try Self.number(word, &words, 10...10_000)) * 1_000_000
             case "--only": only.append(try Self.value(word, &words))
             case "--output": output = try Self.value(word, &words)
-            default:
-                let known = ["--awake", "--repeat", "--duration", "--only", "--output", "--help"]
-                throw .unknown("option", word, allowed: known)
+            default: throw UsageError("unknown option '\(word)'; --help lists them")
             }
         }
     }

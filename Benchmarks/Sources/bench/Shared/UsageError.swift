@@ -1,1 +1,0 @@
-../../../../Sources/imbench/Options/UsageError.swift
