@@ -38,7 +38,8 @@ final class CEcho: Contender {
     func measure(for nanoseconds: Int64) throws -> Double {
         _ = try run(30_000_000)
         var histogram = Histogram()
-        for time in times.prefix(try run(nanoseconds)) { histogram.record(time) }
+        let count = try run(nanoseconds)
+        for time in times[..<count] { histogram.record(time) }
         guard let median = histogram.median else { throw WrongResult(description: "too few round trips") }
         return Double(median) / 1000
     }

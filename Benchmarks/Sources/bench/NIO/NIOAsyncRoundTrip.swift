@@ -27,11 +27,19 @@ final class NIOAsyncRoundTrip<Wire: NIOWire>: Contender {
             }
         }
         port = listener.channel.localAddress?.port ?? 0
-        serving = Task {
+        serving = Self.serving(listener)
+    }
+
+    private typealias Listener = NIOAsyncChannel<EventLoopFuture<Messages>, Never>
+
+    private static func serving(_ listener: Listener) -> Task<Void, any Error> {
+        Task { () async throws -> Void in try await NIOAsyncRoundTrip<Wire>.serve(listener) }
+    }
+
+    private static func serve(_ listener: Listener) async throws {
+        try await listener.executeThenClose { clients in
             try await withThrowingDiscardingTaskGroup { group in
-                try await listener.executeThenClose { clients in
-                    for try await client in clients { group.addTask { try? await Self.answer(try await client.get()) } }
-                }
+                for try await client in clients { group.addTask { try? await answer(try await client.get()) } }
             }
         }
     }
