@@ -1,0 +1,80 @@
+import Codecs
+
+/// The chat messages that codecs are measured with: each text of the corpus, some in answer to another, some with people
+/// mentioned.
+enum CorpusMessages {
+    static let all: [ChatMessage] = Corpus.standard.messages.enumerated().map { index, entry in
+        var message = ChatMessage(
+            id: "m-0000\(index)",
+            conversation: "team-lunch",
+            sender: "u-48151623",
+            sentAtMs: 1_767_225_600_000 + Int64(index),
+            text: entry.text
+        )
+        if index % 3 == 0 { message.replyTo = "m-0000\(index / 2)" }
+        if index % 5 == 0 { message.mentions = ["u-23", "u-42"] }
+        if index % 7 == 0 { message.attributes = ["lang": entry.language] }
+        return message
+    }
+}
+
+/// Goes through all messages of the corpus again and again.
+final class CorpusRun: Contender {
+    private let pass: () throws -> Int
+
+    /// - Parameter pass: handles all messages once, and returns how many it handled.
+    init(_ pass: @escaping () throws -> Int) { self.pass = pass }
+
+    func measure(for nanoseconds: Int64) throws -> Double {
+        _ = try passes(nanoseconds / 10)
+        return try passes(nanoseconds)
+    }
+
+    private func passes(_ nanoseconds: Int64) throws -> Double {
+        let start = Clocks.monotonic()
+        var count = 0
+        var now = start
+        repeat {
+            count += try pass()
+            now = Clocks.monotonic()
+        } while now - start < nanoseconds
+        return Double(count) * 1e9 / Double(now - start)
+    }
+}
+
+/// Encodes all messages; `isRight` compares what one was made of with what its bytes say.
+func encodingRun<Message, Bytes: Collection>(
+    _ messages: [Message],
+    encode: @escaping (Message) throws -> Bytes,
+    isRight: (Message, Bytes) throws -> Bool
+) throws -> any Contender {
+    for message in messages {
+        guard try isRight(message, encode(message)) else {
+            throw WrongResult(description: "encoded wrongly: \(message)")
+        }
+    }
+    return CorpusRun {
+        var bytes = 0
+        for message in messages { bytes += try encode(message).count }
+        guard bytes > 0 else { throw WrongResult(description: "nothing was encoded") }
+        return messages.count
+    }
+}
+
+/// Decodes all texts into the messages that they were made of.
+func decodingRun<Message: Equatable, Bytes>(
+    _ messages: [Message],
+    _ encoded: [Bytes],
+    decode: @escaping (Bytes) throws -> Message
+) throws -> any Contender {
+    for (message, bytes) in zip(messages, encoded) {
+        guard try decode(bytes) == message else { throw WrongResult(description: "decoded wrongly: \(message)") }
+    }
+    let last = messages.last
+    return CorpusRun {
+        var decoded: Message?
+        for bytes in encoded { decoded = try decode(bytes) }
+        guard decoded == last else { throw WrongResult(description: "the last message was decoded wrongly") }
+        return encoded.count
+    }
+}

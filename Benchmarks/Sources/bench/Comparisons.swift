@@ -1,0 +1,43 @@
+extension Comparison {
+    /// The table of all comparisons. A further contender is one file with its recipe, and one line here.
+    static let all: [Comparison] = [
+        Comparison(.tcpSupervisor, .tcpFloor, .atMost(1.15)),
+        Comparison(.tcpLink, .tcpFloor, .atMost(1.15)),
+        Comparison(.tcpSupervisorElsewhere, .tcpFloor, .atMost(1.7)),
+        Comparison(.tcpSupervisorElsewhere, .tcpSupervisor),
+        Comparison(.tcpSupervisor, .tcpNIO),
+        Comparison(.tcpSupervisor, .tcpNIOAsync),
+        Comparison(.tcpSupervisor, .tcpLink, .atMost(1.03)),
+
+        Comparison(.udpSupervisor, .udpFloor, .atMost(1.15)),
+        Comparison(.udpLink, .udpFloor, .atMost(1.15)),
+
+        Comparison(.webSocketSupervisor, .webSocketFloor, .atMost(1.25)),
+        Comparison(.webSocketLink, .webSocketFloor, .atMost(1.25)),
+        Comparison(.webSocketSupervisor, .webSocketNIO, .atMost(0.85)),
+        Comparison(.webSocketSupervisor, .webSocketNIOAsync, .atMost(0.3)),
+        Comparison(.webSocketSupervisor, .webSocketFlyingFox),
+        Comparison(.webSocketSupervisor, .webSocketLink, .atMost(1.03)),
+
+        Comparison(.tcpLinkOneWay, .tcpNIOOneWay, .atLeast(2)),
+        Comparison(.tcpLinkOneWay, .tcpOneWayFloor, .atLeast(0.8)),
+        Comparison(.webSocketLinkOneWay, .webSocketNIOOneWay, .atLeast(2)),
+        Comparison(.webSocketLinkLarge, .webSocketNIOLarge, .atLeast(2)),
+
+        Comparison(.linkAtMostOnce, .libraryAtMostOnce, .atLeast(1)),
+        Comparison(.linkAtLeastOnce, .libraryAtLeastOnce, .atLeast(1)),
+        Comparison(.embeddedFanOut, .mosquittoFanOut, .atLeast(1.5)),
+
+        Comparison(.ourJSONEncoding, .foundationEncoding, .atLeast(15)),
+        Comparison(.ourJSONDecoding, .foundationDecoding, .atLeast(15)),
+        Comparison(.ourJSONEncoding, .swiftProtobufJSONEncoding),
+        Comparison(.ourJSONDecoding, .swiftProtobufJSONDecoding),
+        Comparison(.ourProtobufEncoding, .swiftProtobufEncoding, .atLeast(2.5)),
+        Comparison(.ourProtobufDecoding, .swiftProtobufDecoding, .atLeast(2.5)),
+
+        Comparison(.tcpSendAllocations, nil, .atMost(0)),
+        Comparison(.tcpReceiveAllocations, nil, .atMost(1)),
+        Comparison(.webSocketSendAllocations, nil, .atMost(0)),
+        Comparison(.webSocketReceiveAllocations, nil, .atMost(1)),
+    ]
+}

@@ -1,0 +1,58 @@
+/// The table of a run, and what its JSON is made of.
+struct Report: Sendable {
+    var environment: Environment
+    var options: Options
+    var verdicts: [Verdict]
+    var measurements: [Measurement]
+    var wasCutShort: Bool
+
+    /// Whether something did not run, or what ran was wrong.
+    var hasFailed: Bool {
+        measurements.contains { if case .failed = $0.outcome { true } else { false } }
+    }
+
+    func text(_ style: Style) -> String {
+        var table = TextTable(columns: [.init(title: "what", alignedRight: false), .init(title: "ours")])
+        table.columns += ["peer", "ratio", "of repeats", "wanted"].map { .init(title: $0) }
+        table.columns.append(.init(title: "met", alignedRight: false))
+        if options.isAwake { table.columns.append(.init(title: "idle cores")) }
+        table.rows = verdicts.map(row)
+        let judged = verdicts.compactMap(\.isMet)
+        return style.bold("im-transports beside others, and beside C") + "\n" + style.dim(conditions) + "\n\n"
+            + table.plain(style)
+            + "\n\(judged.count { $0 }) of \(judged.count) met. Memory of idle connections: imbench crowd.\n"
+            + (wasCutShort ? "CUT SHORT: the run was interrupted\n" : "")
+    }
+
+    private var conditions: String {
+        let cores = options.isAwake ? "cores kept awake" : "cores may sleep"
+        let machine = "\(environment.processor), \(environment.cores) cores, \(environment.system)"
+        return
+            "\(machine), Swift \(environment.swift), \(options.repeats) repeats of \(options.duration / 1_000_000) ms, "
+            + cores + (environment.isDebugBuild ? ", DEBUG BUILD" : "")
+    }
+
+    private func row(_ verdict: Verdict) -> TextTable.Row {
+        let name = verdict.comparison.name
+        if let reason = verdict.reason {
+            return TextTable.Row(cells: [name], note: reason, isFailure: reason.hasPrefix("FAILED"))
+        }
+        var cells = [name, Self.value(verdict.ours), verdict.peer.map(Self.value) ?? "", shown(verdict.ratio?.median)]
+        cells.append(verdict.ratio.map { "\(shown($0.low))–\(shown($0.high))" } ?? "-")
+        cells.append(verdict.comparison.wanted?.text ?? "")
+        cells.append(verdict.isMet.map { $0 ? "yes" : "NO" } ?? "")
+        if options.isAwake { cells.append(verdict.idleRatio.map { shown($0.median) } ?? "") }
+        return TextTable.Row(cells: cells)
+    }
+
+    /// The median with its unit, in thousands or millions where there are many.
+    private static func value(_ measurement: Measurement) -> String {
+        guard let median = RepeatStatistics(measurement.values)?.median else { return "-" }
+        let unit = measurement.recipe.workload.unit
+        return switch unit {
+        case .messagesPerSecond where median >= 1e6: "\(shown(median / 1e6)) M/s"
+        case .messagesPerSecond: "\(shown(median / 1e3)) k/s"
+        case .microseconds, .megabytesPerSecond, .allocations: "\(shown(median)) \(unit.rawValue)"
+        }
+    }
+}

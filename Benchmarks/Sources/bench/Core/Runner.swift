@@ -1,0 +1,79 @@
+/// Sets up all contenders of some comparisons and measures them in turns, so that what slows the machine for a while slows
+/// all of them.
+final class Runner {
+    private struct Entry {
+        var measurement: Measurement
+        var contender: (any Contender)?
+
+        var workload: Workload { measurement.recipe.workload }
+    }
+
+    private let options: Options
+    private var entries: [Entry]
+
+    init(_ comparisons: [Comparison], _ options: Options) {
+        self.options = options
+        var seen: Set<String> = []
+        entries = comparisons.flatMap { [$0.ours] + ($0.peer.map { [$0] } ?? []) }
+            .filter { seen.insert($0.key).inserted }
+            .map { Entry(measurement: Measurement(recipe: $0)) }
+    }
+
+    /// Measures everything; what did not run says why.
+    func run(on stage: Stage) throws -> [Measurement] {
+        for index in entries.indices {
+            attempt(index) { $0.contender = try $0.measurement.recipe.open(stage) }
+        }
+        let waiting = options.isAwake ? entries.count { $0.workload.isWaiting } : 0
+        var progress = Progress(total: options.repeats * (entries.count + waiting), isQuiet: false)
+        for turn in 0..<options.repeats where !Interruption.isRequested {
+            let spinners = options.isAwake ? try AwakeSpinners() : nil
+            measure(turn, &progress, \.values) { _ in true }
+            spinners?.stop()
+            if options.isAwake { measure(turn, &progress, \.idleValues, \.isWaiting) }
+        }
+        progress.finish()
+        for entry in entries { entry.contender?.close() }
+        return entries.map(\.measurement)
+    }
+
+    /// One round through all: each workload's contenders directly one after the other, each time another one first.
+    private func measure(
+        _ turn: Int,
+        _ progress: inout Progress,
+        _ values: WritableKeyPath<Measurement, [Double]>,
+        _ isChosen: (Workload) -> Bool
+    ) {
+        var workloads: [Workload] = []
+        for entry in entries where isChosen(entry.workload) && !workloads.contains(entry.workload) {
+            workloads.append(entry.workload)
+        }
+        for workload in workloads {
+            let group = entries.indices.filter { entries[$0].workload == workload }
+            for place in group.indices where !Interruption.isRequested {
+                let index = group[(place + turn) % group.count]
+                progress.step(entries[index].measurement.recipe.key)
+                attempt(index) { [options] entry in
+                    guard let value = try entry.contender?.measure(for: options.duration) else { return }
+                    entry.measurement[keyPath: values].append(value)
+                }
+            }
+        }
+    }
+
+    /// Does something with a contender; the first error ends it.
+    private func attempt(_ index: Int, _ body: (inout Entry) throws -> Void) {
+        guard entries[index].measurement.isMeasured else { return }
+        do {
+            try body(&entries[index])
+        } catch let error as Missing {
+            entries[index].measurement.outcome = .skipped(error.description)
+        } catch let error as SystemFailure {
+            entries[index].measurement.outcome = .failed(error.message)
+        } catch {
+            entries[index].measurement.outcome = .failed("\(error)")
+        }
+        // A contender that has failed is not closed: it may hang there as well.
+        if !entries[index].measurement.isMeasured { entries[index].contender = nil }
+    }
+}

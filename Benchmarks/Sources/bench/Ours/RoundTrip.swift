@@ -1,0 +1,109 @@
+import EmbeddedServers
+import SocketIO
+import TransportAPI
+import Transports
+
+extension Recipe {
+    static let tcpSupervisor = Recipe(name: "supervisor", workload: .tcpRoundTrip) {
+        try SupervisorRoundTrip($0, EchoServer($0, "tcp"))
+    }
+    static let tcpSupervisorElsewhere = Recipe(
+        name: "supervisor, caller on the global executor",
+        workload: .tcpRoundTrip
+    ) {
+        try SupervisorRoundTrip($0, EchoServer($0, "tcp"), prefersLoop: false)
+    }
+    static let tcpLink = Recipe(name: "link", workload: .tcpRoundTrip) { try LinkRoundTrip($0, EchoServer($0, "tcp")) }
+    static let udpSupervisor = Recipe(name: "supervisor", workload: .udpRoundTrip) {
+        try SupervisorRoundTrip($0, EchoServer($0, "udp"))
+    }
+    static let udpLink = Recipe(name: "link", workload: .udpRoundTrip) { try LinkRoundTrip($0, EchoServer($0, "udp")) }
+    static let webSocketSupervisor = Recipe(name: "supervisor", workload: .webSocketRoundTrip) {
+        try SupervisorRoundTrip($0, EchoServer($0, "ws"))
+    }
+    static let webSocketLink = Recipe(name: "link", workload: .webSocketRoundTrip) {
+        try LinkRoundTrip($0, EchoServer($0, "ws"))
+    }
+}
+
+/// A server that sends back what it gets, and is there for as long as this is kept.
+protocol EchoService: AnyObject, Sendable {
+    var url: String { get }
+}
+
+/// This package's own.
+final class EchoServer: EchoService {
+    private let server: EmbeddedServer
+
+    init(_ stage: Stage, _ scheme: String) throws {
+        let loop = stage.serverLoop
+        server = try blocking(on: loop) { try await EmbeddedServer.start("\(scheme)://127.0.0.1:0", .echo, on: loop) }
+    }
+
+    var url: String { "\(server.endpoint)" }
+}
+
+/// A bare link: one connection, used from a task that prefers its loop.
+final class LinkRoundTrip: Contender {
+    private let stage: Stage
+    private let service: any EchoService
+    private let link: any Link
+
+    init(_ stage: Stage, _ service: any EchoService) throws {
+        (self.stage, self.service) = (stage, service)
+        let (loop, url) = (stage.clientLoop, service.url)
+        link = try blocking(on: loop) { try await TransportRegistry.standard.connect(url, on: loop) }
+    }
+
+    func measure(for nanoseconds: Int64) throws -> Double {
+        try blocking(on: stage.clientLoop) { [link] in
+            var trips = RoundTrips(size: Workload.roundTripSize, nanoseconds: nanoseconds)
+            repeat {
+                let outcome = await link.send(Payload(trips.message.bytes))
+                guard outcome.isSuccess else { throw WrongResult(description: "not sent: \(outcome)") }
+                guard let answer = try await link.receive() else {
+                    throw WrongResult(description: "the link has ended")
+                }
+                guard try answer.bytes.withUnsafeBytes({ try trips.answered($0) }) else { break }
+            } while true
+            return try trips.median()
+        }
+    }
+
+    func close() {
+        _ = try? blocking(on: stage.clientLoop) { [link] in await link.close() }
+    }
+}
+
+/// A supervisor, as an app uses it.
+final class SupervisorRoundTrip: Contender {
+    private let service: any EchoService
+    private let supervisor: Supervisor
+    private let executor: (any TaskExecutor)?
+
+    /// - Parameter prefersLoop: whether the caller is a task that prefers the supervisor's loop, or one like any other.
+    init(_ stage: Stage, _ service: any EchoService, prefersLoop: Bool = true) throws {
+        self.service = service
+        supervisor = try Supervisor(service.url, on: stage.clientLoop)
+        supervisor.connect()
+        executor = prefersLoop ? stage.clientLoop : nil
+    }
+
+    func measure(for nanoseconds: Int64) throws -> Double {
+        try blocking(on: executor) { [supervisor] in
+            var answers = supervisor.messages.makeAsyncIterator()
+            var trips = RoundTrips(size: Workload.roundTripSize, nanoseconds: nanoseconds)
+            repeat {
+                let outcome = await supervisor.send(Payload(trips.message.bytes))
+                guard outcome.isSuccess else { throw WrongResult(description: "not sent: \(outcome)") }
+                guard let answer = await answers.next() else { throw WrongResult(description: "no further message") }
+                guard try answer.bytes.withUnsafeBytes({ try trips.answered($0) }) else { break }
+            } while true
+            return try trips.median()
+        }
+    }
+
+    func close() {
+        _ = try? blocking { [supervisor] in await supervisor.close() }
+    }
+}

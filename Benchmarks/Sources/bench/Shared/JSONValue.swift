@@ -1,0 +1,1 @@
+../../../../Sources/imbench/Report/JSONValue.swift
