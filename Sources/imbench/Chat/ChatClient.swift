@@ -17,6 +17,7 @@ final class ChatClient {
 
     private let loop: EventLoop
     private let display: any ChatDisplay
+    private let longestHold: Duration
     private var conversation: ChatConversation
     private var channel: Channel<ChatMessage>?
     private var hasBegun = false
@@ -26,6 +27,7 @@ final class ChatClient {
     private init(_ setup: ChatSetup, _ display: any ChatDisplay, on loop: EventLoop) {
         self.loop = loop
         self.display = display
+        longestHold = setup.longestHold
         let instance = String(UInt64.random(in: (1 << 60)...UInt64.max), radix: 36)
         conversation = ChatConversation(name: setup.name, room: setup.room, instance: instance)
     }
@@ -119,7 +121,7 @@ final class ChatClient {
             case .show(let line): display.show(line)
             case .send(let number, let message): send(number, message, client)
             case .wait(let id):
-                let deadline = loop.now + ChatConversation.longestHold.wholeNanoseconds
+                let deadline = loop.now + longestHold.wholeNanoseconds
                 _ = loop.schedule(at: deadline) { [self] in run(client) { $0.waited(for: id, &$1) } }
             }
         }

@@ -12,7 +12,7 @@ struct ChatConversation: Sendable {
         /// To be sent; with a number, the outcome is to be reported.
         case send(UInt64?, ChatMessage)
         case show(ChatLine)
-        /// To call ``waited(for:)`` with this identifier after ``longestHold``.
+        /// To call ``waited(for:)`` with this identifier after ``ChatSetup/longestHold``.
         case wait(String)
     }
 
@@ -29,8 +29,6 @@ struct ChatConversation: Sendable {
     static let keptLimit = 1000
     /// How many lines ``history`` has.
     static let historyLimit = 200
-    /// How long a message waits for the one before it.
-    static let longestHold = Duration.seconds(10)
 
     let name: String
     let room: String
@@ -144,7 +142,7 @@ struct ChatConversation: Sendable {
         }
     }
 
-    /// The message of this identifier has been held for ``longestHold``.
+    /// The message of this identifier has been held for ``ChatSetup/longestHold``.
     mutating func waited(for id: String, _ actions: inout [Action]) {
         show(incoming.waited(for: id), &actions)
     }

@@ -7,6 +7,8 @@ struct ChatSetup: Sendable {
     var configuration: TransportConfiguration
     var name: String
     var room: String
+    /// How long a message of somebody else's waits for the one before it, which its writer sends again after an outage.
+    var longestHold = Duration.seconds(30)
 
     /// What the command line and its configuration file say.
     ///

@@ -33,12 +33,14 @@ final class EchoBench {
     let keys: [Key]
     private let stage: Stage
     private let options: Options
+    private let patience: Int64
     private var entries: [Key: Entry] = [:]
     /// Bytes a day, by transport; they are the same for all codecs and sizes.
     private var keepalive: [String: Double?] = [:]
 
-    init(_ options: Options, stage: Stage, seed: UInt64) {
+    init(_ options: Options, stage: Stage, seed: UInt64, patience: Int64 = EchoClient.patience) {
         self.options = options
+        self.patience = patience
         self.stage = stage
         keys = options.transports.flatMap { transport in
             options.codecs.compactMap(WireFormat.init).flatMap { codec in
@@ -110,7 +112,9 @@ final class EchoBench {
                 }
                 keepalive[key.transport] = .some(try bytes.get())
             }
-            entry.clients = links.map { EchoClient($0, codec: key.codec.codec(), message: message, on: loop) }
+            entry.clients = links.map {
+                EchoClient($0, codec: key.codec.codec(), message: message, patience: patience, on: loop)
+            }
         } catch {
             entry.row.outcome = .failed("\(error)")
         }

@@ -28,12 +28,21 @@ final class EchoClient: Sendable {
         var cpu: Int64 = 0
     }
 
+    /// How long nothing may come back before what is under way is given up, in nanoseconds.
+    static let patience: Int64 = 1_000_000_000
+
     private let state: LoopConfined<EchoState>
     let link: any Link
 
-    init(_ link: any Link, codec: ConfiguredCodec, message: ChatMessage, on loop: EventLoop) {
+    init(
+        _ link: any Link,
+        codec: ConfiguredCodec,
+        message: ChatMessage,
+        patience: Int64 = EchoClient.patience,
+        on loop: EventLoop
+    ) {
         self.link = link
-        state = LoopConfined(EchoState(link, codec: codec, message: message, on: loop), to: loop)
+        state = LoopConfined(EchoState(link, codec: codec, message: message, patience: patience, on: loop), to: loop)
     }
 
     /// Runs one slice to its end, through whatever the network loses. To be called on the loop, as all here.
@@ -82,13 +91,12 @@ final class EchoClient: Sendable {
 
 /// What an ``EchoClient`` keeps on the loop.
 private final class EchoState {
-    /// How long nothing may come back before what is under way is given up, in nanoseconds.
-    private static let patience: Int64 = 1_000_000_000
     private static let window = 1 << 14
 
     private let loop: EventLoop
     private let link: any Link
     private let codec: ConfiguredCodec
+    private let patience: Int64
     private var message: ChatMessage
     private var buffer: [UInt8] = []
     private(set) var tracker = SequenceTracker(window: EchoState.window)
@@ -101,10 +109,11 @@ private final class EchoState {
     private(set) var errors = 0
     private(set) var failure: String?
 
-    init(_ link: any Link, codec: ConfiguredCodec, message: ChatMessage, on loop: EventLoop) {
+    init(_ link: any Link, codec: ConfiguredCodec, message: ChatMessage, patience: Int64, on loop: EventLoop) {
         self.link = link
         self.codec = codec
         self.message = message
+        self.patience = patience
         self.loop = loop
     }
 
@@ -119,10 +128,13 @@ private final class EchoState {
         lastProgress = Clocks.monotonic()
     }
 
+    /// Looks four times before it gives up, so that a machine that stood still for as long loses nothing.
     nonisolated(nonsending) func watch(_ work: Task<Void, Never>) async {
+        var (seen, looks) = (lastProgress, 0)
         while !Task.isCancelled {
-            await sleep(until: Clocks.monotonic() + Self.patience / 4)
-            if Clocks.monotonic() - lastProgress > Self.patience { return work.cancel() }
+            await sleep(until: Clocks.monotonic() + patience / 4)
+            (seen, looks) = (lastProgress, lastProgress == seen ? looks + 1 : 0)
+            if looks >= 4 { return work.cancel() }
         }
     }
 

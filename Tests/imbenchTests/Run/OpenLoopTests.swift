@@ -10,16 +10,20 @@ import Transports
 /// `imbench run --rate`: messages go out by a schedule, whether answers come or not.
 @Suite("imbench run with a rate", .timeLimit(.minutes(2)))
 struct OpenLoopTests {
+    /// Nothing is given up because the machine is busy with other things.
+    private static let patience: Int64 = 30_000_000_000
+
     /// What a slice came to over an awkward link to an echo.
     private func run(
         messages: Int = 50,
         interval: Int64 = 1_000_000,
         stall: Int64 = 0,
+        patience: Int64 = OpenLoopTests.patience,
         loses: @escaping @Sendable (Int) -> Bool = { _ in false }
     ) async throws -> (outcome: EchoClient.Outcome, accounts: Accounts, failure: String?) {
         let loop = try QuietLoop.get()
         let (server, link) = try await echo(on: loop)
-        let client = client(AwkwardLink(over: link, on: loop, stall: stall, loses: loses), on: loop)
+        let client = client(AwkwardLink(over: link, on: loop, stall: stall, loses: loses), patience, on: loop)
         let slice = EchoClient.Slice(end: .max, messages: messages, interval: interval)
         let result = await Task(executorPreference: loop) {
             let outcome = await client.run(slice)
@@ -37,13 +41,9 @@ struct OpenLoopTests {
         return (server, try await transport.connect(timeout: .seconds(10)))
     }
 
-    private func client(_ link: any Link, on loop: EventLoop) -> EchoClient {
-        EchoClient(
-            link,
-            codec: WireFormat.json.codec(),
-            message: EchoBench.message(size: 32, seed: 1),
-            on: loop
-        )
+    private func client(_ link: any Link, _ patience: Int64 = patience, on loop: EventLoop) -> EchoClient {
+        let message = EchoBench.message(size: 32, seed: 1)
+        return EchoClient(link, codec: WireFormat.json.codec(), message: message, patience: patience, on: loop)
     }
 
     @Test("sends every message of the schedule over each transport, and its accounts close")
@@ -52,7 +52,7 @@ struct OpenLoopTests {
         var options = try OptionParser(vocabulary: everything).parse(line.split(separator: " ").map(String.init))
         options.transports = TransportRegistry.standard.transports.map(\.name)
         let stage = try Stage(registry: .standard, outside: [], seed: 1, placement: nil)
-        let bench = EchoBench(options, stage: stage, seed: 1)
+        let bench = EchoBench(options, stage: stage, seed: 1, patience: Self.patience)
         for key in bench.keys { bench.measure(key, duration: .seconds(3600), messages: 100) }
         let rows = bench.results(FloorBench(kinds: [], sizes: []))
         bench.close()
@@ -61,8 +61,7 @@ struct OpenLoopTests {
         for row in rows {
             #expect(row.outcome == .measured && row.loop == .open && row.targetRate == 2000)
             #expect(row.accounts.closes && row.accounts.sent == 100 && row.accounts.inFlight == 0)
-            // On a machine that is busy with other things for a second, messages are given up.
-            #expect(row.accounts.acked > 0)
+            #expect(row.accounts.acked == 100 || row.transport == "udp")
             #expect(row.rtt?.count == row.accounts.acked && row.service?.count == row.accounts.acked)
         }
     }
@@ -72,21 +71,21 @@ struct OpenLoopTests {
         // While the first message is held up for 60 ms, the 49 others become due, 1 ms after each other: the last is 11 ms
         // late when it can go, the first of them 59 ms.
         let (outcome, accounts, _) = try await run(stall: 60_000_000)
-        #expect(accounts.closes && accounts.sent == 50)
-        #expect(outcome.rtt.count == accounts.acked && outcome.service.count == accounts.acked)
+        #expect(accounts.closes && accounts.acked == 50)
+        #expect(outcome.rtt.count == 50 && outcome.service.count == 50)
         let (rtt, service) = (try #require(outcome.rtt.mean), try #require(outcome.service.mean))
-        // All but the first are late; a busy machine may have lost some.
-        let lateness = Double(11_000_000 * (accounts.acked - 1))
-        #expect((rtt - service) * Double(accounts.acked) > lateness)
+        let lateness = (11...59).reduce(0) { $0 + $1 * 1_000_000 }
+        // Sums of numbers this large are exact to the nanosecond, give or take.
+        #expect((rtt - service) * 50 >= Double(lateness) - 1000)
         #expect(try #require(outcome.rtt.minimum) >= 11_000_000)
     }
 
     @Test("goes on by the schedule when answers are missing, and counts them as lost")
     func losses() async throws {
-        let (outcome, accounts, failure) = try await run(loses: { $0.isMultiple(of: 5) })
+        let (outcome, accounts, failure) = try await run(patience: 2_000_000_000) { $0.isMultiple(of: 5) }
         #expect(failure == nil)
-        #expect(accounts.closes && accounts.sent == 50 && accounts.inFlight == 0 && accounts.lost >= 10)
-        #expect(outcome.answered == accounts.acked && outcome.rtt.count == accounts.acked)
+        #expect(accounts.closes && accounts.sent == 50 && accounts.acked == 40 && accounts.lost == 10)
+        #expect(outcome.answered == 40 && outcome.rtt.count == 40)
     }
 
     @Test("says that the server has gone, and its accounts close")
