@@ -3,7 +3,7 @@ import Testing
 import TransportAPI
 import Transports
 
-@Suite("Whom a server lets in", .timeLimit(.minutes(1)))
+@Suite("Whom a server lets in", .timeLimit(.minutes(5)))
 struct AdmissionTests {
     @Test("a WebSocket server opens the handshakes that its owner accepts, and refuses others as told")
     func decide() async throws {

@@ -43,7 +43,7 @@ private struct BytesCore: ProtocolCore {
 }
 
 /// The embedded broker, packet by packet.
-@Suite("The embedded broker's bytes", .timeLimit(.minutes(1)))
+@Suite("The embedded broker's bytes", .timeLimit(.minutes(5)))
 struct BrokerBytesTests {
     /// A client of hand-written packets, each on a connection of its own.
     private final class Client {

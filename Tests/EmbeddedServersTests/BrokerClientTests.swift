@@ -5,7 +5,7 @@ import TransportAPI
 import Transports
 
 /// ``MQTTClient`` with the embedded broker, over both transports.
-@Suite("A client's subscriptions", .timeLimit(.minutes(1)))
+@Suite("A client's subscriptions", .timeLimit(.minutes(5)))
 struct BrokerClientTests {
     private static let schemes = ["mqtt", "mqtt+ws"]
 

@@ -3,7 +3,7 @@ import Testing
 import TransportAPI
 import Transports
 
-@Suite("Bounds of the embedded broker", .timeLimit(.minutes(1)))
+@Suite("Bounds of the embedded broker", .timeLimit(.minutes(5)))
 struct BrokerLimitsTests {
     private func start(_ change: (inout BrokerLimits) -> Void) async throws -> EmbeddedServer {
         var limits = BrokerLimits()

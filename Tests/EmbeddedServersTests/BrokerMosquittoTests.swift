@@ -5,7 +5,7 @@ import TransportAPI
 import Transports
 
 /// What mosquitto keeps over a restart, and what it makes of WebSockets and of a client that is killed.
-@Suite("mosquitto with persistence", .serialized, .timeLimit(.minutes(2)), .enabled(if: Peers.mosquitto != nil))
+@Suite("mosquitto with persistence", .serialized, .timeLimit(.minutes(5)), .enabled(if: Peers.mosquitto != nil))
 struct BrokerMosquittoTests {
     private let registry = TransportRegistry.standard
 

@@ -5,7 +5,7 @@ import TransportAPI
 @testable import Transports
 
 /// What the broker keeps: retained messages, wills, sessions without a link.
-@Suite("What the embedded broker keeps", .timeLimit(.minutes(1)))
+@Suite("What the embedded broker keeps", .timeLimit(.minutes(5)))
 struct BrokerSessionTests {
     private func connect(_ server: EmbeddedServer, _ options: String) async throws -> any Link {
         let port = try #require(server.endpoint.port)

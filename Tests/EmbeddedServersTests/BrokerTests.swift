@@ -3,7 +3,7 @@ import Testing
 import TransportAPI
 import Transports
 
-@Suite("The embedded broker", .timeLimit(.minutes(1)))
+@Suite("The embedded broker", .timeLimit(.minutes(5)))
 struct BrokerTests {
     private func connect(_ server: EmbeddedServer, _ options: String) async throws -> any Link {
         let port = try #require(server.endpoint.port)

@@ -6,7 +6,7 @@ import Transports
 
 @testable import EmbeddedServers
 
-@Suite("A chat room", .timeLimit(.minutes(1)))
+@Suite("A chat room", .timeLimit(.minutes(5)))
 struct ChatRoomTests {
     /// A supervisor in the room, and what it hears.
     private func enter(_ server: ChatServer, adjust: (inout SupervisorConfiguration) -> Void = { _ in }) throws

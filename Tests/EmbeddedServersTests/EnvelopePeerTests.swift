@@ -6,7 +6,7 @@ import TransportAPI
 import Transports
 
 /// The session envelope as Docs/wire-formats.md tells it: the client there, run as it stands.
-@Suite("A client of the session envelope in Python", .timeLimit(.minutes(1)))
+@Suite("A client of the session envelope in Python", .timeLimit(.minutes(5)))
 struct EnvelopePeerTests {
     private func program() throws -> String {
         let path = URL(fileURLWithPath: #filePath).deletingLastPathComponent().path + "/../../Docs/wire-formats.md"

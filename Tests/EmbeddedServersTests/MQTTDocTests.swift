@@ -33,7 +33,7 @@ private func broker(_ url: String) async throws -> EmbeddedServer {
     return server
 }
 
-@Suite("Docs/mqtt.md", .timeLimit(.minutes(1)))
+@Suite("Docs/mqtt.md", .timeLimit(.minutes(5)))
 struct MQTTDocTests {
     @Test("shows code that works", arguments: ["mqtt", "mqtt+ws"])
     func examples(scheme: String) async throws {

@@ -5,7 +5,7 @@ import Testing
 import TransportAPI
 import Transports
 
-@Suite("Real peers", .serialized, .timeLimit(.minutes(2)))
+@Suite("Real peers", .serialized, .timeLimit(.minutes(5)))
 struct PeerTests {
     var registry: TransportRegistry { .standard }
 

@@ -5,7 +5,7 @@ import TransportAPI
 import Transports
 
 /// ``MQTTClient`` over a supervisor, whose links come and go.
-@Suite("Subscriptions over a supervisor", .timeLimit(.minutes(1)))
+@Suite("Subscriptions over a supervisor", .timeLimit(.minutes(5)))
 struct SupervisedClientTests {
     private static let schemes = ["mqtt", "mqtt+ws"]
     private static let kept = "client-id=ann&clean-session=off"

@@ -5,7 +5,7 @@ import TransportAPI
 import Transports
 
 /// A session of MQTT in the hands of a supervisor.
-@Suite("A supervised session of MQTT", .timeLimit(.minutes(1)))
+@Suite("A supervised session of MQTT", .timeLimit(.minutes(5)))
 struct SupervisedSessionTests {
     @Test(
         "what a cut link has taken, the next link completes, at QoS 2 once",

@@ -91,7 +91,7 @@ private func echoServer() -> SessionServer {
     return server
 }
 
-@Suite("The README", .timeLimit(.minutes(1)))
+@Suite("The README", .timeLimit(.minutes(5)))
 struct ReadmeTests {
     @Test("shows code that works", arguments: ["ws", "mqtt", "tcp", "udp"], WireFormat.allCases)
     func example(scheme: String, format: WireFormat) async throws {

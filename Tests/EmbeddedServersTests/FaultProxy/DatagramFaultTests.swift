@@ -3,7 +3,7 @@ import Testing
 import TransportAPI
 import Transports
 
-@Suite("Faults of datagrams", .timeLimit(.minutes(2)))
+@Suite("Faults of datagrams", .timeLimit(.minutes(5)))
 struct DatagramFaultTests {
     private let plain = "udp://127.0.0.1:0?plain=on"
 

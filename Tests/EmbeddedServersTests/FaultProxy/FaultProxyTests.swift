@@ -3,7 +3,7 @@ import Testing
 import TransportAPI
 import Transports
 
-@Suite("Fault proxy", .timeLimit(.minutes(2)))
+@Suite("Fault proxy", .timeLimit(.minutes(5)))
 struct FaultProxyTests {
     private func echo(_ link: any Link, _ bytes: [UInt8]) async throws {
         #expect(await link.send(Payload(bytes)).isSuccess)

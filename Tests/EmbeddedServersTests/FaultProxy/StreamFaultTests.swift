@@ -4,7 +4,7 @@ import Testing
 import TransportAPI
 import Transports
 
-@Suite("Faults of streams", .timeLimit(.minutes(2)))
+@Suite("Faults of streams", .timeLimit(.minutes(5)))
 struct StreamFaultTests {
     private let url = "tcp://127.0.0.1:0"
 

@@ -8,7 +8,7 @@ import Transports
     "Compression's parameters, with websockets",
     .enabled(if: Peers.pythonWithWebSockets != nil),
     .serialized,
-    .timeLimit(.minutes(2))
+    .timeLimit(.minutes(5))
 )
 struct DeflateParametersTests {
     /// All that can be set, each otherwise than by default.

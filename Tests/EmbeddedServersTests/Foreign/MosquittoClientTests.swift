@@ -6,7 +6,7 @@ import Testing
     "mosquitto's clients",
     .enabled(if: Peers.mosquittoPub != nil && Peers.mosquittoSub != nil),
     .serialized,
-    .timeLimit(.minutes(2))
+    .timeLimit(.minutes(5))
 )
 struct MosquittoClientTests {
     /// A mosquitto_sub that has subscribed.

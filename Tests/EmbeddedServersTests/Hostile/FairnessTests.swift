@@ -26,7 +26,7 @@ private final class Order: ServerBehaviour {
     func ended(_: any MessagePeer) {}
 }
 
-@Suite("One loop and many clients", .timeLimit(.minutes(1)))
+@Suite("One loop and many clients", .timeLimit(.minutes(5)))
 struct FairnessTests {
     @Test("a client with very much to say lets others have their say in between")
     func floodOfMessages() async throws {

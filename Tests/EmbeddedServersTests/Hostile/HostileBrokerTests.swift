@@ -4,7 +4,7 @@ import TransportAPI
 import Transports
 
 /// Clients that speak MQTT, and mean no good.
-@Suite("Brokers and clients that make them work for nothing", .timeLimit(.minutes(1)))
+@Suite("Brokers and clients that make them work for nothing", .timeLimit(.minutes(5)))
 struct HostileBrokerTests {
     @Test(
         "bound what all together keep of what clients say of themselves",

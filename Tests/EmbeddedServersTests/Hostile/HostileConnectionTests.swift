@@ -4,7 +4,7 @@ import TransportAPI
 import Transports
 
 /// Clients that take places and give nothing.
-@Suite("Servers and clients that only take places", .timeLimit(.minutes(1)))
+@Suite("Servers and clients that only take places", .timeLimit(.minutes(5)))
 struct HostileConnectionTests {
     @Test("hang up on a handshake that does not come to its end, and say so", arguments: ["ws", "mqtt", "mqtt+ws"])
     func slowHandshake(transport: String) async throws {

@@ -106,7 +106,7 @@ struct ConfigurationFileTests {
         #expect(throws: TransportError.self) { try TransportConfiguration(endpoints: []).transports() }
     }
 
-    @Test("WebSocket gets the headers, and other transports work beside it", .timeLimit(.minutes(1)))
+    @Test("WebSocket gets the headers, and other transports work beside it", .timeLimit(.minutes(5)))
     func headers() async throws {
         let seen = Mutex<[HTTPHeader]>([])
         var registry = TransportRegistry.standard

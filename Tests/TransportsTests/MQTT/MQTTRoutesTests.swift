@@ -4,7 +4,7 @@ import TransportAPI
 
 @testable import Transports
 
-@Suite("Messages by filter", .timeLimit(.minutes(1)))
+@Suite("Messages by filter", .timeLimit(.minutes(5)))
 struct MQTTRoutesTests {
     @Test("more messages than a sequence holds may come before the answer to SUBSCRIBE, which is behind them")
     func early() async throws {

@@ -4,7 +4,7 @@ import TransportAPI
 @testable import Transports
 
 /// Clients of sessions that outlive their links: what they have not taken stays the broker's.
-@Suite("MQTT sessions that outlive a link", .timeLimit(.minutes(1)))
+@Suite("MQTT sessions that outlive a link", .timeLimit(.minutes(5)))
 struct MQTTSessionTests {
     private func client() throws -> MQTTHarness {
         try mqttClient {

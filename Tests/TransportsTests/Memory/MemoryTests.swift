@@ -4,7 +4,7 @@ import TransportAPI
 
 @testable import Transports
 
-@Suite("memory://", .timeLimit(.minutes(1)))
+@Suite("memory://", .timeLimit(.minutes(5)))
 struct MemoryTests {
     private var registry: TransportRegistry { .standard }
 

@@ -4,7 +4,7 @@ import TransportAPI
 
 @testable import Transports
 
-@Suite("The last bytes of a link", .timeLimit(.minutes(1)))
+@Suite("The last bytes of a link", .timeLimit(.minutes(5)))
 struct LingerTests {
     @Test("may take for as long as time goes")
     func endless() async throws {

@@ -4,7 +4,7 @@ import TransportAPI
 
 @testable import Transports
 
-@Suite("Links through a proxy", .timeLimit(.minutes(2)))
+@Suite("Links through a proxy", .timeLimit(.minutes(5)))
 struct ProxiedLinkTests {
     private let registry = TransportRegistry.standard
 

@@ -6,7 +6,7 @@ import TransportAPI
 @testable import Transports
 
 /// Sessions through a broker, which acknowledges each message itself.
-@Suite("A session through a broker", .timeLimit(.minutes(2)))
+@Suite("A session through a broker", .timeLimit(.minutes(5)))
 struct BrokeredSessionTests {
     private func configuration() -> SupervisorConfiguration {
         var configuration = SupervisorConfiguration.quick

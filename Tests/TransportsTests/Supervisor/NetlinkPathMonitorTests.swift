@@ -49,7 +49,7 @@ struct NetlinkPathMonitorTests {
         #expect(await Namespace.on(loop) { Namespace.run(line) }, "\(line)")
     }
 
-    @Test("follows interfaces, addresses and routes", .timeLimit(.minutes(1)))
+    @Test("follows interfaces, addresses and routes", .timeLimit(.minutes(5)))
     func follows() async throws {
         let loop = try #require(await Namespace.loop.value)
         let (paths, feed) = AsyncStream.makeStream(of: NetworkPath.self)
@@ -83,7 +83,7 @@ struct NetlinkPathMonitorTests {
         withExtendedLifetime(held) {}
     }
 
-    @Test("survives more changes than its socket holds, and reports their outcome once", .timeLimit(.minutes(1)))
+    @Test("survives more changes than its socket holds, and reports their outcome once", .timeLimit(.minutes(5)))
     func overflow() async throws {
         let loop = try #require(await Namespace.loop.value)
         await setUp("ip addr flush dev v0; ip link set v0 up; ip link set v1 up; ip addr add 192.0.2.5/24 dev v0", loop)

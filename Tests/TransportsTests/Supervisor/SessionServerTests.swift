@@ -3,7 +3,7 @@ import Testing
 import TransportAPI
 
 /// A server of sessions towards clients that a test plays, with time under the test's control.
-@Suite("A session server", .timeLimit(.minutes(2)))
+@Suite("A session server", .timeLimit(.minutes(5)))
 struct SessionServerTests {
     private let runtime = VirtualRuntime()
     private let listener = ScriptedListener()

@@ -5,7 +5,7 @@ import TransportAPI
 @testable import Transports
 
 /// Sessions between a supervisor and a session server over every transport that leaves acknowledging to them.
-@Suite("A session over a real server", .timeLimit(.minutes(2)))
+@Suite("A session over a real server", .timeLimit(.minutes(5)))
 struct SessionTests {
     /// Brokers come between clients, and have no sessions of their own.
     static let names = TransportRegistry.standard.transports.map(\.name).filter { name in

@@ -4,7 +4,7 @@ import Testing
 import TransportAPI
 import Transports
 
-@Suite("Keepalive intervals tried on a spare connection", .timeLimit(.minutes(1)))
+@Suite("Keepalive intervals tried on a spare connection", .timeLimit(.minutes(5)))
 struct SpareConnectionTests {
     /// Those that have a network below them, on which a connection could be forgotten.
     static let names = TransportRegistry.standard.transports.filter { $0.defaultPort != nil }.map(\.name)

@@ -6,7 +6,7 @@ import TransportAPI
 import Transports
 
 /// The same chat through every transport and format, by configuration alone.
-@Suite("A supervised chat", .timeLimit(.minutes(2)))
+@Suite("A supervised chat", .timeLimit(.minutes(5)))
 struct SupervisedChatTests {
     static let names = TransportRegistry.standard.transports.map(\.name)
 

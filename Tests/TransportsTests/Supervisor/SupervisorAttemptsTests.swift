@@ -2,7 +2,7 @@ import Testing
 import TransportAPI
 
 /// When a supervisor tries, where, and when it stops trying. With time under the test's control.
-@Suite("A supervisor's attempts", .timeLimit(.minutes(2)))
+@Suite("A supervisor's attempts", .timeLimit(.minutes(5)))
 struct SupervisorAttemptsTests {
     private let runtime = VirtualRuntime()
 

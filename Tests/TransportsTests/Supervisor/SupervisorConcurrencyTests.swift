@@ -6,7 +6,7 @@ import TransportAPI
 @testable import Transports
 
 /// Many tasks on many threads, and one supervisor.
-@Suite("A supervisor that many use", .timeLimit(.minutes(2)))
+@Suite("A supervisor that many use", .timeLimit(.minutes(5)))
 struct SupervisorConcurrencyTests {
     static let names = TransportRegistry.standard.transports.map(\.name)
 

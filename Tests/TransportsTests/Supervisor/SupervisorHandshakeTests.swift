@@ -5,7 +5,7 @@ import TransportAPI
 @testable import Transports
 
 /// What a supervisor makes of a web server's answers, and of a server that does not answer.
-@Suite("A supervisor and a server that says no", .timeLimit(.minutes(2)))
+@Suite("A supervisor and a server that says no", .timeLimit(.minutes(5)))
 struct SupervisorHandshakeTests {
     private func endpoint(_ server: RawServer, _ scheme: String = "ws") -> Endpoint {
         Endpoint(scheme: scheme, host: "127.0.0.1", port: server.port, path: scheme == "ws" ? "/" : "")

@@ -2,7 +2,7 @@ import Testing
 import TransportAPI
 
 /// How a dead link is found, with time under the test's control.
-@Suite("A supervisor's keepalive", .timeLimit(.minutes(2)))
+@Suite("A supervisor's keepalive", .timeLimit(.minutes(5)))
 struct SupervisorKeepaliveTests {
     private let runtime = VirtualRuntime()
 

@@ -2,7 +2,7 @@ import Testing
 import TransportAPI
 
 /// What is left of a supervisor after its end: nothing.
-@Suite("A supervisor's life", .timeLimit(.minutes(2)))
+@Suite("A supervisor's life", .timeLimit(.minutes(5)))
 struct SupervisorLifetimeTests {
     private let runtime = VirtualRuntime()
     private let script = Script()

@@ -3,7 +3,7 @@ import Testing
 import TransportAPI
 
 /// What becomes of messages that wait, with time under the test's control.
-@Suite("A supervisor's outbox", .timeLimit(.minutes(2)))
+@Suite("A supervisor's outbox", .timeLimit(.minutes(5)))
 struct SupervisorOutboxTests {
     private let runtime = VirtualRuntime()
     private let script = Script()

@@ -4,7 +4,7 @@ import TransportAPI
 import Transports
 
 /// What a supervisor makes of the network's coming and going, and of the app's.
-@Suite("A supervisor and its path", .timeLimit(.minutes(2)))
+@Suite("A supervisor and its path", .timeLimit(.minutes(5)))
 struct SupervisorPathTests {
     private let runtime = VirtualRuntime()
     private let paths = ManualPathMonitor()

@@ -2,7 +2,7 @@ import Testing
 import TransportAPI
 
 /// Received messages and those who are slow to take them, with time under the test's control.
-@Suite("A supervisor's messages", .timeLimit(.minutes(2)))
+@Suite("A supervisor's messages", .timeLimit(.minutes(5)))
 struct SupervisorReadingTests {
     private let runtime = VirtualRuntime()
     private let script = Script()

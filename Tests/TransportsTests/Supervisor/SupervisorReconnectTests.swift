@@ -5,7 +5,7 @@ import TransportAPI
 @testable import Transports
 
 /// One supervisor over every registered transport, and servers that come and go.
-@Suite("A supervisor over a real server", .timeLimit(.minutes(2)))
+@Suite("A supervisor over a real server", .timeLimit(.minutes(5)))
 struct SupervisorReconnectTests {
     static let names = TransportRegistry.standard.transports.map(\.name)
 

@@ -2,7 +2,7 @@ import Testing
 import TransportAPI
 
 /// What a supervisor says it is doing, with time under the test's control.
-@Suite("A supervisor's states", .timeLimit(.minutes(2)))
+@Suite("A supervisor's states", .timeLimit(.minutes(5)))
 struct SupervisorStatesTests {
     private let runtime = VirtualRuntime()
     private let server = Endpoint(scheme: "memory", host: "server")

@@ -3,7 +3,7 @@ import Testing
 import TransportAPI
 
 /// The outbox beyond the life of the process.
-@Suite("A supervisor's store", .timeLimit(.minutes(2)))
+@Suite("A supervisor's store", .timeLimit(.minutes(5)))
 struct SupervisorStoreTests {
     /// A store that remembers what it was asked for.
     private final class Store: OutboxStore {

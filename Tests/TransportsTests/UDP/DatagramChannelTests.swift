@@ -8,7 +8,7 @@ import TransportAPI
 @testable import Transports
 
 /// A client whose machine has another address by now.
-@Suite("UDP, a client that moves", .timeLimit(.minutes(1)))
+@Suite("UDP, a client that moves", .timeLimit(.minutes(5)))
 struct DatagramChannelTests {
     /// A link whose sockets have one of these addresses of this machine after the other.
     private static func connect(

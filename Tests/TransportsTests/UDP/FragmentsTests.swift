@@ -3,7 +3,7 @@ import TransportAPI
 
 @testable import Transports
 
-@Suite("UDP, fragments", .timeLimit(.minutes(1)))
+@Suite("UDP, fragments", .timeLimit(.minutes(5)))
 struct FragmentsTests {
     /// So many bytes, with no period that divides a block's size.
     private static func bytes(_ size: Int) -> [UInt8] {

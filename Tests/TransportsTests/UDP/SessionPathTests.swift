@@ -4,7 +4,7 @@ import TransportAPI
 
 @testable import Transports
 
-@Suite("UDP, another address", .timeLimit(.minutes(1)))
+@Suite("UDP, another address", .timeLimit(.minutes(5)))
 struct SessionPathTests {
     /// A path, a clock, and the datagrams that its session hears.
     private struct Setup: ~Copyable {

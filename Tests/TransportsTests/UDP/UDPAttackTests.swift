@@ -6,7 +6,7 @@ import TransportAPI
 @testable import Transports
 
 /// Floods against a server.
-@Suite("UDP, attacks", .timeLimit(.minutes(1)))
+@Suite("UDP, attacks", .timeLimit(.minutes(5)))
 struct UDPAttackTests {
     private static func address(_ number: Int) -> [UInt8] {
         [10, UInt8(number >> 16 & 255), UInt8(number >> 8 & 255), UInt8(number & 255), 4, 0]

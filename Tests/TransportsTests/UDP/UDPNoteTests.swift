@@ -6,7 +6,7 @@ import TransportAPI
 @testable import Transports
 
 /// What strangers do to a server, and what its owner hears of that.
-@Suite("UDP, what the owner hears", .timeLimit(.minutes(1)))
+@Suite("UDP, what the owner hears", .timeLimit(.minutes(5)))
 struct UDPNoteTests {
     private static let loop = Result { try EventLoop(name: "udp-notes") }
 

@@ -4,7 +4,7 @@ import TransportAPI
 
 @testable import Transports
 
-@Suite("Compression by URL", .timeLimit(.minutes(1)))
+@Suite("Compression by URL", .timeLimit(.minutes(5)))
 struct DeflateOptionsTests {
     private static let standard = TransportDescriptor.webSocket
     /// A system without zlib.

@@ -113,7 +113,7 @@ struct RedirectionTests {
     }
 }
 
-@Suite("Redirects on real connections", .timeLimit(.minutes(2)))
+@Suite("Redirects on real connections", .timeLimit(.minutes(5)))
 struct FollowedRedirectTests {
     private let registry = TransportRegistry.standard
 

@@ -7,7 +7,7 @@ import Transports
 
 @testable import imbench
 
-@Suite("Two people chat", .timeLimit(.minutes(2)))
+@Suite("Two people chat", .timeLimit(.minutes(5)))
 struct ChatTests {
     static let names = TransportRegistry.standard.transports.map(\.name)
 

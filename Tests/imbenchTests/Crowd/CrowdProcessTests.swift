@@ -4,7 +4,7 @@ import Testing
 
 @testable import imbench
 
-@Suite("imbench crowd: the two processes", .timeLimit(.minutes(2)))
+@Suite("imbench crowd: the two processes", .timeLimit(.minutes(5)))
 struct CrowdProcessTests {
     @Test(
         "a crowd in a process of its own connects, is held, and answers every ping",

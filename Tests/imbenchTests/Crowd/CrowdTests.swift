@@ -9,7 +9,7 @@ private func parse(_ line: String) throws(UsageError) -> Options {
     try OptionParser(vocabulary: everything).parse(line.split(separator: " ").map(String.init))
 }
 
-@Suite("imbench crowd", .timeLimit(.minutes(2)))
+@Suite("imbench crowd", .timeLimit(.minutes(5)))
 struct CrowdTests {
     @Test("the report holds what was expected, and what must not have been")
     func breaches() {

@@ -5,7 +5,7 @@ import Transports
 
 @testable import imbench
 
-@Suite("imbench outage", .timeLimit(.minutes(2)))
+@Suite("imbench outage", .timeLimit(.minutes(5)))
 struct OutageTests {
     static let transports = TransportRegistry.measured.transports.filter { $0.defaultPort != nil }.map(\.name)
 

@@ -3,7 +3,7 @@ import Testing
 
 @testable import imbench
 
-@Suite("imbench work", .timeLimit(.minutes(1)))
+@Suite("imbench work", .timeLimit(.minutes(5)))
 struct HotPathTests {
     @Test("each step does what it says, as often as it is asked", arguments: HotPath.all.map(\.name))
     func works(name: String) throws {

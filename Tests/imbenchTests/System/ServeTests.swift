@@ -4,7 +4,7 @@ import Transports
 
 @testable import imbench
 
-@Suite("imbench serve, and clients that misbehave", .timeLimit(.minutes(1)))
+@Suite("imbench serve, and clients that misbehave", .timeLimit(.minutes(5)))
 struct ServeTests {
     /// The next line that is the one, on a thread of its own.
     private func line(of server: ChildProcess, _ isIt: @escaping @Sendable (String) -> Bool) async throws -> String? {
