@@ -27,16 +27,20 @@ let package = Package(
         ),
         // All tests are one program: how many of them run at a time is said once, for all.
         .target(name: "CTestWidth", path: "Tests/CTestWidth"),
+        .target(name: "TestSupport", dependencies: ["SocketIO"], path: "Tests/TestSupport"),
         .testTarget(name: "TransportAPITests", dependencies: ["TransportAPI"]),
         .testTarget(name: "CodecsTests", dependencies: ["Codecs"]),
         .testTarget(name: "SocketIOTests", dependencies: ["SocketIO", "CSocketIO", "CTestWidth"]),
-        .testTarget(name: "TransportsTests", dependencies: ["Transports", "EmbeddedServers", "SocketIO"]),
+        .testTarget(
+            name: "TransportsTests",
+            dependencies: ["Transports", "EmbeddedServers", "SocketIO", "TestSupport"]
+        ),
         .testTarget(
             name: "EmbeddedServersTests",
-            dependencies: ["EmbeddedServers", "Transports"],
+            dependencies: ["EmbeddedServers", "Transports", "TestSupport"],
             exclude: ["Foreign/Support"]
         ),
-        .testTarget(name: "imbenchTests", dependencies: ["imbench"]),
+        .testTarget(name: "imbenchTests", dependencies: ["imbench", "TestSupport"]),
         // The functions that Fuzz/, a package of its own, gives any bytes; here they replay the committed ones.
         .testTarget(
             name: "FuzzTests",

@@ -1,9 +1,10 @@
 import EmbeddedServers
+import TestSupport
 import Testing
 import TransportAPI
 import Transports
 
-@Suite("Whom a server lets in", .timeLimit(.minutes(5)))
+@Suite("Whom a server lets in", .timeLimit(.minutes(5)), .ownThread)
 struct AdmissionTests {
     @Test("a WebSocket server opens the handshakes that its owner accepts, and refuses others as told")
     func decide() async throws {

@@ -1,5 +1,6 @@
 import EmbeddedServers
 import SocketIO
+import TestSupport
 import Testing
 import TransportAPI
 
@@ -43,7 +44,7 @@ private struct BytesCore: ProtocolCore {
 }
 
 /// The embedded broker, packet by packet.
-@Suite("The embedded broker's bytes", .timeLimit(.minutes(5)))
+@Suite("The embedded broker's bytes", .timeLimit(.minutes(5)), .ownThread)
 struct BrokerBytesTests {
     /// A client of hand-written packets, each on a connection of its own.
     private final class Client {

@@ -1,11 +1,12 @@
 import EmbeddedServers
 import SocketIO
+import TestSupport
 import Testing
 import TransportAPI
 import Transports
 
 /// ``MQTTClient`` with the embedded broker, over both transports.
-@Suite("A client's subscriptions", .timeLimit(.minutes(5)))
+@Suite("A client's subscriptions", .timeLimit(.minutes(5)), .ownThread)
 struct BrokerClientTests {
     private static let schemes = ["mqtt", "mqtt+ws"]
 

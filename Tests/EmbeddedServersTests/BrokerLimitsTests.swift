@@ -1,9 +1,10 @@
 import EmbeddedServers
+import TestSupport
 import Testing
 import TransportAPI
 import Transports
 
-@Suite("Bounds of the embedded broker", .timeLimit(.minutes(5)))
+@Suite("Bounds of the embedded broker", .timeLimit(.minutes(5)), .ownThread)
 struct BrokerLimitsTests {
     private func start(_ change: (inout BrokerLimits) -> Void) async throws -> EmbeddedServer {
         var limits = BrokerLimits()

@@ -1,11 +1,18 @@
 import EmbeddedServers
 import SocketIO
+import TestSupport
 import Testing
 import TransportAPI
 import Transports
 
 /// What mosquitto keeps over a restart, and what it makes of WebSockets and of a client that is killed.
-@Suite("mosquitto with persistence", .serialized, .timeLimit(.minutes(5)), .enabled(if: Peers.mosquitto != nil))
+@Suite(
+    "mosquitto with persistence",
+    .serialized,
+    .timeLimit(.minutes(5)),
+    .ownThread,
+    .enabled(if: Peers.mosquitto != nil)
+)
 struct BrokerMosquittoTests {
     private let registry = TransportRegistry.standard
 

@@ -1,11 +1,12 @@
 import EmbeddedServers
 import SocketIO
+import TestSupport
 import Testing
 import TransportAPI
 import Transports
 
 /// What subscribers get of what is retained, when it is much.
-@Suite("Many retained messages", .timeLimit(.minutes(5)))
+@Suite("Many retained messages", .timeLimit(.minutes(5)), .ownThread)
 struct BrokerRetainedTests {
     private static let topics = Set((0..<400).map { "r/\($0)" })
     /// A loop of their own, so that the tests of everything else don't feel them.

@@ -1,11 +1,12 @@
 import EmbeddedServers
+import TestSupport
 import Testing
 import TransportAPI
 
 @testable import Transports
 
 /// What the broker keeps: retained messages, wills, sessions without a link.
-@Suite("What the embedded broker keeps", .timeLimit(.minutes(5)))
+@Suite("What the embedded broker keeps", .timeLimit(.minutes(5)), .ownThread)
 struct BrokerSessionTests {
     private func connect(_ server: EmbeddedServer, _ options: String) async throws -> any Link {
         let port = try #require(server.endpoint.port)

@@ -1,9 +1,10 @@
 import EmbeddedServers
+import TestSupport
 import Testing
 import TransportAPI
 import Transports
 
-@Suite("The embedded broker", .timeLimit(.minutes(5)))
+@Suite("The embedded broker", .timeLimit(.minutes(5)), .ownThread)
 struct BrokerTests {
     private func connect(_ server: EmbeddedServer, _ options: String) async throws -> any Link {
         let port = try #require(server.endpoint.port)

@@ -1,12 +1,13 @@
 import Codecs
 import SocketIO
+import TestSupport
 import Testing
 import TransportAPI
 import Transports
 
 @testable import EmbeddedServers
 
-@Suite("A chat room", .timeLimit(.minutes(5)))
+@Suite("A chat room", .timeLimit(.minutes(5)), .ownThread)
 struct ChatRoomTests {
     /// A supervisor in the room, and what it hears.
     private func enter(_ server: ChatServer, adjust: (inout SupervisorConfiguration) -> Void = { _ in }) throws

@@ -1,12 +1,13 @@
 import EmbeddedServers
 import Foundation
 import SocketIO
+import TestSupport
 import Testing
 import TransportAPI
 import Transports
 
 /// The session envelope as Docs/wire-formats.md tells it: the client there, run as it stands.
-@Suite("A client of the session envelope in Python", .timeLimit(.minutes(5)))
+@Suite("A client of the session envelope in Python", .timeLimit(.minutes(5)), .ownThread)
 struct EnvelopePeerTests {
     private func program() throws -> String {
         let path = URL(fileURLWithPath: #filePath).deletingLastPathComponent().path + "/../../Docs/wire-formats.md"

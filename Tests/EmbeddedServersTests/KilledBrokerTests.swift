@@ -1,6 +1,7 @@
 import EmbeddedServers
 import Foundation
 import SocketIO
+import TestSupport
 import Testing
 import TransportAPI
 import Transports
@@ -17,7 +18,7 @@ import Transports
 /// publisher is closed, with messages going on to the broker, then the broker saves, and then it is killed. Of what it took
 /// since the way was closed it has acknowledged much in vain, has saved some and has lost some; the publisher must send all of
 /// that again, and the subscriber must drop what it knows: that, and what it acknowledged and the broker had not read of yet.
-@Suite("A broker that is killed", .serialized, .timeLimit(.minutes(5)))
+@Suite("A broker that is killed", .serialized, .timeLimit(.minutes(5)), .ownThread)
 struct KilledBrokerTests {
     static let messages = 5000
     static let stoppedMessages = 20_000

@@ -1,4 +1,5 @@
 import EmbeddedServers
+import TestSupport
 import Testing
 import TransportAPI
 import Transports
@@ -33,7 +34,7 @@ private func broker(_ url: String) async throws -> EmbeddedServer {
     return server
 }
 
-@Suite("Docs/mqtt.md", .timeLimit(.minutes(5)))
+@Suite("Docs/mqtt.md", .timeLimit(.minutes(5)), .ownThread)
 struct MQTTDocTests {
     @Test("shows code that works", arguments: ["mqtt", "mqtt+ws"])
     func examples(scheme: String) async throws {

@@ -1,11 +1,12 @@
 import EmbeddedServers
 import Foundation
 import SocketIO
+import TestSupport
 import Testing
 import TransportAPI
 import Transports
 
-@Suite("Real peers", .serialized, .timeLimit(.minutes(5)))
+@Suite("Real peers", .serialized, .timeLimit(.minutes(5)), .ownThread)
 struct PeerTests {
     var registry: TransportRegistry { .standard }
 

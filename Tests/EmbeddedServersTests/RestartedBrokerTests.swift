@@ -1,5 +1,6 @@
 import EmbeddedServers
 import SocketIO
+import TestSupport
 import Testing
 import TransportAPI
 import Transports
@@ -11,7 +12,7 @@ import Transports
 /// they had, even where the client has had PUBREL and has forgotten them. 2.0.11 has more than that under way as soon as some
 /// have waited for their turn (it takes the place of the one that is complete for the number of those under way), and with 0,
 /// for no limit, it treats all of them so. Hence a limit here that is beyond all that can be under way.
-@Suite("A broker that is restarted", .serialized, .timeLimit(.minutes(6)))
+@Suite("A broker that is restarted", .serialized, .timeLimit(.minutes(6)), .ownThread)
 struct RestartedBrokerTests {
     static let messages = 20_000
     static let restarts = 10

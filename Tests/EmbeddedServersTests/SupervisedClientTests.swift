@@ -1,11 +1,12 @@
 import EmbeddedServers
 import SocketIO
+import TestSupport
 import Testing
 import TransportAPI
 import Transports
 
 /// ``MQTTClient`` over a supervisor, whose links come and go.
-@Suite("Subscriptions over a supervisor", .timeLimit(.minutes(5)))
+@Suite("Subscriptions over a supervisor", .timeLimit(.minutes(5)), .ownThread)
 struct SupervisedClientTests {
     private static let schemes = ["mqtt", "mqtt+ws"]
     private static let kept = "client-id=ann&clean-session=off"

@@ -1,11 +1,12 @@
 import EmbeddedServers
 import SocketIO
+import TestSupport
 import Testing
 import TransportAPI
 import Transports
 
 /// A session of MQTT in the hands of a supervisor.
-@Suite("A supervised session of MQTT", .timeLimit(.minutes(5)))
+@Suite("A supervised session of MQTT", .timeLimit(.minutes(5)), .ownThread)
 struct SupervisedSessionTests {
     @Test(
         "what a cut link has taken, the next link completes, at QoS 2 once",

@@ -1,6 +1,7 @@
 import Codecs
 import EmbeddedServers
 import SocketIO
+import TestSupport
 import Testing
 import TransportAPI
 import Transports
@@ -91,7 +92,7 @@ private func echoServer() -> SessionServer {
     return server
 }
 
-@Suite("The README", .timeLimit(.minutes(5)))
+@Suite("The README", .timeLimit(.minutes(5)), .ownThread)
 struct ReadmeTests {
     @Test("shows code that works", arguments: ["ws", "mqtt", "tcp", "udp"], WireFormat.allCases)
     func example(scheme: String, format: WireFormat) async throws {

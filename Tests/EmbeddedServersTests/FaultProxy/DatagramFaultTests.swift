@@ -1,9 +1,10 @@
 import EmbeddedServers
+import TestSupport
 import Testing
 import TransportAPI
 import Transports
 
-@Suite("Faults of datagrams", .timeLimit(.minutes(5)))
+@Suite("Faults of datagrams", .timeLimit(.minutes(5)), .ownThread)
 struct DatagramFaultTests {
     private let plain = "udp://127.0.0.1:0?plain=on"
 

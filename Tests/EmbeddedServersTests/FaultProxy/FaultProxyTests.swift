@@ -1,9 +1,10 @@
 import EmbeddedServers
+import TestSupport
 import Testing
 import TransportAPI
 import Transports
 
-@Suite("Fault proxy", .timeLimit(.minutes(5)))
+@Suite("Fault proxy", .timeLimit(.minutes(5)), .ownThread)
 struct FaultProxyTests {
     private func echo(_ link: any Link, _ bytes: [UInt8]) async throws {
         #expect(await link.send(Payload(bytes)).isSuccess)

@@ -1,10 +1,11 @@
 import EmbeddedServers
 import SocketIO
+import TestSupport
 import Testing
 import TransportAPI
 import Transports
 
-@Suite("Faults of streams", .timeLimit(.minutes(5)))
+@Suite("Faults of streams", .timeLimit(.minutes(5)), .ownThread)
 struct StreamFaultTests {
     private let url = "tcp://127.0.0.1:0"
 

@@ -1,8 +1,9 @@
+import TestSupport
 import Testing
 
 /// Pages in Chromium at the echo and the broker of `imbench serve`; what they want is in `Support/echo.html` and
 /// `Support/mqtt.html`. Chromium offers permessage-deflate always, and a page from disk has the origin "null".
-@Suite("A browser", .enabled(if: Peers.chromium != nil), .serialized, .timeLimit(.minutes(5)))
+@Suite("A browser", .enabled(if: Peers.chromium != nil), .serialized, .timeLimit(.minutes(5)), .ownThread)
 struct BrowserTests {
     @Test("gets everything back, and its own close code", arguments: ["off", "on", "small"])
     func echo(deflate: String) async throws {

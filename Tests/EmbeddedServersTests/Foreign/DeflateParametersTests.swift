@@ -1,3 +1,4 @@
+import TestSupport
 import Testing
 import TransportAPI
 import Transports
@@ -8,7 +9,8 @@ import Transports
     "Compression's parameters, with websockets",
     .enabled(if: Peers.pythonWithWebSockets != nil),
     .serialized,
-    .timeLimit(.minutes(5))
+    .timeLimit(.minutes(5)),
+    .ownThread
 )
 struct DeflateParametersTests {
     /// All that can be set, each otherwise than by default.

@@ -1,4 +1,5 @@
 import Foundation
+import TestSupport
 import Testing
 
 /// mosquitto's clients at the broker of `imbench serve`.
@@ -6,7 +7,8 @@ import Testing
     "mosquitto's clients",
     .enabled(if: Peers.mosquittoPub != nil && Peers.mosquittoSub != nil),
     .serialized,
-    .timeLimit(.minutes(5))
+    .timeLimit(.minutes(5)),
+    .ownThread
 )
 struct MosquittoClientTests {
     /// A mosquitto_sub that has subscribed.

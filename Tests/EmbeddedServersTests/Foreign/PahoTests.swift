@@ -1,7 +1,8 @@
+import TestSupport
 import Testing
 
 /// Eclipse Paho for Python at the broker of `imbench serve`; what it wants is in `Support/mqtt_client.py`.
-@Suite("Paho's client", .enabled(if: Peers.pythonWithPaho != nil), .serialized, .timeLimit(.minutes(5)))
+@Suite("Paho's client", .enabled(if: Peers.pythonWithPaho != nil), .serialized, .timeLimit(.minutes(5)), .ownThread)
 struct PahoTests {
     @Test("is served at each QoS, over TCP and over WebSocket", arguments: ["tcp", "websockets"], 0...2)
     func served(carrier: String, qos: Int) async throws {

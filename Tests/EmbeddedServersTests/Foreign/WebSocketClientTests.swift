@@ -1,7 +1,14 @@
+import TestSupport
 import Testing
 
 /// Python's websockets at the echo of `imbench serve`; what it wants is in `Support/websocket_client.py`.
-@Suite("websockets' client", .enabled(if: Peers.pythonWithWebSockets != nil), .serialized, .timeLimit(.minutes(5)))
+@Suite(
+    "websockets' client",
+    .enabled(if: Peers.pythonWithWebSockets != nil),
+    .serialized,
+    .timeLimit(.minutes(5)),
+    .ownThread
+)
 struct WebSocketClientTests {
     /// Expects the tests of the script to pass.
     private func pass(_ tests: String..., query: String = "deflate=off", compression: String = "none") async throws {

@@ -1,5 +1,6 @@
 import Foundation
 import SocketIO
+import TestSupport
 import Testing
 import TransportAPI
 import Transports
@@ -26,7 +27,7 @@ private final class Order: ServerBehaviour {
     func ended(_: any MessagePeer) {}
 }
 
-@Suite("One loop and many clients", .timeLimit(.minutes(5)))
+@Suite("One loop and many clients", .timeLimit(.minutes(5)), .ownThread)
 struct FairnessTests {
     @Test("a client with very much to say lets others have their say in between")
     func floodOfMessages() async throws {

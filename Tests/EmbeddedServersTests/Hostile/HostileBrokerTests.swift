@@ -1,10 +1,11 @@
 import EmbeddedServers
+import TestSupport
 import Testing
 import TransportAPI
 import Transports
 
 /// Clients that speak MQTT, and mean no good.
-@Suite("Brokers and clients that make them work for nothing", .timeLimit(.minutes(5)))
+@Suite("Brokers and clients that make them work for nothing", .timeLimit(.minutes(5)), .ownThread)
 struct HostileBrokerTests {
     @Test(
         "bound what all together keep of what clients say of themselves",

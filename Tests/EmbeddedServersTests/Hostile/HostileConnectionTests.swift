@@ -1,10 +1,11 @@
 import EmbeddedServers
+import TestSupport
 import Testing
 import TransportAPI
 import Transports
 
 /// Clients that take places and give nothing.
-@Suite("Servers and clients that only take places", .timeLimit(.minutes(5)))
+@Suite("Servers and clients that only take places", .timeLimit(.minutes(5)), .ownThread)
 struct HostileConnectionTests {
     @Test("hang up on a handshake that does not come to its end, and say so", arguments: ["ws", "mqtt", "mqtt+ws"])
     func slowHandshake(transport: String) async throws {

@@ -1,10 +1,11 @@
 import EmbeddedServers
+import TestSupport
 import Testing
 import TransportAPI
 import Transports
 
 /// Clients that keep to the handshake and to nothing after it.
-@Suite("Servers and clients that make them work for nothing", .timeLimit(.minutes(5)))
+@Suite("Servers and clients that make them work for nothing", .timeLimit(.minutes(5)), .ownThread)
 struct HostileMessageTests {
     @Test("end who announces more than is allowed, before any of it comes")
     func giantLengths() async throws {

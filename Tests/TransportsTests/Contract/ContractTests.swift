@@ -1,10 +1,11 @@
+import TestSupport
 import Testing
 import TransportAPI
 
 @testable import Transports
 
 /// What every registered transport promises, whatever lies below it. A new transport is tested here by being registered.
-@Suite("Every transport", .timeLimit(.minutes(5)))
+@Suite("Every transport", .timeLimit(.minutes(5)), .ownThread)
 struct ContractTests {
     /// The transports, and modes of them that promise more, by the options of their clients.
     static let names = TransportRegistry.standard.transports.map(\.name) + ["udp?reliable=ordered"]

@@ -1,10 +1,11 @@
 import SocketIO
+import TestSupport
 import Testing
 import TransportAPI
 
 @testable import Transports
 
-@Suite("Messages by filter", .timeLimit(.minutes(5)))
+@Suite("Messages by filter", .timeLimit(.minutes(5)), .ownThread)
 struct MQTTRoutesTests {
     @Test("more messages than a sequence holds may come before the answer to SUBSCRIBE, which is behind them")
     func early() async throws {

@@ -1,10 +1,11 @@
+import TestSupport
 import Testing
 import TransportAPI
 
 @testable import Transports
 
 /// Clients of sessions that outlive their links: what they have not taken stays the broker's.
-@Suite("MQTT sessions that outlive a link", .timeLimit(.minutes(5)))
+@Suite("MQTT sessions that outlive a link", .timeLimit(.minutes(5)), .ownThread)
 struct MQTTSessionTests {
     private func client() throws -> MQTTHarness {
         try mqttClient {

@@ -1,10 +1,11 @@
 import SocketIO
+import TestSupport
 import Testing
 import TransportAPI
 
 @testable import Transports
 
-@Suite("memory://", .timeLimit(.minutes(5)))
+@Suite("memory://", .timeLimit(.minutes(5)), .ownThread)
 struct MemoryTests {
     private var registry: TransportRegistry { .standard }
 

@@ -1,10 +1,11 @@
 import EmbeddedServers
+import TestSupport
 import Testing
 import TransportAPI
 
 @testable import Transports
 
-@Suite("The last bytes of a link", .timeLimit(.minutes(5)))
+@Suite("The last bytes of a link", .timeLimit(.minutes(5)), .ownThread)
 struct LingerTests {
     @Test("may take for as long as time goes")
     func endless() async throws {

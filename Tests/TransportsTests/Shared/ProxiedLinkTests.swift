@@ -1,10 +1,11 @@
 import EmbeddedServers
+import TestSupport
 import Testing
 import TransportAPI
 
 @testable import Transports
 
-@Suite("Links through a proxy", .timeLimit(.minutes(5)))
+@Suite("Links through a proxy", .timeLimit(.minutes(5)), .ownThread)
 struct ProxiedLinkTests {
     private let registry = TransportRegistry.standard
 

@@ -1,12 +1,13 @@
 import EmbeddedServers
 import SocketIO
+import TestSupport
 import Testing
 import TransportAPI
 
 @testable import Transports
 
 /// Sessions through a broker, which acknowledges each message itself.
-@Suite("A session through a broker", .timeLimit(.minutes(5)))
+@Suite("A session through a broker", .timeLimit(.minutes(5)), .ownThread)
 struct BrokeredSessionTests {
     private func configuration() -> SupervisorConfiguration {
         var configuration = SupervisorConfiguration.quick

@@ -1,8 +1,9 @@
+import TestSupport
 import Testing
 import TransportAPI
 
 /// A supervisor in session mode towards a server that a test plays, with time under the test's control.
-@Suite("A supervisor's session", .timeLimit(.minutes(5)))
+@Suite("A supervisor's session", .timeLimit(.minutes(5)), .ownThread)
 struct SessionClientTests {
     private let runtime = VirtualRuntime()
     private let script = Script()

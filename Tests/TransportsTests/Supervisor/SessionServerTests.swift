@@ -1,9 +1,10 @@
 import SocketIO
+import TestSupport
 import Testing
 import TransportAPI
 
 /// A server of sessions towards clients that a test plays, with time under the test's control.
-@Suite("A session server", .timeLimit(.minutes(5)))
+@Suite("A session server", .timeLimit(.minutes(5)), .ownThread)
 struct SessionServerTests {
     private let runtime = VirtualRuntime()
     private let listener = ScriptedListener()

@@ -1,11 +1,12 @@
 import SocketIO
+import TestSupport
 import Testing
 import TransportAPI
 
 @testable import Transports
 
 /// Sessions between a supervisor and a session server over every transport that leaves acknowledging to them.
-@Suite("A session over a real server", .timeLimit(.minutes(5)))
+@Suite("A session over a real server", .timeLimit(.minutes(5)), .ownThread)
 struct SessionTests {
     /// Brokers come between clients, and have no sessions of their own.
     static let names = TransportRegistry.standard.transports.map(\.name).filter { name in

@@ -1,10 +1,11 @@
 import EmbeddedServers
 import SocketIO
+import TestSupport
 import Testing
 import TransportAPI
 import Transports
 
-@Suite("Keepalive intervals tried on a spare connection", .timeLimit(.minutes(5)))
+@Suite("Keepalive intervals tried on a spare connection", .timeLimit(.minutes(5)), .ownThread)
 struct SpareConnectionTests {
     /// Those that have a network below them, on which a connection could be forgotten.
     static let names = TransportRegistry.standard.transports.filter { $0.defaultPort != nil }.map(\.name)

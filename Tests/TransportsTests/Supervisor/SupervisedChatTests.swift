@@ -1,12 +1,13 @@
 import Codecs
 import EmbeddedServers
 import SocketIO
+import TestSupport
 import Testing
 import TransportAPI
 import Transports
 
 /// The same chat through every transport and format, by configuration alone.
-@Suite("A supervised chat", .timeLimit(.minutes(5)))
+@Suite("A supervised chat", .timeLimit(.minutes(5)), .ownThread)
 struct SupervisedChatTests {
     static let names = TransportRegistry.standard.transports.map(\.name)
 

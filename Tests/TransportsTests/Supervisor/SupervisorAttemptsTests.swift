@@ -1,8 +1,9 @@
+import TestSupport
 import Testing
 import TransportAPI
 
 /// When a supervisor tries, where, and when it stops trying. With time under the test's control.
-@Suite("A supervisor's attempts", .timeLimit(.minutes(5)))
+@Suite("A supervisor's attempts", .timeLimit(.minutes(5)), .ownThread)
 struct SupervisorAttemptsTests {
     private let runtime = VirtualRuntime()
 

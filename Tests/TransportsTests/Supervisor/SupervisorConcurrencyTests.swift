@@ -1,12 +1,13 @@
 import EmbeddedServers
 import SocketIO
+import TestSupport
 import Testing
 import TransportAPI
 
 @testable import Transports
 
 /// Many tasks on many threads, and one supervisor.
-@Suite("A supervisor that many use", .timeLimit(.minutes(5)))
+@Suite("A supervisor that many use", .timeLimit(.minutes(5)), .ownThread)
 struct SupervisorConcurrencyTests {
     static let names = TransportRegistry.standard.transports.map(\.name)
 

@@ -1,11 +1,12 @@
 import SocketIO
+import TestSupport
 import Testing
 import TransportAPI
 
 @testable import Transports
 
 /// What a supervisor makes of a web server's answers, and of a server that does not answer.
-@Suite("A supervisor and a server that says no", .timeLimit(.minutes(5)))
+@Suite("A supervisor and a server that says no", .timeLimit(.minutes(5)), .ownThread)
 struct SupervisorHandshakeTests {
     private func endpoint(_ server: RawServer, _ scheme: String = "ws") -> Endpoint {
         Endpoint(scheme: scheme, host: "127.0.0.1", port: server.port, path: scheme == "ws" ? "/" : "")

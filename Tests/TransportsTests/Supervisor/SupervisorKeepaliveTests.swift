@@ -1,8 +1,9 @@
+import TestSupport
 import Testing
 import TransportAPI
 
 /// How a dead link is found, with time under the test's control.
-@Suite("A supervisor's keepalive", .timeLimit(.minutes(5)))
+@Suite("A supervisor's keepalive", .timeLimit(.minutes(5)), .ownThread)
 struct SupervisorKeepaliveTests {
     private let runtime = VirtualRuntime()
 

@@ -1,8 +1,9 @@
+import TestSupport
 import Testing
 import TransportAPI
 
 /// What is left of a supervisor after its end: nothing.
-@Suite("A supervisor's life", .timeLimit(.minutes(5)))
+@Suite("A supervisor's life", .timeLimit(.minutes(5)), .ownThread)
 struct SupervisorLifetimeTests {
     private let runtime = VirtualRuntime()
     private let script = Script()

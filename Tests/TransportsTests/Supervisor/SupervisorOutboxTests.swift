@@ -1,9 +1,10 @@
 import SocketIO
+import TestSupport
 import Testing
 import TransportAPI
 
 /// What becomes of messages that wait, with time under the test's control.
-@Suite("A supervisor's outbox", .timeLimit(.minutes(5)))
+@Suite("A supervisor's outbox", .timeLimit(.minutes(5)), .ownThread)
 struct SupervisorOutboxTests {
     private let runtime = VirtualRuntime()
     private let script = Script()

@@ -1,10 +1,11 @@
 import SocketIO
+import TestSupport
 import Testing
 import TransportAPI
 import Transports
 
 /// What a supervisor makes of the network's coming and going, and of the app's.
-@Suite("A supervisor and its path", .timeLimit(.minutes(5)))
+@Suite("A supervisor and its path", .timeLimit(.minutes(5)), .ownThread)
 struct SupervisorPathTests {
     private let runtime = VirtualRuntime()
     private let paths = ManualPathMonitor()

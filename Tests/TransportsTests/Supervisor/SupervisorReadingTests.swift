@@ -1,8 +1,9 @@
+import TestSupport
 import Testing
 import TransportAPI
 
 /// Received messages and those who are slow to take them, with time under the test's control.
-@Suite("A supervisor's messages", .timeLimit(.minutes(5)))
+@Suite("A supervisor's messages", .timeLimit(.minutes(5)), .ownThread)
 struct SupervisorReadingTests {
     private let runtime = VirtualRuntime()
     private let script = Script()

@@ -1,11 +1,12 @@
 import SocketIO
+import TestSupport
 import Testing
 import TransportAPI
 
 @testable import Transports
 
 /// One supervisor over every registered transport, and servers that come and go.
-@Suite("A supervisor over a real server", .timeLimit(.minutes(5)))
+@Suite("A supervisor over a real server", .timeLimit(.minutes(5)), .ownThread)
 struct SupervisorReconnectTests {
     static let names = TransportRegistry.standard.transports.map(\.name)
 

@@ -1,8 +1,9 @@
+import TestSupport
 import Testing
 import TransportAPI
 
 /// What a supervisor says it is doing, with time under the test's control.
-@Suite("A supervisor's states", .timeLimit(.minutes(5)))
+@Suite("A supervisor's states", .timeLimit(.minutes(5)), .ownThread)
 struct SupervisorStatesTests {
     private let runtime = VirtualRuntime()
     private let server = Endpoint(scheme: "memory", host: "server")

@@ -1,9 +1,10 @@
 import SocketIO
+import TestSupport
 import Testing
 import TransportAPI
 
 /// The outbox beyond the life of the process.
-@Suite("A supervisor's store", .timeLimit(.minutes(5)))
+@Suite("A supervisor's store", .timeLimit(.minutes(5)), .ownThread)
 struct SupervisorStoreTests {
     /// A store that remembers what it was asked for.
     private final class Store: OutboxStore {

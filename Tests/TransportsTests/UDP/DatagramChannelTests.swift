@@ -2,13 +2,14 @@
 import EmbeddedServers
 import Foundation
 import SocketIO
+import TestSupport
 import Testing
 import TransportAPI
 
 @testable import Transports
 
 /// A client whose machine has another address by now.
-@Suite("UDP, a client that moves", .timeLimit(.minutes(5)))
+@Suite("UDP, a client that moves", .timeLimit(.minutes(5)), .ownThread)
 struct DatagramChannelTests {
     /// A link whose sockets have one of these addresses of this machine after the other.
     private static func connect(

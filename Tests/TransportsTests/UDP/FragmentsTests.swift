@@ -1,9 +1,10 @@
+import TestSupport
 import Testing
 import TransportAPI
 
 @testable import Transports
 
-@Suite("UDP, fragments", .timeLimit(.minutes(5)))
+@Suite("UDP, fragments", .timeLimit(.minutes(5)), .ownThread)
 struct FragmentsTests {
     /// So many bytes, with no period that divides a block's size.
     private static func bytes(_ size: Int) -> [UInt8] {

@@ -1,10 +1,11 @@
 import EmbeddedServers
+import TestSupport
 import Testing
 import TransportAPI
 
 @testable import Transports
 
-@Suite("UDP, another address", .timeLimit(.minutes(5)))
+@Suite("UDP, another address", .timeLimit(.minutes(5)), .ownThread)
 struct SessionPathTests {
     /// A path, a clock, and the datagrams that its session hears.
     private struct Setup: ~Copyable {

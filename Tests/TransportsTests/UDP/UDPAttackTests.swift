@@ -1,12 +1,13 @@
 import EmbeddedServers
 import SocketIO
+import TestSupport
 import Testing
 import TransportAPI
 
 @testable import Transports
 
 /// Floods against a server.
-@Suite("UDP, attacks", .timeLimit(.minutes(5)))
+@Suite("UDP, attacks", .timeLimit(.minutes(5)), .ownThread)
 struct UDPAttackTests {
     private static func address(_ number: Int) -> [UInt8] {
         [10, UInt8(number >> 16 & 255), UInt8(number >> 8 & 255), UInt8(number & 255), 4, 0]

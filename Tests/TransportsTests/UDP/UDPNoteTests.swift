@@ -1,12 +1,13 @@
 import EmbeddedServers
 import SocketIO
+import TestSupport
 import Testing
 import TransportAPI
 
 @testable import Transports
 
 /// What strangers do to a server, and what its owner hears of that.
-@Suite("UDP, what the owner hears", .timeLimit(.minutes(5)))
+@Suite("UDP, what the owner hears", .timeLimit(.minutes(5)), .ownThread)
 struct UDPNoteTests {
     private static let loop = Result { try EventLoop(name: "udp-notes") }
 

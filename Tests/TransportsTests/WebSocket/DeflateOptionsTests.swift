@@ -1,10 +1,11 @@
 import EmbeddedServers
+import TestSupport
 import Testing
 import TransportAPI
 
 @testable import Transports
 
-@Suite("Compression by URL", .timeLimit(.minutes(5)))
+@Suite("Compression by URL", .timeLimit(.minutes(5)), .ownThread)
 struct DeflateOptionsTests {
     private static let standard = TransportDescriptor.webSocket
     /// A system without zlib.

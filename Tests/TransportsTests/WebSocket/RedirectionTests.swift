@@ -1,3 +1,4 @@
+import TestSupport
 import Testing
 import TransportAPI
 
@@ -113,7 +114,7 @@ struct RedirectionTests {
     }
 }
 
-@Suite("Redirects on real connections", .timeLimit(.minutes(5)))
+@Suite("Redirects on real connections", .timeLimit(.minutes(5)), .ownThread)
 struct FollowedRedirectTests {
     private let registry = TransportRegistry.standard
 

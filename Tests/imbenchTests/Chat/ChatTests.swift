@@ -1,13 +1,14 @@
 import Codecs
 import EmbeddedServers
 import SocketIO
+import TestSupport
 import Testing
 import TransportAPI
 import Transports
 
 @testable import imbench
 
-@Suite("Two people chat", .timeLimit(.minutes(5)))
+@Suite("Two people chat", .timeLimit(.minutes(5)), .ownThread)
 struct ChatTests {
     static let names = TransportRegistry.standard.transports.map(\.name)
 

@@ -1,12 +1,13 @@
 import EmbeddedServers
 import SocketIO
+import TestSupport
 import Testing
 import TransportAPI
 import Transports
 
 @testable import imbench
 
-@Suite("imbench crowd --hostile", .serialized, .timeLimit(.minutes(5)))
+@Suite("imbench crowd --hostile", .serialized, .timeLimit(.minutes(5)), .ownThread)
 struct AttackTests {
     private static let loops = Result { (try EventLoop(name: "crowd-server"), try EventLoop(name: "crowd-client")) }
 

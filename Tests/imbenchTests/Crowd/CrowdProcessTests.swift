@@ -1,10 +1,11 @@
 import EmbeddedServers
 import SocketIO
+import TestSupport
 import Testing
 
 @testable import imbench
 
-@Suite("imbench crowd: the two processes", .timeLimit(.minutes(5)))
+@Suite("imbench crowd: the two processes", .timeLimit(.minutes(5)), .ownThread)
 struct CrowdProcessTests {
     @Test(
         "a crowd in a process of its own connects, is held, and answers every ping",

@@ -1,4 +1,5 @@
 import SocketIO
+import TestSupport
 import Testing
 import TransportAPI
 import Transports
@@ -9,7 +10,7 @@ private func parse(_ line: String) throws(UsageError) -> Options {
     try OptionParser(vocabulary: everything).parse(line.split(separator: " ").map(String.init))
 }
 
-@Suite("imbench crowd", .timeLimit(.minutes(5)))
+@Suite("imbench crowd", .timeLimit(.minutes(5)), .ownThread)
 struct CrowdTests {
     @Test("the report holds what was expected, and what must not have been")
     func breaches() {

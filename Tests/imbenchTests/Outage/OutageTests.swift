@@ -1,11 +1,12 @@
 import SocketIO
+import TestSupport
 import Testing
 import TransportAPI
 import Transports
 
 @testable import imbench
 
-@Suite("imbench outage", .timeLimit(.minutes(5)))
+@Suite("imbench outage", .timeLimit(.minutes(5)), .ownThread)
 struct OutageTests {
     static let transports = TransportRegistry.measured.transports.filter { $0.defaultPort != nil }.map(\.name)
 

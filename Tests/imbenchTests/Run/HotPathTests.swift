@@ -1,9 +1,10 @@
 import Foundation
+import TestSupport
 import Testing
 
 @testable import imbench
 
-@Suite("imbench work", .timeLimit(.minutes(5)))
+@Suite("imbench work", .timeLimit(.minutes(5)), .ownThread)
 struct HotPathTests {
     @Test("each step does what it says, as often as it is asked", arguments: HotPath.all.map(\.name))
     func works(name: String) throws {

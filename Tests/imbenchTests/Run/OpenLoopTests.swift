@@ -1,6 +1,7 @@
 import Codecs
 import EmbeddedServers
 import SocketIO
+import TestSupport
 import Testing
 import TransportAPI
 import Transports
@@ -8,7 +9,7 @@ import Transports
 @testable import imbench
 
 /// `imbench run --rate`: messages go out by a schedule, whether answers come or not.
-@Suite("imbench run with a rate", .timeLimit(.minutes(5)))
+@Suite("imbench run with a rate", .timeLimit(.minutes(5)), .ownThread)
 struct OpenLoopTests {
     /// Nothing is given up because the machine is busy with other things.
     private static let patience: Int64 = 30_000_000_000

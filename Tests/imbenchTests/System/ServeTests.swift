@@ -1,10 +1,11 @@
+import TestSupport
 import Testing
 import TransportAPI
 import Transports
 
 @testable import imbench
 
-@Suite("imbench serve, and clients that misbehave", .timeLimit(.minutes(5)))
+@Suite("imbench serve, and clients that misbehave", .timeLimit(.minutes(5)), .ownThread)
 struct ServeTests {
     /// The next line that is the one, on a thread of its own.
     private func line(of server: ChildProcess, _ isIt: @escaping @Sendable (String) -> Bool) async throws -> String? {
