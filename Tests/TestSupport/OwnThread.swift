@@ -8,10 +8,12 @@ public struct OwnThread: SuiteTrait, TestTrait, TestScoping {
     /// Each test, not the suite as a whole.
     public var isRecursive: Bool { true }
 
+    /// Itself for each test, nothing for a suite.
     public func scopeProvider(for test: Test, testCase: Test.Case?) -> Self? {
         testCase == nil ? nil : self
     }
 
+    /// Runs one case of a test on a loop that no other one uses meanwhile.
     public func provideScope(
         for test: Test,
         testCase: Test.Case?,
