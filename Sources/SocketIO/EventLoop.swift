@@ -70,6 +70,8 @@ public final class EventLoop: TaskExecutor, @unchecked Sendable {
 
     func enqueue(_ job: LoopJob) {
         if isCurrent {
+            // What another thread asked for before comes before.
+            if hasMail.load(ordering: .relaxed) { collectMail() }
             jobs.append(job)
             return
         }

@@ -68,6 +68,23 @@ struct EventLoopTests {
         #expect(seen.withLock { $0 } == Array(0..<1000))
     }
 
+    @Test("runs what another thread has posted before what the loop posts itself later", arguments: PollerKind.allCases)
+    func causality(kind: PollerKind) async throws {
+        let loop = try Loops.of(kind)
+        let seen = Mutex<[String]>([])
+        try await on(loop) {
+            let posted = Atomic<Bool>(false)
+            _ = try? startThread("im-poster") {
+                loop.execute { seen.withLock { $0.append("another thread") } }
+                posted.store(true, ordering: .releasing)
+            }
+            while !posted.load(ordering: .acquiring) { sched_yield() }
+            loop.execute { seen.withLock { $0.append("the loop") } }
+        }
+        _ = try await on(loop) { 0 }
+        #expect(seen.withLock { $0 } == ["another thread", "the loop"])
+    }
+
     @Test("loses no work that many threads post at once", arguments: PollerKind.allCases)
     func stampede(kind: PollerKind) async throws {
         let loop = try Loops.of(kind)
