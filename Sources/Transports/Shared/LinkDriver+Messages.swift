@@ -139,7 +139,7 @@ extension LinkDriver: MessagePeer {
 
     /// Hands a message to the core, or puts it in line.
     func beginSend(_ payload: Payload, mayWait: Bool = true) -> Begun<SendOutcome> {
-        if phase != .open { return .finished(.rejected(reason?.endError ?? .notOpen)) }
+        if phase != .open { return .finished(.rejected(reason?.sendError ?? .notOpen)) }
         let id = waiting.newID()
         if mayWait, context.output.count >= limits.writeBuffer || !waiting.blocked.isEmpty {
             waiting.blocked.append(.init(id: id, payload: payload))

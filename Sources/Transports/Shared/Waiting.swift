@@ -50,7 +50,7 @@ struct Waiting {
         let error = reason.endError
         all.opener?.resume(returning: error)
         all.receiver?.continuation.resume(returning: reason.receiveResult)
-        for send in all.blocked { send.continuation?.resume(returning: .rejected(error)) }
+        for send in all.blocked { send.continuation?.resume(returning: .rejected(reason.sendError)) }
         for send in all.unacknowledged.values { send?.resume(returning: .unknown(error)) }
         for ping in all.pings { ping.continuation?.resume(returning: .failure(error)) }
         for closer in all.closers { closer.continuation.resume(returning: reason) }
@@ -76,6 +76,13 @@ extension CloseReason {
         case .protocolError: return TransportError(.protocolViolation, .open, "the protocol was broken\(sentence)")
         case .authentication: return TransportError(.authenticationFailed, .open, "the far side refused us\(sentence)")
         }
+    }
+
+    /// What a message is refused with that comes after the end, or did not leave before it: by the link, not for what it is.
+    var sendError: TransportError {
+        var error = endError
+        error.phase = .closing
+        return error
     }
 
     /// What `receive` gives after the last message: the end, if it was a clean one.

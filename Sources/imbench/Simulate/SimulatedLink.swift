@@ -85,5 +85,5 @@ enum Fault: Int, Sendable, CaseIterable {
     case serverDown, serverSilent, slowConnect, acceptAndClose, full, busy
     case restartKeeping, restartForgetting, kick
     case credentialsExpired, credentialsForever, endpointHopeless
-    case pathDown, pathChanged, suspend, connectNow, clientPauses, serverPauses
+    case pathDown, pathChanged, suspend, connectNow, clientPauses, serverPauses, clientFull, serverFull
 }

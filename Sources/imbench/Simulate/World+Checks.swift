@@ -52,6 +52,8 @@ extension World {
         end(.suspend)
         readClient(true)
         readServer(true)
+        end(.clientFull)
+        end(.serverFull)
         let (client, server) = (scenario.client.keepalive.interval, scenario.server.keepalive.interval)
         for index in links.indices {
             unblock(index + 1)

@@ -102,6 +102,12 @@ extension World {
         case .serverPauses:
             readServer(false)
             queue.push(.over(fault), at: now + duration)
+        case .clientFull:
+            tellClient(.taking(false))
+            queue.push(.over(fault), at: now + duration)
+        case .serverFull:
+            tellServer { session, _, actions in session.taking(false, &actions) }
+            queue.push(.over(fault), at: now + duration)
         }
     }
 
@@ -117,6 +123,8 @@ extension World {
             tellClient(.resume)
         case .clientPauses: readClient(true)
         case .serverPauses: readServer(true)
+        case .clientFull: tellClient(.taking(true))
+        case .serverFull: tellServer { session, _, actions in session.taking(true, &actions) }
         default: break
         }
     }

@@ -165,8 +165,12 @@ extension World {
             sendDown(link, SessionFrame.refused(.full).payload)
             return serverLetsGo(link, isAbrupt: false)
         }
-        switch registry.decide(id) {
+        switch registry.decide(id, isMeant: { [session] _ in session?.isMeant(by: hello) != false }) {
         case .resume: attach(link, hello)
+        case .replace:
+            tellServer { session, _, actions in session.supersede(&actions) }
+            begin(link, hello: hello)
+            registry.insert(id, session?.incarnation ?? 0)
         case .begin:
             begin(link, hello: hello)
             registry.insert(id, session?.incarnation ?? 0)

@@ -6,22 +6,22 @@ import TransportAPI
 /// A server of sessions towards clients that a test plays, with time under the test's control.
 @Suite("A session server", .timeLimit(.minutes(5)), .ownThread)
 struct SessionServerTests {
-    private let runtime = VirtualRuntime()
+    let runtime = VirtualRuntime()
     private let listener = ScriptedListener()
-    private let ann = SessionID(high: 1, low: 2)
+    let ann = SessionID(high: 1, low: 2)
     private let ben = SessionID(high: 3, low: 4)
 
     /// What a server hands over.
-    private final class Sessions: Sendable {
+    final class Sessions: Sendable {
         private let list = Locked<[Session]>([])
         var all: [Session] { list.withLock { $0 } }
         func add(_ session: Session) { list.withLock { $0.append(session) } }
         func forget() { list.withLock { $0 = [] } }
     }
 
-    private let sessions = Sessions()
+    let sessions = Sessions()
 
-    private func server(_ change: (inout SessionServer.Configuration) -> Void = { _ in }) -> SessionServer {
+    func server(_ change: (inout SessionServer.Configuration) -> Void = { _ in }) -> SessionServer {
         var configuration = SessionServer.Configuration()
         configuration.supervisor.keepalive.interval = nil
         change(&configuration)
@@ -31,14 +31,14 @@ struct SessionServerTests {
     }
 
     /// A client connects and says hello.
-    private func client(_ id: SessionID, incarnation: UInt64 = 0, received: UInt64 = 0) -> ScriptedLink {
+    func client(_ id: SessionID, incarnation: UInt64 = 0, received: UInt64 = 0) -> ScriptedLink {
         let link = listener.connect()
         link.give(.hello(id, incarnation: incarnation, received: received))
         runtime.settle()
         return link
     }
 
-    private func received(_ session: Session?, _ count: Int) throws -> [String] {
+    func received(_ session: Session?, _ count: Int) throws -> [String] {
         guard let session else { return [] }
         return try runtime.run { await session.messages.prefix(count).reduce(into: []) { $0.append($1.string) } }
     }
@@ -184,7 +184,11 @@ struct SessionServerTests {
         }
         let link = client(ann)
         for number in 1...20 { link.give(.message(UInt64(number), bytes("\(number)"))) }
-        runtime.advance(by: .seconds(600))
+        for number in 1...20 as ClosedRange<UInt32> {
+            runtime.advance(by: .seconds(31))
+            link.give(.pong(number))
+        }
+        runtime.settle()
         #expect(!link.hasEnded)
         #expect(try received(sessions.all.first, 20) == (1...20).map(String.init))
     }

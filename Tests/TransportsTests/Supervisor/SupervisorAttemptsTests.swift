@@ -124,6 +124,23 @@ struct SupervisorAttemptsTests {
         try runtime.run { await supervisor.close() }
     }
 
+    @Test("leave a server alone for as long as it asks, and go to the others meanwhile")
+    func retryElsewhere() throws {
+        let script = Script {
+            $0.endpoint.host == "busy" ? .fail(.serverUnavailable, retryAfter: .seconds(90)) : .fail(.refused)
+        }
+        let supervisor = try Supervisor(script.setup(["ws://busy", "ws://away"]), on: runtime)
+        supervisor.connect()
+        runtime.advance(by: .seconds(89))
+        #expect(script.attempts.prefix(2).map(\.endpoint.host) == ["busy", "away"])
+        #expect(script.attempts.count { $0.endpoint.host == "busy" } == 1)
+        #expect(script.attempts.count { $0.endpoint.host == "away" } > 3)
+        script.answer { _ in .open }
+        runtime.advance(by: .seconds(30))
+        #expect(script.links.count == 1)
+        try runtime.run { await supervisor.close() }
+    }
+
     @Test("ask for fresh credentials once after a refusal", arguments: [true, false])
     func refresh(works: Bool) throws {
         let script = Script { $0.endpoint.password == "fresh" && works ? .open : .fail(.authenticationFailed) }

@@ -208,6 +208,21 @@ struct SupervisorOutboxTests {
         try runtime.run { await supervisor.close() }
     }
 
+    @Test("keeps a message that came too late for a link, whatever that ended by", arguments: [true, false])
+    func lateForLink(isHere: Bool) throws {
+        let script = Script(isHere: isHere)
+        let supervisor = try Supervisor(script.setup(), on: runtime)
+        supervisor.connect()
+        runtime.settle()
+        // What ended the link would never be mended by sending again, were it the message's fault.
+        script.last?.settle(.rejected(TransportError(.messageTooLarge, .closing, "the far side hung up", detail: 1009)))
+        let sends = send(supervisor, 1...2)
+        runtime.advance(by: .seconds(2))
+        #expect(script.last?.texts == ["1", "2"])
+        #expect(sends.allSatisfy { $0.value == .written })
+        try runtime.run { await supervisor.close() }
+    }
+
     @Test("lets nothing overtake a message that waits for the link", arguments: [true, false])
     func blockedLink(isHere: Bool) throws {
         let script = Script(isHere: isHere)

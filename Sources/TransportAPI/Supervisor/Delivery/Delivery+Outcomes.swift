@@ -14,7 +14,9 @@ extension Delivery {
         if let position = outbox.position(of: id), position < outbox.sentCount {
             switch (style, outcome) {
             case (.session, .rejected(let error)) where error.isFinal:
-                giveUp(position, outcome, at: now, &actions)
+                // On a link before it may have left.
+                let isUnknown = outbox[position].isRepeated
+                giveUp(position, isUnknown ? .unknown(error) : outcome, at: now, &actions)
             case (.session, _):
                 // Written or not, the far side's acknowledgement is what counts.
                 break
@@ -63,7 +65,7 @@ extension Delivery {
 
     /// The far side knows nothing of the session: what it has not acknowledged is sent again, counted from one.
     package mutating func renumber() {
-        receiver = SessionReceiver()
+        receiveAnew()
         outbox.forgetSequences()
         lastSequence = 0
         acknowledged = 0
@@ -198,7 +200,9 @@ extension Delivery {
 extension TransportError {
     /// Whether another link would not take the message either.
     var isFinal: Bool {
-        fault == .local && code != .closedByUser && !isRetryable || code == .invalidText && detail == nil
+        // What ended the link says nothing of the message that came too late for it.
+        guard phase != .closing else { return false }
+        return fault == .local && code != .closedByUser && !isRetryable || code == .invalidText && detail == nil
     }
 
     static let cancelledSend = TransportError(.cancelled, .open, "the task that sent the message was cancelled")
@@ -221,12 +225,13 @@ extension Delivery {
         let isNew: Bool
         switch frame {
         case .message(let sequence, let payload):
+            try checkWindow(sequence)
             isNew = try receiver.receive(sequence, payload) { actions.append(.deliver($0)) }
         case .skip(let sequence): isNew = try receiver.receive(sequence, nil) { actions.append(.deliver($0)) }
         case .acknowledge(let sequence): return try acknowledge(through: sequence, at: now, &actions)
         default: return
         }
         if !isNew { actions.append(.note(.duplicate)) }
-        actions.append(.transmit(link, nil, SessionFrame.acknowledge(receiver.received).payload))
+        acknowledge(&actions)
     }
 }

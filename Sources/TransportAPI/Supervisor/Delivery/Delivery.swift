@@ -20,6 +20,12 @@ package struct Delivery: Sendable {
     package internal(set) var waiting: [(id: MessageID, payload: Payload, expiry: Instant?)] = []
     package internal(set) var receiver = SessionReceiver()
     var origins = OriginFilter()
+    /// Whether the app takes what is received. While it does not, nothing is acknowledged, so that the far side's window bounds what
+    /// comes; yet it is read, because what the far side acknowledges comes in between.
+    private(set) var isTaking = true
+    private var owesAcknowledgement = false
+    /// What the far side was told to have been received.
+    private var told: UInt64 = 0
     /// Who this side is, to other clients of a broker.
     let identity: SessionID
     /// The sequence number given out last.
@@ -66,6 +72,40 @@ package struct Delivery: Sendable {
         isLossy = !capabilities.isReliable
         retransmission = nil
         recovery = nil
+        roundTrip.answered()
+    }
+
+    /// The app takes what is received, or does not for now.
+    package mutating func taking(_ isTaking: Bool, _ actions: inout [SupervisorAction]) {
+        self.isTaking = isTaking
+        if owesAcknowledgement { acknowledge(&actions) }
+    }
+
+    /// What is to be said of what was received, in a greeting.
+    mutating func tellReceived() -> UInt64 {
+        told = receiver.received
+        owesAcknowledgement = false
+        return told
+    }
+
+    /// Tells the far side what has been received, now or when the app takes more.
+    mutating func acknowledge(_ actions: inout [SupervisorAction]) {
+        owesAcknowledgement = !isTaking
+        guard isTaking, link != 0, style == .session else { return }
+        actions.append(.transmit(link, nil, SessionFrame.acknowledge(tellReceived()).payload))
+    }
+
+    /// - Throws: `.protocolViolation` if a message of this number can't come yet: no window is so large.
+    func checkWindow(_ sequence: UInt64) throws(TransportError) {
+        guard sequence <= told || sequence - told <= SessionReceiver.window else {
+            throw .envelope("more messages came than a window holds without an acknowledgement")
+        }
+    }
+
+    /// The far side counts from one again.
+    mutating func receiveAnew() {
+        receiver = SessionReceiver()
+        (told, owesAcknowledgement) = (0, false)
     }
 
     /// The link has ended. What was under way in a session will be sent again; otherwise the link says of each message what

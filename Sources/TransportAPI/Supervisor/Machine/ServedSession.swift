@@ -38,6 +38,21 @@ package struct ServedSession: Sendable {
         forgottenAt = now.advanced(by: lifetime)
     }
 
+    /// Whether a client means this session by its hello. If it has been with another server since, both count from one again, so
+    /// that this one is of use only if nothing has been counted in it: its welcome was lost.
+    package func isMeant(by hello: ClientHello) -> Bool {
+        let isUntouched = delivery.receiver.received == 0 && delivery.acknowledged == 0
+        // A link that was slower than its successor says nothing any more; ``attach(_:_:hello:at:_:)`` turns it away.
+        return hello.incarnation == incarnation || isUntouched || hello.attempt < attempt
+    }
+
+    /// The client has begun another session: lets go of its link, and ends.
+    package mutating func supersede(_ actions: inout [SupervisorAction]) {
+        guard !isOver else { return }
+        if link != 0 { actions.append(.abandon(link: link)) }
+        end(CloseReason(.peer, text: "the client has begun another session"), &actions)
+    }
+
     /// The client has come with a new link, which takes the place of the one it had.
     ///
     /// - Parameter hello: what the client knows of the session; `nil` in plain style.
@@ -80,8 +95,8 @@ package struct ServedSession: Sendable {
         delivery.flush(at: now, &actions)
     }
 
-    private func welcome(_ actions: inout [SupervisorAction]) {
-        let frame = SessionFrame.welcome(incarnation: incarnation, received: delivery.receiver.received)
+    private mutating func welcome(_ actions: inout [SupervisorAction]) {
+        let frame = SessionFrame.welcome(incarnation: incarnation, received: delivery.tellReceived())
         actions.append(.transmit(link, nil, frame.payload))
     }
 
@@ -174,6 +189,11 @@ package struct ServedSession: Sendable {
         keepalive?.reading(isReading, at: now)
     }
 
+    /// Whether there is room for more of what is received.
+    package mutating func taking(_ isTaking: Bool, _ actions: inout [SupervisorAction]) {
+        delivery.taking(isTaking, &actions)
+    }
+
     /// The server ends the session.
     package mutating func close(_ reason: CloseReason, _ actions: inout [SupervisorAction]) {
         guard !isOver else { return }
@@ -217,21 +237,5 @@ package struct ServedSession: Sendable {
         delivery.detach()
         delivery.finishAll(reason.asError, &actions)
         actions.append(.state(.closed(reason)))
-    }
-}
-
-/// What a client says of itself on a new link.
-package struct ClientHello: Sendable, Hashable {
-    /// The incarnation of the session that it knows, or 0.
-    package var incarnation: UInt64
-    /// What it has received of that.
-    package var received: UInt64
-    /// Which of its attempts the link came from.
-    package var attempt: UInt32
-
-    package init(incarnation: UInt64, received: UInt64, attempt: UInt32 = 0) {
-        self.incarnation = incarnation
-        self.received = received
-        self.attempt = attempt
     }
 }

@@ -4,8 +4,10 @@ package struct SessionRegistry<Session> {
     package enum Decision {
         /// The session of this client goes on.
         case resume(Session)
-        /// There is none, or none that the client means: one is to be made and noted with ``insert(_:_:)``.
+        /// There is none: one is to be made and noted with ``insert(_:_:)``.
         case begin
+        /// As ``begin``, once this one has ended: the client means it no longer.
+        case replace(Session)
         /// There are as many sessions as there may be.
         case refuse(SessionFrame.Refusal)
     }
@@ -18,8 +20,9 @@ package struct SessionRegistry<Session> {
         self.capacity = capacity
     }
 
-    package func decide(_ client: SessionID) -> Decision {
-        if let session = sessions[client] { return .resume(session) }
+    /// - Parameter isMeant: whether the client's hello means this session of it.
+    package func decide(_ client: SessionID, isMeant: (Session) -> Bool) -> Decision {
+        if let session = sessions[client] { return isMeant(session) ? .resume(session) : .replace(session) }
         return sessions.count < capacity ? .begin : .refuse(.full)
     }
 

@@ -39,6 +39,8 @@ extension SupervisorMachine {
             return opened(isResumed: false, at: now, &actions)
         }
         phase = .greeting(deadline)
+        // That nothing came back over the link before says nothing of this one.
+        delivery.roundTrip.answered()
         greet(at: now, &actions)
     }
 
@@ -48,7 +50,7 @@ extension SupervisorMachine {
         let hello = SessionFrame.hello(
             delivery.identity,
             incarnation: incarnation,
-            received: delivery.receiver.received,
+            received: delivery.tellReceived(),
             attempt: UInt32(truncatingIfNeeded: link)
         )
         actions.append(.transmit(link, nil, hello.payload))
@@ -98,10 +100,25 @@ extension SupervisorMachine {
         }
         if error.isRetryable { failedInRound += 1 } else { hopeless.insert(endpoint) }
         guard hopeless.count < endpoints.count else { return giveUp(CloseReason(error), &actions) }
-        repeat { endpoint = (endpoint + 1) % endpoints.count } while hopeless.contains(endpoint)
-        // All endpoints are tried before the first pause.
-        let isRoundOver = failedInRound >= endpoints.count - hopeless.count
+        noteWish(of: error, at: now)
+        // All endpoints are tried before the first pause, but for those that want to be left alone.
+        let welcoming = endpoints.indices.count { !hopeless.contains($0) && notBefore[$0, default: now] <= now }
+        let isRoundOver = failedInRound >= welcoming
+        endpoint = nextEndpoint(at: now)
         retry(CloseReason(error), after: isRoundOver ? nil : .zero, at: now, using: &random, &actions)
+    }
+
+    /// A server may ask to be left alone for a while (Retry-After).
+    private mutating func noteWish(of error: TransportError, at now: Instant) {
+        guard let asked = error.retryAfter else { return }
+        notBefore[endpoint] = now.advanced(by: min(asked, Self.longestRetryAfter))
+    }
+
+    /// The first in turn that does not want to be left alone, or else the one that wants it for the shortest time.
+    private func nextEndpoint(at now: Instant) -> Int {
+        let turn = (1...endpoints.count).map { (endpoint + $0) % endpoints.count }.filter { !hopeless.contains($0) }
+        func time(_ endpoint: Int) -> Instant { max(now, notBefore[endpoint, default: now]) }
+        return turn.min { time($0) < time($1) } ?? endpoint
     }
 
     /// Plans the next attempt, unless a limit says that there is none.
@@ -122,7 +139,7 @@ extension SupervisorMachine {
             guard let next = backoff.next(using: &random) else { return giveUp(reason, &actions) }
             delay = next
         }
-        if let asked = reason.error?.retryAfter { delay = max(delay, min(asked, Self.longestRetryAfter)) }
+        if let time = notBefore[endpoint] { delay = max(delay, now.duration(to: time)) }
         if let most = configuration.maximumElapsed, let lostAt, lostAt.duration(to: now.advanced(by: delay)) > most {
             return giveUp(reason, &actions)
         }
@@ -155,6 +172,8 @@ extension SupervisorMachine {
         guard let error = reason.error else {
             return retry(reason, after: nil, at: now, using: &random, &actions)
         }
+        noteWish(of: error, at: now)
+        if notBefore[endpoint, default: now] > now { endpoint = nextEndpoint(at: now) }
         switch error.code {
         case .authenticationFailed where !hasRefreshed:
             (hasRefreshed, mustRefresh) = (true, true)

@@ -26,6 +26,8 @@ package struct SupervisorMachine: Sendable {
     var goodEndpoint = 0
     /// Endpoints that retrying can't mend.
     var hopeless: Set<Int> = []
+    /// Until when endpoints want to be left alone.
+    var notBefore: [Int: Instant] = [:]
     /// Attempts that have failed in this round through the endpoints, and since the last stable link.
     var failedInRound = 0
     var failures = 0
@@ -97,6 +99,8 @@ package struct SupervisorMachine: Sendable {
         case settled(Int, MessageID, SendOutcome)
         /// The messages that were received are not taken, so that nothing is read; or they are again.
         case reading(Bool)
+        /// There is no room for messages, which are read all the same; or there is again.
+        case taking(Bool)
         case submit(MessageID, Payload)
         case cancel(MessageID)
         case close(CloseReason)
@@ -134,6 +138,7 @@ package struct SupervisorMachine: Sendable {
         case .ended(let link, let reason): ended(link, reason, at: now, using: &random, &actions)
         case .settled(let link, let id, let outcome): delivery.settled(id, on: link, outcome, at: now, &actions)
         case .reading(let isReading): reading(isReading, at: now)
+        case .taking(let isTaking): delivery.taking(isTaking, &actions)
         case .cancel(let id): delivery.cancel(id, at: now, &actions)
         case .close(let reason): close(reason, &actions)
         case .trial(let number, let outcome): trialEnded(number, outcome, at: now, &actions)

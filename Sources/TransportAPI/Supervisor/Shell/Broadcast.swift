@@ -44,7 +44,7 @@ package final class Broadcast<Element: Sendable> {
     }
 
     private let bound: Bound
-    private let limit: Int
+    let limit: Int
     private var listeners: [UInt64: Listener] = [:]
     private var lastID: UInt64 = 0
     /// What arrived while nobody listened, for the first who will.
@@ -68,11 +68,10 @@ package final class Broadcast<Element: Sendable> {
         return !listeners.values.contains { $0.isFull }
     }
 
-    /// Whether some buffer holds twice as much as it should: what a link had received already when it ended is taken still,
-    /// but not of one such link after the other.
-    var isOverfull: Bool {
-        if listeners.isEmpty { return backlog.map { $0.count >= 2 * limit } ?? false }
-        return listeners.values.contains { $0.count >= 2 * limit }
+    /// Whether some buffer holds so much more than it should.
+    func isFull(beyond excess: Int) -> Bool {
+        if listeners.isEmpty { return backlog.map { $0.count >= limit + excess } ?? false }
+        return listeners.values.contains { $0.count >= limit + excess }
     }
 
     /// Tells the source when to go on: not for each element taken, but for half a buffer of them.

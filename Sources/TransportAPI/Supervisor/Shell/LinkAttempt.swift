@@ -26,6 +26,8 @@ final class LinkAttempt {
             let link: any Link
             do throws(TransportError) {
                 let prepared = try await prepare(endpoint, preparation, isRefresh)
+                // An older one must not leave its recipe to the next.
+                guard !Task.isCancelled else { throw .cancelledSend }
                 let transport = try attempt.value.shell.transport(to: endpoint, as: prepared)
                 link = try await transport.connect(timeout: timeout)
             } catch {

@@ -5,6 +5,8 @@ enum LinkEvent: Sendable {
     case settled(MessageID, SendOutcome)
     /// Messages are not taken any more, so that nothing is read; or they are again.
     case reading(Bool)
+    /// There is no room for messages, which are read on in a session; or there is again.
+    case taking(Bool)
     case ended(CloseReason)
 }
 
@@ -13,6 +15,7 @@ protocol LinkOwner: AnyObject {
     var runtime: any SupervisorRuntime { get }
     /// What has been received and is not taken yet.
     var messages: Broadcast<Payload> { get }
+    var delivery: DeliveryConfiguration { get }
     /// The link of this number reports something.
     func happened(_ event: LinkEvent, on link: Int)
 }
@@ -30,6 +33,11 @@ final class LinkPort {
     private let immediate: (any ImmediateLink)?
     /// Whether what was handed over at once is settled: not over a link with acknowledgements of its own.
     private let settlesAtOnce: Bool
+    /// How many messages are taken beyond what there is room for. In a session it is a window of them, which the far side sends
+    /// without an acknowledgement: the acknowledgements that others wait for come in between. Otherwise it is as many again, of
+    /// what a link had received when it ended, but not of one such link after the other.
+    private let excess: Int
+    private let isSession: Bool
     /// Sends that were begun in tasks of their own and have not ended: nothing may overtake them.
     private var sendsUnderWay = 0
     /// The owner has let go of it: nothing more is reported but what became of its messages.
@@ -37,6 +45,8 @@ final class LinkPort {
     /// The link has ended while nothing was read from it, or is about to.
     private var isOver = false
     private var isWatched = false
+    /// The owner was told that there is room.
+    private var isTaking = true
     private var reader: UnsafeContinuation<Void, Never>?
 
     init(_ link: any Link, _ number: Int, _ owner: any LinkOwner) {
@@ -46,6 +56,9 @@ final class LinkPort {
         let near = link as? any ImmediateLink
         immediate = near?.isHere == true ? near : nil
         settlesAtOnce = !link.capabilities.acknowledgesMessages
+        isSession = Delivery.style(owner.delivery, link.capabilities) == .session
+        // Who sends more than a window is found out by the first message beyond it.
+        excess = isSession ? Int(SessionReceiver.window) + 1 : owner.messages.limit
     }
 
     /// What the link has received, where that can be known at once.
@@ -63,7 +76,9 @@ final class LinkPort {
     /// Reads and reports until the link ends.
     static func read(_ port: RuntimeConfined<LinkPort>) async {
         let link = port.value.link
-        if port.value.owner.messages.isOverfull { await pause(port) }
+        port.value.noteRoom()
+        // The greeting of a session is read in any case.
+        if !port.value.isSession, port.value.isOverfull { await pause(port) }
         do throws(TransportError) {
             while !port.value.mustStop, let payload = try await link.receive() {
                 if port.value.mustPause(after: payload) { await pause(port) }
@@ -75,15 +90,39 @@ final class LinkPort {
             await link.close(CloseReason(error))
         }
         let reason = await link.closed()
+        port.value.takeAgain()
         port.value.report(.ended(reason))
     }
 
     /// Whether nothing more is read of a link that has ended: the owner holds all that it may hold.
-    private var mustStop: Bool { isOver && owner.messages.isOverfull }
+    private var mustStop: Bool { isOver && isOverfull }
+
+    private var isOverfull: Bool { owner.messages.isFull(beyond: excess) }
 
     private func mustPause(after payload: Payload) -> Bool {
         report(.received(payload))
-        return !owner.messages.hasRoom && !isClosed && !isOver
+        noteRoom()
+        return (isSession ? isOverfull : !owner.messages.hasRoom) && !isClosed && !isOver
+    }
+
+    /// Tells the owner of a session when there is no room any more, and when there is again.
+    private func noteRoom() {
+        guard isSession, isTaking, !isClosed, !owner.messages.hasRoom else { return }
+        isTaking = false
+        owner.messages.onRoom = { [self] in roomMade() }
+        owner.happened(.taking(false), on: number)
+    }
+
+    private func roomMade() {
+        takeAgain()
+        resumeReading()
+    }
+
+    private func takeAgain() {
+        guard !isTaking else { return }
+        isTaking = true
+        owner.messages.onRoom = nil
+        owner.happened(.taking(true), on: number)
     }
 
     private static func pause(_ port: RuntimeConfined<LinkPort>) async {
@@ -94,7 +133,7 @@ final class LinkPort {
         guard !owner.messages.hasRoom, !isClosed, !isOver else { return continuation.resume() }
         reader = continuation
         report(.reading(false))
-        owner.messages.onRoom = { [self] in resumeReading() }
+        owner.messages.onRoom = { [self] in roomMade() }
         watch()
     }
 
@@ -163,6 +202,7 @@ final class LinkPort {
     @discardableResult
     func close(_ reason: CloseReason) -> Task<Void, Never> {
         isClosed = true
+        takeAgain()
         resumeReading()
         return end(reason)
     }
@@ -186,6 +226,7 @@ final class LinkPort {
             return
         }
         isClosed = true
+        takeAgain()
         resumeReading()
         immediate.abandon(reason)
     }

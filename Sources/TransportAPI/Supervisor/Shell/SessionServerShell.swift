@@ -67,9 +67,12 @@ final class SessionServerShell {
                 return turnAway(link, .broken)
             }
             let hello = ClientHello(incarnation: incarnation, received: received, attempt: attempt)
-            switch registry.decide(client) {
+            switch registry.decide(client, isMeant: { $0.isMeant(by: hello) }) {
             case .resume(let session): attach(link, number, to: session, hello)
             case .begin: attach(link, number, to: begin(client), hello)
+            case .replace(let former):
+                former.run { $0.supersede(&$2) }
+                attach(link, number, to: begin(client), hello)
             case .refuse(let refusal): turnAway(link, refusal)
             }
         } catch {

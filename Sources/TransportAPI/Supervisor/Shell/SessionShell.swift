@@ -19,6 +19,11 @@ final class SessionShell: LinkOwner {
         messages = Broadcast(limit: messageBuffer, .pause, keepsBacklog: true)
     }
 
+    var delivery: DeliveryConfiguration { machine.configuration.delivery }
+
+    /// Whether a client means this session by its hello.
+    func isMeant(by hello: ClientHello) -> Bool { machine.isMeant(by: hello) }
+
     /// Gives the machine an event, and does what it asks for.
     func run(_ event: (inout ServedSession, Instant, inout [SupervisorAction]) -> Void) {
         event(&machine, runtime.clock, &queue.actions)
@@ -60,6 +65,7 @@ final class SessionShell: LinkOwner {
             case .pong(let time): machine.pong(link, time, at: now, &actions)
             case .settled(let id, let outcome): machine.settled(id, on: link, outcome, at: now, &actions)
             case .reading(let isReading): machine.reading(isReading, at: now)
+            case .taking(let isTaking): machine.taking(isTaking, &actions)
             case .ended(let reason):
                 ports[link] = nil
                 machine.ended(link, reason, at: now, &actions)

@@ -136,6 +136,8 @@ final class SupervisorShell: LinkOwner {
 
     // MARK: Links
 
+    var delivery: DeliveryConfiguration { machine.configuration.delivery }
+
     func watchLinks(_ action: @escaping (any Link, Endpoint) -> Void) {
         onLink = action
         if let attempt = attempts[machine.link], let port = attempt.port { action(port.link, attempt.endpoint) }
@@ -147,6 +149,7 @@ final class SupervisorShell: LinkOwner {
         case .pong(let time): handle(.pong(link, time))
         case .settled(let id, let outcome): handle(.settled(link, id, outcome))
         case .reading(let isReading): handle(.reading(isReading))
+        case .taking(let isTaking): handle(.taking(isTaking))
         case .ended(let reason):
             attempts[link] = nil
             handle(.ended(link, reason))
