@@ -22,6 +22,7 @@ public final class EventLoop: TaskExecutor, @unchecked Sendable {
     @exclusivity(unchecked) private var jobs = RingQueue<LoopJob>()
     @exclusivity(unchecked) private var watched = WatchList()
     @exclusivity(unchecked) private var timers = TimerQueue<() -> Void>()
+    @exclusivity(unchecked) private var isFiring = false
     @exclusivity(unchecked) private var turnHandlers = RingQueue<any TurnHandler>()
     @exclusivity(unchecked) private var patientHandlers = RingQueue<any PatientHandler>()
     @exclusivity(unchecked) private var later = RingQueue<any ShareHandler>()
@@ -111,10 +112,11 @@ public final class EventLoop: TaskExecutor, @unchecked Sendable {
         poller.rearm(descriptor, token: token, readiness)
     }
 
-    /// Calls `action` on the loop at `deadline`, in nanoseconds of ``MonotonicClock``.
+    /// Calls `action` on the loop at `deadline`, in nanoseconds of ``MonotonicClock``. What a timer sets while it fires comes in a
+    /// later turn, whatever its deadline: descriptors and jobs must get theirs.
     public func schedule(at deadline: Int64, _ action: @escaping () -> Void) -> UInt64 {
         assertCurrent()
-        return timers.add(deadline, action)
+        return timers.add(isFiring ? max(deadline, now + 1) : deadline, action)
     }
 
     /// Cancels a timer; one that has fired is left alone.
@@ -232,11 +234,9 @@ public final class EventLoop: TaskExecutor, @unchecked Sendable {
 
     private func fireTimers() {
         guard let next = timers.next, next <= now else { return }
-        // What a timer sets in its turn, it sets for a later one: descriptors and jobs must get theirs.
-        var due = timers.count
-        while due > 0, let action = timers.popDue(now) {
-            action()
-            due -= 1
-        }
+        // The time stands still meanwhile, so that what these set is not due yet.
+        isFiring = true
+        while let action = timers.popDue(now) { action() }
+        isFiring = false
     }
 }

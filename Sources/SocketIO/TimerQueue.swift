@@ -17,9 +17,6 @@ struct TimerQueue<Value> {
     /// The earliest deadline.
     var next: Int64? { heap.first?.deadline }
 
-    /// How many there are.
-    var count: Int { heap.count }
-
     /// Adds a timer.
     mutating func add(_ deadline: Int64, _ value: Value) -> ID {
         nextID += 1

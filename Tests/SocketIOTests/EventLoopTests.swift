@@ -126,6 +126,20 @@ struct EventLoopTests {
         #expect(lateness >= 0)
     }
 
+    @Test("fires a timer that sets itself anew once in a turn, however many others are set for later")
+    func repeatedTimer() async throws {
+        let loop = try EventLoop(name: "timers")
+        let turns = await withCheckedContinuation { (continuation: CheckedContinuation<Int, Never>) in
+            loop.execute {
+                for _ in 0..<100 { _ = loop.schedule(at: loop.now + 3600 * second) {} }
+                let turns = TurnCount(loop)
+                loop.runLater(turns)
+                RepeatedTimer(loop, turns, continuation).set()
+            }
+        }
+        #expect(turns >= RepeatedTimer.times)
+    }
+
     @Test("lets who is patient wait for the ends of turns, and those for whom there is no time left for the next turn")
     func patience() async throws {
         let loop = try EventLoop(name: "patience")
@@ -200,4 +214,43 @@ private final class TurnWork: TurnHandler, PatientHandler, Sendable {
     }
 
     func turnCame() { turnEnded() }
+}
+
+/// Counts the turns of its loop, until nobody is interested any more.
+private final class TurnCount: ShareHandler {
+    private let loop: EventLoop
+    private(set) var count = 0
+    var isOver = false
+
+    init(_ loop: EventLoop) {
+        self.loop = loop
+    }
+
+    func shareBegins() {
+        count += 1
+        if !isOver { loop.runLater(self) }
+    }
+}
+
+/// A timer that sets itself anew, for at once, and tells how many turns that took.
+private final class RepeatedTimer {
+    static let times = 50
+
+    private let loop: EventLoop
+    private let turns: TurnCount
+    private let done: CheckedContinuation<Int, Never>
+    private var fired = 0
+
+    init(_ loop: EventLoop, _ turns: TurnCount, _ done: CheckedContinuation<Int, Never>) {
+        (self.loop, self.turns, self.done) = (loop, turns, done)
+    }
+
+    func set() {
+        _ = loop.schedule(at: loop.now) { [self] in
+            fired += 1
+            guard fired == Self.times else { return set() }
+            turns.isOver = true
+            done.resume(returning: turns.count)
+        }
+    }
 }

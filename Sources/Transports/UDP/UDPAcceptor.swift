@@ -63,7 +63,8 @@ final class UDPAcceptor: PollHandler, ShareHandler, LinkOwner, Acceptor {
             blocked = []
             for channel in channels { channel.writable() }
         }
-        if readiness.contains(.read) { readAll() }
+        // What comes while it is emptied anyway waits for that.
+        if readiness.contains(.read), !isGoingOn { readAll() }
     }
 
     // MARK: Reading
@@ -90,11 +91,11 @@ final class UDPAcceptor: PollHandler, ShareHandler, LinkOwner, Acceptor {
         if !waiting.isEmpty || requests.count > 0 { waitForShare() }
     }
 
-    /// A timer, unlike a job, leaves the turn to the others first.
+    /// In the next turn: not in the line of the busy, where what the kernel can't hold meanwhile would be lost.
     private func goOnLater() {
         guard !isGoingOn else { return }
         isGoingOn = true
-        _ = loop.schedule(at: loop.now) { [self] in
+        _ = loop.schedule(at: loop.now + 1) { [self] in
             isGoingOn = false
             readAll()
         }
