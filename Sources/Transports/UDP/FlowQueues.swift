@@ -2,14 +2,21 @@
 ///
 /// All sessions share one queue in the kernel, where whoever sends little waits behind whoever sends much, and loses what finds it
 /// full. So that queue is emptied first and served from here: a session that had nothing waiting comes before the others, for as
-/// much as a few datagrams; the others take turns, one datagram each. Who sends more than is served loses it, and nobody else does.
-/// (Flow queueing as of RFC 8290, section 4.1, counted in datagrams, since that is what they cost.)
+/// much as a few datagrams; the others take turns, one datagram each, and have every fourth place for certain. Who sends more than
+/// is served loses it, and nobody else does. (Flow queueing as of RFC 8290, section 4.1, counted in datagrams, since that is what
+/// they cost. There a session whose head start is not used up goes behind the others all the same, so that these get their turns;
+/// here their places do that, and who sends now and then is served at once each time.)
 struct FlowQueues<Element: Sendable>: Sendable {
-    /// How many bytes may wait in all, and how much one of them weighs beside its bytes.
+    /// How many bytes may wait in all.
     static var limit: Int { 1 << 20 }
-    static var weight: Int { 128 }
+    /// How much one weighs beside its bytes: its place in a line that grows by doubling, and the header of an array.
+    static var weight: Int { 2 * MemoryLayout<(element: Element, size: Int)>.stride + 48 }
     /// How many datagrams of a session that had nothing waiting come before the others.
     private static var headStart: Int { 4 }
+    /// How many such datagrams leave in a row while others wait.
+    private static var mostInARow: Int { 3 }
+    /// A look for the longest line costs as much as there are lines; there is one for each of so many of them that come.
+    private static var patiencePart: Int { 64 }
 
     private struct Flow {
         var waiting = Queue<(element: Element, size: Int)>()
@@ -25,7 +32,6 @@ struct FlowQueues<Element: Sendable>: Sendable {
         mutating func popFirst() -> (element: Element, size: Int)? {
             guard let taken = waiting.popFirst() else { return nil }
             bytes -= taken.size
-            credit -= 1
             return taken
         }
     }
@@ -33,59 +39,111 @@ struct FlowQueues<Element: Sendable>: Sendable {
     private var flows: [UInt64: Flow] = [:]
     private var fresh = Queue<UInt64>()
     private var others = Queue<UInt64>()
+    /// How many have come before the others in a row.
+    private var inARow = 0
+    /// The longest line when there was a look for it last, and how many are to come before the next look.
+    private var longest: UInt64?
+    private var patience = 0
     /// How many wait, and how much they weigh.
     private(set) var count = 0
     private(set) var bytes = 0
 
     var isEmpty: Bool { count == 0 }
 
-    /// Puts one at the end of its session's line; `false` if there is no room, or none for a line so long among so many.
-    mutating func append(_ element: @autoclosure () -> Element, size: Int, of session: UInt64) -> Bool {
+    /// Whether a session waits that had nothing waiting before, or not much.
+    var hasFresh: Bool { !fresh.isEmpty }
+
+    // MARK: Coming
+
+    /// Puts one at the end of its session's line; `false` if there is no room for a line so long. While half of all is free, any
+    /// line may be; from then on each has its part of half, and when nothing is free, a longer line loses its first.
+    ///
+    /// - Parameter onLoss: gets what another line has lost for it.
+    mutating func append(
+        _ element: @autoclosure () -> Element,
+        size: Int,
+        of session: UInt64,
+        onLoss: (Element) -> Void = { _ in }
+    ) -> Bool {
         let size = size + Self.weight
-        guard bytes + size <= Self.limit else { return false }
-        if let held = flows[session]?.bytes {
-            guard held == 0 || held + size <= Self.limit / 2 / flows.count else { return false }
-        } else {
-            fresh.append(session)
-        }
+        let held = flows[session]?.bytes
+        patience -= 1
+        guard isAllowed(size, (held ?? 0) + size, onLoss) else { return false }
+        if held == nil { fresh.append(session) }
         flows[session, default: Flow()].append(element(), size)
         bytes += size
         count += 1
         return true
     }
 
+    /// Whether one more has room, by which its line would be so long.
+    private mutating func isAllowed(_ size: Int, _ length: Int, _ onLoss: (Element) -> Void) -> Bool {
+        guard bytes + size > Self.limit / 2 else { return true }
+        guard length == size || length <= Self.limit / 2 / max(1, flows.count) else { return false }
+        while bytes + size > Self.limit {
+            guard let line = line(longerThan: length), let lost = flows[line]?.popFirst() else { return false }
+            bytes -= lost.size
+            count -= 1
+            onLoss(lost.element)
+        }
+        return true
+    }
+
+    /// A line that is longer than so much: the one found last as long as it is, then the longest of all.
+    private mutating func line(longerThan length: Int) -> UInt64? {
+        if let longest, let held = flows[longest]?.bytes, held > length { return longest }
+        guard patience <= 0 else { return nil }
+        patience = flows.count / Self.patiencePart
+        var most = 0
+        for (session, flow) in flows where flow.bytes > most { (longest, most) = (session, flow.bytes) }
+        return most > length ? longest : nil
+    }
+
+    // MARK: Leaving
+
     /// Takes out what is to be served next.
     mutating func popFirst() -> (session: UInt64, element: Element)? {
-        guard count > 0 else { return nil }
-        while true {
-            let isFresh = !fresh.isEmpty
+        while count > 0 {
+            let isFresh = !fresh.isEmpty && (others.isEmpty || inARow < Self.mostInARow)
             guard let session = isFresh ? fresh.head : others.head else { return nil }
-            let taken = flows[session]?.popFirst()
-            if let taken {
-                bytes -= taken.size
-                count -= 1
+            guard let taken = flows[session]?.popFirst() else {
+                // All it had is served or lost.
+                leave(isFresh)
+                flows[session] = nil
+                continue
             }
-            pass(session, isFresh, wasEmpty: taken == nil)
+            bytes -= taken.size
+            count -= 1
+            inARow = isFresh && !others.isEmpty ? inARow + 1 : 0
+            pass(session, isFresh)
             if count == 0 { forget() }
-            if let taken { return (session, taken.element) }
+            return (session, taken.element)
+        }
+        return nil
+    }
+
+    /// Lets the others have their turn when a session's is over. Whoever has used up a head start has no second one before
+    /// nothing waits for it at its turn; whoever has not is new the next time.
+    private mutating func pass(_ session: UInt64, _ isFresh: Bool) {
+        flows[session]?.credit -= 1
+        if flows[session]?.credit == 0 {
+            leave(isFresh)
+            flows[session]?.credit = 1
+            others.append(session)
+        } else if flows[session]?.bytes == 0 {
+            leave(isFresh)
+            flows[session] = nil
         }
     }
 
-    /// Lets the others have their turn when a session's is over. One that was served of late has no second head start.
-    private mutating func pass(_ session: UInt64, _ isFresh: Bool, wasEmpty: Bool) {
-        guard wasEmpty || flows[session]?.credit == 0 else { return }
+    private mutating func leave(_ isFresh: Bool) {
         _ = isFresh ? fresh.popFirst() : others.popFirst()
-        if wasEmpty && !isFresh {
-            flows[session] = nil
-        } else {
-            flows[session]?.credit = 1
-            others.append(session)
-        }
     }
 
     /// Nobody waits, so that nobody was kept waiting by anybody.
     private mutating func forget() {
         flows.removeAll(keepingCapacity: true)
         (fresh, others) = (Queue(), Queue())
+        (inARow, longest, patience) = (0, nil, 0)
     }
 }

@@ -111,7 +111,9 @@ final class UDPAcceptor: PollHandler, ShareHandler, LinkOwner, Acceptor {
         case .session(let id) where !isLittle:
             let size = input.count
             // Copied only if there is room.
-            let isTaken = waiting.append((input.bytes(at: 0, count: size) ?? [], sender), size: size, of: id)
+            let isTaken = waiting.append((input.bytes(at: 0, count: size) ?? [], sender), size: size, of: id) { lost in
+                note(.overload, lost.sender)
+            }
             if !isTaken { note(.overload, sender) }
         case let decision: carryOut(decision, &input, from: sender)
         }
