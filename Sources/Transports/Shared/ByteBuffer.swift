@@ -74,6 +74,10 @@ public struct ByteBuffer: ~Copyable {
         return written
     }
 
+    /// From which size on it grows by a quarter, in bytes. Doubling moves fewer bytes, but keeps as much memory again that a few
+    /// bytes more may never fill.
+    private static let carefulSize = 1 << 20
+
     /// Makes room for `additional` bytes behind the last, moving what waits to the front before growing.
     public mutating func reserve(_ additional: Int) {
         guard capacity - tail < additional else { return }
@@ -81,7 +85,8 @@ public struct ByteBuffer: ~Copyable {
         if let base, capacity - waiting >= additional, head >= waiting {
             base.copyMemory(from: base + head, byteCount: waiting)
         } else {
-            let grown = max(waiting + additional, capacity * 2, 64)
+            let step = capacity < Self.carefulSize ? capacity : capacity / 4
+            let grown = max(waiting + additional, capacity + step, 64)
             let fresh = UnsafeMutableRawPointer.allocate(byteCount: grown, alignment: 16)
             if let base {
                 fresh.copyMemory(from: base + head, byteCount: waiting)

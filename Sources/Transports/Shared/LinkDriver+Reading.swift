@@ -65,7 +65,7 @@ extension LinkDriver {
         guard !isPumping, !isWaitingForShare else { return }
         while isReadable, phase != .closed, mayRead || phase == .draining && !isWaitingForShare {
             if phase == .draining { input.removeAll() }
-            borrowMemory(&input)
+            borrowMemory(&input, doubles: true)
             let room = min(input.writableCount, readSize)
             switch channel.read(into: &input, atMost: readSize) {
             case .bytes(let count):
@@ -94,17 +94,6 @@ extension LinkDriver {
         }
         returnMemory(&input)
         tellMemory()
-    }
-
-    /// Tells the owner what this link keeps in memory: what waits for its rest, and what waits for the kernel.
-    func tellMemory() {
-        guard let owner else { return }
-        let isAlive = phase == .opening || phase == .open
-        let held = (isAlive ? core.heldBytes : 0) + input.count + context.output.count
-        guard held != heldBytes else { return }
-        let change = held - heldBytes
-        heldBytes = held
-        owner.memoryChanged(by: change)
     }
 
     /// Works off a read that has left something behind, looks at how long that took, and reads accordingly much next time.

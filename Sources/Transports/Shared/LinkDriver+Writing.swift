@@ -46,7 +46,9 @@ extension LinkDriver {
         case .bytes, .end:
             stuckSince = 0
             returnMemory(&context.output)
-        case .wouldBlock: if stuckSince == 0 || context.output.count < before { stuckSince = loop.now }
+        case .wouldBlock:
+            if stuckSince == 0 || context.output.count < before { stuckSince = loop.now }
+            returnMemory(&context.output)
         case .failed(let error): return end(TransportError(error, phase == .opening ? .handshake : .open), abort: true)
         }
         if phase == .draining {

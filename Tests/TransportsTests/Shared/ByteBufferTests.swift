@@ -88,6 +88,14 @@ struct ByteBufferTests {
         #expect(buffer.count == 1000 && buffer.capacity <= 8000)
     }
 
+    @Test("A few bytes behind very many don't double it")
+    func carefulGrowth() {
+        var buffer = ByteBuffer(capacity: 8 << 20)
+        buffer.append(contentsOf: [UInt8](repeating: 1, count: 8 << 20))
+        buffer.append(2)
+        #expect(buffer.count == 8 << 20 + 1 && buffer.capacity <= 10 << 20)
+    }
+
     @Test("A writer that claims more than it was offered is not believed")
     func overclaim() {
         var buffer = ByteBuffer(capacity: 16)

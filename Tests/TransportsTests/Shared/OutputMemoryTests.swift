@@ -1,0 +1,83 @@
+import SocketIO
+import TestSupport
+import Testing
+import TransportAPI
+
+@testable import Transports
+
+@Suite("The memory of what waits for the kernel", .timeLimit(.minutes(5)), .ownThread)
+struct OutputMemoryTests {
+    /// How many bytes wait, how many there is memory for, and of how many the owner knows.
+    struct State: Sendable {
+        var waiting: Int
+        var reserved: Int
+        var told: Int
+    }
+
+    static func state(_ link: DrivenLink) -> State {
+        State(
+            waiting: link.driver.context.output.count,
+            reserved: link.driver.context.output.capacity,
+            told: link.told
+        )
+    }
+
+    /// What a server's link over TCP goes through in `body`, with nothing taken at first.
+    static func states(_ body: @escaping @Sendable (DrivenLink) -> [State]) async throws -> [State] {
+        try await DrivenLink.onLoop { loop in
+            let link = DrivenLink(try FramedTCPCore(), on: loop)
+            link.driver.owner = link
+            link.channel.room = 0
+            defer { link.driver.close(abort: true) }
+            return body(link)
+        }
+    }
+
+    @Test("counts whole, and shrinks as the far side takes what waits")
+    func shrinking() async throws {
+        let states = try await Self.states { link in
+            link.write([UInt8](repeating: 7, count: 12 << 20))
+            var states = [Self.state(link)]
+            link.take(12 << 20 - 200 << 10)
+            states.append(Self.state(link))
+            link.take(.max)
+            return states + [Self.state(link)]
+        }
+        #expect(states.map(\.waiting) == [12 << 20, 200 << 10, 0])
+        #expect(states.allSatisfy { $0.told == $0.reserved })
+        #expect(states[0].reserved <= 16 << 20 && states[1].reserved <= 1 << 20 && states[2].reserved == 0)
+    }
+
+    @Test("is given back by who has a few bytes left, and counts then too")
+    func fewBytes() async throws {
+        let states = try await Self.states { link in
+            link.write([UInt8](repeating: 7, count: 100))
+            return [Self.state(link)]
+        }
+        #expect(states[0].waiting == 100 && states[0].reserved <= 200 && states[0].told == states[0].reserved)
+    }
+
+    @Test("does not double for a ping behind a message that fills it")
+    func pingBehind() async throws {
+        let states = try await Self.states { link in
+            link.write([UInt8](repeating: 7, count: 12 << 20))
+            _ = link.driver.beginPing()
+            return [Self.state(link)]
+        }
+        #expect(states[0].waiting > 12 << 20 && states[0].reserved <= 16 << 20)
+    }
+
+    @Test("moves seldom, in however small pieces it is taken")
+    func seldom() async throws {
+        let states = try await Self.states { link in
+            link.write([UInt8](repeating: 7, count: 4 << 20))
+            return (0..<1000).map { _ in
+                link.take(4 << 10)
+                return Self.state(link)
+            }
+        }
+        let moves = zip(states, states.dropFirst()).count { $0.reserved != $1.reserved }
+        #expect(moves <= 10)
+        #expect(states.allSatisfy { $0.reserved <= max(4 * $0.waiting, 64 << 10) })
+    }
+}
