@@ -5,7 +5,8 @@ import TransportAPI
 /// its loop.
 ///
 /// The socket is emptied in every turn. What it held is served at once if that was little; otherwise it waits in the sessions'
-/// own lines (``FlowQueues``), and requests for sessions in another, which are served in shares of a turn.
+/// own lines (``FlowQueues``), and requests for sessions in another, which are served in shares of a turn: those of who sends
+/// little in one of the same turn.
 final class UDPAcceptor: PollHandler, ShareHandler, LinkOwner, Acceptor {
     /// How many datagrams of unknown sessions are answered in one share.
     private static let refusalsInARow = 16
@@ -27,6 +28,8 @@ final class UDPAcceptor: PollHandler, ShareHandler, LinkOwner, Acceptor {
     private var refusalsLeft = 0
     private var isGoingOn = false
     private var isWaitingForShare = false
+    /// How long the socket was emptied last, in nanoseconds, if something waits since then.
+    private var emptyingTook: Int64 = 0
     var sessions: [UInt64: (driver: LinkDriver, channel: UDPSessionChannel)] = [:]
     /// What all sessions keep in memory, in bytes.
     var heldBytes = 0
@@ -71,7 +74,7 @@ final class UDPAcceptor: PollHandler, ShareHandler, LinkOwner, Acceptor {
 
     private func readAll() {
         var input = borrowInput()
-        let end = MonotonicClock.now() + Self.emptyingBound
+        let start = MonotonicClock.now()
         refusalsLeft = Self.refusalsInARow
         while !isClosed || !sessions.isEmpty {
             guard case .bytes = socket.receive(into: batch) else { break }
@@ -82,11 +85,12 @@ final class UDPAcceptor: PollHandler, ShareHandler, LinkOwner, Acceptor {
                 input.removeAll()
             }
             if batch.wasLast { break }
-            if MonotonicClock.now() >= end {
+            if MonotonicClock.now() >= start + Self.emptyingBound {
                 goOnLater()
                 break
             }
         }
+        if !waiting.isEmpty { serveFresh(&input, start) }
         giveBack(&input)
         if !waiting.isEmpty || requests.count > 0 { waitForShare() }
     }
@@ -125,17 +129,33 @@ final class UDPAcceptor: PollHandler, ShareHandler, LinkOwner, Acceptor {
         loop.runLater(self)
     }
 
-    /// Serves what waits, and requests in turn with it.
+    /// Serves who had nothing waiting, before the turn goes on: for one share, since there may be many of them.
+    private func serveFresh(_ input: inout ByteBuffer, _ start: Int64) {
+        var now = MonotonicClock.now()
+        emptyingTook = now - start
+        let end = now + EventLoop.share
+        while waiting.hasFresh, now < end {
+            serveNext(&input)
+            now = MonotonicClock.now()
+        }
+    }
+
+    private func serveNext(_ input: inout ByteBuffer) {
+        guard let (id, datagram) = waiting.popFirst(), let session = sessions[id] else { return }
+        input.append(contentsOf: datagram.bytes)
+        session.driver.deliver(datagram: &input, from: datagram.sender, to: session.channel, andFlush: true)
+        input.removeAll()
+    }
+
+    /// Serves what waits, and requests in turn with it: for as long as the socket was emptied, or more would come in each turn than
+    /// is worked off.
     func shareBegins() {
         isWaitingForShare = false
         var input = borrowInput()
-        let end = MonotonicClock.now() + EventLoop.share
+        let end = MonotonicClock.now() + max(EventLoop.share, emptyingTook)
+        emptyingTook = 0
         repeat {
-            if let (id, datagram) = waiting.popFirst(), let session = sessions[id] {
-                input.append(contentsOf: datagram.bytes)
-                session.driver.deliver(datagram: &input, from: datagram.sender, to: session.channel, andFlush: true)
-                input.removeAll()
-            }
+            serveNext(&input)
             if let sender = requests.takeFirst(into: &input) {
                 carryOut(decision(input, sender), &input, from: sender)
                 input.removeAll()
