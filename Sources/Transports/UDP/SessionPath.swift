@@ -23,6 +23,8 @@ struct SessionPath<Address: Equatable & Sendable>: Sendable {
     private var received = 0
     private var sent = 0
     private var askAt = Instant.zero
+    /// What was asked last, and where, so that a session that goes to and fro does not ask there each time.
+    private var asked: (address: Address, token: UInt64)?
     private var giveUpAt = Instant.zero
     private var newestPacket: UInt64?
     private var newestMessage: UInt32?
@@ -43,24 +45,35 @@ struct SessionPath<Address: Equatable & Sendable>: Sendable {
         _ now: Instant,
         _ random: inout RandomSource
     ) -> UInt64? {
-        let moves = moves(datagram)
+        let kind = Datagram.kind(of: datagram)
+        let moves = moves(datagram, kind)
         returnIfUnproved(now)
         if sender != address, moves {
             address = sender
-            // Tokens begin with a bit that those of the session's own pings do not have.
-            token = sender == proved ? nil : random.next() | 1 << 63
+            token = sender == proved ? nil : question(to: sender, now, &random)
             (received, sent) = (0, 0)
-            askAt = now
             giveUpAt = now.advanced(by: Self.patience)
         }
         guard let token, sender == address else { return nil }
-        guard Datagram.kind(of: datagram) != .pong || Datagram.number(of: datagram) != token else {
+        guard kind != .pong || Datagram.number(of: datagram) != token else {
             self.token = nil
+            asked = nil
             proved = sender
             return nil
         }
         received += datagram.count
         return question(now)
+    }
+
+    /// The token with which an address is asked: that of the last time if it was the same one, and then no sooner than it would be
+    /// asked again anyway.
+    private mutating func question(to sender: Address, _ now: Instant, _ random: inout RandomSource) -> UInt64 {
+        if let asked, asked.address == sender { return asked.token }
+        // Tokens begin with a bit that those of the session's own pings do not have.
+        let token = random.next() | 1 << 63
+        asked = (sender, token)
+        askAt = now
+        return token
     }
 
     /// The token of a ping to be sent to ``address`` now, if one is; to be asked whenever something is about to be sent.
@@ -87,8 +100,8 @@ struct SessionPath<Address: Equatable & Sendable>: Sendable {
 
     /// Whether the session goes where this datagram comes from: one that comes late, or again, says nothing of where the client
     /// is by now (RFC 9000, section 9.3); nor does one that a client does not send by itself.
-    private mutating func moves(_ datagram: borrowing ByteBuffer) -> Bool {
-        switch Datagram.kind(of: datagram) {
+    private mutating func moves(_ datagram: borrowing ByteBuffer, _ kind: Datagram.Kind?) -> Bool {
+        switch kind {
         case .packet:
             guard let number = Datagram.number(of: datagram), newestPacket.map({ $0 < number }) ?? true else {
                 return false

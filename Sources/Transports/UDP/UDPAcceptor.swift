@@ -8,9 +8,6 @@ import TransportAPI
 /// own lines (``FlowQueues``), and requests for sessions in another, which are served in shares of a turn: those of who sends
 /// little in one of the same turn.
 final class UDPAcceptor: PollHandler, ShareHandler, LinkOwner, Acceptor {
-    /// How many datagrams of unknown sessions are answered in one share.
-    private static let refusalsInARow = 16
-
     /// For how long the socket is emptied in one turn, in nanoseconds, before others have theirs.
     private static let emptyingBound = 10 * EventLoop.share
 
@@ -25,7 +22,7 @@ final class UDPAcceptor: PollHandler, ShareHandler, LinkOwner, Acceptor {
     private var reply = ByteBuffer()
     private var requests = WaitingRequests()
     private var waiting = FlowQueues<(bytes: [UInt8], sender: SocketAddress)>()
-    private var refusalsLeft = 0
+    private var refusals = AnswerMeter()
     private var isGoingOn = false
     private var isWaitingForShare = false
     /// How long the socket was emptied last, in nanoseconds, if something waits since then.
@@ -75,7 +72,6 @@ final class UDPAcceptor: PollHandler, ShareHandler, LinkOwner, Acceptor {
     private func readAll() {
         var input = borrowInput()
         let start = MonotonicClock.now()
-        refusalsLeft = Self.refusalsInARow
         while !isClosed || !sessions.isEmpty {
             guard case .bytes = socket.receive(into: batch) else { break }
             // Nothing waits before these, and nothing comes behind them yet.
@@ -181,11 +177,7 @@ final class UDPAcceptor: PollHandler, ShareHandler, LinkOwner, Acceptor {
         case .accept(let session): accept(session, &input, from: sender)
         case .reply(let reason):
             if let reason { note(reason, sender) }
-            guard !isClosed else { break }
-            if reason == .unknownSession {
-                guard refusalsLeft > 0 else { break }
-                refusalsLeft -= 1
-            }
+            guard !isClosed, reason != .unknownSession || refusals.take(loop.now) else { break }
             _ = reply.withUnsafeReadableBytes { socket.send($0, to: sender) }
         case .drop(let reason): note(reason, sender)
         }

@@ -53,6 +53,26 @@ struct SessionPathTests {
         #expect(setup.path.isValidated && setup.path.address == "new")
     }
 
+    @Test("An address to which a session comes again and again is asked no more often than one where it stays")
+    func toAndFro() {
+        var setup = Setup()
+        var (pings, tokens): (Int, Set<UInt64>) = (0, [])
+        for number in 0..<100 as Range<UInt64> {
+            _ = setup.hears(.packet, 2 * number, from: "home")
+            #expect(setup.path.isValidated)
+            if let token = setup.hears(.packet, 2 * number + 1, from: "victim") {
+                pings += 1
+                tokens.insert(token)
+            }
+            #expect(setup.path.address == "victim" && !setup.path.isValidated)
+            setup.now = setup.now.advanced(by: .milliseconds(10))
+        }
+        #expect(pings == 5 && tokens.count == 1)
+        // An answer counts whenever it comes.
+        _ = setup.hears(.pong, tokens.first ?? 0, from: "victim")
+        #expect(setup.path.isValidated && setup.path.address == "victim")
+    }
+
     @Test("Somebody else's address, named by one who has seen the id, has the session for three seconds at most")
     func forgedAddress() {
         var setup = Setup()
