@@ -78,11 +78,14 @@ extension LinkDriver {
 
     private func confirmReceipt() {
         isAwaitingConfirmation = false
-        guard phase == .open, !isClosing else {
+        // A stream ends with the goodbye; over datagrams more may follow, since what was sent before it is still repeated.
+        guard phase == .open, !isClosing || channel.isDatagram else {
             // The far side can't be told any more, but a session may take note.
             var nowhere = ByteBuffer()
+            let ends = context.datagramEnds
             swap(&context.output, &nowhere)
             core.confirmReceipt(&context)
+            context.datagramEnds = ends
             return swap(&context.output, &nowhere)
         }
         enterCore()
