@@ -69,7 +69,12 @@ struct Acknowledgement: Sendable, Hashable {
     var largest: UInt64 { runs.first?.upperBound ?? 0 }
 
     func contains(_ number: UInt64) -> Bool {
-        runs.contains { $0.contains(number) }
+        var (low, high) = (0, runs.count)
+        while low < high {
+            let middle = (low + high) / 2
+            if runs[middle].lowerBound > number { low = middle + 1 } else { high = middle }
+        }
+        return low < runs.count && runs[low].contains(number)
     }
 
     /// Reads what follows the kind at `offset`, and moves it behind; `nil` if that is no acknowledgement.

@@ -23,6 +23,10 @@ struct ReliableSender: Sendable {
     private(set) var nextNumber: UInt64 = 0
     /// How many acknowledgements have told something new.
     private(set) var progress: UInt64 = 0
+    /// How many have told nothing beyond one for each packet that was sent: so many there may be if all come in the wrong order.
+    private(set) var demands: UInt64 = 0
+    private var asked: UInt64 = 0
+    private var vain: UInt64 = 0
     /// Packets that may leave although the window is full: the answers to a timeout.
     private var probes = 0
     private var timeouts = 0
@@ -64,6 +68,7 @@ struct ReliableSender: Sendable {
             if lastSent.advanced(by: roundTrip.timeout) <= packet.sentAt { window.restart() }
         }
         if probes > 0 { probes -= 1 }
+        asked += 1
         lastSent = packet.sentAt
         packets.append(packet)
         window.sent(packet.size)
@@ -103,7 +108,11 @@ struct ReliableSender: Sendable {
         pieces.raiseCredit(news.credit)
         let flight = window.bytesInFlight
         let (arrived, late) = packets.take(news)
-        guard !arrived.isEmpty || !late.isEmpty else { return nil }
+        guard !arrived.isEmpty || !late.isEmpty else {
+            vain += 1
+            if vain > asked { demands += 1 }
+            return nil
+        }
         var finished: UInt64?
         for packet in arrived {
             window.acknowledged(packet.size, sentAt: packet.sentAt, flight: flight)

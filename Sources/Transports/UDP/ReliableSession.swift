@@ -61,6 +61,7 @@ struct ReliableSession: Sendable {
         var offset = Self.headerSize
         var elicits = false
         var hasNews = false
+        var hasAcknowledged = false
         let progress = sender.progress
         while let kind = packet.byte(at: offset) {
             offset += 1
@@ -68,10 +69,13 @@ struct ReliableSession: Sendable {
             case .whole: hasNews = try readWhole(packet, &offset, &context) || hasNews
             case .fragment: hasNews = try readFragment(packet, &offset, &context) || hasNews
             case .acknowledgement:
+                // Each costs some work, and forty of them would fit.
+                guard !hasAcknowledged else { throw .lie("a packet holds two acknowledgements") }
+                hasAcknowledged = true
                 guard let news = Acknowledgement(packet, at: &offset) else {
                     throw .lie("an acknowledgement is malformed")
                 }
-                try acknowledge(news, context.now)
+                try acknowledge(news, &context)
                 continue
             case .probe: break
             case nil: throw .lie("a packet holds an unknown frame")
@@ -114,8 +118,14 @@ struct ReliableSession: Sendable {
         return isNew
     }
 
-    private mutating func acknowledge(_ news: Acknowledgement, _ now: Instant) throws(TransportError) {
-        guard let id = try sender.acknowledged(news, now), owesRoom else { return }
+    private mutating func acknowledge(
+        _ news: Acknowledgement,
+        _ context: inout CoreContext
+    ) throws(TransportError) {
+        let before = sender.demands
+        let finished = try sender.acknowledged(news, context.now)
+        context.counters.demands &+= sender.demands &- before
+        guard let id = finished, owesRoom else { return }
         owesRoom = false
         roomMadeBy = id
     }
