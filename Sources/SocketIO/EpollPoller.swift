@@ -14,7 +14,8 @@ final class EpollPoller: Poller {
     /// Descriptors that are watched for reading only, and whether each is watched for writing now. A UDP socket becomes
     /// writable anew whenever a datagram has left it, which would wake the loop for each one sent.
     private var readers: [UInt64: (descriptor: Int32, isWriting: Bool)] = [:]
-    private var writing = 0
+    /// How many of them are.
+    private(set) var writing = 0
     /// When the timer rings; `.max` if it is not set.
     private var armed = Int64.max
 
@@ -56,7 +57,9 @@ final class EpollPoller: Poller {
     }
 
     func rearm(_ descriptor: Int32, token: UInt64, _ readiness: Readiness) {
-        guard !readers.isEmpty, readiness.contains(.write), readers[token] != nil else { return }
+        guard !readers.isEmpty, readiness.contains(.write) else { return }
+        // Who is watched already hears of it, once.
+        guard let (_, isWriting) = readers[token], !isWriting else { return }
         readers[token] = (descriptor, true)
         writing += 1
         _ = control(EPOLL_CTL_MOD, descriptor, token, [.read, .write])

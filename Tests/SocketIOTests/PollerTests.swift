@@ -96,6 +96,20 @@ struct PollerTests {
         #expect(throws: SystemError.self) { try poller.add(pair.left.raw, token: 2, interest: [.read, .write]) }
     }
 
+    #if os(Linux)
+    @Test("counts a reader that waits for room once, however often it asks")
+    func waitingForRoom() throws {
+        let poller = try EpollPoller()
+        let pair = try Pair()
+        try poller.add(pair.left.raw, token: 7, interest: .read)
+        for _ in 0..<3 { poller.rearm(pair.left.raw, token: 7, .write) }
+        #expect(poller.writing == 1)
+        #expect(wait(poller).first?.readiness == .write)
+        #expect(poller.writing == 0)
+        #expect(wait(poller).isEmpty)
+    }
+    #endif
+
     @Test("is woken from another thread, also when the call comes first", arguments: PollerKind.allCases)
     func wake(kind: PollerKind) throws {
         let poller = try kind.make()

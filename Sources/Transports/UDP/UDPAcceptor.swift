@@ -34,7 +34,10 @@ final class UDPAcceptor: PollHandler, ShareHandler, LinkOwner, Acceptor {
     var noteTimer: UInt64?
     /// A session is being ended for a newcomer.
     var isDisplacing = false
+    /// Who is to be told when the socket has room again.
     private var blocked: [UDPSessionChannel] = []
+    /// The socket has no room, of which the loop will tell: nothing is tried until then.
+    private var isFull = false
     var isClosed = false
 
     init(
@@ -59,9 +62,13 @@ final class UDPAcceptor: PollHandler, ShareHandler, LinkOwner, Acceptor {
 
     func ready(_ readiness: Readiness) {
         if readiness.contains(.write) {
+            isFull = false
             let channels = blocked
             blocked = []
-            for channel in channels { channel.writable() }
+            for channel in channels {
+                channel.isBlocked = false
+                channel.writable()
+            }
         }
         // What comes while it is emptied anyway waits for that.
         if readiness.contains(.read), !isGoingOn { readAll() }
@@ -178,7 +185,7 @@ final class UDPAcceptor: PollHandler, ShareHandler, LinkOwner, Acceptor {
         case .reply(let reason):
             if let reason { note(reason, sender) }
             guard !isClosed, reason != .unknownSession || refusals.take(loop.now) else { break }
-            _ = reply.withUnsafeReadableBytes { socket.send($0, to: sender) }
+            _ = reply.withUnsafeReadableBytes { send($0, to: sender) }
         case .drop(let reason): note(reason, sender)
         }
     }
@@ -213,8 +220,18 @@ final class UDPAcceptor: PollHandler, ShareHandler, LinkOwner, Acceptor {
 
     /// Sends for one session; one that finds the socket full is told when it has room again.
     func send(_ bytes: UnsafeRawBufferPointer, for channel: UDPSessionChannel) -> IOResult {
-        let result = socket.send(bytes, to: channel.address)
-        if result == .wouldBlock, !blocked.contains(where: { $0 === channel }) { blocked.append(channel) }
+        let result = send(bytes, to: channel.address)
+        if result == .wouldBlock, !channel.isBlocked {
+            channel.isBlocked = true
+            blocked.append(channel)
+        }
+        return result
+    }
+
+    private func send(_ bytes: UnsafeRawBufferPointer, to address: SocketAddress) -> IOResult {
+        guard !isFull else { return .wouldBlock }
+        let result = socket.send(bytes, to: address)
+        isFull = result == .wouldBlock
         return result
     }
 

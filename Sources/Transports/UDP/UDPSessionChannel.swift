@@ -12,6 +12,8 @@ final class UDPSessionChannel: LinkChannel {
     private var datagramsSent: UInt64 = 0
     private var datagramsReceived: UInt64 = 0
 
+    /// The acceptor has found no room for what this session sends, and will tell when there is some.
+    var isBlocked = false
     /// Names the session on the wire.
     private let identifier: UInt64
 
