@@ -33,7 +33,11 @@ extension UDPAcceptor {
     func memoryChanged(by bytes: Int) {
         heldBytes += bytes
         guard bytes > 0, heldBytes > core.maximumHeld else { return }
-        let most = sessions.values.map(\.driver).sorted { $0.heldBytes > $1.heldBytes }
+        // Those that hold less than half as much as the average hold less than half of all.
+        let much = heldBytes / max(1, sessions.count) / 2
+        var most: [LinkDriver] = []
+        for session in sessions.values where session.driver.heldBytes >= much { most.append(session.driver) }
+        most.sort { $0.heldBytes > $1.heldBytes }
         for driver in most where heldBytes > core.maximumHeld / 8 * 7 {
             let error = TransportError(
                 .resourcesExhausted,
