@@ -14,6 +14,7 @@ public final class DatagramSocket {
         let socket = try Platform.socket(family: peer.family, type: Platform.datagramSocket)
         let raw = socket.raw
         if let own, own.withPointer({ bind(raw, $0, $1) }) != 0 { throw SystemError("bind") }
+        growReceiveBuffer(raw)
         guard peer.withPointer({ connect(raw, $0, $1) }) == 0 else { throw SystemError("connect") }
         local = SocketAddress.filled { getsockname(raw, $0, $1) }
         self.loop = loop
@@ -24,8 +25,7 @@ public final class DatagramSocket {
     public init(boundTo address: SocketAddress, on loop: EventLoop) throws(SystemError) {
         let socket = try Platform.socket(family: address.family, type: Platform.datagramSocket)
         let raw = socket.raw
-        // A server's bursts come from all its clients at once.
-        Platform.setOption(raw, SOL_SOCKET, SO_RCVBUF, 1 << 20)
+        growReceiveBuffer(raw)
         try ReservedPort.bind(raw, to: address, isDatagram: true)
         local = SocketAddress.filled { getsockname(raw, $0, $1) }
         self.loop = loop
@@ -85,4 +85,14 @@ public final class DatagramSocket {
 
 private func systemSend(_ raw: Int32, _ bytes: UnsafeRawPointer?, _ count: Int, _ flags: Int32) -> Int {
     send(raw, bytes, count, flags)
+}
+
+/// A server's bursts come from all its clients at once, and a client's while its loop is at work elsewhere.
+private func growReceiveBuffer(_ raw: Int32) {
+    let size: Int32 = 1 << 20
+    #if os(Linux)
+    // Beyond the system's bound (net.core.rmem_max) for those who may (socket(7): CAP_NET_ADMIN).
+    if Platform.setOption(raw, SOL_SOCKET, SO_RCVBUFFORCE, size) { return }
+    #endif
+    Platform.setOption(raw, SOL_SOCKET, SO_RCVBUF, size)
 }

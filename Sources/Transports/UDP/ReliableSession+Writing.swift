@@ -18,7 +18,16 @@ extension ReliableSession {
         guard farewell == nil else { return }
         if let size = context.refusedDatagram.take() { sender.refused(size, context.now) }
         if receiver.isCreditWorthTelling { received.hurry(context.now) }
-        while let size = sender.packetSize(context.now) { writePacket(identifier, size, &context) }
+        goOnAt = nil
+        var left = Self.burst
+        while let size = sender.packetSize(context.now) {
+            guard left > 0 else {
+                goOnAt = context.now
+                break
+            }
+            writePacket(identifier, size, &context)
+            left -= 1
+        }
         sender.setCreditTimeout(context.now)
         guard let due = received.dueAt, due <= context.now else { return }
         _ = appendHeader(identifier, &context.output)

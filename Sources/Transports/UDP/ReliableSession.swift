@@ -7,6 +7,9 @@ struct ReliableSession: Sendable {
     static let packetSize = 1200
     /// Connection id and packet number.
     static let headerSize = 20
+    /// How many packets leave in a row: as many as at first, or a window that opens at once would come to routers at once (RFC 9002,
+    /// section 7.7).
+    static let burst = CongestionWindow.initial / CongestionWindow.datagram
     /// How long a close waits for the rest to be acknowledged.
     static let closeTimeout = Duration.seconds(5)
 
@@ -18,6 +21,8 @@ struct ReliableSession: Sendable {
     var received = ReceivedPackets()
     /// A message can be given since its receiver has made room.
     private var giveAt: Instant?
+    /// More may leave than one burst, when others have had their turn.
+    var goOnAt: Instant?
     /// A sender was told to wait, and is to hear when there is room again.
     var owesRoom = false
     /// The id of a message by whose acknowledgement there is room again.
@@ -171,7 +176,8 @@ struct ReliableSession: Sendable {
     /// After the far side's goodbye only what has arrived is still to be given.
     var deadline: Instant? {
         guard farewell == nil else { return giveAt }
-        return earlier(earlier(earlier(sender.deadline, received.dueAt), earlier(giveAt, closeAt)), pingAt)
+        let mine = earlier(earlier(sender.deadline, received.dueAt), goOnAt)
+        return earlier(earlier(mine, earlier(giveAt, closeAt)), pingAt)
     }
 
     private func earlier(_ one: Instant?, _ other: Instant?) -> Instant? {

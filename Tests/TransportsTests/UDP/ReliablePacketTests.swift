@@ -90,6 +90,25 @@ struct ReliablePacketTests {
         #expect(times == [1025, 3050, 7075, 15_100, 25_125])
     }
 
+    @Test("A window that is open wide is filled in bursts of ten packets, one as soon as others have had their turn")
+    func bursts() throws {
+        var pair = try ReliablePair()
+        _ = try pair.client.send(Payload([UInt8](repeating: 1, count: 500_000)))
+        // The window grows with what arrives, and is empty again at the end.
+        try pair.run(atMost: 500) { !$0.server.messages.isEmpty && $0.client.core.reliable?.sender.isIdle == true }
+        let window = pair.client.core.reliable?.sender.window.size ?? 0
+        #expect(window > 40 * 1200 && pair.server.messages.count == 1)
+        _ = pair.client.takeDatagrams()
+        _ = try pair.client.send(Payload([UInt8](repeating: 2, count: 35_000)))
+        var bursts = [pair.client.takeDatagrams().count]
+        let now = pair.client.context.now
+        while bursts.count < 10, let deadline = pair.client.core.deadline, deadline <= now {
+            try pair.client.core.deadlineReached(&pair.client.context)
+            bursts.append(pair.client.takeDatagrams().count)
+        }
+        #expect(bursts == [10, 10, 10, 1])
+    }
+
     @Test("What only repeats what was here is counted apart, since it shows that this side is not heard")
     func repeatedBytes() throws {
         var pair = try ReliablePair()
