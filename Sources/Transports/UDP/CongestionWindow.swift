@@ -39,17 +39,19 @@ struct CongestionWindow: Sendable {
         size = min(Self.maximum, size + (size < slowStartThreshold ? bytes : Self.datagram * bytes / size))
     }
 
-    mutating func lost(_ bytes: Int, sentAt: Instant, now: Instant) {
+    /// Gives the time that names the answer to which this loss belongs, for ``wasNotLost(_:)``.
+    mutating func lost(_ bytes: Int, sentAt: Instant, now: Instant) -> Instant {
         bytesInFlight -= bytes
-        guard isAfterRecovery(sentAt) else {
+        if let recoveryStart, sentAt <= recoveryStart {
             losses += 1
-            return
+            return recoveryStart
         }
         before = (size, slowStartThreshold)
         losses = 1
         recoveryStart = now
         size = max(Self.minimum, size / 2)
         slowStartThreshold = size
+        return now
     }
 
     /// A packet is gone, but not for congestion.
@@ -57,9 +59,9 @@ struct CongestionWindow: Sendable {
         bytesInFlight -= bytes
     }
 
-    /// A packet that counted as lost has arrived.
-    mutating func wasNotLost(sentAt: Instant) {
-        guard !isAfterRecovery(sentAt), let before else { return }
+    /// A packet that counted as lost has arrived. What an earlier answer was for does not take back the last one.
+    mutating func wasNotLost(_ answer: Instant) {
+        guard answer == recoveryStart, let before else { return }
         losses -= 1
         guard losses == 0 else { return }
         size = max(size, before.size)

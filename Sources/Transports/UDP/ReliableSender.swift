@@ -119,7 +119,7 @@ struct ReliableSender: Sendable {
             finished = self.arrived(packet, news, now) ?? finished
         }
         for packet in late {
-            window.wasNotLost(sentAt: packet.sentAt)
+            if let answer = packet.answer { window.wasNotLost(answer) }
             finished = self.arrived(packet, news, now) ?? finished
         }
         timeouts = 0
@@ -150,13 +150,14 @@ struct ReliableSender: Sendable {
     }
 
     private mutating func findLosses(_ now: Instant) {
-        for packet in packets.takeLost(now, roundTrip: max(roundTrip.smoothed ?? latest, latest)) {
+        for var packet in packets.takeLost(now, roundTrip: max(roundTrip.smoothed ?? latest, latest)) {
             if size.lost(packet.number, packet.size, now) {
                 window.dropped(packet.size)
             } else {
-                window.lost(packet.size, sentAt: packet.sentAt, now: now)
+                packet.answer = window.lost(packet.size, sentAt: packet.sentAt, now: now)
             }
             for piece in packet.pieces { pieces.sendAgain(piece) }
+            packets.remember(packet)
         }
     }
 

@@ -7,6 +7,8 @@ struct SentPacket: Sendable {
     /// Bytes of the datagram.
     var size: Int
     var pieces: [ReliablePieces.Piece]
+    /// To which answer of the congestion window its loss belongs; `nil` if it is not lost, or not for congestion.
+    var answer: Instant?
 }
 
 /// The packets that wait for acknowledgement, and those that count as lost but may still turn out to have arrived.
@@ -89,7 +91,13 @@ struct SentPackets: Sendable {
         return late
     }
 
-    /// Takes out what is lost by now.
+    /// Remembers a packet that is lost, in case it turns out to have arrived.
+    mutating func remember(_ packet: SentPacket) {
+        lost.append(packet)
+        while lost.count > Self.remembered { _ = lost.popFirst() }
+    }
+
+    /// Takes out what is lost by now; what ``remember(_:)`` is then to hear of.
     ///
     /// - Parameter roundTrip: the longest that is to be expected.
     mutating func takeLost(_ now: Instant, roundTrip: Duration) -> [SentPacket] {
@@ -103,7 +111,6 @@ struct SentPackets: Sendable {
             let deadline = packet.sentAt.advanced(by: patience)
             if packet.number + Self.threshold * UInt64(leniency) <= largestAcknowledged || deadline <= now {
                 found.append(packet)
-                lost.append(packet)
             } else {
                 lossAt = lossAt.map { min($0, deadline) } ?? deadline
                 if kept != index { waiting[kept] = packet }
@@ -112,7 +119,6 @@ struct SentPackets: Sendable {
             index += 1
         }
         if !found.isEmpty { waiting.removeSubrange(kept..<index) }
-        while lost.count > Self.remembered { _ = lost.popFirst() }
         return found
     }
 }

@@ -160,8 +160,7 @@ struct ReliablePacketTests {
         for _ in 0..<10 { window.acknowledged(1200, sentAt: .zero, flight: 12_000) }
         #expect(window.size == 24_000 && window.bytesInFlight == 0)
         for _ in 0..<20 { window.sent(1200) }
-        window.lost(1200, sentAt: .zero, now: now)
-        window.lost(1200, sentAt: .zero, now: now)
+        for _ in 0..<2 { _ = window.lost(1200, sentAt: .zero, now: now) }
         #expect(window.size == 12_000)
         let later = now.advanced(by: .milliseconds(1))
         for _ in 0..<10 { window.acknowledged(1200, sentAt: later, flight: 12_000) }
@@ -169,7 +168,7 @@ struct ReliablePacketTests {
         window.collapse(later)
         #expect(window.size == CongestionWindow.minimum)
         // What was lost before the silence does not make the window forget what the path carried.
-        window.lost(1200, sentAt: later, now: later)
+        _ = window.lost(1200, sentAt: later, now: later)
         let again = later.advanced(by: .milliseconds(1))
         for _ in 0..<3 { window.acknowledged(1200, sentAt: again, flight: 12_000) }
         #expect(window.size == 6000)
@@ -180,12 +179,29 @@ struct ReliablePacketTests {
         var window = CongestionWindow()
         for _ in 0..<10 { window.sent(1200) }
         let now = Instant.zero.advanced(by: .seconds(1))
-        for _ in 0..<2 { window.lost(1200, sentAt: .zero, now: now) }
+        for _ in 0..<2 {
+            let answer = window.lost(1200, sentAt: .zero, now: now)
+            #expect(answer == now)
+        }
         #expect(window.size == 6000)
-        window.wasNotLost(sentAt: .zero)
+        window.wasNotLost(now)
         #expect(window.size == 6000)
-        window.wasNotLost(sentAt: .zero)
+        window.wasNotLost(now)
         #expect(window.size == 12_000 && window.bytesInFlight == 8 * 1200)
+    }
+
+    @Test("A packet that comes late says nothing of a later loss than the one that it was taken for")
+    func lateBeyondRecovery() {
+        var window = CongestionWindow()
+        for _ in 0..<10 { window.sent(1200) }
+        let times = (1...3).map { Instant.zero.advanced(by: .seconds($0)) }
+        let first = window.lost(1200, sentAt: .zero, now: times[0])
+        let second = window.lost(1200, sentAt: times[1], now: times[2])
+        #expect(first == times[0] && second == times[2] && window.size == 3000)
+        window.wasNotLost(first)
+        #expect(window.size == 3000)
+        window.wasNotLost(second)
+        #expect(window.size == 6000)
     }
 
     @Test("A window that has grown begins anew after a silence")
