@@ -112,8 +112,8 @@ public final class EventLoop: TaskExecutor, @unchecked Sendable {
         poller.rearm(descriptor, token: token, readiness)
     }
 
-    /// Calls `action` on the loop at `deadline`, in nanoseconds of ``MonotonicClock``. What a timer sets while it fires comes in a
-    /// later turn, whatever its deadline: descriptors and jobs must get theirs.
+    /// Calls `action` on the loop at `deadline`, in nanoseconds of ``MonotonicClock``. What a timer sets while it fires comes
+    /// in a later turn, whatever its deadline: descriptors and jobs must get theirs.
     public func schedule(at deadline: Int64, _ action: @escaping () -> Void) -> UInt64 {
         assertCurrent()
         return timers.add(isFiring ? max(deadline, now + 1) : deadline, action)

@@ -1,4 +1,5 @@
-/// How many answers strangers get: so many a second, however often and from how many addresses they ask, and a few of them at once.
+/// How many answers strangers get: so many a second, however often and from how many addresses they ask, and a few of them at
+/// once.
 struct AnswerMeter {
     /// Between two answers in the long run, in nanoseconds: 1,000 of them a second.
     static let interval: Int64 = 1_000_000

@@ -1,11 +1,11 @@
 /// What has come for the sessions of a shared socket and waits to be served: a line for each session, bounded together.
 ///
-/// All sessions share one queue in the kernel, where whoever sends little waits behind whoever sends much, and loses what finds it
-/// full. So that queue is emptied first and served from here: a session that had nothing waiting comes before the others, for as
-/// much as a few datagrams; the others take turns, one datagram each, and have every fourth place for certain. Who sends more than
-/// is served loses it, and nobody else does. (Flow queueing as of RFC 8290, section 4.1, counted in datagrams, since that is what
-/// they cost. There a session whose head start is not used up goes behind the others all the same, so that these get their turns;
-/// here their places do that, and who sends now and then is served at once each time.)
+/// All sessions share one queue in the kernel, where whoever sends little waits behind whoever sends much, and loses what finds
+/// it full. So that queue is emptied first and served from here: a session that had nothing waiting comes before the others, for
+/// as much as a few datagrams; the others take turns, one datagram each, and have every fourth place for certain. Who sends more
+/// than is served loses it, and nobody else does. (Flow queueing as of RFC 8290, section 4.1, counted in datagrams, since that is
+/// what they cost. There a session whose head start is not used up goes behind the others all the same, so that these get their
+/// turns; here their places do that, and who sends now and then is served at once each time.)
 struct FlowQueues<Element: Sendable>: Sendable {
     /// How many bytes may wait in all.
     static var limit: Int { 1 << 20 }
@@ -81,7 +81,7 @@ struct FlowQueues<Element: Sendable>: Sendable {
         guard bytes + size > Self.limit / 2 else { return true }
         guard length == size || length <= Self.limit / 2 / max(1, flows.count) else { return false }
         while bytes + size > Self.limit {
-            guard let line = line(longerThan: length), let lost = flows[line]?.popFirst() else { return false }
+            guard let session = longLine(above: length), let lost = flows[session]?.popFirst() else { return false }
             bytes -= lost.size
             count -= 1
             onLoss(lost.element)
@@ -90,7 +90,7 @@ struct FlowQueues<Element: Sendable>: Sendable {
     }
 
     /// A line that is longer than so much: the one found last as long as it is, then the longest of all.
-    private mutating func line(longerThan length: Int) -> UInt64? {
+    private mutating func longLine(above length: Int) -> UInt64? {
         if let longest, let held = flows[longest]?.bytes, held > length { return longest }
         guard patience <= 0 else { return nil }
         patience = flows.count / Self.patiencePart

@@ -7,8 +7,8 @@ struct ReliableSession: Sendable {
     static let packetSize = 1200
     /// Connection id and packet number.
     static let headerSize = 20
-    /// How many packets leave in a row: as many as at first, or a window that opens at once would come to routers at once (RFC 9002,
-    /// section 7.7).
+    /// How many packets leave in a row: as many as at first, or a window that opens at once would come to routers at once
+    /// (RFC 9002, section 7.7).
     static let burst = CongestionWindow.initial / CongestionWindow.datagram
     /// How long a close waits for the rest to be acknowledged.
     static let closeTimeout = Duration.seconds(5)

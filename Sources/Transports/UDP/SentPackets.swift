@@ -46,8 +46,8 @@ struct SentPackets: Sendable {
         return waiting
     }
 
-    /// Takes out what has arrived: of those that wait, and of those that counted as lost. What tells nothing costs next to nothing,
-    /// however many wait.
+    /// Takes out what has arrived: of those that wait, and of those that counted as lost. What tells nothing costs next to
+    /// nothing, however many wait.
     mutating func take(_ news: Acknowledgement) -> (arrived: [SentPacket], late: [SentPacket]) {
         var arrived: [SentPacket] = []
         // The places before `kept` hold those that stay, those up to `next` what has gone.

@@ -65,8 +65,8 @@ struct SessionPath<Address: Equatable & Sendable>: Sendable {
         return question(now)
     }
 
-    /// The token with which an address is asked: that of the last time if it was the same one, and then no sooner than it would be
-    /// asked again anyway.
+    /// The token with which an address is asked: that of the last time if it was the same one, and then no sooner than it would
+    /// be asked again anyway.
     private mutating func question(to sender: Address, _ now: Instant, _ random: inout RandomSource) -> UInt64 {
         if let asked, asked.address == sender { return asked.token }
         // Tokens begin with a bit that those of the session's own pings do not have.

@@ -150,8 +150,8 @@ final class UDPAcceptor: PollHandler, ShareHandler, LinkOwner, Acceptor {
         input.removeAll()
     }
 
-    /// Serves what waits, and requests in turn with it: for as long as the socket was emptied, or more would come in each turn than
-    /// is worked off.
+    /// Serves what waits, and requests in turn with it: for as long as the socket was emptied, or more would come in each turn
+    /// than is worked off.
     func shareBegins() {
         isWaitingForShare = false
         var input = borrowInput()

@@ -91,7 +91,7 @@ struct UDPQueueTests {
         #expect(taken == 50)
     }
 
-    @Test("Where a few have filled all they can, one who comes late gets in, and the longest line loses its first for that")
+    @Test("Where a few have filled all they can, one who comes late gets in, and the longest line loses its first")
     func lateComer() {
         var queues = FlowQueues<Int>()
         for session in 1...4 as ClosedRange<UInt64> {
