@@ -186,7 +186,37 @@ extension LinkDriver {
 
     private func readFailed(_ error: SystemError) {
         let isTransient = channel.isDatagram && error.number != ECONNREFUSED
-        if !isTransient { end(TransportError(error, phase == .opening ? .handshake : .open), abort: true) }
+        if !isTransient { broken(by: error) }
+    }
+
+    /// A write has failed. The far side may have said why before: what has come counts first, as far as one share goes.
+    func writeFailed(_ error: SystemError) {
+        if !channel.isDatagram {
+            isWaitingForShare = false
+            shareEnd = 0
+            while phase == .opening || phase == .open, mayRead {
+                borrowMemory(&input, doubles: true)
+                guard case .bytes = channel.read(into: &input, atMost: readSize) else { break }
+                pump()
+            }
+        }
+        broken(by: error)
+    }
+
+    /// The connection is no more. A far side that closes it while bytes of ours are unread resets it, though it has said goodbye:
+    /// that goodbye is why the link ended, not the reset behind it (RFC 6455, section 7.1.5).
+    private func broken(by error: SystemError) {
+        let failure = CloseReason(TransportError(error, phase == .opening ? .handshake : .open))
+        end(goodbye() ?? failure, abort: true)
+    }
+
+    /// Why the link ends, if one side has said so: this one, or the far one, whose goodbyes have a code. Where the end of a
+    /// connection is goodbye enough (plain framing, an MQTT broker), a reset is none.
+    private func goodbye() -> CloseReason? {
+        guard phase == .open, !channel.isDatagram else { return nil }
+        enterCore()
+        guard case .closed(let reason)? = try? core.inputEnded(&context) else { return nil }
+        return isClosing || reason.code != nil ? reason : nil
     }
 }
 

@@ -49,7 +49,7 @@ extension LinkDriver {
         case .wouldBlock:
             if stuckSince == 0 || context.output.count < before { stuckSince = loop.now }
             returnMemory(&context.output)
-        case .failed(let error): return end(TransportError(error, phase == .opening ? .handshake : .open), abort: true)
+        case .failed(let error): return writeFailed(error)
         }
         if phase == .draining {
             if context.output.isEmpty { finishDraining() }

@@ -1,0 +1,176 @@
+import Foundation
+import SocketIO
+import TestSupport
+import Testing
+import TransportAPI
+
+@testable import Transports
+
+/// Who closes a TCP connection with bytes unread resets it, whatever was said before.
+@Suite("A connection that breaks", .timeLimit(.minutes(5)), .ownThread)
+struct GoodbyeBeforeResetTests {
+    enum Kind: Sendable, CaseIterable {
+        case webSocket, mqttOverWebSocket, framed, plain, mqtt
+
+        /// A client's link of this kind, open.
+        func open(on loop: EventLoop) throws -> DrivenLink {
+            switch self {
+            case .webSocket:
+                let core = try WebSocketCore(.client, WebSocketConfiguration())
+                let link = DrivenLink(core, on: loop)
+                link.arrive(.bytes(response(key: (link.driver.core as? WebSocketCore)?.key ?? "")))
+                return link
+            case .mqttOverWebSocket:
+                let core = try MQTTWebSocketCore(MQTTCore(client: MQTTConfiguration()), over: WebSocketConfiguration())
+                let link = DrivenLink(core, on: loop)
+                let key = (link.driver.core as? MQTTWebSocketCore)?.outer.key ?? ""
+                link.arrive(.bytes(response(key: key, with: ["Sec-WebSocket-Protocol: mqtt"])))
+                link.arrive(.bytes(frame(to: .client, 0x82, [0x20, 2, 0, 0])))
+                return link
+            case .framed: return DrivenLink(try FramedTCPCore(), on: loop)
+            case .plain: return DrivenLink(try FramedTCPCore(TCPConfiguration(framing: .plain(.init()))), on: loop)
+            case .mqtt:
+                let link = DrivenLink(try MQTTCore(client: MQTTConfiguration()), on: loop)
+                link.arrive(.bytes([0x20, 2, 0, 0]))
+                return link
+            }
+        }
+    }
+
+    /// In what order the reset is noticed.
+    enum Order: Sendable, CaseIterable {
+        /// By the next read, with the goodbye or after it was answered.
+        case together, afterwards
+        /// By a write: of the answer, or while the goodbye is still unread.
+        case answering, writing
+    }
+
+    static let goodbye = frame(to: .client, 0x88, closeBody(1008, "no"))
+
+    /// Why a link ended that goes through `body` while it is open.
+    static func ending(
+        _ kind: Kind,
+        _ body: @escaping @Sendable (DrivenLink) -> Void
+    ) async throws -> (wasOpen: Bool, reason: CloseReason?) {
+        try await DrivenLink.onLoop { loop in
+            let link = try kind.open(on: loop)
+            let wasOpen = link.driver.phase == .open
+            body(link)
+            let reason = link.driver.reason
+            link.driver.close(abort: true)
+            return (wasOpen, reason)
+        }
+    }
+
+    @Test(
+        "behind a goodbye has ended for what that said, whenever it is noticed",
+        arguments: [Kind.webSocket, .mqttOverWebSocket],
+        Order.allCases
+    )
+    func behindGoodbye(kind: Kind, order: Order) async throws {
+        let (wasOpen, reason) = try await Self.ending(kind) { link in
+            switch order {
+            case .together: link.arrive(.bytes(Self.goodbye), .failure(ECONNRESET))
+            case .afterwards:
+                link.arrive(.bytes(Self.goodbye))
+                link.arrive(.failure(ECONNRESET))
+            case .answering:
+                link.channel.writeFailure = EPIPE
+                link.arrive(.bytes(Self.goodbye))
+            case .writing:
+                link.channel.writeFailure = ECONNRESET
+                link.channel.arriving = [.bytes(Self.goodbye), .end]
+                link.write([0])
+            }
+        }
+        #expect(wasOpen && reason?.code == 1008 && reason?.error?.code == .forbidden && reason?.text == "no")
+    }
+
+    @Test("without a goodbye is lost, by the error of the system", arguments: Kind.allCases, [true, false])
+    func noGoodbye(kind: Kind, isNoticedByReading: Bool) async throws {
+        let (wasOpen, reason) = try await Self.ending(kind) { link in
+            if isNoticedByReading {
+                link.arrive(.failure(ECONNRESET))
+            } else {
+                link.channel.writeFailure = EPIPE
+                link.channel.arriving = [.end]
+                link.write([0])
+            }
+        }
+        #expect(wasOpen && reason?.error?.code == .connectionReset)
+        #expect(reason?.error?.detail == Int(isNoticedByReading ? ECONNRESET : EPIPE))
+    }
+
+    @Test("behind this side's goodbye has ended for that", arguments: [Kind.webSocket, .framed])
+    func behindOwnGoodbye(kind: Kind) async throws {
+        let (wasOpen, reason) = try await Self.ending(kind) { link in
+            link.driver.beginClose(CloseReason(.user, text: "bye"))
+            link.driver.turnEnded()
+            link.arrive(.failure(ECONNRESET))
+        }
+        #expect(wasOpen && reason == CloseReason(.user, text: "bye"))
+    }
+
+    @Test("while something is written gives what had come before")
+    func unreadMessage() async throws {
+        let received = try await DrivenLink.onLoop { loop in
+            let link = try Kind.webSocket.open(on: loop)
+            link.channel.writeFailure = ECONNRESET
+            link.channel.arriving = [.bytes(frame(to: .client, 0x81, text("last")) + Self.goodbye)]
+            link.write([0])
+            defer { link.driver.close(abort: true) }
+            return try link.driver.takeMessage()?.get()
+        }
+        #expect(received == Payload(text: "last"))
+    }
+
+    @Test("over TCP, with bytes of the client unread, has ended for the server's goodbye")
+    func overTCP() async throws {
+        let server = try GoodbyeServer(Self.goodbye)
+        let link = try await TransportRegistry.standard.connect("ws://127.0.0.1:\(server.port)/")
+        #expect(await link.send(Payload(text: "never read")) == .written)
+        let reason = await link.closed()
+        #expect(reason.code == 1008 && reason.error?.code == .forbidden)
+    }
+}
+
+/// Opens one WebSocket, waits until the client has said something, which it never reads, says goodbye and closes.
+private struct GoodbyeServer {
+    let port: UInt16
+
+    init(_ goodbye: [UInt8]) throws {
+        let listening = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
+        var address = sockaddr_in()
+        address.sin_family = sa_family_t(AF_INET)
+        address.sin_addr.s_addr = in_addr_t(0x7f00_0001).bigEndian
+        var length = socklen_t(MemoryLayout<sockaddr_in>.size)
+        let result = withUnsafeMutablePointer(to: &address) { pointer in
+            pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) { pointer in
+                bind(listening, pointer, length) | listen(listening, 1) | getsockname(listening, pointer, &length)
+            }
+        }
+        guard result == 0 else { throw POSIXError(.EADDRNOTAVAIL) }
+        port = UInt16(bigEndian: address.sin_port)
+        Thread.detachNewThread { Self.serve(listening, goodbye) }
+    }
+
+    private static func serve(_ listening: Int32, _ goodbye: [UInt8]) {
+        let connection = accept(listening, nil, nil)
+        close(listening)
+        var seen: [UInt8] = []
+        var buffer = [UInt8](repeating: 0, count: 4096)
+        while !seen.contains([13, 10, 13, 10]) {
+            let count = recv(connection, &buffer, buffer.count, 0)
+            guard count > 0 else { break }
+            seen += buffer[..<count]
+        }
+        let name = "Sec-WebSocket-Key: "
+        let lines = String(decoding: seen, as: UTF8.self).components(separatedBy: "\r\n")
+        let key = lines.first { $0.hasPrefix(name) }?.dropFirst(name.count) ?? ""
+        let answer = response(key: String(key))
+        _ = send(connection, answer, answer.count, Int32(MSG_NOSIGNAL))
+        _ = recv(connection, &buffer, 1, Int32(MSG_PEEK))
+        _ = send(connection, goodbye, goodbye.count, Int32(MSG_NOSIGNAL))
+        close(connection)
+    }
+}
