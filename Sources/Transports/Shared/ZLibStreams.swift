@@ -97,21 +97,27 @@ final class ZLibInflater: MessageInflater, @unchecked Sendable {
         stream.deallocate()
     }
 
-    func inflate(_ input: UnsafeRawBufferPointer, onto output: inout [UInt8], limit: Int) -> InflateResult {
+    func inflate(
+        _ input: UnsafeRawBufferPointer,
+        onto output: inout [UInt8],
+        limit: Int,
+        capacity: Int
+    ) -> InflateResult {
         guard let count = UInt32(exactly: input.count) else { return .malformed }
         guard let source = input.baseAddress, count > 0 else { return .taken(0) }
         stream.pointee.input = UnsafeMutableRawPointer(mutating: source)
         stream.pointee.inputCount = count
         let room = min(max(input.count * 4, 256), Self.step)
         return withUnsafeTemporaryAllocation(byteCount: room, alignment: 16) { scratch in
-            inflate(into: scratch, onto: &output, limit)
+            inflate(into: scratch, onto: &output, limit, capacity)
         }
     }
 
     private func inflate(
         into scratch: UnsafeMutableRawBufferPointer,
         onto output: inout [UInt8],
-        _ limit: Int
+        _ limit: Int,
+        _ capacity: Int
     ) -> InflateResult {
         let count = stream.pointee.inputCount
         let start = output.count
@@ -125,7 +131,7 @@ final class ZLibInflater: MessageInflater, @unchecked Sendable {
             let made = room - min(Int(stream.pointee.outputCount), room)
             // Whatever is wrong behind that byte.
             guard made <= limit - output.count else { return .tooLarge }
-            append(scratch[..<made], to: &output, limit)
+            append(scratch[..<made], to: &output, capacity)
             switch status {
             case ZLib.ok, ZLib.bufferError: break
             // A block that says it is the last ends the stream, not the message (RFC 7692, section 7.2.3.4).
@@ -140,10 +146,10 @@ final class ZLibInflater: MessageInflater, @unchecked Sendable {
         }
     }
 
-    /// Appends to `output`, which grows by doubling, but not beyond the limit.
-    private func append(_ bytes: Slice<UnsafeMutableRawBufferPointer>, to output: inout [UInt8], _ limit: Int) {
+    /// Appends to `output`, which grows by doubling, but not beyond `capacity`.
+    private func append(_ bytes: Slice<UnsafeMutableRawBufferPointer>, to output: inout [UInt8], _ capacity: Int) {
         let needed = output.count + bytes.count
-        if output.capacity < needed { output.reserveCapacity(max(needed, min(output.capacity * 2, limit))) }
+        if output.capacity < needed { output.reserveCapacity(max(needed, min(output.capacity * 2, capacity))) }
         output.append(contentsOf: UnsafeMutableRawBufferPointer(rebasing: bytes))
     }
 

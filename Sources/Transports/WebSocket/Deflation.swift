@@ -58,8 +58,9 @@ struct Inflation: Sendable {
     }
 
     /// Appends the plain form of the beginning of a piece of a message, of which `arrived` bytes have come with it; returns how
-    /// long that beginning was. `output` gets and reserves no more than `limit` bytes, nor more than `arrived` bytes may expand
-    /// to.
+    /// long that beginning was. `output` gets no more than `limit` bytes, nor more than `arrived` bytes may expand to, and
+    /// reserves at most twice that, but no more than `limit` either. (Were it to reserve no more than what has come may expand
+    /// to, each piece of a message that expands nearly as much would move all of it.)
     mutating func append(
         _ piece: UnsafeRawBufferPointer,
         _ arrived: Int,
@@ -74,7 +75,7 @@ struct Inflation: Sendable {
             throw TransportError(.resourcesExhausted, .open, "there is no memory to decompress with")
         }
         let most = max(freeExpansion, arrived.multipliedSaturated(maximumExpansion))
-        let result = inflater.inflate(piece, onto: &output, limit: min(limit, most))
+        let result = inflater.inflate(piece, onto: &output, limit: min(limit, most), capacity: limit)
         guard result != .tooLarge || most >= limit else { throw .webSocketExpansion(maximumExpansion) }
         return try taken(result, limit)
     }
@@ -84,9 +85,8 @@ struct Inflation: Sendable {
         guard let inflater else { throw .webSocketViolation("a compressed message is empty") }
         var tail = Self.tail[...]
         while !tail.isEmpty {
-            tail.removeFirst(
-                try taken(tail.withUnsafeBytes { inflater.inflate($0, onto: &output, limit: limit) }, limit)
-            )
+            let result = tail.withUnsafeBytes { inflater.inflate($0, onto: &output, limit: limit, capacity: limit) }
+            tail.removeFirst(try taken(result, limit))
         }
         guard inflater.isAtBlockEnd else { throw .webSocketViolation("a compressed message ends within a block") }
         if !direction.keepsContext { inflater.reset() }

@@ -23,9 +23,15 @@ public protocol MessageDeflater: AnyObject, Sendable {
 
 /// Decompresses what one side of one link receives. Used by one thread at a time.
 public protocol MessageInflater: AnyObject, Sendable {
-    /// Appends the plain form of `input` to `output`, which never gets, nor reserves, more than `limit` bytes. May stop when it
-    /// has made much of little, to be called with the rest again.
-    func inflate(_ input: UnsafeRawBufferPointer, onto output: inout [UInt8], limit: Int) -> InflateResult
+    /// Appends the plain form of `input` to `output`, which never gets more than `limit` bytes. It may reserve twice what it gets,
+    /// but no more than `capacity`, which is what a whole message may have; `limit` is less while little of it has come. May stop
+    /// when it has made much of little, to be called with the rest again.
+    func inflate(
+        _ input: UnsafeRawBufferPointer,
+        onto output: inout [UInt8],
+        limit: Int,
+        capacity: Int
+    ) -> InflateResult
     /// Whether what came so far ends where a block does.
     var isAtBlockEnd: Bool { get }
     /// Forgets what came before.
