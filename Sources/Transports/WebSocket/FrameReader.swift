@@ -80,10 +80,11 @@ struct FrameReader: Sendable {
         permittedReservedBits = FrameHeader.compressed
     }
 
-    /// From now on passes over messages.
+    /// From now on passes over messages, and lets go of what they take.
     mutating func discardMessages() {
         isDiscarding = true
         bytes = []
+        inflation = nil
     }
 
     /// Reads on to the end of the next frame; `nil` when more bytes are needed.

@@ -81,6 +81,7 @@ extension WebSocketCore {
         phase = .ended
         phaseDeadline = nil
         liveness = Liveness()
+        dropMessages()
         ending = CloseReason(error)
         return error
     }

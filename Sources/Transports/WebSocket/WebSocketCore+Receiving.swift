@@ -50,6 +50,7 @@ extension WebSocketCore {
             writeClose(CloseFrame(code: frame.code), &context)
         }
         liveness = Liveness()
+        dropMessages()
         input.removeAll()
         guard role == .server else {
             phase = .awaitingEnd

@@ -62,7 +62,7 @@ extension WebSocketCore {
             ending = reason
             phase = .closing
             phaseDeadline = context.now.advanced(by: configuration.closeTimeout)
-            reader.discardMessages()
+            dropMessages()
             liveness.dropDelayedPong()
             writeClose(CloseFrame(code: CloseCode.forReason(reason), text: reason.text), &context)
         case .closing, .awaitingEnd, .ending, .ended:

@@ -112,7 +112,15 @@ public struct WebSocketCore: ProtocolCore {
         phase = .ended
         phaseDeadline = nil
         liveness = Liveness()
+        dropMessages()
         return .closed(ending)
+    }
+
+    /// Lets go of the message under assembly and of what compresses: nothing comes of them any more, and who ends may linger for
+    /// its last bytes, when nobody counts what it keeps.
+    mutating func dropMessages() {
+        reader.discardMessages()
+        deflation = nil
     }
 
     /// The far side has ended the connection: the last step of a goodbye, or a break.

@@ -27,4 +27,32 @@ struct CompressedMemoryTests {
         #expect(server.failure == nil && isWhole)
         #expect(expansion > 50 && capacities.count <= 16)
     }
+
+    /// How a link ends.
+    enum End: Sendable, CaseIterable {
+        case violation, theirGoodbye, ourGoodbye
+    }
+
+    @Test("is let go of when the link ends, with the message under assembly", arguments: End.allCases)
+    func ending(end: End) throws {
+        for role in [CoreRole.client, .server] {
+            var link = try CompressionTests.open(role)
+            link.feed(frame(to: role, 0xc1, [0xf2, 0x48, 0xcd, 0xc9, 0xc9, 0x07, 0x00]))
+            _ = try link.send(Payload(text: String(repeating: "Hello", count: 20)))
+            link.feed(frame(to: role, 0x02, [UInt8](repeating: 7, count: 50_000)))
+            let before = link.core.heldBytes
+            switch end {
+            case .violation: link.feed(frame(to: role, 0xff))
+            case .theirGoodbye: link.feed(frame(to: role, 0x88, closeBody(1000)))
+            case .ourGoodbye: link.core.close(.user, &link.context)
+            }
+            let after = link.core.heldBytes
+            #expect(before > 350_000 && after == 0)
+            // What comes behind our goodbye is passed over: the rest of the message, and a compressed one.
+            link.feed(frame(to: role, 0x80, [7]) + frame(to: role, 0xc1, [0xf2, 0x00, 0x11, 0x00, 0x00]))
+            link.feed(frame(to: role, 0x88, closeBody(1000)))
+            link.endInput()
+            #expect((link.failure == nil) == (end != .violation) && link.messages.count == 1)
+        }
+    }
 }
