@@ -21,7 +21,8 @@ struct FrameReader: Sendable {
     /// Whether the far side is a client, whose frames are masked.
     private let mustBeMasked: Bool
     let maximumMessageSize: Int
-    /// What can't be compressed gets a little longer: by five bytes for each block.
+    /// What can't be compressed gets a little longer: by five bytes for each block that is stored, or by up to an eighth and a
+    /// sixty-fourth, zlib's own bound (deflateBound), where its window is too small to store what it has passed over.
     private let maximumCompressedSize: Int
     private let maximumFragments: Int
     /// What decompresses messages, once that was agreed on; only then is RSV1 let in.
@@ -57,7 +58,9 @@ struct FrameReader: Sendable {
     init(mustBeMasked: Bool, maximumMessageSize: Int, maximumFragments: Int = .max) {
         self.mustBeMasked = mustBeMasked
         self.maximumMessageSize = maximumMessageSize
-        maximumCompressedSize = maximumMessageSize.addingSaturated(maximumMessageSize >> 6 + 64)
+        maximumCompressedSize = maximumMessageSize.addingSaturated(
+            maximumMessageSize >> 3 + maximumMessageSize >> 6 + 64
+        )
         self.maximumFragments = maximumFragments
     }
 

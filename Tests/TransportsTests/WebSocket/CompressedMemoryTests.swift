@@ -28,6 +28,22 @@ struct CompressedMemoryTests {
         #expect(expansion > 50 && capacities.count <= 16)
     }
 
+    @Test("of the largest size that can't be compressed arrive, also by the smallest window", arguments: [9, 15])
+    func incompressible(window: Int) throws {
+        var random = RandomSource.seeded(11)
+        let message = (0..<60_000).map { _ in UInt8(truncatingIfNeeded: random.next()) }
+        var client = try CompressionTests.open(.client, "; client_max_window_bits=\(window)")
+        _ = try client.send(Payload(message))
+        let bytes = client.takeOutput()
+        var server = try CompressionTests.open(.server, "; client_max_window_bits=\(window)") {
+            $0.maximumMessageSize = message.count
+        }
+        server.feed(bytes)
+        let isWhole = server.messages.first?.bytes == message
+        #expect(bytes.first == 0xc2 && bytes.count > message.count)
+        #expect(server.failure == nil && isWhole)
+    }
+
     /// How a link ends.
     enum End: Sendable, CaseIterable {
         case violation, theirGoodbye, ourGoodbye
