@@ -34,11 +34,12 @@ enum HTTPSyntax {
 
     /// The status of a status line (RFC 9112, section 4); `nil` if it is none of these versions.
     static func status(_ line: String, _ versions: [Substring] = ["HTTP/1.1"]) -> Int? {
-        let parts = line.split(separator: " ", maxSplits: 2, omittingEmptySubsequences: false)
-        guard parts.count >= 2, versions.contains(parts[0]), parts[1].utf8.count == 3,
-            parts[1].utf8.allSatisfy({ $0 >= 0x30 && $0 <= 0x39 }), let status = Int(parts[1]), status >= 100
+        let parts = line.utf8.split(separator: UInt8(ascii: " "), maxSplits: 2, omittingEmptySubsequences: false)
+        guard parts.count >= 2, versions.contains(where: { $0.utf8.elementsEqual(parts[0]) }), parts[1].count == 3,
+            parts[1].allSatisfy({ $0 >= 0x30 && $0 <= 0x39 })
         else { return nil }
-        return status
+        let status = parts[1].reduce(0) { $0 * 10 + Int($1 - 0x30) }
+        return status >= 100 ? status : nil
     }
 
     /// Without the spaces and tabs around it.
@@ -74,10 +75,11 @@ extension [HTTPHeader] {
         filter { $0.isNamed(name) }.map(\.value)
     }
 
-    /// The members of a header whose value is a comma-separated list, which may be spread over several headers.
+    /// The members of a header whose value is a comma-separated list, which may be spread over several headers. A comma is one
+    /// whatever comes behind it: to a string, a combining accent and the comma are one character.
     func list(_ name: String) -> [String] {
-        values(name).flatMap { $0.split(separator: ",") }
-            .map { String(decoding: HTTPSyntax.trim($0.utf8), as: UTF8.self) }
+        values(name).flatMap { $0.utf8.split(separator: UInt8(ascii: ",")) }
+            .map { String(decoding: HTTPSyntax.trim($0), as: UTF8.self) }
             .filter { !$0.isEmpty }
     }
 

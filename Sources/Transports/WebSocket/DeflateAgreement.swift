@@ -95,9 +95,9 @@ struct DeflateParameters: Sendable, Hashable {
     init?(_ member: String, isOffer: Bool) {
         guard Self.name(of: member) == DeflateAgreement.name else { return nil }
         var seen: Set<String> = []
-        for part in member.split(separator: ";", omittingEmptySubsequences: false).dropFirst() {
-            let pieces = part.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
-            let name = String(decoding: HTTPSyntax.trim(pieces[0].utf8), as: UTF8.self)
+        for part in member.utf8.split(separator: UInt8(ascii: ";"), omittingEmptySubsequences: false).dropFirst() {
+            let pieces = part.split(separator: UInt8(ascii: "="), maxSplits: 1, omittingEmptySubsequences: false)
+            let name = String(decoding: HTTPSyntax.trim(pieces[0]), as: UTF8.self)
             let value = pieces.count > 1 ? Self.unquoted(pieces[1]) : nil
             guard seen.insert(name).inserted else { return nil }
             switch (name, value) {
@@ -123,8 +123,8 @@ struct DeflateParameters: Sendable, Hashable {
     }
 
     /// A token, or a quoted string that holds one (RFC 6455, section 9.1).
-    private static func unquoted(_ text: Substring) -> String {
-        var bytes = HTTPSyntax.trim(text.utf8)
+    private static func unquoted(_ text: Substring.UTF8View) -> String {
+        var bytes = HTTPSyntax.trim(text)
         let quote = UInt8(ascii: "\"")
         if bytes.count >= 2, bytes.first == quote, bytes.last == quote { bytes = bytes.dropFirst().dropLast() }
         return String(decoding: bytes, as: UTF8.self)

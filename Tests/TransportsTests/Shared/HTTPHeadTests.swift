@@ -127,6 +127,17 @@ struct HTTPHeadTests {
         #expect(headers.list("Connection", count: "z") == 0)
     }
 
+    @Test("what separates is a byte, also if an accent follows it")
+    func separators() throws {
+        let headers = [try HTTPHeader("Connection", "x,\u{301}y, Upgrade,\u{301}")]
+        #expect(headers.list("Connection") == ["x", "\u{301}y", "Upgrade", "\u{301}"])
+        #expect(headers.list("Connection", count: "upgrade") == 1)
+        #expect(HTTPSyntax.status("HTTP/1.1 101 \u{301}") == 101 && HTTPSyntax.status("HTTP/1.1 101") == 101)
+        for line in ["HTTP/1.1 \u{301}101 x", "HTTP/1.1  101", "HTTP/1.1 1\u{301} x", "HTTP/1.1 099 x", "HTTP/2 200"] {
+            #expect(HTTPSyntax.status(line) == nil)
+        }
+    }
+
     @Test("Retry-After is read as seconds, and anything else is left alone")
     func seconds() {
         #expect(HTTPSyntax.seconds("120") == .seconds(120))

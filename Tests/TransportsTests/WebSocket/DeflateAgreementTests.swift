@@ -67,6 +67,8 @@ struct DeflateAgreementTests {
             (usual, ["permessage-deflate; server_no_context_takeover=1"], nil),
             (usual, ["permessage-deflate; client_max_window_bits; client_max_window_bits"], nil),
             (usual, ["permessage-deflate;"], nil),
+            // The semicolon is one, though an accent sits on it.
+            (usual, ["permessage-deflate;\u{301}server_no_context_takeover"], nil),
         ] as [(Change, [String], String?)]
     )
     func accept(change: Change, offers: [String], expected: String?) throws {
