@@ -1,18 +1,23 @@
 // The edges to literal children, as a hash table of node numbers with linear probing, at most half full. The hash is the
 // standard library's, which is seeded for each process, so that no subscriber can choose names that collide.
 extension TopicTrie {
-    static func hash(_ parent: Int32, _ name: UnsafeRawBufferPointer) -> Int {
+    /// What the hashes of all edges of this name begin with: so a name is hashed once for any number of parents.
+    @inline(__always)
+    static func hasher(_ name: UnsafeRawBufferPointer) -> Hasher {
         var hasher = Hasher()
-        hasher.combine(parent)
         hasher.combine(bytes: name)
+        return hasher
+    }
+
+    @inline(__always)
+    static func hash(_ parent: Int32, _ name: Hasher) -> Int {
+        var hasher = name
+        hasher.combine(parent)
         return hasher.finalize()
     }
 
-    /// The literal child of this name.
-    func child(of parent: Int32, _ name: UnsafeRawBufferPointer) -> Int32? {
-        // Many nodes have wildcards for children, or none: no need to hash for those.
-        guard nodes[Int(parent)].childCount > 0 else { return nil }
-        let hash = Self.hash(parent, name)
+    /// The literal child of this name, whose edge has this hash.
+    func child(of parent: Int32, _ name: UnsafeRawBufferPointer, _ hash: Int) -> Int32? {
         let mask = edges.count - 1
         var place = hash & mask
         while edges[place] >= 0 {

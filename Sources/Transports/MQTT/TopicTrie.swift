@@ -24,6 +24,9 @@ struct TopicTrie: Sendable {
         /// How many levels down to this one are `+`.
         var wildcards: UInt16 = 0
         var subscribers: [Subscriber] = []
+
+        /// Whether there is a child with a name, beside `+` and `#`.
+        var hasNamedChildren: Bool { childCount > (single >= 0 ? 1 : 0) + (multi >= 0 ? 1 : 0) }
     }
 
     enum Kind: Sendable {
@@ -32,8 +35,15 @@ struct TopicTrie: Sendable {
 
     private struct Step {
         var node: Int32
-        /// Where in the topic the next level begins; behind its end, when there is none.
-        var offset: Int
+        /// How many levels of the topic lead to it.
+        var depth: Int
+    }
+
+    /// A level of the topic that is matched.
+    private struct Level {
+        var range: Range<Int>
+        /// What the hashes of all edges of its name begin with, once one was looked for.
+        var hasher: Hasher?
     }
 
     var nodes = [Node(parent: -1, name: [], kind: .literal)]
@@ -45,6 +55,10 @@ struct TopicTrie: Sendable {
     /// The nodes that the last ``match(_:)`` has found, each with at least one subscriber.
     private(set) var matched: [Int32] = []
     private var steps: [Step] = []
+    /// The levels of the topic, as far as the steps have come: nodes at the same depth share them.
+    private var levels: [Level] = []
+    /// How many bytes of topics were looked at for where a level ends, and for hashes, in all.
+    private(set) var examined = 0
 
     /// How many nodes are in use, the root included.
     var nodeCount: Int { nodes.count - freeNodes.count }
@@ -52,6 +66,8 @@ struct TopicTrie: Sendable {
     private(set) var wildCount = 0
     /// How many bytes their names have.
     private(set) var nameBytes = 0
+    /// The longest name that a node has had, in bytes: a level that is longer leads nowhere but to wildcards.
+    private(set) var longestName = 0
     /// From how many `+` on a node counts as wild.
     static let wildFrom = 3
 
@@ -63,28 +79,62 @@ struct TopicTrie: Sendable {
     /// reach differ in where these stand: 1 + d + d(d - 1)/2 of them, which is 6,017 over the 32 levels that a filter has by
     /// default. All others are wild, of which the whole trie has 10,000 by default. So one message visits 16,017 nodes at
     /// most, however many filters there are.
+    ///
+    /// Each level of the topic is found once and hashed once, whatever the number of nodes at its depth: one of 65,000 bytes,
+    /// looked at anew for each of them, would take longer than all the rest.
     mutating func match(_ topic: UnsafeRawBufferPointer) {
         matched.removeAll(keepingCapacity: true)
         steps.removeAll(keepingCapacity: true)
+        levels.removeAll(keepingCapacity: true)
         // The server's own topics are only for filters that begin with their literal name (MQTT-4.7.2-1).
         let isSystem = topic.first == MQTTTopic.system
-        steps.append(Step(node: 0, offset: 0))
+        steps.append(Step(node: 0, depth: 0))
         while let step = steps.popLast() {
             let index = Int(step.node)
             let takesWildcards = !(isSystem && index == 0)
             // `#` stands for its parent level too: sport/# matches sport (section 4.7.1.2).
             if takesWildcards { found(nodes[index].multi) }
-            guard step.offset <= topic.count else {
+            guard hasLevel(step.depth, topic) else {
                 found(step.node)
                 continue
             }
-            let end = MQTTTopic.levelEnd(topic, from: step.offset)
             if takesWildcards, nodes[index].single >= 0 {
-                steps.append(Step(node: nodes[index].single, offset: end + 1))
+                steps.append(Step(node: nodes[index].single, depth: step.depth + 1))
             }
-            let name = UnsafeRawBufferPointer(rebasing: topic[step.offset..<end])
-            if let child = child(of: step.node, name) { steps.append(Step(node: child, offset: end + 1)) }
+            if let child = literal(below: step.node, step.depth, topic) {
+                steps.append(Step(node: child, depth: step.depth + 1))
+            }
         }
+    }
+
+    /// Whether the topic has a level at this depth. Whoever asks has come by way of the one above.
+    @inline(__always)
+    private mutating func hasLevel(_ depth: Int, _ topic: UnsafeRawBufferPointer) -> Bool {
+        if depth < levels.count { return true }
+        let start = levels.last.map { $0.range.upperBound + 1 } ?? 0
+        guard start <= topic.count else { return false }
+        let end = MQTTTopic.levelEnd(topic, from: start)
+        examined &+= end - start
+        levels.append(Level(range: start..<end))
+        return true
+    }
+
+    /// The literal child of the name that the topic has at this depth.
+    @inline(__always)
+    private mutating func literal(below parent: Int32, _ depth: Int, _ topic: UnsafeRawBufferPointer) -> Int32? {
+        let range = levels[depth].range
+        // Many nodes have wildcards for children, or none: no need to hash for those.
+        guard range.count <= longestName, nodes[Int(parent)].hasNamedChildren else { return nil }
+        let name = UnsafeRawBufferPointer(rebasing: topic[range])
+        let hasher: Hasher
+        if let known = levels[depth].hasher {
+            hasher = known
+        } else {
+            hasher = Self.hasher(name)
+            levels[depth].hasher = hasher
+            examined &+= name.count
+        }
+        return child(of: parent, name, Self.hash(parent, hasher))
     }
 
     @inline(__always)
@@ -141,7 +191,9 @@ struct TopicTrie: Sendable {
     private func next(_ node: Int32, _ name: UnsafeRawBufferPointer) -> Int32? {
         let next: Int32
         switch Self.kind(name) {
-        case .literal: return child(of: node, name)
+        case .literal:
+            guard nodes[Int(node)].hasNamedChildren else { return nil }
+            return child(of: node, name, Self.hash(node, Self.hasher(name)))
         case .single: next = nodes[Int(node)].single
         case .multi: next = nodes[Int(node)].multi
         }
@@ -152,7 +204,8 @@ struct TopicTrie: Sendable {
         let kind = Self.kind(name)
         var fresh = Node(parent: parent, name: kind == .literal ? [UInt8](name) : [], kind: kind)
         fresh.wildcards = nodes[Int(parent)].wildcards + (kind == .single ? 1 : 0)
-        if kind == .literal { fresh.hash = Self.hash(parent, name) }
+        if kind == .literal { fresh.hash = Self.hash(parent, Self.hasher(name)) }
+        longestName = max(longestName, fresh.name.count)
         if fresh.wildcards >= Self.wildFrom { wildCount += 1 }
         nameBytes += fresh.name.count
         let node: Int32
