@@ -18,6 +18,9 @@ package final class MQTTSessions: @unchecked Sendable {
         var expiry: Instant
     }
 
+    /// So many ends of links are not worth being looked through.
+    private static let fewLeaves = 64
+
     /// What they keep together, in bytes.
     package let ledger = MQTTLedger()
     private let maximumKept: Int
@@ -78,12 +81,17 @@ package final class MQTTSessions: @unchecked Sendable {
         guard kept[session.name]?.session === session else { return }
         lastLeft += 1
         kept[session.name]?.left = lastLeft
-        if firstLeave > 64, firstLeave * 2 > leaves.count || leaves.count > 4 * kept.count {
+        // Of each session the last end counts, so that what is left is no more than there are; and as many more have to come
+        // before it is looked through again.
+        if leaves.count > Self.fewLeaves + 2 * kept.count {
             leaves = leaves[firstLeave...].filter(isAway)
             firstLeave = 0
         }
         leaves.append(Leave(key: session.name, number: lastLeft, expiry: now.advanced(by: expiry)))
     }
+
+    /// How many ends of links are remembered.
+    package var leaveCount: Int { leaves.count }
 
     // MARK: Forgetting
 

@@ -41,6 +41,31 @@ struct MQTTServerSessionTests {
         #expect(server.takeOutput() == [0x20, 2, 0, 3] && server.failure != nil)
     }
 
+    @Test("who comes and goes very often takes no more memory, and is still forgotten in its turn")
+    func comings() throws {
+        let sessions = MQTTSessions(maximumKept: 2, expiry: .seconds(10))
+        func open(_ name: String, _ now: Instant) -> MQTTSession? {
+            var connect = MQTTConnect(clientID: name)
+            connect.cleanSession = false
+            return sessions.open(connect, now: now)?.session
+        }
+        let ann = try #require(open("ann", .zero))
+        sessions.left(ann, now: .zero)
+        let bob = try #require(open("bob", .zero))
+        var most = 0
+        for second in 1...100_000 {
+            let now = Instant.zero.advanced(by: .milliseconds(second / 20))
+            let isSame = open("bob", now) === bob
+            #expect(isSame)
+            sessions.left(bob, now: now)
+            most = max(most, sessions.leaveCount)
+        }
+        #expect(most <= 100)
+        // Ann has been away for longer, by now for 10 s.
+        sessions.expire(.zero.advanced(by: .seconds(10)))
+        #expect(sessions.takeForgotten() == [ann.id])
+    }
+
     @Test("what waits is sent as the window opens; the next link repeats what is unacknowledged, and goes on")
     func outbox() throws {
         let sessions = MQTTSessions()
