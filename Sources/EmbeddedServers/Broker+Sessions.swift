@@ -74,7 +74,8 @@ extension Broker {
     func subscribe(_ identifier: UInt64, _ packetID: UInt16, _ subscriptions: [MQTTSubscription], _ driver: LinkDriver)
     {
         var granted: [MQTTQoS?] = []
-        FilterWork.begin(subscriptions.count, of: driver) { [self] index in
+        let isWanted = { [self] in clients[identifier]?.driver === driver }
+        FilterWork.begin(subscriptions.count, of: driver, while: isWanted) { [self] index in
             let subscription = subscriptions[index]
             let qos = core.subscribe(identifier, to: subscription.filter, qos: subscription.qos)
             granted.append(qos)
@@ -90,7 +91,8 @@ extension Broker {
 
     /// Forgets what a client no longer subscribes to, and then says so (MQTT-3.10.4-2).
     func unsubscribe(_ identifier: UInt64, _ packetID: UInt16, _ filters: [String], _ driver: LinkDriver) {
-        FilterWork.begin(filters.count, of: driver) { [self] index in
+        let isWanted = { [self] in clients[identifier]?.driver === driver }
+        FilterWork.begin(filters.count, of: driver, while: isWanted) { [self] index in
             core.unsubscribe(identifier, from: filters[index])
             retainedDeliveries[identifier]?.remove(Array(filters[index].utf8))
         } end: {

@@ -2,7 +2,7 @@ import SocketIO
 import Transports
 
 /// The filters of one SUBSCRIBE or UNSUBSCRIBE, worked off in shares of the loop's turns. The client's next packets wait until
-/// all of them are.
+/// all of them are. Between two shares the link may end, or another take its session over: what is left is nobody's then.
 final class FilterWork: ShareHandler {
     /// After how many filters the clock is looked at.
     static let stretch = 4
@@ -10,22 +10,38 @@ final class FilterWork: ShareHandler {
     private let driver: LinkDriver
     private let count: Int
     private var done = 0
+    private let isWanted: () -> Bool
     private let work: (Int) -> Void
     private let end: () -> Void
 
-    /// Calls `work` for each of `count` indices, as many at once as fit into a share, and `end` behind the last one.
-    static func begin(_ count: Int, of driver: LinkDriver, _ work: @escaping (Int) -> Void, end: @escaping () -> Void) {
-        FilterWork(count, driver, work, end).shareBegins()
+    /// Calls `work` for each of `count` indices, as many at once as fit into a share, and `end` behind the last one; nothing more
+    /// once a share begins that is not wanted.
+    static func begin(
+        _ count: Int,
+        of driver: LinkDriver,
+        while isWanted: @escaping () -> Bool,
+        _ work: @escaping (Int) -> Void,
+        end: @escaping () -> Void
+    ) {
+        FilterWork(count, driver, isWanted, work, end).shareBegins()
     }
 
-    private init(_ count: Int, _ driver: LinkDriver, _ work: @escaping (Int) -> Void, _ end: @escaping () -> Void) {
+    private init(
+        _ count: Int,
+        _ driver: LinkDriver,
+        _ isWanted: @escaping () -> Bool,
+        _ work: @escaping (Int) -> Void,
+        _ end: @escaping () -> Void
+    ) {
         self.count = count
         self.driver = driver
+        self.isWanted = isWanted
         self.work = work
         self.end = end
     }
 
     func shareBegins() {
+        guard isWanted() else { return driver.letGo() }
         let due = MonotonicClock.now() + EventLoop.share
         while done < count {
             work(done)

@@ -1,0 +1,95 @@
+import SocketIO
+import TestSupport
+import Testing
+import TransportAPI
+
+@testable import EmbeddedServers
+@testable import Transports
+
+/// A SUBSCRIBE that takes longer than one share of a turn.
+@Suite("The broker's work on many filters", .timeLimit(.minutes(5)), .ownThread)
+struct FilterWorkTests {
+    @Test("ends with the link that asked for it, though its session goes on with another one")
+    func replaced() async throws {
+        let loop = try EventLoop(name: "filters")
+        try await withTaskExecutorPreference(loop) { try await replace(on: loop) }
+    }
+
+    private func replace(on loop: EventLoop) async throws {
+        var server = MQTTServerConfiguration()
+        let kept = MQTTSessions()
+        (server.routesSignals, server.sessions) = (true, kept)
+        let core = try MQTTCore(server: server)
+        let broker = Broker(BrokerCore.Limits(), kept, BrokerLimits(), on: loop, nil)
+        var hello = MQTTConnect(clientID: "ann")
+        hello.cleanSession = false
+        // As many as one read brings.
+        let filters = (0..<600).map { MQTTSubscription("f/\($0)/a/b/c/d/e/f") }
+
+        let first = Self.link(core, broker, says: [.connect(hello), .subscribe(1, filters)])
+        let done = broker.core.subscriptionCount
+        #expect(1..<600 ~= done)
+        let second = Self.link(core, broker, says: [.connect(hello)])
+        #expect(first.reason != nil && second.reason == nil)
+        // Behind the share that the work had its place for.
+        await withCheckedContinuation { loop.runLater(Fence($0)) }
+        #expect(broker.core.subscriptionCount == done)
+        #expect(broker.clients.count == 1 && second.reason == nil)
+        for driver in [first, second] { driver.close(abort: true) }
+    }
+
+    /// A client whose words are all there at once.
+    private static func link(_ core: MQTTCore, _ broker: Broker, says packets: [MQTTPacket]) -> LinkDriver {
+        let channel = SpokenChannel()
+        for packet in packets { MQTTPacketWriter.write(packet, into: &channel.words) }
+        let driver = LinkDriver(core, over: channel, on: broker.loop)
+        driver.handler = broker
+        driver.start()
+        driver.ready(.read)
+        return driver
+    }
+}
+
+private final class Fence: ShareHandler {
+    private let continuation: CheckedContinuation<Void, Never>
+
+    init(_ continuation: CheckedContinuation<Void, Never>) {
+        self.continuation = continuation
+    }
+
+    func shareBegins() {
+        continuation.resume()
+    }
+}
+
+/// A byte stream in memory, whose far side takes all that is written.
+private final class SpokenChannel: LinkChannel {
+    var words = ByteBuffer()
+
+    let isDatagram = false
+    let roundTripsToConnect = 0
+    let bytesSent: UInt64 = 0
+    let bytesReceived: UInt64 = 0
+    var segmentCounts: SegmentCounts? { nil }
+
+    func attach(_: any PollHandler) {}
+    func note(_: Readiness) {}
+
+    func read(into input: inout ByteBuffer, atMost limit: Int) -> IOResult {
+        let count = min(limit, words.count)
+        guard count > 0, let piece = words.bytes(at: 0, count: count) else { return .wouldBlock }
+        words.consume(count)
+        input.append(contentsOf: piece)
+        return .bytes(count)
+    }
+
+    func isDrained(afterReading _: Int, of _: Int) -> Bool { words.isEmpty }
+
+    func flush(_ context: inout CoreContext) -> IOResult {
+        context.output.removeAll()
+        return .bytes(0)
+    }
+
+    func shutdownWriting() -> Bool { true }
+    func close(abort _: Bool) {}
+}
