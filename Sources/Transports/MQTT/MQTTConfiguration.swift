@@ -36,7 +36,8 @@ public struct MQTTConfiguration: Sendable, Hashable {
     /// quarters of ``keepAlive``.
     public var pingTimeout = Duration.seconds(10)
     /// How long PUBACK, PUBREC, PUBCOMP, SUBACK or UNSUBACK may take on an open link before the link is given up;
-    /// 30 s by default.
+    /// 30 s by default. Neither this nor ``pingTimeout`` counts while output is on its way to the kernel, or while nobody takes what
+    /// was received, so that it is not read on.
     public var acknowledgementTimeout = Duration.seconds(30)
 
     /// The defaults: an anonymous client with a clean session that subscribes to nothing.
@@ -113,8 +114,6 @@ package struct MQTTServerConfiguration: Sendable {
     package var maximumMessageSize = 16 << 20
     /// How long a client may take to send CONNECT; 10 s by default.
     package var handshakeTimeout = Duration.seconds(10)
-    /// How long PUBACK, PUBREC or PUBCOMP may take before the link is given up; 30 s by default.
-    package var acknowledgementTimeout = Duration.seconds(30)
 
     /// The defaults: everybody is let in, point to point at QoS 0.
     package init() {}
@@ -123,7 +122,6 @@ package struct MQTTServerConfiguration: Sendable {
     package func validate() throws(TransportError) {
         try MQTTCheck.limits(maximumInFlight: maximumInFlight, maximumMessageSize: maximumMessageSize)
         try MQTTCheck.duration(handshakeTimeout, "handshakeTimeout")
-        try MQTTCheck.duration(acknowledgementTimeout, "acknowledgementTimeout")
     }
 }
 

@@ -4,19 +4,37 @@ import TransportAPI
 struct MQTTKeepAlive: Sendable {
     var lastSent = Instant.zero
     var lastReceived = Instant.zero
+    /// ``CoreContext/unreadUntil`` and ``CoreContext/outputMoved``, as of the last deadline.
+    var unreadUntil = Instant.zero
+    var outputMoved = Instant.zero
     /// Nanoseconds; 0 while keep alive is off. Client: of not sending, until PINGREQ. Server: of not hearing, until the end.
     var interval: Int64 = 0
     /// Client: nanoseconds of not hearing after a keep-alive PINGREQ, until the end.
     var timeout: Int64 = 0
-    /// When the keep-alive PINGREQ was sent that is not answered yet. There is one at a time.
+    /// When the last keep-alive PINGREQ was sent; `nil` when all are answered.
     var pingSent: Instant?
-    /// How many PINGRESP come before the one that answers it.
+    /// How many of them are not answered yet. There is one at a time, but where its answer may lie unread for long: the broker
+    /// is to hear of this side meanwhile.
+    var ownPings = 0
+    /// How many PINGRESP come before the one that answers the first of them. What the user asks between two of them counts as
+    /// asked behind the last.
     var pongsBefore = 0
     /// The user's pings that are not answered yet.
     var userPings = 0
 
     /// The most pings of the user that may be unanswered at a time.
     static let maximumUserPings = 1024
+
+    /// Server: when the client has been silent for too long. While it is not read, its silence means nothing.
+    var silenceDue: Instant { max(lastReceived, unreadUntil).advanced(byNanoseconds: interval) }
+    /// Client: when the next PINGREQ is due. While output is leaving, the broker hears of this side, and PINGREQ would only stand
+    /// behind it.
+    var pingDue: Instant { max(lastSent, outputMoved).advanced(byNanoseconds: interval) }
+    /// Client: when the answer to the last PINGREQ is overdue, if one is awaited.
+    var answerDue: Instant? {
+        guard let pingSent else { return nil }
+        return max(pingSent, lastReceived, unreadUntil, outputMoved).advanced(byNanoseconds: timeout)
+    }
 }
 
 extension Instant {
@@ -40,11 +58,8 @@ extension MQTTCore {
 
     private var keepAliveDeadline: Instant? {
         guard keepAlive.interval > 0 else { return nil }
-        guard isClient else { return keepAlive.lastReceived.advanced(byNanoseconds: keepAlive.interval) }
-        guard let sent = keepAlive.pingSent else {
-            return keepAlive.lastSent.advanced(byNanoseconds: keepAlive.interval)
-        }
-        return max(sent, keepAlive.lastReceived).advanced(byNanoseconds: keepAlive.timeout)
+        guard isClient else { return keepAlive.silenceDue }
+        return min(keepAlive.pingDue, keepAlive.answerDue ?? keepAlive.pingDue)
     }
 
     package mutating func deadlineReached(_ context: inout CoreContext) throws(TransportError) {
@@ -53,6 +68,8 @@ extension MQTTCore {
             let missing = isClient ? (state == .connecting ? "CONNACK" : "SUBACK") : "CONNECT"
             throw TransportError(.timedOut, .handshake, "no \(missing) came in time")
         }
+        keepAlive.unreadUntil = context.unreadUntil
+        keepAlive.outputMoved = context.outputMoved
         if let due = acknowledgementDeadline, due <= context.now { try acknowledgementOverdue(context.now) }
         if let due = keepAliveDeadline, due <= context.now { try keepAliveDue(&context) }
     }
@@ -61,17 +78,21 @@ extension MQTTCore {
         guard isClient else {
             throw TransportError(.keepaliveTimeout, .open, "no packet came in one and a half times the keep alive")
         }
-        guard keepAlive.pingSent == nil else {
+        if let due = keepAlive.answerDue, due <= context.now {
             throw TransportError(.keepaliveTimeout, .open, "no PINGRESP came in time")
         }
+        if keepAlive.ownPings == 0 { keepAlive.pongsBefore = keepAlive.userPings }
+        keepAlive.ownPings += 1
         keepAlive.pingSent = context.now
-        keepAlive.pongsBefore = keepAlive.userPings
         write(.pingreq, &context)
     }
 
-    /// The deadline was set for an entry that may be gone: looks for the oldest that is left.
+    /// The deadline was set for an entry that may be gone: looks for the oldest that is left. Its time counts from when its answer
+    /// could come, and be read.
     private mutating func acknowledgementOverdue(_ now: Instant) throws(TransportError) {
-        acknowledgementDeadline = inFlight.oldest?.advanced(byNanoseconds: acknowledgementTimeout)
+        acknowledgementDeadline = nil
+        guard let oldest = inFlight.oldest else { return }
+        expectAcknowledgement(max(oldest, keepAlive.unreadUntil, keepAlive.outputMoved))
         guard let due = acknowledgementDeadline, due <= now else { return }
         throw TransportError(.acknowledgementTimeout, .open, "a packet was not acknowledged in time")
     }
@@ -88,9 +109,10 @@ extension MQTTCore {
 
     /// Which ping a PINGRESP answers: the answers come in order, and those to keep-alive pings are nobody's business.
     mutating func receivePong() throws(TransportError) -> CoreEvent? {
-        if keepAlive.pingSent != nil {
+        if keepAlive.ownPings > 0 {
             guard keepAlive.pongsBefore > 0 else {
-                keepAlive.pingSent = nil
+                keepAlive.ownPings -= 1
+                if keepAlive.ownPings == 0 { keepAlive.pingSent = nil }
                 return nil
             }
             keepAlive.pongsBefore -= 1
@@ -112,9 +134,11 @@ extension MQTTCore {
         return packetID
     }
 
-    mutating func expectAcknowledgement(_ now: Instant) {
-        guard acknowledgementDeadline == nil else { return }
-        acknowledgementDeadline = now.advanced(byNanoseconds: acknowledgementTimeout)
+    /// Sets the time for an acknowledgement, unless one is awaited already. A server has none: a client may take what it gets as
+    /// slowly as it likes, as long as it lives (section 3.1.2.10), and what waits for it meanwhile has a bound.
+    mutating func expectAcknowledgement(_ since: Instant) {
+        guard acknowledgementDeadline == nil, let acknowledgementTimeout else { return }
+        acknowledgementDeadline = since.advanced(byNanoseconds: acknowledgementTimeout)
     }
 
     /// Takes a packet identifier back from the acknowledgement of this name.

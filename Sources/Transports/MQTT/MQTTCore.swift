@@ -14,8 +14,8 @@ import TransportAPI
 /// a link that broke before SUBSCRIBE, or from another configuration. Asking again changes nothing but that the broker repeats
 /// retained messages (MQTT-3.8.4-3).
 ///
-/// Both sides publish at QoS 0, 1 and 2. Nothing is sent twice over one link, as the specification asks; a message that is
-/// not acknowledged in time ends the link. What was not acknowledged in a session that outlives its links lies in the
+/// Both sides publish at QoS 0, 1 and 2. Nothing is sent twice over one link, as the specification asks; a message that a
+/// broker does not acknowledge in time ends the link. What was not acknowledged in a session that outlives its links lies in the
 /// ``MQTTSession``, and the core of the next link sends it again.
 package struct MQTTCore: ProtocolCore {
     enum Side: Sendable {
@@ -41,7 +41,8 @@ package struct MQTTCore: ProtocolCore {
     /// Server: whether a broker behind it gets signals.
     let routesSignals: Bool
     let maximumMessageSize: Int
-    let acknowledgementTimeout: Int64
+    /// Nanoseconds; `nil` at a server.
+    let acknowledgementTimeout: Int64?
 
     var state = State.idle
     var reader: MQTTPacketReader
@@ -129,7 +130,7 @@ package struct MQTTCore: ProtocolCore {
         isClient = false
         routesSignals = configuration.routesSignals
         maximumMessageSize = configuration.maximumMessageSize
-        acknowledgementTimeout = configuration.acknowledgementTimeout.wholeNanoseconds
+        acknowledgementTimeout = nil
         inFlight = InFlight(window: configuration.maximumInFlight)
         reader = MQTTPacketReader(
             maximumMessageSize: maximumMessageSize,

@@ -56,7 +56,7 @@ extension LinkDriver {
 
     /// Whether events may be taken from the core. An inbox that nobody empties must not keep the answer to our goodbye from
     /// being read; what else comes then is dropped and counted, as over datagrams.
-    private var mayRead: Bool {
+    var mayRead: Bool {
         (inbox.hasRoom && !isChoked || isClosing || channel.isDatagram) && !isWaitingForShare && !isHeld
     }
 

@@ -55,16 +55,22 @@ package final class LinkDriver: PollHandler, ShareHandler, TurnHandler, PatientH
     /// When the link brought something last; 0 before it has.
     @exclusivity(unchecked) var lastHeard: Int64 = 0
     /// Since when the far side has taken nothing of what waits for it; 0 while nothing waits.
-    var stuckSince: Int64 = 0
+    var stuckSince: Int64 = 0 {
+        didSet { if stuckSince != 0 || oldValue != 0 { context.outputMoved = Instant(nanoseconds: loop.now) } }
+    }
     @exclusivity(unchecked) var demands = DemandMeter()
     /// What the owner was last told of this link's memory, in bytes.
     var heldBytes = 0
     /// This side has said goodbye.
     var isClosing = false
     /// A full inbox has stopped the reading.
-    var isStalled = false
+    var isStalled = false {
+        didSet { if !isStalled { noteUnread() } }
+    }
     /// Too much output that the far side does not read has.
-    var isChoked = false
+    var isChoked = false {
+        didSet { if !isChoked { noteUnread() } }
+    }
     /// The handler has stopped the reading.
     @exclusivity(unchecked) var isHeld = false
     @exclusivity(unchecked) var isPumping = false
@@ -160,6 +166,7 @@ package final class LinkDriver: PollHandler, ShareHandler, TurnHandler, PatientH
         if let ownDeadline, ownDeadline <= loop.now { return ownDeadlineReached() }
         if phase != .draining, let due = core.deadline, due.nanoseconds <= loop.now {
             enterCore()
+            if isReadable || !mayRead { noteUnread() }
             do throws(TransportError) {
                 try core.deadlineReached(&context)
             } catch {
@@ -168,6 +175,11 @@ package final class LinkDriver: PollHandler, ShareHandler, TurnHandler, PatientH
             pump()
         }
         armTimer()
+    }
+
+    /// Until now, what the far side has said may not have been read.
+    private func noteUnread() {
+        context.unreadUntil = Instant(nanoseconds: loop.now)
     }
 
     private func ownDeadlineReached() {

@@ -134,6 +134,12 @@ public struct CoreContext: ~Copyable, Sendable {
     public var refusedDatagram: Int?
     /// Whether datagrams leave from another address since ``ProtocolCore/moved(_:)`` was called.
     public var hasMoved = false
+    /// Until when this side has not read all that had come, because nobody consumed: an answer that is missing may have been there.
+    /// Up to date when ``ProtocolCore/deadlineReached(_:)`` is called.
+    public var unreadUntil = Instant.zero
+    /// When output last began to wait for the kernel, or the kernel took some of what waited: until then nothing that was written
+    /// can have been answered.
+    public var outputMoved = Instant.zero
     /// What the core counts for the link's statistics.
     public var counters = CoreCounters()
 
