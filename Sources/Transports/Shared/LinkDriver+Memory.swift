@@ -43,7 +43,7 @@ extension LinkDriver {
 }
 
 extension ByteBuffer {
-    /// How much memory a link keeps by this buffer: all of it, be it filled or not. Of a block, which it shares with the others of
-    /// its loop, it is what waits there.
+    /// How much memory a link keeps by this buffer: all of it, be it filled or not. Of a block, which it shares with the others
+    /// of its loop, it is what waits there.
     fileprivate var ownMemory: Int { capacity == ScratchPool.blockSize ? count : capacity }
 }
