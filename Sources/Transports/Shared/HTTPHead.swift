@@ -18,6 +18,16 @@ struct HTTPHead: Sendable, Hashable {
     var headers: [HTTPHeader]
 }
 
+extension ByteBuffer {
+    /// Appends a line of a head.
+    mutating func append(header name: String, _ value: String) {
+        append(utf8: name)
+        append(utf8: ": ")
+        append(utf8: value)
+        append(utf8: "\r\n")
+    }
+}
+
 /// What is wrong with a head.
 enum HTTPHeadError: Error, Sendable, Hashable {
     /// More bytes, or more fields, than allowed.
@@ -45,7 +55,7 @@ struct HTTPHeadReader: Sendable, Hashable {
     mutating func next(_ input: inout ByteBuffer) throws(HTTPHeadError) -> HTTPHead? {
         guard let end = try findEnd(input) else { return nil }
         let head = try input.withUnsafeReadableBytes { bytes throws(HTTPHeadError) in
-            try parse(bytes[..<end])
+            try parse(UnsafeRawBufferPointer(rebasing: bytes[..<end]))
         }
         input.consume(end)
         maximumBytes -= end
@@ -77,24 +87,28 @@ struct HTTPHeadReader: Sendable, Hashable {
         return end
     }
 
-    private func parse(_ bytes: Slice<UnsafeRawBufferPointer>) throws(HTTPHeadError) -> HTTPHead {
-        var lines = bytes.split(separator: UInt8(ascii: "\n")).map { $0.dropLast() }.makeIterator()
-        guard let first = lines.next() else { throw .malformed("the first line is empty") }
-        var head = HTTPHead(startLine: String(decoding: first, as: UTF8.self), headers: [])
-        while let line = lines.next(), !line.isEmpty {
+    /// Reads a whole head, whose lines are known to end in CRLF.
+    private func parse(_ bytes: UnsafeRawBufferPointer) throws(HTTPHeadError) -> HTTPHead {
+        guard let first = bytes.firstIndex(of: UInt8(ascii: "\r")), first > 0 else {
+            throw .malformed("the first line is empty")
+        }
+        var head = HTTPHead(startLine: text(bytes[..<first]), headers: [])
+        var start = first + 2
+        while start < bytes.count, let end = bytes[start...].firstIndex(of: UInt8(ascii: "\r")), end > start {
+            let line = bytes[start..<end]
+            start = end + 2
             guard head.headers.count < maximumCount else { throw .tooLarge }
             guard line.first != 0x20, line.first != 0x09 else { throw .malformed("a line is folded") }
             guard let colon = line.firstIndex(of: UInt8(ascii: ":")), HTTPSyntax.isToken(line[..<colon]) else {
                 throw .malformed("a header has no proper name")
             }
-            let value = HTTPSyntax.trim(line[line.index(after: colon)...])
-            head.headers.append(
-                HTTPHeader(
-                    parsed: String(decoding: line[..<colon], as: UTF8.self),
-                    String(decoding: value, as: UTF8.self)
-                )
-            )
+            let value = HTTPSyntax.trim(line[(colon + 1)...])
+            head.headers.append(HTTPHeader(parsed: text(line[..<colon]), text(value)))
         }
         return head
+    }
+
+    private func text(_ bytes: Slice<UnsafeRawBufferPointer>) -> String {
+        String(decoding: UnsafeRawBufferPointer(rebasing: bytes), as: UTF8.self)
     }
 }

@@ -8,9 +8,9 @@ enum HTTPSyntax {
             && bytes.allSatisfy { byte in
                 switch byte {
                 case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
-                    UInt8(ascii: "0")...UInt8(ascii: "9"):
+                    UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "-"):
                     true
-                default: "!#$%&'*+-.^_`|~".utf8.contains(byte)
+                default: "!#$%&'*+.^_`|~".utf8.contains(byte)
                 }
             }
     }
@@ -52,8 +52,20 @@ enum HTTPSyntax {
 
     /// Whether two texts are the same but for the case of ASCII letters.
     static func equalIgnoringCase(_ left: some StringProtocol, _ right: some StringProtocol) -> Bool {
-        left.utf8.count == right.utf8.count
-            && zip(left.utf8, right.utf8).allSatisfy { lowercase($0) == lowercase($1) }
+        equalIgnoringCase(bytes: left.utf8, right.utf8)
+    }
+
+    /// The same of bytes.
+    static func equalIgnoringCase(bytes left: some Collection<UInt8>, _ right: some Collection<UInt8>) -> Bool {
+        guard left.count == right.count else { return false }
+        let isEqual: Bool?? = left.withContiguousStorageIfAvailable { left in
+            right.withContiguousStorageIfAvailable { right in
+                left.indices.allSatisfy { lowercase(left[$0]) == lowercase(right[$0]) }
+            }
+        }
+        if case .some(.some(let isEqual)) = isEqual { return isEqual }
+        // What lies elsewhere, as a string of Foundation's may.
+        return zip(left, right).allSatisfy { lowercase($0) == lowercase($1) }
     }
 
     private static func lowercase(_ byte: UInt8) -> UInt8 {
@@ -72,7 +84,9 @@ enum HTTPSyntax {
 extension [HTTPHeader] {
     /// The values of all headers of this name.
     func values(_ name: String) -> [String] {
-        filter { $0.isNamed(name) }.map(\.value)
+        var values: [String] = []
+        for header in self where header.isNamed(name) { values.append(header.value) }
+        return values
     }
 
     /// The members of a header whose value is a comma-separated list, which may be spread over several headers. A comma is one
@@ -85,7 +99,14 @@ extension [HTTPHeader] {
 
     /// How often such a list has this member, whatever its case.
     func list(_ name: String, count member: String) -> Int {
-        list(name).count { HTTPSyntax.equalIgnoringCase($0, member) }
+        var count = 0
+        for header in self where header.isNamed(name) {
+            for part in header.value.utf8.split(separator: UInt8(ascii: ","))
+            where HTTPSyntax.equalIgnoringCase(bytes: HTTPSyntax.trim(part), member.utf8) {
+                count += 1
+            }
+        }
+        return count
     }
 
     /// Whether nothing says that a body follows; its bytes would be taken for those of another protocol.

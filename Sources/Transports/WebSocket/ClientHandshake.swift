@@ -4,17 +4,21 @@ import TransportAPI
 enum ClientHandshake {
     /// Writes the request.
     static func writeRequest(_ configuration: WebSocketConfiguration, key: String, to output: inout ByteBuffer) {
-        output.append(utf8: "GET \(configuration.path) HTTP/1.1\r\nHost: \(configuration.hostHeader)\r\n")
+        output.append(utf8: "GET ")
+        output.append(utf8: configuration.path)
+        output.append(utf8: " HTTP/1.1\r\n")
+        output.append(header: "Host", configuration.hostHeader)
         output.append(utf8: "Upgrade: websocket\r\nConnection: Upgrade\r\n")
-        output.append(utf8: "Sec-WebSocket-Key: \(key)\r\nSec-WebSocket-Version: 13\r\n")
-        if let origin = configuration.origin { output.append(utf8: "Origin: \(origin)\r\n") }
+        output.append(header: "Sec-WebSocket-Key", key)
+        output.append(utf8: "Sec-WebSocket-Version: 13\r\n")
+        if let origin = configuration.origin { output.append(header: "Origin", origin) }
         if !configuration.subprotocols.isEmpty {
-            output.append(utf8: "Sec-WebSocket-Protocol: \(configuration.subprotocols.joined(separator: ", "))\r\n")
+            output.append(header: "Sec-WebSocket-Protocol", configuration.subprotocols.joined(separator: ", "))
         }
         if let compression = configuration.compression {
-            output.append(utf8: "Sec-WebSocket-Extensions: \(DeflateAgreement.offer(compression))\r\n")
+            output.append(header: "Sec-WebSocket-Extensions", DeflateAgreement.offer(compression))
         }
-        for header in configuration.headers { output.append(utf8: "\(header.name): \(header.value)\r\n") }
+        for header in configuration.headers { output.append(header: header.name, header.value) }
         output.append(utf8: "\r\n")
     }
 

@@ -19,7 +19,7 @@ enum HandshakeKey {
 
     /// The value of Sec-WebSocket-Accept that answers `key`.
     static func accept(for key: String) -> String {
-        String(decoding: Base64.encode(SHA1.digest(Array((key + suffix).utf8))), as: UTF8.self)
+        String(decoding: Base64.encode(SHA1.digest(Array(key.utf8) + suffix.utf8)), as: UTF8.self)
     }
 
     /// Whether two values are equal, in a time that depends on their lengths alone.

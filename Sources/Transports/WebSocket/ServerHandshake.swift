@@ -90,31 +90,33 @@ enum ServerHandshake {
     /// The target of a request line (RFC 9112, section 3): a path with its query, or a whole URI, whose path may be empty and
     /// whose host may not (RFC 9110, section 4.2.1).
     private static func target(_ line: String) throws(Refusal) -> Target {
-        // Among other letters, a separator may be part of a longer character.
         guard line.utf8.allSatisfy({ $0 >= 0x20 && $0 < 0x7f }) else { throw bad("the request line is not in ASCII") }
-        let parts = line.split(separator: " ", omittingEmptySubsequences: false)
-        guard parts.count == 3, HTTPSyntax.isToken(parts[0].utf8), !parts[1].isEmpty, parts[2].hasPrefix("HTTP/") else {
-            throw bad("the request line is malformed")
+        let parts = line.utf8.split(separator: UInt8(ascii: " "), omittingEmptySubsequences: false)
+        guard parts.count == 3, HTTPSyntax.isToken(parts[0]), !parts[1].isEmpty, parts[2].starts(with: "HTTP/".utf8)
+        else { throw bad("the request line is malformed") }
+        guard parts[2].elementsEqual("HTTP/1.1".utf8) else {
+            throw Refusal(status: 505, reason: "the request is not HTTP/1.1")
         }
-        guard parts[2] == "HTTP/1.1" else { throw Refusal(status: 505, reason: "the request is not HTTP/1.1") }
-        guard parts[0] == "GET" else {
+        guard parts[0].elementsEqual("GET".utf8) else {
             throw Refusal(status: 405, reason: "the method is not GET", headers: [HTTPHeader(parsed: "Allow", "GET")])
         }
         var target = Target()
         var rest = parts[1]
-        for scheme in ["http://", "https://"] where HTTPSyntax.equalIgnoringCase(rest.prefix(scheme.count), scheme) {
+        let (slash, mark, hash) = (UInt8(ascii: "/"), UInt8(ascii: "?"), UInt8(ascii: "#"))
+        for scheme in ["http://".utf8, "https://".utf8]
+        where HTTPSyntax.equalIgnoringCase(bytes: rest.prefix(scheme.count), scheme) {
             rest = rest.dropFirst(scheme.count)
-            let authority = rest.prefix { $0 != "/" && $0 != "?" && $0 != "#" }
-            target.authority = String(authority)
+            let authority = rest.prefix { $0 != slash && $0 != mark && $0 != hash }
+            target.authority = String(decoding: authority, as: UTF8.self)
             rest = rest.dropFirst(authority.count)
             break
         }
-        guard target.authority.map({ HTTPSyntax.isHost($0) && !$0.hasPrefix(":") }) ?? rest.hasPrefix("/"),
-            !rest.contains("#")
+        guard target.authority.map({ HTTPSyntax.isHost($0) && !$0.hasPrefix(":") }) ?? (rest.first == slash),
+            !rest.contains(hash)
         else { throw bad("the request's target is malformed") }
-        let pieces = rest.split(separator: "?", maxSplits: 1, omittingEmptySubsequences: false)
-        if let path = pieces.first, !path.isEmpty { target.path = String(path) }
-        if pieces.count > 1 { target.query = String(pieces[1]) }
+        let pieces = rest.split(separator: mark, maxSplits: 1, omittingEmptySubsequences: false)
+        if let path = pieces.first, !path.isEmpty { target.path = String(decoding: path, as: UTF8.self) }
+        if pieces.count > 1 { target.query = String(decoding: pieces[1], as: UTF8.self) }
         return target
     }
 
@@ -139,20 +141,16 @@ extension ServerHandshake {
     /// Writes the response that opens the link.
     static func write(_ accepted: Accepted, to output: inout ByteBuffer) {
         output.append(utf8: "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n")
-        output.append(utf8: "Sec-WebSocket-Accept: \(HandshakeKey.accept(for: accepted.key))\r\n")
-        if let subprotocol = accepted.subprotocol {
-            output.append(utf8: "Sec-WebSocket-Protocol: \(subprotocol)\r\n")
-        }
-        if let answer = accepted.compression?.answer {
-            output.append(utf8: "Sec-WebSocket-Extensions: \(answer)\r\n")
-        }
+        output.append(header: "Sec-WebSocket-Accept", HandshakeKey.accept(for: accepted.key))
+        if let subprotocol = accepted.subprotocol { output.append(header: "Sec-WebSocket-Protocol", subprotocol) }
+        if let answer = accepted.compression?.answer { output.append(header: "Sec-WebSocket-Extensions", answer) }
         output.append(utf8: "\r\n")
     }
 
     /// Writes the response that refuses it.
     static func write(_ refusal: Refusal, to output: inout ByteBuffer) {
         output.append(utf8: "HTTP/1.1 \(refusal.status) \(phrase(refusal.status))\r\n")
-        for header in refusal.headers { output.append(utf8: "\(header.name): \(header.value)\r\n") }
+        for header in refusal.headers { output.append(header: header.name, header.value) }
         let connection = refusal.headers.values("Upgrade").isEmpty ? "close" : "Upgrade, close"
         output.append(utf8: "Content-Length: 0\r\nConnection: \(connection)\r\n\r\n")
     }

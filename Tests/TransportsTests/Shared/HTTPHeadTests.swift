@@ -127,6 +127,19 @@ struct HTTPHeadTests {
         #expect(headers.list("Connection", count: "z") == 0)
     }
 
+    @Test(
+        "names are compared without the case of ASCII letters, and of no others",
+        arguments: [
+            ("Upgrade", "uPGRADE", true), ("", "", true), ("a-z", "A-Z", true), ("Upgrade", "Upgrad", false),
+            ("[", "{", false), ("@", "`", false), ("É", "é", false), ("a", "b", false),
+        ]
+    )
+    func names(left: String, right: String, areEqual: Bool) {
+        #expect(HTTPSyntax.equalIgnoringCase(left, right) == areEqual)
+        let behind = "x\(left)"
+        #expect(HTTPSyntax.equalIgnoringCase(behind.dropFirst(), right) == areEqual)
+    }
+
     @Test("what separates is a byte, also if an accent follows it")
     func separators() throws {
         let headers = [try HTTPHeader("Connection", "x,\u{301}y, Upgrade,\u{301}")]
