@@ -189,9 +189,11 @@ package struct MQTTCore: ProtocolCore {
             unread = input.count
             return event ?? .progress
         }
-        // A client takes any byte for a sign of life, so that a long message is not mistaken for silence; a server has
-        // to see whole packets (MQTT-3.1.2-24).
-        if isClient && input.count > unread { keepAlive.lastReceived = context.now }
+        // A client takes any byte for a sign of life, so that a long message is not mistaken for silence; a server those of a
+        // message, and otherwise whole packets (MQTT-3.1.2-24).
+        if input.count > unread, isClient || input.byte(at: 0).map({ $0 >> 4 }) == MQTTPacketType.publish.rawValue {
+            keepAlive.lastReceived = context.now
+        }
         unread = input.count
         return nil
     }

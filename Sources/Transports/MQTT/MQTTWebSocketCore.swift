@@ -27,6 +27,8 @@ struct MQTTWebSocketCore: ProtocolCore {
     private var isOver = false
     /// How much of the input was left unread by the last ``next(_:_:)``.
     private var unread = 0
+    /// How much of a message had come by then that is not whole.
+    private var assembled = 0
 
     /// A core for one link. Of `configuration`, subprotocols and the largest message are set here.
     ///
@@ -63,7 +65,9 @@ struct MQTTWebSocketCore: ProtocolCore {
         while !isOver {
             if isInside, let event = try nextInside(&context) { return event }
             switch try outer.next(&input, &context) {
-            case nil: return nil
+            case nil:
+                noteAssembled(context.now)
+                return nil
             case .opened: try open(&context)
             case .message(let message): try take(message, &context)
             case .closed(let reason): return try outerClosed(reason, &context)
@@ -89,7 +93,16 @@ struct MQTTWebSocketCore: ProtocolCore {
             let error = TransportError(.protocolViolation, .open, "a text message came over MQTT (MQTT-6.0.0-1)")
             throw fail(error, CloseCode.unacceptableData, &context)
         }
+        if !message.bytes.isEmpty { inner.keepAlive.lastReceived = context.now }
         between?.input.append(contentsOf: message.bytes)
+    }
+
+    /// Part of a message is a sign of life to a server too, whatever packets it brings: they can't be told before it is whole.
+    /// Other frames are none, for they say nothing of MQTT (MQTT-3.1.2-24).
+    private mutating func noteAssembled(_ now: Instant) {
+        let count = outer.reader.bytes.count
+        if count > assembled { inner.keepAlive.lastReceived = now }
+        assembled = count
     }
 
     /// Lets the inner core read on.

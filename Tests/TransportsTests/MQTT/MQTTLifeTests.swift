@@ -85,8 +85,8 @@ struct MQTTLifeTests {
         server.feed([0xc0, 0])
         #expect(server.takeOutput() == [0xd0, 0])
         server.advance(by: .seconds(14))
-        // Part of a packet does not count.
-        server.feed([0x30])
+        // Part of a packet does not count, but of a PUBLISH.
+        server.feed([0xc0])
         server.advance(by: .milliseconds(999))
         #expect(server.failure == nil)
         server.advance(by: .milliseconds(1))

@@ -120,6 +120,27 @@ struct MQTTPatienceTests {
         server.advance(by: .seconds(1))
         #expect(server.failure?.code == .keepaliveTimeout)
     }
+
+    @Test("to a server, the bytes of a long PUBLISH are signs of life, those of another packet are not")
+    func slowPublish() throws {
+        var server = try mqttServer()
+        server.acceptByHand(keepAlive: 10)
+        server.feed([0x30, 200, 1, 0, 1, 0x74])
+        for _ in 0..<20 {
+            server.advance(by: .seconds(14))
+            server.feed([0])
+        }
+        #expect(server.failure == nil)
+        server.advance(by: .seconds(15))
+        #expect(server.failure?.code == .keepaliveTimeout)
+        server = try mqttServer()
+        server.acceptByHand(keepAlive: 10)
+        server.feed([0x82, 200, 1])
+        server.advance(by: .seconds(14))
+        server.feed([0])
+        server.advance(by: .seconds(1))
+        #expect(server.failure?.code == .keepaliveTimeout)
+    }
 }
 
 extension CoreHarness where Core == MQTTCore {

@@ -224,6 +224,26 @@ struct MQTTWebSocketTests {
         #expect(try TransportDescriptor.webSocketServer(endpoint, options).handshakeTimeout == .seconds(3))
     }
 
+    @Test("to a server, the bytes of a long message are signs of life, a WebSocket's ping is not")
+    func slowMessage() throws {
+        var hello = MQTTConnect(clientID: "bob")
+        hello.keepAlive = 10
+        let packet = encoded(.publish(MQTTPublish(topic: "t", payload: [UInt8](repeating: 7, count: 50))))
+        let message = frame(to: .server, 0x82, packet)
+        var server = try openServer()
+        server.feed(frame(to: .server, 0x82, encoded(.connect(hello))))
+        server.feed(Array(message.prefix(10)))
+        for byte in message.dropFirst(10) {
+            server.advance(by: .seconds(14))
+            server.feed([byte])
+        }
+        #expect(server.failure == nil && server.messages.map(\.bytes.count) == [50])
+        server.advance(by: .seconds(14))
+        server.feed(frame(to: .server, 0x89, []))
+        server.advance(by: .seconds(1))
+        #expect(server.failure?.code == .keepaliveTimeout)
+    }
+
     @Test("a packet that is not whole counts as held, though the message that brought its beginning is")
     func held() throws {
         var server = try openServer()
