@@ -53,6 +53,7 @@ extension MQTTCore {
             // One that is not known is answered too: its message is none that is still to be delivered.
             if received.remove(packetID) == nil { countRepetition(&context) }
             live?.received.remove(packetID)
+            _ = takeInherited(packetID)
             write(.pubcomp, packetID, &context)
             return nil
         default:
@@ -76,13 +77,28 @@ extension MQTTCore {
     // MARK: The receiver
 
     /// Whether a PUBLISH at QoS 2 is one that was taken before (MQTT-4.3.3-2); such a one is answered, if at all.
+    ///
+    /// Over one link the identifier decides. One that is left of a former link, and comes without DUP, is of a new message: who
+    /// sends again has to say so (MQTT-3.3.1-1), and a far side that has lost its memory begins anew with the same numbers.
     mutating func isRepeated(_ publish: MQTTPublish, _ context: inout CoreContext) -> Bool {
+        if takeInherited(publish.packetID), !publish.isDuplicate {
+            received.remove(publish.packetID)
+            live?.received.remove(publish.packetID)
+            return false
+        }
         let isTaken = received.contains(publish.packetID)
         guard isTaken || unconfirmed.contains(where: { $0.packetID == publish.packetID && $0.qos == .exactlyOnce })
         else { return false }
         context.counters.duplicates += 1
         countRepetition(&context)
         if isTaken { write(.pubrec, publish.packetID, &context) }
+        return true
+    }
+
+    /// Whether an identifier was left of a former link until now: it has come over this one.
+    private mutating func takeInherited(_ packetID: UInt16) -> Bool {
+        guard !inherited.isEmpty, inherited.remove(packetID) != nil else { return false }
+        if inherited.isEmpty { inherited = [] }
         return true
     }
 
@@ -122,6 +138,7 @@ extension MQTTCore {
         turn = session.begin()
         if !isPresent { session.farSideForgot() }
         received = session.received
+        inherited = received
         repetitionsLeft = session.isClean ? 0 : maximumUnreleased
         for entry in session.unacknowledged {
             let kind: InFlight.Kind =

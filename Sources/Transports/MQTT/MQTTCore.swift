@@ -69,7 +69,9 @@ package struct MQTTCore: ProtocolCore {
     var turn: UInt64 = 0
     /// Packet identifiers of messages at QoS 2 that PUBREC has answered and PUBREL has not released.
     var received: Set<UInt16> = []
-    /// The most of them; a client has as many as there are identifiers, for a broker may send what it likes.
+    /// Those of them that are left of a former link, and have not come over this one.
+    var inherited: Set<UInt16> = []
+    /// The most that are unreleased; a client has as many as there are identifiers, for a broker may send what it likes.
     let maximumUnreleased: Int
     /// How many packets may still come that only repeat what came over the link before, and are no demands for it.
     var repetitionsLeft = 0
@@ -146,12 +148,15 @@ package struct MQTTCore: ProtocolCore {
     private static let longestRoutedTopic = 256
     /// What a packet identifier takes for which PUBREL is awaited, in the core and in its session.
     private static let bytesOfReceived = 6
+    /// What one takes that is inherited, in the core alone.
+    private static let bytesOfInherited = 3
 
     /// What a server keeps of its client: who it is, its will, its last topic, its filters if no broker has them, and what it has
     /// not released.
     package var heldBytes: Int {
         guard !isClient else { return 0 }
-        return heldOfConnect + heldOfFilters + reader.lastTopic.utf8.count + received.capacity * Self.bytesOfReceived
+        let unreleased = received.capacity * Self.bytesOfReceived + inherited.capacity * Self.bytesOfInherited
+        return heldOfConnect + heldOfFilters + reader.lastTopic.utf8.count + unreleased
     }
 
     package var capabilities: Capabilities {

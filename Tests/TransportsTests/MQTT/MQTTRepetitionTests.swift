@@ -21,7 +21,9 @@ struct MQTTRepetitionTests {
         return server
     }
 
-    private func publish(_ id: UInt8) -> [UInt8] { [0x34, 6, 0, 1, 0x74, 0, id, 9] }
+    private func publish(_ id: UInt8, again: Bool = false) -> [UInt8] {
+        [again ? 0x3c : 0x34, 6, 0, 1, 0x74, 0, id, 9]
+    }
 
     @Test("the same message of QoS 2 again, and PUBREL for none, are answered, and are demands")
     func counted() throws {
@@ -43,10 +45,57 @@ struct MQTTRepetitionTests {
         var first = try server(clean: false, free: 4)
         first.feed(publish(1) + publish(2) + publish(3))
         var second = try server(clean: false, free: 4)
-        second.feed(publish(1) + publish(2) + publish(3) + [0x62, 2, 0, 4])
+        second.feed(([1, 2, 3] as [UInt8]).flatMap { publish($0, again: true) } + [0x62, 2, 0, 4])
         #expect(second.context.counters.demands == 0)
         second.feed(publish(1) + [0x62, 2, 0, 4])
         #expect(second.context.counters.demands == 2 && second.failure == nil)
+    }
+
+    @Test("an identifier that is left of a former link, and comes without DUP, is of a new message")
+    func begunAnew() throws {
+        func published(_ server: borrowing MQTTHarness) -> Int {
+            server.signals.count { if case .published = $0 { true } else { false } }
+        }
+        var first = try server(clean: false, free: 2)
+        first.feed(publish(1) + publish(2))
+        // Its client has lost its memory, and has as many new ones.
+        var second = try server(clean: false, free: 2)
+        second.feed(publish(1) + publish(2))
+        #expect(published(second) == 2 && second.failure == nil && second.context.counters.duplicates == 0)
+        #expect(second.takeOutput() == [0x50, 2, 0, 1, 0x50, 2, 0, 2])
+        // From now on they are of this link, until they are released.
+        second.feed(publish(1) + publish(2, again: true))
+        #expect(published(second) == 2 && second.context.counters.duplicates == 2)
+        second.feed([0x62, 2, 0, 1] + publish(1))
+        #expect(published(second) == 3 && second.failure == nil)
+        // What they have become is what the next link finds.
+        var third = try server(clean: false, free: 2)
+        third.feed(publish(1, again: true) + [0x62, 2, 0, 2] + publish(2))
+        #expect(published(third) == 1 && third.context.counters.duplicates == 1 && third.failure == nil)
+    }
+
+    @Test("so it is to a client, whose broker has begun anew")
+    func broker() throws {
+        let session = MQTTSession()
+        func link() throws -> MQTTHarness {
+            var configuration = MQTTConfiguration()
+            configuration.clientID = "ann"
+            configuration.cleanSession = false
+            var client = MQTTHarness(try MQTTCore(client: configuration, session: session))
+            client.start()
+            client.feed([0x20, 2, 1, 0])
+            return client
+        }
+        var first = try link()
+        first.feed(publish(1))
+        first.core.confirmReceipt(&first.context)
+        var second = try link()
+        second.feed(publish(1))
+        #expect(second.messages.count == 1)
+        second.feed(publish(1, again: true))
+        #expect(second.messages.count == 1 && second.context.counters.duplicates == 1)
+        second.core.confirmReceipt(&second.context)
+        #expect(second.takeOutput().suffix(4) == [0x50, 2, 0, 1] && second.failure == nil)
     }
 
     @Test("PUBREC again, and acknowledgements of what is settled, are demands")
