@@ -6,11 +6,11 @@ import TransportAPI
 /// A broker's side of sessions, byte by byte: CONNACK, and what waits for a client.
 @Suite("MQTT sessions at a server")
 struct MQTTServerSessionTests {
-    private func connect(_ sessions: MQTTSessions, clean: Bool = false) throws -> MQTTHarness {
+    private func connect(_ sessions: MQTTSessions, clean: Bool = false, window: Int = 2) throws -> MQTTHarness {
         var server = try mqttServer {
             $0.sessions = sessions
             $0.routesSignals = true
-            $0.maximumInFlight = 2
+            $0.maximumInFlight = window
         }
         server.start()
         var hello = MQTTConnect(clientID: "bob")
@@ -85,6 +85,35 @@ struct MQTTServerSessionTests {
         second.feed([0x40, 2, 0, 3, 0x70, 2, 0, 2])
         #expect(second.takeOutput() == [0x34, 6, 0, 1, 0x74, 0, 4, 4])
         #expect(session.outbox.count == 0 && second.failure == nil)
+    }
+
+    @Test("a full window comes again over the next link in its order, before what waited behind it", arguments: 1...2)
+    func fullWindow(qos: Int) throws {
+        let sessions = MQTTSessions()
+        func payloads(_ bytes: [UInt8]) -> [UInt8] {
+            readPackets(bytes).packets.flatMap { if case .publish(let publish) = $0 { publish.payload } else { [] } }
+        }
+        func answers(_ id: UInt8) -> [UInt8] {
+            qos == 1 ? [0x40, 2, 0, id] : [0x50, 2, 0, id, 0x70, 2, 0, id]
+        }
+        var first = try connect(sessions, window: 8)
+        let session = try #require(first.core.session)
+        for byte in 1...20 as ClosedRange<UInt8> {
+            let isTaken = session.outbox.append(message(byte, qos == 1 ? .atLeastOnce : .exactlyOnce))
+            #expect(isTaken)
+        }
+        first.drain()
+        var sent = payloads(first.takeOutput())
+        #expect(sent == [UInt8](1...8))
+        for id in 1...3 as ClosedRange<UInt8> { first.feed(answers(id)) }
+        sent = payloads(first.takeOutput())
+        #expect(sent == [UInt8](9...11))
+        var second = try connect(sessions, window: 8)
+        sent = payloads(second.takeOutput())
+        #expect(sent == [UInt8](4...11))
+        for id in 4...20 as ClosedRange<UInt8> { second.feed(answers(id)) }
+        sent = payloads(second.takeOutput())
+        #expect(sent == [UInt8](12...20) && session.outbox.count == 0 && second.failure == nil)
     }
 
     @Test("a message of QoS 2 that was routed is not routed again for the next link")
