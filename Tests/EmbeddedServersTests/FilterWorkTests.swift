@@ -18,7 +18,8 @@ struct FilterWorkTests {
     private func replace(on loop: EventLoop) async throws {
         var server = MQTTServerConfiguration()
         let kept = MQTTSessions()
-        (server.routesSignals, server.sessions) = (true, kept)
+        server.routesSignals = true
+        server.sessions = kept
         let core = try MQTTCore(server: server)
         let broker = Broker(BrokerCore.Limits(), kept, BrokerLimits(), on: loop, nil)
         var hello = MQTTConnect(clientID: "ann")

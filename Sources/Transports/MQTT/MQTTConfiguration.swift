@@ -36,8 +36,8 @@ public struct MQTTConfiguration: Sendable, Hashable {
     /// quarters of ``keepAlive``.
     public var pingTimeout = Duration.seconds(10)
     /// How long PUBACK, PUBREC, PUBCOMP, SUBACK or UNSUBACK may take on an open link before the link is given up;
-    /// 30 s by default. Neither this nor ``pingTimeout`` counts while output is on its way to the kernel, or while nobody takes what
-    /// was received, so that it is not read on.
+    /// 30 s by default. Neither this nor ``pingTimeout`` counts while output is on its way to the kernel, or while nobody takes
+    /// what was received, so that the link is not read.
     public var acknowledgementTimeout = Duration.seconds(30)
 
     /// The defaults: an anonymous client with a clean session that subscribes to nothing.

@@ -87,8 +87,8 @@ extension MQTTCore {
         write(.pingreq, &context)
     }
 
-    /// The deadline was set for an entry that may be gone: looks for the oldest that is left. Its time counts from when its answer
-    /// could come, and be read.
+    /// The deadline was set for an entry that may be gone: looks for the oldest that is left. Its time counts from when its
+    /// answer could come, and be read.
     private mutating func acknowledgementOverdue(_ now: Instant) throws(TransportError) {
         acknowledgementDeadline = nil
         guard let oldest = inFlight.oldest else { return }
