@@ -24,9 +24,7 @@ extension UDPAcceptor {
         isDisplacing = true
         driver.abandon(CloseReason(.user, code: Goodbye.tryAgainLater, text: error.reason, error: error))
         isDisplacing = false
-        // Its goodbye leaves now or never.
-        driver.turnEnded()
-        driver.close(abort: true)
+        driver.finish()
     }
 
     /// Beyond the bound on all of them, the sessions that keep most have to go, until an eighth of it is free.
@@ -64,6 +62,8 @@ extension UDPAcceptor {
 
     /// Whoever can forge addresses opens and leaves plain sessions as often as he likes, and so it is with those that give way.
     func ended(_ driver: LinkDriver, _ reason: CloseReason, wasOpen: Bool) {
+        // Whoever has ended the last link of a closed socket may want its address again.
+        if isClosed { loop.execute { [driver = LoopConfined(living: driver, on: loop)] in driver.value.finish() } }
         guard core.isPlain || isDisplacing, let code = reason.error?.code else {
             return queue.note(driver.channel.peer, reason, wasOpen: wasOpen)
         }
@@ -95,6 +95,12 @@ extension UDPAcceptor {
 }
 
 extension LinkDriver {
+    /// Lets go of a session that has ended: its goodbye leaves now or never.
+    func finish() {
+        turnEnded()
+        close(abort: true)
+    }
+
     /// Takes a datagram of this session from the acceptor, and answers its sender from now on: when the turn ends, or at once.
     func deliver(
         datagram: inout ByteBuffer,

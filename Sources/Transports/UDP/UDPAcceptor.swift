@@ -242,6 +242,7 @@ final class UDPAcceptor: PollHandler, ShareHandler, LinkOwner, Acceptor {
             for session in sessions.values { session.driver.beginClose(.user) }
         }
         isClosed = true
+        for session in sessions.values where session.driver.phase == .draining { session.driver.finish() }
         if sessions.isEmpty { socket.close() }
     }
 }

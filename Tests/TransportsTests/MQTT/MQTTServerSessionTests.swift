@@ -91,7 +91,10 @@ struct MQTTServerSessionTests {
     func fullWindow(qos: Int) throws {
         let sessions = MQTTSessions()
         func payloads(_ bytes: [UInt8]) -> [UInt8] {
-            readPackets(bytes).packets.flatMap { if case .publish(let publish) = $0 { publish.payload } else { [] } }
+            readPackets(bytes).packets.flatMap { packet -> [UInt8] in
+                guard case .publish(let publish) = packet else { return [] }
+                return Array(publish.payload)
+            }
         }
         func answers(_ id: UInt8) -> [UInt8] {
             qos == 1 ? [0x40, 2, 0, id] : [0x50, 2, 0, id, 0x70, 2, 0, id]
