@@ -166,7 +166,7 @@ package final class LinkDriver: PollHandler, ShareHandler, TurnHandler, PatientH
         if let ownDeadline, ownDeadline <= loop.now { return ownDeadlineReached() }
         if phase != .draining, let due = core.deadline, due.nanoseconds <= loop.now {
             enterCore()
-            if isReadable || !mayRead { noteUnread() }
+            if isReadable || isStalled || !mayRead { noteUnread() }
             do throws(TransportError) {
                 try core.deadlineReached(&context)
             } catch {

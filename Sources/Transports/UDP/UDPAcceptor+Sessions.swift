@@ -24,7 +24,9 @@ extension UDPAcceptor {
         isDisplacing = true
         driver.abandon(CloseReason(.user, code: Goodbye.tryAgainLater, text: error.reason, error: error))
         isDisplacing = false
-        driver.finish()
+        // Its goodbye leaves now or never.
+        driver.turnEnded()
+        driver.close(abort: true)
     }
 
     /// Beyond the bound on all of them, the sessions that keep most have to go, until an eighth of it is free.
@@ -55,15 +57,15 @@ extension UDPAcceptor {
         guard let session = driver.core as? UDPCore else { return }
         sessions[session.connectionID] = nil
         core.remove(session.connectionID, now: Instant(nanoseconds: loop.now))
-        if isClosed && sessions.isEmpty { socket.close() }
+        closeIfOver()
     }
 
     // MARK: What the owner hears
 
     /// Whoever can forge addresses opens and leaves plain sessions as often as he likes, and so it is with those that give way.
     func ended(_ driver: LinkDriver, _ reason: CloseReason, wasOpen: Bool) {
-        // Whoever has ended the last link of a closed socket may want its address again.
-        if isClosed { loop.execute { [driver = LoopConfined(living: driver, on: loop)] in driver.value.finish() } }
+        // Whoever has ended the last link of a closed socket may want its address again: its goodbye leaves before he goes on.
+        if isClosed { loop.execute { [driver = LoopConfined(living: driver, on: loop)] in driver.value.turnEnded() } }
         guard core.isPlain || isDisplacing, let code = reason.error?.code else {
             return queue.note(driver.channel.peer, reason, wasOpen: wasOpen)
         }
@@ -95,12 +97,6 @@ extension UDPAcceptor {
 }
 
 extension LinkDriver {
-    /// Lets go of a session that has ended: its goodbye leaves now or never.
-    func finish() {
-        turnEnded()
-        close(abort: true)
-    }
-
     /// Takes a datagram of this session from the acceptor, and answers its sender from now on: when the turn ends, or at once.
     func deliver(
         datagram: inout ByteBuffer,

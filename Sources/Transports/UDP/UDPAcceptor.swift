@@ -65,9 +65,11 @@ final class UDPAcceptor: PollHandler, ShareHandler, LinkOwner, Acceptor {
             isFull = false
             let channels = blocked
             blocked = []
-            for channel in channels {
+            // Who has filled the socket is the first of them, and goes last, or nobody else would ever find room.
+            for channel in channels.dropFirst() + channels.prefix(1) {
                 channel.isBlocked = false
                 channel.writable()
+                sessions[channel.identifier]?.driver.turnEnded()
             }
         }
         // What comes while it is emptied anyway waits for that.
@@ -135,7 +137,7 @@ final class UDPAcceptor: PollHandler, ShareHandler, LinkOwner, Acceptor {
     /// Serves who had nothing waiting, before the turn goes on: for one share, since there may be many of them.
     private func serveFresh(_ input: inout ByteBuffer, _ start: Int64) {
         var now = MonotonicClock.now()
-        emptyingTook = now - start
+        emptyingTook = max(emptyingTook, now - start)
         let end = now + EventLoop.share
         while waiting.hasFresh, now < end {
             serveNext(&input)
@@ -185,7 +187,8 @@ final class UDPAcceptor: PollHandler, ShareHandler, LinkOwner, Acceptor {
         case .reply(let reason):
             if let reason { note(reason, sender) }
             guard !isClosed, reason != .unknownSession || refusals.take(loop.now) else { break }
-            _ = reply.withUnsafeReadableBytes { send($0, to: sender) }
+            // There are few of these; who asks for a session must not wait for those that send much.
+            _ = reply.withUnsafeReadableBytes { socket.send($0, to: sender) }
         case .drop(let reason): note(reason, sender)
         }
     }
@@ -220,18 +223,12 @@ final class UDPAcceptor: PollHandler, ShareHandler, LinkOwner, Acceptor {
 
     /// Sends for one session; one that finds the socket full is told when it has room again.
     func send(_ bytes: UnsafeRawBufferPointer, for channel: UDPSessionChannel) -> IOResult {
-        let result = send(bytes, to: channel.address)
+        let result = isFull ? .wouldBlock : socket.send(bytes, to: channel.address)
+        isFull = result == .wouldBlock
         if result == .wouldBlock, !channel.isBlocked {
             channel.isBlocked = true
             blocked.append(channel)
         }
-        return result
-    }
-
-    private func send(_ bytes: UnsafeRawBufferPointer, to address: SocketAddress) -> IOResult {
-        guard !isFull else { return .wouldBlock }
-        let result = socket.send(bytes, to: address)
-        isFull = result == .wouldBlock
         return result
     }
 
@@ -242,7 +239,13 @@ final class UDPAcceptor: PollHandler, ShareHandler, LinkOwner, Acceptor {
             for session in sessions.values { session.driver.beginClose(.user) }
         }
         isClosed = true
-        for session in sessions.values where session.driver.phase == .draining { session.driver.finish() }
-        if sessions.isEmpty { socket.close() }
+        for session in sessions.values where session.driver.phase == .draining { session.driver.turnEnded() }
+        closeIfOver()
+    }
+
+    func closeIfOver() {
+        guard isClosed, sessions.isEmpty else { return }
+        blocked = []
+        socket.close()
     }
 }

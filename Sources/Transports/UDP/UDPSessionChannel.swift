@@ -15,7 +15,7 @@ final class UDPSessionChannel: LinkChannel {
     /// The acceptor has found no room for what this session sends, and will tell when there is some.
     var isBlocked = false
     /// Names the session on the wire.
-    private let identifier: UInt64
+    let identifier: UInt64
 
     init(_ acceptor: UDPAcceptor, _ address: SocketAddress, _ session: UDPCore) {
         self.acceptor = acceptor

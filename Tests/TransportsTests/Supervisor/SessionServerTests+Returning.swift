@@ -40,6 +40,39 @@ extension SessionServerTests {
         #expect(second.incarnation == incarnation && sessions.all.count == 1)
     }
 
+    @Test("begins anew, too, where only what came too early was kept")
+    func early() throws {
+        _ = server()
+        let first = client(ann)
+        first.give(.message(2, bytes("early")))
+        runtime.settle()
+        first.end(CloseReason(.network))
+        runtime.settle()
+        let second = client(ann, incarnation: 7)
+        for number in 1...2 { second.give(.message(UInt64(number), bytes("\(number)"))) }
+        runtime.settle()
+        #expect(try received(sessions.all.last, 2) == ["1", "2"])
+    }
+
+    @Test("keeps no more than a window beyond its buffer, however often a client comes again")
+    func reconnecting() throws {
+        _ = server { $0.supervisor.messageBuffer = 2 }
+        var link = client(ann)
+        let incarnation = try #require(link.incarnation)
+        var number: UInt64 = 0
+        for _ in 1...1200 {
+            number += 1
+            link.give(.message(number, bytes("x")))
+            runtime.settle()
+            link.end(CloseReason(.network))
+            runtime.settle()
+            link = client(ann, incarnation: incarnation)
+            guard case .welcome(_, let received)? = link.frames.first else { break }
+            number = received
+        }
+        #expect(number <= 2 + 1024 + 1)
+    }
+
     @Test("hears acknowledgements behind more messages than there is room for, and acknowledges those when there is")
     func answering() throws {
         _ = server { $0.supervisor.messageBuffer = 2 }

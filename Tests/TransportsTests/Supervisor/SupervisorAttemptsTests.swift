@@ -141,6 +141,21 @@ struct SupervisorAttemptsTests {
         try runtime.run { await supervisor.close() }
     }
 
+    @Test("forget what a server has asked for once it has let them in")
+    func retryForgotten() throws {
+        let script = Script { $0.number == 0 ? .fail(.serverUnavailable, retryAfter: .seconds(3600)) : .open }
+        let supervisor = try Supervisor(script.setup(), on: runtime)
+        supervisor.connect()
+        runtime.advance(by: .seconds(60))
+        supervisor.connect()
+        runtime.advance(by: .seconds(60))
+        #expect(script.links.count == 1)
+        script.last?.end(CloseReason(.network))
+        runtime.advance(by: .seconds(60))
+        #expect(script.links.count == 2)
+        try runtime.run { await supervisor.close() }
+    }
+
     @Test("ask for fresh credentials once after a refusal", arguments: [true, false])
     func refresh(works: Bool) throws {
         let script = Script { $0.endpoint.password == "fresh" && works ? .open : .fail(.authenticationFailed) }

@@ -41,7 +41,8 @@ package struct ServedSession: Sendable {
     /// Whether a client means this session by its hello. If it has been with another server since, both count from one again, so
     /// that this one is of use only if nothing has been counted in it: its welcome was lost.
     package func isMeant(by hello: ClientHello) -> Bool {
-        let isUntouched = delivery.receiver.received == 0 && delivery.acknowledged == 0
+        let receiver = delivery.receiver
+        let isUntouched = receiver.received == 0 && receiver.earlyCount == 0 && delivery.acknowledged == 0
         // A link that was slower than its successor says nothing any more; ``attach(_:_:hello:at:_:)`` turns it away.
         return hello.incarnation == incarnation || isUntouched || hello.attempt < attempt
     }

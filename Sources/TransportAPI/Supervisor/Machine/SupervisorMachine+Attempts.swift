@@ -60,7 +60,8 @@ extension SupervisorMachine {
     mutating func opened(isResumed: Bool, at now: Instant, _ actions: inout [SupervisorAction]) {
         openedAt = now
         goodEndpoint = endpoint
-        failedInRound = 0
+        failedInRound = []
+        notBefore[endpoint] = nil
         hopeless = []
         // Without anything to ask with there is no keepalive, not even after a change of the network.
         keepalive =
@@ -98,12 +99,13 @@ extension SupervisorMachine {
             }
             return giveUp(CloseReason(error), &actions)
         }
-        if error.isRetryable { failedInRound += 1 } else { hopeless.insert(endpoint) }
+        if error.isRetryable { failedInRound.insert(endpoint) } else { hopeless.insert(endpoint) }
         guard hopeless.count < endpoints.count else { return giveUp(CloseReason(error), &actions) }
         noteWish(of: error, at: now)
         // All endpoints are tried before the first pause, but for those that want to be left alone.
-        let welcoming = endpoints.indices.count { !hopeless.contains($0) && notBefore[$0, default: now] <= now }
-        let isRoundOver = failedInRound >= welcoming
+        let isRoundOver = endpoints.indices.allSatisfy {
+            hopeless.contains($0) || failedInRound.contains($0) || notBefore[$0, default: now] > now
+        }
         endpoint = nextEndpoint(at: now)
         retry(CloseReason(error), after: isRoundOver ? nil : .zero, at: now, using: &random, &actions)
     }
@@ -135,7 +137,7 @@ extension SupervisorMachine {
         if let given {
             delay = given
         } else {
-            failedInRound = 0
+            failedInRound = []
             guard let next = backoff.next(using: &random) else { return giveUp(reason, &actions) }
             delay = next
         }

@@ -28,8 +28,9 @@ package struct SupervisorMachine: Sendable {
     var hopeless: Set<Int> = []
     /// Until when endpoints want to be left alone.
     var notBefore: [Int: Instant] = [:]
-    /// Attempts that have failed in this round through the endpoints, and since the last stable link.
-    var failedInRound = 0
+    /// The endpoints that have failed in this round through them.
+    var failedInRound: Set<Int> = []
+    /// Attempts that have failed since the last stable link.
     var failures = 0
     var backoff: Backoff
     /// Since when there has been no stable link.

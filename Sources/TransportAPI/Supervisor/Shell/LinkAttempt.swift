@@ -34,7 +34,7 @@ final class LinkAttempt {
                 return attempt.value.failed(error)
             }
             guard let port = attempt.value.connected(link) else { return await link.close() }
-            await LinkPort.read(port)
+            await LinkPort.read(port, isGreeted: false)
         }
     }
 

@@ -74,11 +74,12 @@ final class LinkPort {
     // MARK: Reading
 
     /// Reads and reports until the link ends.
-    static func read(_ port: RuntimeConfined<LinkPort>) async {
+    ///
+    /// - Parameter isGreeted: whether the far side has said its greeting already, which is read in any case.
+    static func read(_ port: RuntimeConfined<LinkPort>, isGreeted: Bool) async {
         let link = port.value.link
         port.value.noteRoom()
-        // The greeting of a session is read in any case.
-        if !port.value.isSession, port.value.isOverfull { await pause(port) }
+        if isGreeted || !port.value.isSession, port.value.isOverfull { await pause(port) }
         do throws(TransportError) {
             while !port.value.mustStop, let payload = try await link.receive() {
                 if port.value.mustPause(after: payload) { await pause(port) }

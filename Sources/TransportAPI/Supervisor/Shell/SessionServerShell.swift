@@ -108,7 +108,7 @@ final class SessionServerShell {
         session.ports[number] = port
         session.run { $0.attach(number, link.capabilities, hello: hello, at: $1, &$2) }
         let confined = RuntimeConfined(port, to: runtime)
-        Task(executorPreference: runtime.taskExecutor) { await LinkPort.read(confined) }
+        Task(executorPreference: runtime.taskExecutor) { await LinkPort.read(confined, isGreeted: true) }
     }
 
     /// A link without a session is left alone until its client ends it, or has forgotten it.
