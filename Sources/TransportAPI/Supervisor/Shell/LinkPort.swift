@@ -33,11 +33,12 @@ final class LinkPort {
     private let immediate: (any ImmediateLink)?
     /// Whether what was handed over at once is settled: not over a link with acknowledgements of its own.
     private let settlesAtOnce: Bool
-    /// How many messages are taken beyond what there is room for. In a session it is a window of them, which the far side sends
+    /// How many messages are taken beyond what there is room for. Where a session is read on it is a window of them, which the far side sends
     /// without an acknowledgement: the acknowledgements that others wait for come in between. Otherwise it is as many again, of
     /// what a link had received when it ended, but not of one such link after the other.
     private let excess: Int
-    private let isSession: Bool
+    /// Whether a link is read on while there is no room, and nothing is acknowledged.
+    private let readsOn: Bool
     /// Sends that were begun in tasks of their own and have not ended: nothing may overtake them.
     private var sendsUnderWay = 0
     /// The owner has let go of it: nothing more is reported but what became of its messages.
@@ -56,9 +57,10 @@ final class LinkPort {
         let near = link as? any ImmediateLink
         immediate = near?.isHere == true ? near : nil
         settlesAtOnce = !link.capabilities.acknowledgesMessages
-        isSession = Delivery.style(owner.delivery, link.capabilities) == .session
+        // Over a link that loses messages, what is not acknowledged is sent again and again.
+        readsOn = Delivery.style(owner.delivery, link.capabilities) == .session && link.capabilities.isReliable
         // Who sends more than a window is found out by the first message beyond it.
-        excess = isSession ? Int(SessionReceiver.window) + 1 : owner.messages.limit
+        excess = readsOn ? Int(SessionReceiver.window) + 1 : owner.messages.limit
     }
 
     /// What the link has received, where that can be known at once.
@@ -79,7 +81,7 @@ final class LinkPort {
     static func read(_ port: RuntimeConfined<LinkPort>, isGreeted: Bool) async {
         let link = port.value.link
         port.value.noteRoom()
-        if isGreeted || !port.value.isSession, port.value.isOverfull { await pause(port) }
+        if isGreeted || !port.value.readsOn, port.value.isOverfull { await pause(port) }
         do throws(TransportError) {
             while !port.value.mustStop, let payload = try await link.receive() {
                 if port.value.mustPause(after: payload) { await pause(port) }
@@ -103,12 +105,12 @@ final class LinkPort {
     private func mustPause(after payload: Payload) -> Bool {
         report(.received(payload))
         noteRoom()
-        return (isSession ? isOverfull : !owner.messages.hasRoom) && !isClosed && !isOver
+        return (readsOn ? isOverfull : !owner.messages.hasRoom) && !isClosed && !isOver
     }
 
     /// Tells the owner of a session when there is no room any more, and when there is again.
     private func noteRoom() {
-        guard isSession, isTaking, !isClosed, !owner.messages.hasRoom else { return }
+        guard readsOn, isTaking, !isClosed, !owner.messages.hasRoom else { return }
         isTaking = false
         owner.messages.onRoom = { [self] in roomMade() }
         owner.happened(.taking(false), on: number)
