@@ -33,9 +33,9 @@ final class LinkPort {
     private let immediate: (any ImmediateLink)?
     /// Whether what was handed over at once is settled: not over a link with acknowledgements of its own.
     private let settlesAtOnce: Bool
-    /// How many messages are taken beyond what there is room for. Where a session is read on it is a window of them, which the far side sends
-    /// without an acknowledgement: the acknowledgements that others wait for come in between. Otherwise it is as many again, of
-    /// what a link had received when it ended, but not of one such link after the other.
+    /// How many messages are taken beyond what there is room for. Where a session is read on it is a window of them, which the
+    /// far side sends without an acknowledgement: the acknowledgements that others wait for come in between. Otherwise it is as
+    /// many again, of what a link had received when it ended, but not of one such link after the other.
     private let excess: Int
     /// Whether a link is read on while there is no room, and nothing is acknowledged.
     private let readsOn: Bool
@@ -77,7 +77,8 @@ final class LinkPort {
 
     /// Reads and reports until the link ends.
     ///
-    /// - Parameter isGreeted: whether the far side has said its greeting already, which is read in any case.
+    /// - Parameter isGreeted: whether the far side has said its greeting already; where a session is read on, that is read in any
+    ///   case.
     static func read(_ port: RuntimeConfined<LinkPort>, isGreeted: Bool) async {
         let link = port.value.link
         port.value.noteRoom()
