@@ -57,7 +57,12 @@ struct SupervisedClientTests {
                 if options.isEmpty { for _ in 0..<round { _ = await grants.next() } }
                 #expect(await grants.next()?.filter == "new/\(round)")
                 try await rig.publish("\(round)", to: "t")
-                #expect(text(try await messages.next()) == "\(round)")
+                var answer = text(try await messages.next())
+                // What the cut kept from being acknowledged, the broker sends again (MQTT 3.1.1, section 4.4).
+                while !options.isEmpty, let number = answer.flatMap({ Int($0) }), number < round {
+                    answer = text(try await messages.next())
+                }
+                #expect(answer == "\(round)")
             }
             await rig.stop()
         }
