@@ -31,7 +31,8 @@ extension World {
 
     mutating func begin(_ fault: Fault) {
         let link = live
-        let hasLink = link > 0 && !links[link - 1].isCut
+        // An attempt that still waits for its credentials has nothing in the network that could go wrong.
+        let hasLink = link > 0 && !links[link - 1].isCut && links[link - 1].isGranted
         var duration = roll(3) == 0 ? span(60_000_000_000) : span(5_000_000_000)
         // Whoever never pauses would try for ever so often.
         if scenario.client.backoff == .immediate { duration = min(duration, 2_000_000_000) }
@@ -75,8 +76,8 @@ extension World {
             hopelessEndpoints.insert(roll(scenario.endpoints.count))
             cut(link, isAbrupt: true, losesSuffix: false)
         case .pathDown:
-            if link > 0 { stall(link, duration) }
-            if link > 0, roll(2) == 0 {
+            if hasLink { stall(link, duration) }
+            if hasLink, roll(2) == 0 {
                 links[link - 1].hasHoleUp = true
                 links[link - 1].hasHoleDown = true
             }
@@ -84,7 +85,7 @@ extension World {
             queue.push(.over(fault), at: now + duration)
         case .pathChanged:
             network += 1
-            if link > 0, roll(2) == 0 {
+            if hasLink, roll(2) == 0 {
                 links[link - 1].hasHoleUp = true
                 links[link - 1].hasHoleDown = true
             }
