@@ -19,7 +19,9 @@ public protocol Link: AnyObject, Sendable {
     nonisolated(nonsending) func receive() async throws(TransportError) -> Payload?
 
     /// Asks the far side for a sign of life and returns the round-trip time. Throws `.unsupported` where the protocol has no
-    /// ping (``Capabilities/hasNativePing``), and what ended the link if it ends before the answer.
+    /// ping (``Capabilities/hasNativePing``), and what ended the link if it ends before the answer. Sixteen pings may wait for
+    /// their answers: a further one is refused as `.busy`, or takes the place of the oldest, which throws `.timedOut`, once that
+    /// has waited for a second.
     nonisolated(nonsending) func ping() async throws(TransportError) -> Duration
 
     /// Says goodbye as the protocol does, sends what is still buffered, and ends the link; returns when it has ended.

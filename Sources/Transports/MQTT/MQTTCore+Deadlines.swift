@@ -22,9 +22,6 @@ struct MQTTKeepAlive: Sendable {
     /// The user's pings that are not answered yet.
     var userPings = 0
 
-    /// The most pings of the user that may be unanswered at a time.
-    static let maximumUserPings = 1024
-
     /// Server: when the client has been silent for too long. While it is not read, its silence means nothing.
     var silenceDue: Instant { max(lastReceived, unreadUntil).advanced(byNanoseconds: interval) }
     /// Client: when the next PINGREQ is due. While output is leaving, the broker hears of this side, and PINGREQ would only stand
@@ -100,9 +97,6 @@ extension MQTTCore {
     package mutating func ping(_ context: inout CoreContext) throws(TransportError) {
         guard isClient else { throw TransportError(.unsupported, .open, "an MQTT server has no ping (section 3.12)") }
         try checkOpen()
-        guard keepAlive.userPings < MQTTKeepAlive.maximumUserPings else {
-            throw TransportError(.wouldBlock, .open, "\(keepAlive.userPings) pings are not answered yet")
-        }
         keepAlive.userPings += 1
         write(.pingreq, &context)
     }

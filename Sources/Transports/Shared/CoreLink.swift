@@ -121,13 +121,6 @@ extension CoreLink: ImmediateLink {
 }
 
 extension LinkDriver {
-    func park(ping id: UInt64, _ continuation: UnsafeContinuation<Result<Duration, TransportError>, Never>) {
-        guard let index = waiting.pings.firstIndex(where: { $0.id == id }) else {
-            return continuation.resume(returning: .failure(reason?.endError ?? .notOpen))
-        }
-        waiting.pings[index].continuation = continuation
-    }
-
     func cancelClosed(_ id: UInt64) {
         guard let index = waiting.closers.firstIndex(where: { $0.id == id }) else { return }
         waiting.closers.remove(at: index).continuation.resume(returning: nil)

@@ -52,12 +52,6 @@ extension LinkDriver {
             statistics.overflowed += 1
         }
     }
-
-    private func answered() {
-        guard !waiting.pings.isEmpty else { return }
-        let ping = waiting.pings.removeFirst()
-        ping.continuation?.resume(returning: .success(.nanoseconds(MonotonicClock.now() - ping.sentAt)))
-    }
 }
 
 // MARK: Receiving
@@ -212,32 +206,6 @@ extension LinkDriver: MessagePeer {
             waiting.unacknowledged[id] = .some(nil)
             continuation.resume(returning: .unknown(.cancelled(.open)))
         }
-    }
-}
-
-// MARK: Pings
-
-extension LinkDriver {
-    func beginPing() -> Begun<Result<Duration, TransportError>> {
-        if phase != .open { return .finished(.failure(reason?.endError ?? .notOpen)) }
-        guard waiting.pings.count < 16 else {
-            return .finished(.failure(TransportError(.busy, .open, "16 pings wait for their answers already")))
-        }
-        enterCore()
-        defer { leaveCore() }
-        do throws(TransportError) {
-            try core.ping(&context)
-        } catch {
-            return .finished(.failure(error))
-        }
-        let id = waiting.newID()
-        waiting.pings.append(.init(id: id, sentAt: MonotonicClock.now()))
-        return .waiting(id)
-    }
-
-    func cancelPing(_ id: UInt64) {
-        guard let index = waiting.pings.firstIndex(where: { $0.id == id }) else { return }
-        waiting.pings[index].continuation.take()?.resume(returning: .failure(.cancelled(.open)))
     }
 }
 

@@ -30,6 +30,8 @@ struct Waiting {
     /// Messages that were sent and wait for their acknowledgement; `nil` until their task waits, or if nobody does.
     var unacknowledged: [UInt64: UnsafeContinuation<SendOutcome, Never>?] = [:]
     var pings: [Ping] = []
+    /// How many answers come before that to the first of ``pings``: to those that were given up.
+    var pingsGivenUp: UInt64 = 0
     var closers: [(id: UInt64, continuation: UnsafeContinuation<CloseReason?, Never>)] = []
 
     mutating func newID() -> UInt64 {

@@ -1,0 +1,68 @@
+import SocketIO
+import TestSupport
+import Testing
+import TransportAPI
+
+@testable import Transports
+
+@Suite("The pings of a link", .timeLimit(.minutes(5)), .ownThread)
+struct PingTests {
+    @Test(
+        "give way to new ones when nobody answers them, each with one error, and answers that come late are for nobody"
+    )
+    func unanswered() async throws {
+        let loop = try EventLoop(name: "pings")
+        try await withTaskExecutorPreference(loop) { try await giveUp(on: loop) }
+    }
+
+    private func giveUp(on loop: EventLoop) async throws {
+        let link = DrivenLink(try FramedTCPCore(), on: loop)
+        let driver = link.driver
+        let face = CoreLink(driver, capabilities: driver.core.capabilities)
+        let first = Task(executorPreference: loop) { try await face.ping() }
+        while driver.waiting.pings.isEmpty { await Task.yield() }
+        let second = Task(executorPreference: loop) { try await face.ping() }
+        while driver.waiting.pings.count < 2 { await Task.yield() }
+        for _ in 2..<16 { #expect(Self.refusal(driver.beginPing()) == nil) }
+        #expect(Self.refusal(driver.beginPing()) == .busy)
+
+        for index in driver.waiting.pings.indices { driver.waiting.pings[index].sentAt -= LinkDriver.pingPatience }
+        #expect(Self.refusal(driver.beginPing()) == nil)
+        let error = await #expect(throws: TransportError.self) { _ = try await first.value }
+        #expect(error?.code == .timedOut)
+
+        link.arrive(.bytes(Self.pong(1)))
+        #expect(driver.waiting.pings.count == 16)
+        link.arrive(.bytes(Self.pong(2)))
+        #expect(try await second.value > .zero)
+        for number in 3...17 { link.arrive(.bytes(Self.pong(UInt8(number)))) }
+        #expect(driver.waiting.pings.isEmpty && driver.phase == .open)
+        driver.close(abort: true)
+    }
+
+    @Test("wait while the far side takes nothing of what is written")
+    func stuck() async throws {
+        let refusal = try await DrivenLink.onLoop { loop in
+            let link = DrivenLink(try FramedTCPCore(), on: loop)
+            let driver = link.driver
+            link.channel.room = 0
+            for _ in 0..<16 { _ = driver.beginPing() }
+            for index in driver.waiting.pings.indices { driver.waiting.pings[index].sentAt -= LinkDriver.pingPatience }
+            link.write([UInt8](repeating: 7, count: driver.limits.writeBuffer))
+            defer { driver.close(abort: true) }
+            return Self.refusal(driver.beginPing())
+        }
+        #expect(refusal == .busy)
+    }
+
+    /// What a ping was refused with.
+    private static func refusal(_ begun: Begun<Result<Duration, TransportError>>) -> TransportError.Code? {
+        guard case .finished(.failure(let error)) = begun else { return nil }
+        return error.code
+    }
+
+    /// A pong of our TCP format.
+    private static func pong(_ number: UInt8) -> [UInt8] {
+        [0x80, 0, 0, 9, 2, 0, 0, 0, 0, 0, 0, 0, number]
+    }
+}
