@@ -75,6 +75,7 @@ extension TransportConfiguration {
             guard !configuration.endpoints.isEmpty else { throw value.missing("endpoints", "a list of 1 to 64 URLs") }
             try configuration.checkHeaders(value)
             try configuration.checkProbe(value)
+            try configuration.checkSession(value)
         }
     )
 
@@ -100,6 +101,14 @@ extension TransportConfiguration {
             let payload = value.member("keepalive")?.member("payload")
         else { return }
         throw payload.failure("stands beside \"delivery.mode\": \"session\"; a session asks with frames of its own")
+    }
+
+    private func checkSession(_ value: ConfigurationValue) throws(TransportError) {
+        guard supervisor.delivery.mode == .session, let list = value.member("endpoints")?.elements else { return }
+        var transports: [any Transport] = []
+        for endpoint in endpoints { transports.append(try value.registry.transport(for: endpoint)) }
+        guard let stray = strayEndpoint(transports) else { return }
+        throw list[stray.index].failure(stray.problem)
     }
 
     /// Each header on its own, so that an error can name its line.

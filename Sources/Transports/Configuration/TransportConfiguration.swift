@@ -58,7 +58,7 @@ public struct TransportConfiguration: Sendable, Hashable {
     /// - Parameters:
     ///   - registry: the transports that there are.
     ///   - loop: where the links live; the shared loop by default.
-    /// - Throws: `.invalidConfiguration` if there is no endpoint, or one is wrong.
+    /// - Throws: `.invalidConfiguration` if there is no endpoint, one is wrong, or a session has servers and brokers among them.
     public func transports(
         from registry: TransportRegistry = .standard,
         on loop: EventLoop = .shared
@@ -70,7 +70,21 @@ public struct TransportConfiguration: Sendable, Hashable {
             let transport = try registry.transport(for: full, on: loop)
             transports.append(full == endpoint ? transport : DiscreetTransport(endpoint: endpoint, whole: transport))
         }
+        if let stray = strayEndpoint(transports) { throw .configuration("endpoints[\(stray.index)]", stray.problem) }
         return transports
+    }
+
+    /// The first endpoint that leads to another kind of far side than those before it, though a session is to go over all of
+    /// them: no server knows what is between a client and those behind a broker, nor the other way round.
+    func strayEndpoint(_ transports: [any Transport]) -> (index: Int, problem: String)? {
+        let styles = transports.map { Delivery.style(supervisor.delivery, $0.capabilities) }
+        guard let first = styles.first, let index = styles.firstIndex(where: { $0 != first }) else { return nil }
+        let (here, there) = first == .origin ? ("a server", "a broker") : ("a broker", "a server")
+        return (
+            index,
+            #"leads to \#(here), and "endpoints[0]" to \#(there); allowed beside "delivery.mode": "session" "#
+                + "are servers only, or brokers only"
+        )
     }
 
     /// The endpoint with the headers, if its transport takes any.

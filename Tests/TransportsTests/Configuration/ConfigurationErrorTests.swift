@@ -182,6 +182,28 @@ struct ConfigurationErrorTests {
         #expect(refusal(json)?.contains("secret") == false)
     }
 
+    @Test("A session over servers and brokers is refused, in a file with its line, and in code")
+    func mixedSession() throws {
+        let session = #""delivery": {"mode": "session"}"#
+        let allowed = #"allowed beside "delivery.mode": "session" are servers only, or brokers only"#
+        #expect(
+            refusal("{\"endpoints\": [\"tcp://a\", \"ws://b\",\n\"mqtt://c?qos=1\"], \(session)}")
+                == #"config.json:2: "endpoints[2]" leads to a broker, and "endpoints[0]" to a server; "# + allowed
+        )
+        #expect(
+            refusal("{\"endpoints\": [\"mqtt+ws://a?qos=1\",\n\"udp://b\"], \(session)}")
+                == #"config.json:2: "endpoints[1]" leads to a server, and "endpoints[0]" to a broker; "# + allowed
+        )
+        for urls in [#""mqtt://a?qos=1", "mqtt+ws://b?qos=1""#, #""tcp://a", "ws://b", "udp://c", "memory://d""#] {
+            #expect(refusal("{\"endpoints\": [\(urls)], \(session)}") == nil)
+        }
+        var mixed = try configuration(#"{"endpoints": ["mqtt://a", "ws://b"]}"#)
+        #expect(try mixed.transports().count == 2)
+        mixed.supervisor.delivery.mode = .session
+        let error = #expect(throws: TransportError.self) { try Supervisor(mixed) }
+        #expect(error?.code == .invalidConfiguration && error?.reason.contains(allowed) == true)
+    }
+
     @Test("A registry without a transport knows none of its endpoints")
     func registry() throws {
         let json = #"{"endpoints": ["tcp://a"]}"#.utf8
