@@ -110,6 +110,10 @@ extension CoreLink: ImmediateLink {
         driver.value.abandon(reason)
     }
 
+    package func confirmNow() {
+        driver.value.confirmTaken()
+    }
+
     package func networkChanged() {
         driver.value.networkChanged()
     }

@@ -59,7 +59,7 @@ extension LinkDriver {
 extension LinkDriver {
     /// The next message, if there is one, or the end, if it has come. Who asks for it is done with the one before.
     func takeMessage() -> Waiting.Received? {
-        if isAwaitingConfirmation { confirmReceipt() }
+        confirmTaken()
         if let payload = inbox.popFirst() {
             isAwaitingConfirmation = confirmsReceipt
             resumeReading()
@@ -68,6 +68,11 @@ extension LinkDriver {
         if let reason { return reason.receiveResult }
         return waiting.receiver == nil
             ? nil : .failure(TransportError(.busy, .open, "another task is receiving already"))
+    }
+
+    /// The receiver is done with the message that it was given, if it has not said so yet.
+    func confirmTaken() {
+        if isAwaitingConfirmation { confirmReceipt() }
     }
 
     private func confirmReceipt() {

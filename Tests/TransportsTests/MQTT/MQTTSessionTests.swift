@@ -92,6 +92,29 @@ struct MQTTSessionTests {
         await listener.close()
     }
 
+    @Test("a supervisor confirms the message that fills its buffer, and not the one behind it")
+    func filling() async throws {
+        let listener = try await TransportRegistry.standard.listen("mqtt://127.0.0.1:0/?qos=1")
+        let port = try #require(listener.endpoint.port)
+        async let accepted = listener.accept()
+        var configuration = SupervisorConfiguration()
+        configuration.messageBuffer = 1
+        let supervisor = try Supervisor("mqtt://127.0.0.1:\(port)/?\(Self.options("off"))", configuration)
+        var messages = supervisor.messages.makeAsyncIterator()
+        var states = supervisor.states.makeAsyncIterator()
+        supervisor.connect()
+        let server = try #require(try await accepted)
+        while let state = await states.next(), !state.isOpen {}
+        // Nobody takes it, yet the broker need not send it again over the next link.
+        #expect(await server.send(Payload(text: "1")) == .acknowledged)
+        async let second = server.send(Payload(text: "2"))
+        await supervisor.close()
+        #expect(await !second.isSuccess)
+        #expect(await messages.next()?.bytes == Array("1".utf8))
+        #expect(await messages.next() == nil)
+        await listener.close()
+    }
+
     @Test("a suspended supervisor has confirmed no message that it does not hand on")
     func suspended() async throws {
         let listener = try await TransportRegistry.standard.listen("mqtt://127.0.0.1:0/?qos=1")

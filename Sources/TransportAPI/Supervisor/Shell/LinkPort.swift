@@ -106,7 +106,10 @@ final class LinkPort {
     private func mustPause(after payload: Payload) -> Bool {
         report(.received(payload))
         noteRoom()
-        return (readsOn ? isOverfull : !owner.messages.hasRoom) && !isClosed && !isOver
+        guard !isClosed, readsOn ? isOverfull : !owner.messages.hasRoom else { return false }
+        // It was reported; and asking for the next one, which would say so to the far side, may come after the link's end.
+        immediate?.confirmNow()
+        return !isOver
     }
 
     /// Tells the owner of a session when there is no room any more, and when there is again.

@@ -43,6 +43,9 @@ package protocol ImmediateLink: Link {
     func sendNow(_ payload: Payload) -> SendOutcome?
     /// Says goodbye without waiting for an answer, and ends the link. To be called on the link's loop.
     func abandon(_ reason: CloseReason)
+    /// Whoever reads the link is done with the last message that it gave, and may not ask for the next one soon. To be called on
+    /// the link's loop.
+    func confirmNow()
     /// The machine's addresses may be others by now: a link that can goes on from another one. To be called on the link's loop.
     func networkChanged()
     /// How many bytes have been received, but for what came again. To be called on the link's loop.
@@ -50,6 +53,8 @@ package protocol ImmediateLink: Link {
 }
 
 extension ImmediateLink {
+    /// Does nothing.
+    package func confirmNow() {}
     /// Does nothing.
     package func networkChanged() {}
 }
