@@ -164,6 +164,11 @@ struct MQTTWebSocketCore: ProtocolCore {
         inside(&context) { $0.close(reason, &$1) }
     }
 
+    mutating func linkEnded() {
+        outer.linkEnded()
+        if let between { between.input = ByteBuffer() }
+    }
+
     var deadline: Instant? {
         guard !isOver else { return nil }
         guard isInside, let inner = inner.deadline else { return outer.deadline }

@@ -40,6 +40,7 @@ extension LinkDriver {
         let wasOpen = phase == .open
         phase = .draining
         self.reason = reason
+        letGoOfParts()
         ownDeadline = Instant(nanoseconds: loop.now).advanced(by: limits.linger).nanoseconds
         waiting.finish(reason)
         handler?.ended(self, reason)

@@ -30,6 +30,15 @@ extension LinkDriver {
         }
     }
 
+    /// Lets go of what has come in part, since nothing more is read. The input of a session over a shared socket is lent for one
+    /// datagram.
+    func letGoOfParts() {
+        core.linkEnded()
+        guard !channel.isDatagram else { return }
+        input.removeAll()
+        returnMemory(&input)
+    }
+
     /// Tells the owner what this link keeps in memory: what waits for its rest, and what waits for the kernel.
     func tellMemory() {
         guard let owner else { return }

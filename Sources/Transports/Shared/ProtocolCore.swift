@@ -58,6 +58,10 @@ public protocol ProtocolCore: Sendable {
     /// Begins to say goodbye. ``CoreEvent/closed(_:)`` comes at once where the protocol has no answer to wait for.
     mutating func close(_ reason: CloseReason, _ context: inout CoreContext)
 
+    /// The link has ended for its users, for whatever reason: nothing more is read. Lets go of messages that have come in part
+    /// and of what reads and writes further ones, since the link may linger, or its user keep it. Default: does nothing.
+    mutating func linkEnded()
+
     /// When ``deadlineReached(_:)`` wants to be called next.
     var deadline: Instant? { get }
 
@@ -76,6 +80,8 @@ extension ProtocolCore {
     public mutating func confirmReceipt(_ context: inout CoreContext) {}
     /// Does nothing.
     public mutating func moved(_ context: inout CoreContext) {}
+    /// Does nothing.
+    public mutating func linkEnded() {}
     /// Writes the bytes as they are.
     public mutating func sendEncoded(_ bytes: UnsafeRawBufferPointer, _ context: inout CoreContext) {
         context.output.append(contentsOf: bytes)

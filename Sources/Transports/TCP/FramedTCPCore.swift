@@ -160,6 +160,11 @@ public struct FramedTCPCore: ProtocolCore {
         end(.ended)
     }
 
+    /// Lets go of the message under assembly.
+    public mutating func linkEnded() {
+        assembly = []
+    }
+
     mutating func end(_ phase: Phase) {
         self.phase = phase
         deadline = nil

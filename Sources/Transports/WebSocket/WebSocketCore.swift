@@ -123,6 +123,11 @@ public struct WebSocketCore: ProtocolCore {
         deflation = nil
     }
 
+    /// Lets go of the message under assembly and of what compresses.
+    public mutating func linkEnded() {
+        dropMessages()
+    }
+
     /// The far side has ended the connection: the last step of a goodbye, or a break.
     ///
     /// - Throws: `.connectionLost` if no goodbye was under way.
