@@ -15,8 +15,15 @@ extension Endpoint {
         guard !url.utf8.contains(where: { $0 <= 0x20 || $0 == 0x7f }) else {
             throw .configuration("url", "contains a space or a control character; write it percent-encoded")
         }
+        // It would begin a fragment (RFC 3986, section 3.5), which no connection has (RFC 6455, section 3). What is meant is a
+        // part of a password or of a topic filter, which must not get lost.
+        guard !url.utf8.contains(UInt8(ascii: "#")) else {
+            throw .configuration(
+                "url",
+                "contains a '#'; no URL has a fragment here, and as part of anything else it is %23"
+            )
+        }
         var rest = Substring(url)
-        if let hash = rest.utf8.firstIndex(of: UInt8(ascii: "#")) { rest = rest[..<hash] }
         guard let colon = rest.utf8.firstRange(of: "://".utf8), colon.lowerBound != rest.startIndex else {
             throw .configuration("url", "has no scheme; write it as scheme://host:port")
         }

@@ -36,7 +36,6 @@ struct EndpointTests {
             ("tcp://user@host:1", "host", 1),
             ("tcp://a@b@host:1", "host", 1),
             ("tcp://%68ost:1", "host", 1),
-            ("memory://name#fragment", "name", nil),
             ("tcp://host:1?a=b", "host", 1),
             ("tcp://host/a:b@c://d", "host", nil),
         ] as [(String, String, UInt16?)]
@@ -66,7 +65,13 @@ struct EndpointTests {
             options == [.init(name: "b", value: "1"), .init(name: "a", value: "x=y?z"), .init(name: "", value: "v")]
         )
         #expect(try Endpoint("ws://host?").options.isEmpty)
-        #expect(try Endpoint("ws://host/p?x#y=z").options == [.init(name: "x", value: "")])
+    }
+
+    @Test("What begins a fragment elsewhere is a part of anything, escaped")
+    func escapedHash() throws {
+        let endpoint = try Endpoint("mqtt://a%23n:s%23t@host/?subscribe=chat/%23")
+        #expect(endpoint.user == "a#n" && endpoint.password == "s#t")
+        #expect(endpoint.options == [.init(name: "subscribe", value: "chat/#")])
     }
 
     @Test(
@@ -75,6 +80,8 @@ struct EndpointTests {
             ("", "url"), ("host:80", "url"), ("://host", "url"), ("tcp:/host", "url"), ("tcp://ho st", "url"),
             ("tcp://host\u{7f}", "url"), ("tcp://host\n", "url"),
             ("tcp://" + String(repeating: "a", count: 8192), "url"),
+            ("memory://name#fragment", "url"), ("ws://host/p?x#y=z", "url"), ("mqtt://host?subscribe=a/#", "url"),
+            ("tcp://ann:s#t@host:1", "url"), ("ws://host/#\u{301}f", "url"),
             ("1tcp://host", "scheme"), ("t_p://host", "scheme"), ("tçp://host", "scheme"), ("+://host", "scheme"),
             ("tcp://", "host"), ("tcp://:80", "host"), ("tcp:///path", "host"), ("tcp://ann@", "host"),
             ("tcp://::1:80", "host"), ("tcp://[::1", "host"), ("tcp://[host]:80", "host"), ("tcp://[]", "host"),
@@ -100,6 +107,7 @@ struct EndpointTests {
             "tcp://ann:hun?hunter2%zz@host", "tcp://ann:x:hunter2/@host", "tcp://[hunter2/@host",
             "tcp://ann:hunter2%@h",
             "tcp://ann:hunter2@", "tcp://ann:hunter2@host:port", "tcp://ann:hunter2@[host]", "tcp://ann:hunter2 @host",
+            "tcp://ann:#hunter2@host",
         ]
     )
     func errorsKeepPasswords(url: String) {
@@ -137,7 +145,7 @@ struct EndpointTests {
     @Test("A combining mark behind a delimiter does not hide it")
     func combiningMarks() throws {
         let mark = "\u{301}"
-        let endpoint = try Endpoint("tcp://ann:secret@\(mark)h:1/\(mark)p?\(mark)q=\(mark)v&\(mark)r#\(mark)f")
+        let endpoint = try Endpoint("tcp://ann:secret@\(mark)h:1/\(mark)p?\(mark)q=\(mark)v&\(mark)r")
         #expect(endpoint.password == "secret")
         #expect(endpoint.host == mark + "h" && endpoint.port == 1)
         #expect(endpoint.path == "/\(mark)p")
