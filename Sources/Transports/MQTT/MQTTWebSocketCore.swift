@@ -188,7 +188,7 @@ struct MQTTWebSocketCore: ProtocolCore {
     // MARK: Between the cores
 
     /// Calls the inner core, and sends what it writes as one message.
-    private mutating func inside<R, E: Error>(
+    mutating func inside<R, E: Error>(
         _ context: inout CoreContext,
         _ body: (inout MQTTCore, inout CoreContext) throws(E) -> R
     ) throws(E) -> R {
@@ -214,40 +214,6 @@ struct MQTTWebSocketCore: ProtocolCore {
         isOver = true
         outer.close(CloseReason(.protocolError, code: code, text: error.reason), &context)
         return error
-    }
-}
-
-extension MQTTWebSocketCore: TopicCore {
-    var session: MQTTSession? { inner.session }
-    var live: MQTTSession? { inner.live }
-    var client: (name: String, hasSession: Bool) { inner.client }
-
-    mutating func subscribe(
-        _ subscriptions: [MQTTSubscription],
-        id: UInt64,
-        _ context: inout CoreContext
-    ) throws(TransportError) {
-        try inside(&context) { (core, context) throws(TransportError) in
-            try core.subscribe(subscriptions, id: id, &context)
-        }
-    }
-
-    mutating func grant(_ packetID: UInt16, _ granted: [MQTTQoS?], _ context: inout CoreContext) {
-        inside(&context) { $0.grant(packetID, granted, &$1) }
-    }
-
-    mutating func confirmUnsubscribe(_ packetID: UInt16, _ context: inout CoreContext) {
-        inside(&context) { $0.confirmUnsubscribe(packetID, &$1) }
-    }
-
-    mutating func unsubscribe(
-        _ filters: [String],
-        id: UInt64,
-        _ context: inout CoreContext
-    ) throws(TransportError) {
-        try inside(&context) { (core, context) throws(TransportError) in
-            try core.unsubscribe(filters, id: id, &context)
-        }
     }
 }
 

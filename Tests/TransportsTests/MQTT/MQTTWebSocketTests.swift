@@ -207,23 +207,6 @@ struct MQTTWebSocketTests {
         #expect(frames(server.takeOutput()).map(\.payload) == [[0x30, 4, 0, 1, 0x74, 6]])
     }
 
-    @Test("the URL takes the options of MQTT and of the handshake, and no others")
-    func options() throws {
-        let registry = TransportRegistry.standard
-        let transport = try registry.transport(for: Endpoint("mqtt+ws://u:p@h/mqtt?publish=a&qos=1&header=X:1"))
-        #expect(transport.capabilities.routesByTopic && transport.capabilities.acknowledgesMessages)
-        let endpoint = try Endpoint("mqtt+ws://h/?deflate=on")
-        let code = codeOf { () throws(TransportError) in try registry.transport(for: endpoint) }
-        #expect(code == .invalidConfiguration)
-    }
-
-    @Test("the time for the handshake is that of both protocols")
-    func handshakeTimeout() throws {
-        let endpoint = try Endpoint("mqtt+ws://127.0.0.1/?handshake-timeout=3s")
-        let options = try OptionReader(endpoint, allowed: TransportDescriptor.mqttWebSocket.options)
-        #expect(try TransportDescriptor.webSocketServer(endpoint, options).handshakeTimeout == .seconds(3))
-    }
-
     @Test("to a server, the bytes of a long message are signs of life, a WebSocket's ping is not")
     func slowMessage() throws {
         var hello = MQTTConnect(clientID: "bob")

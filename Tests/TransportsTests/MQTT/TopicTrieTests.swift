@@ -57,4 +57,19 @@ struct TopicTrieTests {
             #expect(match(&trie, topic).found == found)
         }
     }
+
+    @Test("a trie that lost its filters has lost their nodes and edges")
+    func pruning() {
+        var trie = TopicTrie()
+        let filters = (0..<500).map { "root/\($0 % 20)/+/\($0)/#" }
+        for filter in filters { _ = filter.withContiguousUTF8 { trie.insert($0) } }
+        #expect(trie.nodeCount > 1000)
+        for filter in filters {
+            let node = filter.withContiguousUTF8 { trie.find($0) }
+            #expect(node != nil)
+            if let node { trie.prune(node) }
+        }
+        #expect(trie.nodeCount == 1)
+        #expect(trie.edgeCount == 0 && trie.edges.allSatisfy { $0 == -1 })
+    }
 }

@@ -1,0 +1,166 @@
+import Codecs
+import SocketIO
+import TransportAPI
+
+/// What an ``EchoClient`` keeps on the loop.
+final class EchoState {
+    private static let window = 1 << 14
+
+    private let loop: EventLoop
+    private let link: any Link
+    private let codec: ConfiguredCodec
+    private let patience: Int64
+    private var message: ChatMessage
+    private var buffer: [UInt8] = []
+    private(set) var tracker = SequenceTracker(window: EchoState.window)
+    private var intended = [Int64](repeating: 0, count: EchoState.window)
+    private var sent = [Int64](repeating: 0, count: EchoState.window)
+    private(set) var nextNumber: UInt64 = 0
+    private(set) var outcome = EchoClient.Outcome()
+    private var isOpenLoop = false
+    private var lastProgress: Int64 = 0
+    private(set) var errors = 0
+    private(set) var failure: String?
+
+    init(_ link: any Link, codec: ConfiguredCodec, message: ChatMessage, patience: Int64, on loop: EventLoop) {
+        self.link = link
+        self.codec = codec
+        self.message = message
+        self.patience = patience
+        self.loop = loop
+    }
+
+    func begin(_ slice: EchoClient.Slice) {
+        outcome = EchoClient.Outcome()
+        isOpenLoop = slice.interval != nil
+        lastProgress = Clocks.monotonic()
+    }
+
+    func giveUp() {
+        for number in nextNumber - min(nextNumber, UInt64(Self.window))..<nextNumber { tracker.lose(number) }
+        lastProgress = Clocks.monotonic()
+    }
+
+    /// Looks four times before it gives up, so that a machine that stood still for as long loses nothing.
+    nonisolated(nonsending) func watch(_ work: Task<Void, Never>) async {
+        var (seen, looks) = (lastProgress, 0)
+        while !Task.isCancelled {
+            await sleep(until: Clocks.monotonic() + patience / 4)
+            (seen, looks) = (lastProgress, lastProgress == seen ? looks + 1 : 0)
+            if looks >= 4 { return work.cancel() }
+        }
+    }
+
+    // MARK: Loops
+
+    nonisolated(nonsending) func closedLoop(_ slice: EchoClient.Slice) async {
+        var underWay = 0
+        var sent = 0
+        while underWay < slice.inFlight, sent < slice.messages, await send(at: Clocks.monotonic()) {
+            underWay += 1
+            sent += 1
+        }
+        while underWay > 0, let now = await receive() {
+            underWay -= 1
+            if now < slice.end, sent < slice.messages, await send(at: now) {
+                underWay += 1
+                sent += 1
+            }
+        }
+    }
+
+    nonisolated(nonsending) func openLoop(_ slice: EchoClient.Slice) async {
+        let first = Clocks.monotonic()
+        let interval = slice.interval ?? 1
+        var count = 0
+        while count < slice.messages, !Task.isCancelled {
+            let due = first + Int64(count) * interval
+            guard due < slice.end else { break }
+            if due > Clocks.monotonic() { await sleep(until: due) }
+            guard await send(at: due) else { break }
+            count += 1
+        }
+        while tracker.accounts.inFlight > 0, !Task.isCancelled, failure == nil {
+            await sleep(until: Clocks.monotonic() + 1_000_000)
+        }
+    }
+
+    private nonisolated(nonsending) func sleep(until time: Int64) async {
+        await withUnsafeContinuation { continuation in
+            _ = loop.schedule(at: time) { continuation.resume() }
+        }
+    }
+
+    // MARK: Messages
+
+    /// Sends the next message, which was to be sent at `time`.
+    private nonisolated(nonsending) func send(at time: Int64) async -> Bool {
+        let number = tracker.send()
+        nextNumber = number + 1
+        intended[Int(number) & (Self.window - 1)] = time
+        sent[Int(number) & (Self.window - 1)] = isOpenLoop ? Clocks.monotonic() : time
+        message.id = MessageID.text(number)
+        buffer.removeAll(keepingCapacity: true)
+        do throws(CodecError) {
+            try codec.encode(message, into: &buffer)
+        } catch {
+            return fail("\(error)", number)
+        }
+        let outcome = await link.send(Payload(buffer, kind: codec.format.isText ? .text : .binary))
+        switch outcome {
+        case .written, .acknowledged: return true
+        case .rejected(let error), .unknown(let error):
+            guard error.code == .cancelled else { return fail("\(error)", number) }
+            tracker.lose(number)
+            return false
+        case .expired: return fail("a message expired", number)
+        }
+    }
+
+    /// Waits for the next answer and gives the time at which it was decoded; `nil` when there will be none.
+    nonisolated(nonsending) func receive() async -> Int64? {
+        while true {
+            let payload: Payload
+            do throws(TransportError) {
+                guard let received = try await link.receive() else {
+                    _ = fail("the server has closed the link", nil)
+                    return nil
+                }
+                payload = received
+            } catch {
+                if error.code != .cancelled { _ = fail("\(error)", nil) }
+                return nil
+            }
+            if let now = take(payload) { return now }
+        }
+    }
+
+    /// Counts an answer; `nil` if it answers nothing that is waited for.
+    private func take(_ payload: Payload) -> Int64? {
+        let echo: ChatMessage
+        do throws(CodecError) {
+            echo = try codec.decode(ChatMessage.self, from: payload.bytes)
+        } catch {
+            _ = fail("\(error)", nil)
+            return nil
+        }
+        let now = Clocks.monotonic()
+        lastProgress = now
+        guard let number = MessageID.number(echo.id), echo.text.utf8.count == message.text.utf8.count else {
+            errors += 1
+            return nil
+        }
+        guard case .first = tracker.answer(number) else { return nil }
+        outcome.answered += 1
+        outcome.rtt.record(now - intended[Int(number) & (Self.window - 1)])
+        outcome.service.record(now - sent[Int(number) & (Self.window - 1)])
+        return now
+    }
+
+    private func fail(_ sentence: String, _ number: UInt64?) -> Bool {
+        errors += 1
+        if failure == nil { failure = sentence }
+        if let number { tracker.lose(number) }
+        return false
+    }
+}

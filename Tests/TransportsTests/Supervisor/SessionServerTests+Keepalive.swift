@@ -1,0 +1,40 @@
+import Testing
+import TransportAPI
+
+// Signs of life.
+extension SessionServerTests {
+    @Test("lets go of a client that answers no ping, and waits for its next link")
+    func keepalive() throws {
+        _ = server {
+            $0.supervisor.keepalive.interval = .seconds(30)
+            $0.supervisor.keepalive.timeout = .seconds(10)
+        }
+        let first = client(ann)
+        runtime.advance(by: .seconds(31))
+        #expect(first.frames.last == .ping(1))
+        first.give(.pong(1))
+        runtime.advance(by: .seconds(30))
+        #expect(!first.hasEnded)
+        runtime.advance(by: .seconds(42))
+        #expect(first.hasEnded)
+        #expect(client(ann, incarnation: try #require(first.incarnation)).incarnation == first.incarnation)
+    }
+
+    @Test("does not take a client for dead while nobody takes its messages")
+    func slowConsumer() throws {
+        _ = server {
+            $0.supervisor.keepalive.interval = .seconds(30)
+            $0.supervisor.keepalive.timeout = .seconds(10)
+            $0.supervisor.messageBuffer = 4
+        }
+        let link = client(ann)
+        for number in 1...20 { link.give(.message(UInt64(number), bytes("\(number)"))) }
+        for number in 1...20 as ClosedRange<UInt32> {
+            runtime.advance(by: .seconds(31))
+            link.give(.pong(number))
+        }
+        runtime.settle()
+        #expect(!link.hasEnded)
+        #expect(try received(sessions.all.first, 20) == (1...20).map(String.init))
+    }
+}
