@@ -115,16 +115,7 @@ struct MQTTConformanceTests {
     @Test("a message of QoS 2 that its receiver was done with when the link had ended is not delivered again")
     func receiptAfterTheEnd() throws {
         let session = MQTTSession()
-        func link() throws -> MQTTHarness {
-            var configuration = MQTTConfiguration()
-            configuration.clientID = "ann"
-            configuration.cleanSession = false
-            var client = MQTTHarness(try MQTTCore(client: configuration, session: session))
-            client.start()
-            client.feed([0x20, 2, 1, 0])
-            return client
-        }
-        var first = try link()
+        var first = try mqttClient(of: session)
         first.feed([0x34, 6, 0, 1, 0x74, 0, 1, 1, 0x34, 6, 0, 1, 0x74, 0, 2, 2])
         #expect(first.messages.count == 2)
         first.core.close(.user, &first.context)
@@ -133,7 +124,7 @@ struct MQTTConformanceTests {
         // The receiver took the first one only.
         first.core.confirmReceipt(&first.context)
         #expect(first.takeOutput().isEmpty)
-        var second = try link()
+        var second = try mqttClient(of: session)
         _ = second.takeOutput()
         second.feed([0x3c, 6, 0, 1, 0x74, 0, 1, 1, 0x3c, 6, 0, 1, 0x74, 0, 2, 2])
         #expect(second.messages.map(\.bytes) == [[2]])

@@ -77,19 +77,10 @@ struct MQTTRepetitionTests {
     @Test("so it is to a client, whose broker has begun anew")
     func broker() throws {
         let session = MQTTSession()
-        func link() throws -> MQTTHarness {
-            var configuration = MQTTConfiguration()
-            configuration.clientID = "ann"
-            configuration.cleanSession = false
-            var client = MQTTHarness(try MQTTCore(client: configuration, session: session))
-            client.start()
-            client.feed([0x20, 2, 1, 0])
-            return client
-        }
-        var first = try link()
+        var first = try mqttClient(of: session)
         first.feed(publish(1))
         first.core.confirmReceipt(&first.context)
-        var second = try link()
+        var second = try mqttClient(of: session)
         second.feed(publish(1))
         #expect(second.messages.count == 1)
         second.feed(publish(1, again: true))

@@ -92,19 +92,26 @@ struct MQTTSessionTests {
         await listener.close()
     }
 
-    @Test("a supervisor confirms the message that fills its buffer, and not the one behind it")
-    func filling() async throws {
+    /// A supervisor with room for one message, the server's side of its link, and the server.
+    private func connected() async throws -> (Supervisor, any Link, any Listener) {
         let listener = try await TransportRegistry.standard.listen("mqtt://127.0.0.1:0/?qos=1")
         let port = try #require(listener.endpoint.port)
         async let accepted = listener.accept()
         var configuration = SupervisorConfiguration()
         configuration.messageBuffer = 1
         let supervisor = try Supervisor("mqtt://127.0.0.1:\(port)/?\(Self.options("off"))", configuration)
-        var messages = supervisor.messages.makeAsyncIterator()
         var states = supervisor.states.makeAsyncIterator()
         supervisor.connect()
         let server = try #require(try await accepted)
+        // Until the client has subscribed, the server knows of no topic to send to.
         while let state = await states.next(), !state.isOpen {}
+        return (supervisor, server, listener)
+    }
+
+    @Test("a supervisor confirms the message that fills its buffer, and not the one behind it")
+    func filling() async throws {
+        let (supervisor, server, listener) = try await connected()
+        var messages = supervisor.messages.makeAsyncIterator()
         // Nobody takes it, yet the broker need not send it again over the next link.
         #expect(await server.send(Payload(text: "1")) == .acknowledged)
         async let second = server.send(Payload(text: "2"))
@@ -117,18 +124,8 @@ struct MQTTSessionTests {
 
     @Test("a suspended supervisor has confirmed no message that it does not hand on")
     func suspended() async throws {
-        let listener = try await TransportRegistry.standard.listen("mqtt://127.0.0.1:0/?qos=1")
-        let port = try #require(listener.endpoint.port)
-        async let accepted = listener.accept()
-        var configuration = SupervisorConfiguration()
-        configuration.messageBuffer = 1
-        let supervisor = try Supervisor("mqtt://127.0.0.1:\(port)/?\(Self.options("off"))", configuration)
+        let (supervisor, server, listener) = try await connected()
         var messages = supervisor.messages.makeAsyncIterator()
-        var states = supervisor.states.makeAsyncIterator()
-        supervisor.connect()
-        let server = try #require(try await accepted)
-        // Until the client has subscribed, the server knows of no topic to send to.
-        while let state = await states.next(), !state.isOpen {}
         let sending = (0..<20).map { number in Task { await server.send(Payload(text: "\(number)")) } }
         var received = await messages.next() == nil ? 0 : 1
         supervisor.suspend()

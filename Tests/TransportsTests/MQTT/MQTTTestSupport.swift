@@ -48,6 +48,17 @@ func mqttClient(_ change: (inout MQTTConfiguration) -> Void = { _ in }) throws(T
     return MQTTHarness(try MQTTCore(client: configuration))
 }
 
+/// A client's next link in a session that its broker has kept, open.
+func mqttClient(of session: MQTTSession) throws -> MQTTHarness {
+    var configuration = MQTTConfiguration()
+    configuration.clientID = "ann"
+    configuration.cleanSession = false
+    var client = MQTTHarness(try MQTTCore(client: configuration, session: session))
+    client.start()
+    client.feed([0x20, 2, 1, 0])
+    return client
+}
+
 func mqttServer(_ change: (inout MQTTServerConfiguration) -> Void = { _ in }) throws(TransportError) -> MQTTHarness {
     var configuration = MQTTServerConfiguration()
     change(&configuration)

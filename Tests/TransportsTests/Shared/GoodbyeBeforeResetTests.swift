@@ -139,37 +139,21 @@ private struct GoodbyeServer {
     let port: UInt16
 
     init(_ goodbye: [UInt8]) throws {
-        let listening = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
-        var address = sockaddr_in()
-        address.sin_family = sa_family_t(AF_INET)
-        address.sin_addr.s_addr = in_addr_t(0x7f00_0001).bigEndian
-        var length = socklen_t(MemoryLayout<sockaddr_in>.size)
-        let result = withUnsafeMutablePointer(to: &address) { pointer in
-            pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) { pointer in
-                bind(listening, pointer, length) | listen(listening, 1) | getsockname(listening, pointer, &length)
-            }
-        }
-        guard result == 0 else { throw POSIXError(.EADDRNOTAVAIL) }
-        port = UInt16(bigEndian: address.sin_port)
+        let listening: Int32
+        (listening, port) = try listenByHand()
         Thread.detachNewThread { Self.serve(listening, goodbye) }
     }
 
     private static func serve(_ listening: Int32, _ goodbye: [UInt8]) {
         let connection = accept(listening, nil, nil)
         close(listening)
-        var seen: [UInt8] = []
-        var buffer = [UInt8](repeating: 0, count: 4096)
-        while !seen.contains([13, 10, 13, 10]) {
-            let count = recv(connection, &buffer, buffer.count, 0)
-            guard count > 0 else { break }
-            seen += buffer[..<count]
-        }
         let name = "Sec-WebSocket-Key: "
-        let lines = String(decoding: seen, as: UTF8.self).components(separatedBy: "\r\n")
+        let lines = readHead(from: connection).components(separatedBy: "\r\n")
         let key = lines.first { $0.hasPrefix(name) }?.dropFirst(name.count) ?? ""
         let answer = response(key: String(key))
         _ = send(connection, answer, answer.count, Int32(MSG_NOSIGNAL))
-        _ = recv(connection, &buffer, 1, Int32(MSG_PEEK))
+        var byte: UInt8 = 0
+        _ = recv(connection, &byte, 1, Int32(MSG_PEEK))
         _ = send(connection, goodbye, goodbye.count, Int32(MSG_NOSIGNAL))
         close(connection)
     }

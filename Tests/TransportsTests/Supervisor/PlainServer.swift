@@ -8,11 +8,10 @@ final class PlainServer: Sendable {
     private struct State: Sendable {
         var listener: (any Listener)?
         var links: [any Link] = []
-        var received: [String] = []
-        var waiters: [(Int, UnsafeContinuation<Void, Never>)] = []
     }
 
     private let state = Locked(State())
+    private let texts = ReceivedTexts()
     private let listening: Endpoint
     private let port: ReservedPort?
     /// Where clients reach it.
@@ -30,7 +29,7 @@ final class PlainServer: Sendable {
     }
 
     /// Everything received so far.
-    var received: [String] { state.withLock { $0.received } }
+    var received: [String] { texts.all }
     var links: [any Link] { state.withLock { $0.links } }
 
     func start() async throws {
@@ -42,31 +41,14 @@ final class PlainServer: Sendable {
         Task {
             while let link = try await listener.accept() {
                 state.withLock { $0.links.append(link) }
-                Task { while let payload = try await link.receive() { self.note(payload) } }
+                Task { while let payload = try await link.receive() { self.texts.note(payload) } }
             }
         }
-    }
-
-    private func note(_ payload: Payload) {
-        let ready = state.withLock { state in
-            state.received.append(payload.string)
-            let count = state.received.count
-            defer { state.waiters.removeAll { $0.0 <= count } }
-            return state.waiters.filter { $0.0 <= count }
-        }
-        for (_, continuation) in ready { continuation.resume() }
     }
 
     /// Waits until so many messages have come in all.
     func wait(for count: Int) async {
-        await withUnsafeContinuation { continuation in
-            let isReady = state.withLock { state in
-                if state.received.count >= count { return true }
-                state.waiters.append((count, continuation))
-                return false
-            }
-            if isReady { continuation.resume() }
-        }
+        await texts.wait(for: count)
     }
 
     /// Says goodbye to all clients.

@@ -21,19 +21,7 @@ final class RawServer: Sendable {
     var heads: [String] { heard.withLock { $0 } }
 
     init(_ answers: Answer...) throws {
-        let listening = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
-        var address = sockaddr_in()
-        address.sin_family = sa_family_t(AF_INET)
-        address.sin_addr.s_addr = in_addr_t(0x7f00_0001).bigEndian
-        var length = socklen_t(MemoryLayout<sockaddr_in>.size)
-        let result = withUnsafeMutablePointer(to: &address) { pointer in
-            pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) { pointer in
-                bind(listening, pointer, length) | listen(listening, 16) | getsockname(listening, pointer, &length)
-            }
-        }
-        guard result == 0 else { throw POSIXError(.EADDRNOTAVAIL) }
-        self.listening = listening
-        port = UInt16(bigEndian: address.sin_port)
+        (listening, port) = try listenByHand()
         let thread = Thread { [self] in serve(answers) }
         thread.start()
     }
@@ -55,14 +43,8 @@ final class RawServer: Sendable {
             var lingering = linger(l_onoff: 1, l_linger: 0)
             setsockopt(connection, SOL_SOCKET, SO_LINGER, &lingering, socklen_t(MemoryLayout<linger>.size))
         case .http(let text):
-            var seen: [UInt8] = []
-            var buffer = [UInt8](repeating: 0, count: 4096)
-            while !seen.contains([13, 10, 13, 10]) {
-                let count = recv(connection, &buffer, buffer.count, 0)
-                guard count > 0 else { break }
-                seen += buffer[..<count]
-            }
-            heard.withLock { $0.append(String(decoding: seen, as: UTF8.self)) }
+            let head = readHead(from: connection)
+            heard.withLock { $0.append(head) }
             let bytes = Array(text.utf8)
             _ = send(connection, bytes, bytes.count, Int32(MSG_NOSIGNAL))
         }
@@ -75,4 +57,32 @@ final class RawServer: Sendable {
         close(listening)
         for connection in held.withLock({ $0 }) { close(connection) }
     }
+}
+
+/// A socket that listens on loopback, on a port of the system's choice.
+func listenByHand() throws -> (listening: Int32, port: UInt16) {
+    let listening = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
+    var address = sockaddr_in()
+    address.sin_family = sa_family_t(AF_INET)
+    address.sin_addr.s_addr = in_addr_t(0x7f00_0001).bigEndian
+    var length = socklen_t(MemoryLayout<sockaddr_in>.size)
+    let result = withUnsafeMutablePointer(to: &address) { pointer in
+        pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) { pointer in
+            bind(listening, pointer, length) | listen(listening, 16) | getsockname(listening, pointer, &length)
+        }
+    }
+    guard result == 0 else { throw POSIXError(.EADDRNOTAVAIL) }
+    return (listening, UInt16(bigEndian: address.sin_port))
+}
+
+/// What comes over a connection up to an empty line, or its end.
+func readHead(from connection: Int32) -> String {
+    var seen: [UInt8] = []
+    var buffer = [UInt8](repeating: 0, count: 4096)
+    while !seen.contains([13, 10, 13, 10]) {
+        let count = recv(connection, &buffer, buffer.count, 0)
+        guard count > 0 else { break }
+        seen += buffer[..<count]
+    }
+    return String(decoding: seen, as: UTF8.self)
 }

@@ -9,11 +9,10 @@ final class SessionHost: Sendable {
         var listener: (any Listener)?
         var server: SessionServer?
         var sessions: [Session] = []
-        var received: [String] = []
-        var waiters: [(Int, UnsafeContinuation<Void, Never>)] = []
     }
 
     private let state = Locked(State())
+    private let texts = ReceivedTexts()
     private let listening: Endpoint
     private let port: ReservedPort?
     private let configuration: SessionServer.Configuration
@@ -33,7 +32,7 @@ final class SessionHost: Sendable {
     }
 
     var sessions: [Session] { state.withLock { $0.sessions } }
-    var received: [String] { state.withLock { $0.received } }
+    var received: [String] { texts.all }
     var server: SessionServer? { state.withLock { $0.server } }
 
     /// Another server, which knows nothing of the sessions of the one before.
@@ -41,7 +40,7 @@ final class SessionHost: Sendable {
         let server = SessionServer(configuration, on: EventLoop.shared) { [self] session in
             state.withLock { $0.sessions.append(session) }
             let messages = session.messages
-            Task { for await payload in messages { self.note(payload) } }
+            Task { for await payload in messages { self.texts.note(payload) } }
         }
         state.withLock { $0.server = server }
     }
@@ -54,25 +53,8 @@ final class SessionHost: Sendable {
         Task { try await server?.serve(listener) }
     }
 
-    private func note(_ payload: Payload) {
-        let ready = state.withLock { state in
-            state.received.append(payload.string)
-            let count = state.received.count
-            defer { state.waiters.removeAll { $0.0 <= count } }
-            return state.waiters.filter { $0.0 <= count }
-        }
-        for (_, continuation) in ready { continuation.resume() }
-    }
-
     func wait(for count: Int) async {
-        await withUnsafeContinuation { continuation in
-            let isReady = state.withLock { state in
-                if state.received.count >= count { return true }
-                state.waiters.append((count, continuation))
-                return false
-            }
-            if isReady { continuation.resume() }
-        }
+        await texts.wait(for: count)
     }
 
     /// Stops listening, and ends all links.

@@ -1,0 +1,37 @@
+import SocketIO
+import TransportAPI
+
+/// The texts that a server of a test has received, and those who wait for so many of them.
+final class ReceivedTexts: Sendable {
+    private struct State: Sendable {
+        var texts: [String] = []
+        var waiters: [(Int, UnsafeContinuation<Void, Never>)] = []
+    }
+
+    private let state = Locked(State())
+
+    /// All so far.
+    var all: [String] { state.withLock { $0.texts } }
+
+    func note(_ payload: Payload) {
+        let ready = state.withLock { state in
+            state.texts.append(payload.string)
+            let count = state.texts.count
+            defer { state.waiters.removeAll { $0.0 <= count } }
+            return state.waiters.filter { $0.0 <= count }
+        }
+        for (_, continuation) in ready { continuation.resume() }
+    }
+
+    /// Waits until so many messages have come in all.
+    func wait(for count: Int) async {
+        await withUnsafeContinuation { continuation in
+            let isReady = state.withLock { state in
+                if state.texts.count >= count { return true }
+                state.waiters.append((count, continuation))
+                return false
+            }
+            if isReady { continuation.resume() }
+        }
+    }
+}
