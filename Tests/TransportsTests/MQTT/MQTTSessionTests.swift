@@ -116,7 +116,7 @@ struct MQTTSessionTests {
         #expect(await server.send(Payload(text: "1")) == .acknowledged)
         async let second = server.send(Payload(text: "2"))
         await supervisor.close()
-        #expect(await !second.isSuccess)
+        #expect(await second.isSuccess == false)
         #expect(await messages.next()?.bytes == Array("1".utf8))
         #expect(await messages.next() == nil)
         await listener.close()
