@@ -10,7 +10,7 @@ public final class EventLoop: TaskExecutor, @unchecked Sendable {
     // `mailbox` (a mutex), `isAsleep` and `hasMail` (atomics), and `thread`, which is written before `init` returns.
 
     // On its own thread it is never re-entered in the middle of an access either, and every message passes here several times;
-    // hence the unchecked exclusivity.
+    // hence the unchecked exclusivity. Other modules do not see that it is, so what they use often they get by a call.
 
     private let poller: any Poller
     private var thread: pthread_t?
@@ -30,9 +30,13 @@ public final class EventLoop: TaskExecutor, @unchecked Sendable {
     @exclusivity(unchecked) private var laterTook: Int64 = 0
     @exclusivity(unchecked) private var events: [PollEvent] = []
     /// Memory for reading, shared by all that live on the loop.
-    @exclusivity(unchecked) public var scratch = ScratchPool()
+    @exclusivity(unchecked) private var scratch = ScratchPool()
+    @usableFromInline @exclusivity(unchecked) var turnBegan: Int64 = MonotonicClock.now()
     /// The time at which the present turn began, in nanoseconds of ``MonotonicClock``.
-    public private(set) var now: Int64 = MonotonicClock.now()
+    public private(set) var now: Int64 {
+        @inlinable get { turnBegan }
+        set { turnBegan = newValue }
+    }
 
     /// The face of this loop that actors take as their executor.
     public private(set) lazy var serialExecutor = LoopSerialExecutor(self)
@@ -137,6 +141,16 @@ public final class EventLoop: TaskExecutor, @unchecked Sendable {
     /// hold up the answers.
     public func runPatiently(_ handler: any PatientHandler) {
         patientHandlers.append(handler)
+    }
+
+    /// Takes a block of ``ScratchPool/blockSize`` bytes, which all that live on the loop share.
+    public func takeBlock() -> UnsafeMutableRawPointer {
+        scratch.take()
+    }
+
+    /// Gives such a block back.
+    public func giveBlock(_ block: UnsafeMutableRawPointer) {
+        scratch.give(block)
     }
 
     /// How many patient handlers wait.

@@ -1,10 +1,11 @@
 /// A value behind a lock of the C library. (The standard library's `Mutex` would serve as well, but the thread sanitizer
 /// does not see it lock on Linux and reports races where there are none.)
 public final class Locked<Value: ~Copyable>: @unchecked Sendable {
-    // Unchecked, because the compiler can't see that `withLock` is the only way to the value.
+    // Unchecked, because the compiler can't see that `withLock` is the only way to the value; and so is its exclusivity, which
+    // the lock sees to.
 
     private let mutex = UnsafeMutablePointer<pthread_mutex_t>.allocate(capacity: 1)
-    private var value: Value
+    @exclusivity(unchecked) private var value: Value
 
     /// Puts `value`, which nobody else may hold, behind a lock.
     public init(_ value: consuming sending Value) {

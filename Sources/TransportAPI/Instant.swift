@@ -34,6 +34,12 @@ public struct Instant: InstantProtocol, Sendable, Hashable {
     }
 }
 
+/// The earlier of two, of which either may not be.
+package func earlier(_ one: Instant?, _ other: Instant?) -> Instant? {
+    guard let one, let other else { return one ?? other }
+    return min(one, other)
+}
+
 extension Duration {
     /// The duration in nanoseconds, rounded toward zero; saturated at about ±292 years.
     public var wholeNanoseconds: Int64 {

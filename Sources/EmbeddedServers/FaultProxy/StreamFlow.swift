@@ -145,8 +145,8 @@ final class StreamFlow {
     }
 
     private func read(atMost limit: Int, _ body: (UnsafeRawBufferPointer) -> Void) -> IOResult {
-        let block = path.loop.scratch.take()
-        defer { path.loop.scratch.give(block) }
+        let block = path.loop.takeBlock()
+        defer { path.loop.giveBlock(block) }
         let result = source.read(into: UnsafeMutableRawBufferPointer(start: block, count: limit))
         if case .bytes(let count) = result { body(UnsafeRawBufferPointer(start: block, count: count)) }
         return result

@@ -6,7 +6,7 @@ extension LinkDriver {
     /// reserves its own length, and a few bytes behind much output are no reason to double it.
     func borrowMemory(_ buffer: inout ByteBuffer, doubles: Bool = false) {
         if buffer.capacity == 0 {
-            buffer = ByteBuffer(adopting: loop.scratch.take(), capacity: ScratchPool.blockSize)
+            buffer = ByteBuffer(adopting: loop.takeBlock(), capacity: ScratchPool.blockSize)
         } else if buffer.writableCount < 4096 {
             buffer.reserve(doubles ? max(4096, buffer.count) : 4096)
         }
@@ -17,7 +17,7 @@ extension LinkDriver {
     func returnMemory(_ buffer: inout ByteBuffer) {
         if buffer.isEmpty {
             if let block = buffer.surrender(size: ScratchPool.blockSize) {
-                loop.scratch.give(block)
+                loop.giveBlock(block)
             } else {
                 buffer = ByteBuffer()
             }
@@ -25,7 +25,7 @@ extension LinkDriver {
             var small = ByteBuffer(capacity: buffer.count * 2)
             buffer.withUnsafeReadableBytes { small.append(contentsOf: $0) }
             buffer.removeAll()
-            if let block = buffer.surrender(size: ScratchPool.blockSize) { loop.scratch.give(block) }
+            if let block = buffer.surrender(size: ScratchPool.blockSize) { loop.giveBlock(block) }
             buffer = small
         }
     }

@@ -25,15 +25,15 @@ package final class LinkDriver: PollHandler, ShareHandler, TurnHandler, PatientH
     let limits: LinkLimits
     @exclusivity(unchecked) var phase = Phase.opening
     /// Why the link ended, once it has.
-    package var reason: CloseReason?
+    @exclusivity(unchecked) package var reason: CloseReason?
     /// Receives events in place of the inbox, for servers.
-    var handler: (any LinkHandler)?
+    @exclusivity(unchecked) var handler: (any LinkHandler)?
     /// Who keeps this driver, for servers; `nil` once the channel is closed.
-    var owner: (any LinkOwner)?
+    @exclusivity(unchecked) var owner: (any LinkOwner)?
     /// The handler is to be told, once, when little of the output is left.
-    package var wantsRoom = false
+    @exclusivity(unchecked) package var wantsRoom = false
     /// Is told what only this link's protocol has, beside the handler.
-    var onSignal: ((any CoreSignal) -> Void)?
+    @exclusivity(unchecked) var onSignal: ((any CoreSignal) -> Void)?
 
     @exclusivity(unchecked) var inbox: Inbox
     @exclusivity(unchecked) var waiting = Waiting()
@@ -55,35 +55,35 @@ package final class LinkDriver: PollHandler, ShareHandler, TurnHandler, PatientH
     /// When the link brought something last; 0 before it has.
     @exclusivity(unchecked) var lastHeard: Int64 = 0
     /// Since when the far side has taken nothing of what waits for it; 0 while nothing waits.
-    var stuckSince: Int64 = 0 {
+    @exclusivity(unchecked) var stuckSince: Int64 = 0 {
         didSet { if stuckSince != 0 || oldValue != 0 { context.outputMoved = Instant(nanoseconds: loop.now) } }
     }
     @exclusivity(unchecked) var demands = DemandMeter()
     /// What the owner was last told of this link's memory, in bytes.
-    var heldBytes = 0
+    @exclusivity(unchecked) var heldBytes = 0
     /// This side has said goodbye.
-    var isClosing = false
+    @exclusivity(unchecked) var isClosing = false
     /// A full inbox has stopped the reading.
-    var isStalled = false {
+    @exclusivity(unchecked) var isStalled = false {
         didSet { if !isStalled { noteUnread() } }
     }
     /// Too much output that the far side does not read has.
-    var isChoked = false {
+    @exclusivity(unchecked) var isChoked = false {
         didSet { if !isChoked { noteUnread() } }
     }
     /// The handler has stopped the reading.
     @exclusivity(unchecked) var isHeld = false
     @exclusivity(unchecked) var isPumping = false
     /// Something has been sent since something was read; counts round trips until the link is open.
-    var isWaitingForAnswer = false
+    @exclusivity(unchecked) var isWaitingForAnswer = false
     @exclusivity(unchecked) var flushRequested = false
     /// The output that is to be flushed may wait for that of others.
     @exclusivity(unchecked) var isFlushPatient = false
     @exclusivity(unchecked) var isInPatientLine = false
     /// The link has its share of the turn just now.
     @exclusivity(unchecked) var isInShare = false
-    private var timer: (id: UInt64, deadline: Int64)?
-    var ownDeadline: Int64?
+    @exclusivity(unchecked) private var timer: (id: UInt64, deadline: Int64)?
+    @exclusivity(unchecked) var ownDeadline: Int64?
 
     init(
         _ core: any ProtocolCore,

@@ -23,8 +23,9 @@ public protocol ProtocolCore: Sendable {
     var redirection: Redirection? { get }
 
     /// How many bytes are kept for the link that a far side can make more: of a message that has not arrived whole, for
-    /// compression, of what it has said of itself. Default: none.
-    var heldBytes: Int { get }
+    /// compression, of what it has said of itself. Default: none. `mutating`, so that it is asked where the core lies: asking an
+    /// existential otherwise copies it, and the driver asks after each message.
+    var heldBytes: Int { mutating get }
 
     /// The receiver is done with the oldest message that was reported and not confirmed: it has asked for the next one. May
     /// come after the link's end; what is written then goes nowhere.
@@ -62,8 +63,8 @@ public protocol ProtocolCore: Sendable {
     /// and of what reads and writes further ones, since the link may linger, or its user keep it. Default: does nothing.
     mutating func linkEnded()
 
-    /// When ``deadlineReached(_:)`` wants to be called next.
-    var deadline: Instant? { get }
+    /// When ``deadlineReached(_:)`` wants to be called next. `mutating` as ``heldBytes`` is.
+    var deadline: Instant? { mutating get }
 
     /// The time is at or past ``deadline``. The driver calls ``next(_:_:)`` after it.
     mutating func deadlineReached(_ context: inout CoreContext) throws(TransportError)

@@ -180,11 +180,6 @@ struct ReliableSession: Sendable {
         return earlier(earlier(mine, earlier(giveAt, closeAt)), pingAt)
     }
 
-    private func earlier(_ one: Instant?, _ other: Instant?) -> Instant? {
-        guard let one, let other else { return one ?? other }
-        return min(one, other)
-    }
-
     /// - Throws: `.acknowledgementTimeout`.
     mutating func deadlineReached(_ now: Instant) throws(TransportError) {
         if farewell == nil { try sender.deadlineReached(now) }

@@ -171,11 +171,11 @@ final class UDPAcceptor: PollHandler, ShareHandler, LinkOwner, Acceptor {
     }
 
     private func borrowInput() -> ByteBuffer {
-        ByteBuffer(adopting: loop.scratch.take(), capacity: ScratchPool.blockSize)
+        ByteBuffer(adopting: loop.takeBlock(), capacity: ScratchPool.blockSize)
     }
 
     private func giveBack(_ input: inout ByteBuffer) {
-        if let block = input.surrender(size: ScratchPool.blockSize) { loop.scratch.give(block) }
+        if let block = input.surrender(size: ScratchPool.blockSize) { loop.giveBlock(block) }
     }
 
     private func carryOut(_ decision: UDPListenerCore.Decision, _ input: inout ByteBuffer, from sender: SocketAddress) {

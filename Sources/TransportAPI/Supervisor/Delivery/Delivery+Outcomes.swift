@@ -105,15 +105,11 @@ extension Delivery {
 
     /// When ``tick(at:_:)`` wants to be called.
     package var deadline: Instant? {
-        var earliest = link == 0 ? nil : retransmission
+        let own = link == 0 ? nil : retransmission
+        guard age != nil, !outbox.isEmpty || !waiting.isEmpty else { return own }
         // Those without a payload have ended already; they are few, and first.
-        if age != nil {
-            let oldest = (0..<outbox.count).first { outbox[$0].payload != nil }.map { outbox[$0].expiry } ?? nil
-            for expiry in [oldest, waiting.first?.expiry ?? nil] {
-                if let expiry { earliest = min(earliest ?? expiry, expiry) }
-            }
-        }
-        return earliest
+        let oldest = (0..<outbox.count).first { outbox[$0].payload != nil }.map { outbox[$0].expiry } ?? nil
+        return earlier(own, earlier(oldest, waiting.first?.expiry ?? nil))
     }
 
     /// Ends what has grown too old, and sends again what was lost.

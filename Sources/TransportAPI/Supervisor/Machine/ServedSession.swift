@@ -207,8 +207,11 @@ package struct ServedSession: Sendable {
 
     /// When ``tick(bytesReceived:at:_:)`` is due; `nil`: never.
     package var deadline: Instant? {
-        guard !isOver else { return nil }
-        return [forgottenAt, keepalive?.deadline, delivery.deadline].compactMap { $0 }.min()
+        // So that asking for it does not copy the session.
+        mutating get {
+            guard !isOver else { return nil }
+            return earlier(earlier(forgottenAt, keepalive?.deadline), delivery.deadline)
+        }
     }
 
     package mutating func tick(bytesReceived: UInt64, at now: Instant, _ actions: inout [SupervisorAction]) {

@@ -57,7 +57,9 @@ package struct SupervisorMachine: Sendable {
     var pingToken: UInt32 = 0
     var pingSentAt: Instant?
     var isReading = true
-    var lastMessage: UInt64 = 0
+    /// When ``Event/tick(bytesReceived:)`` is due; `nil`: never. Kept, because it is asked for after each event, and computing it
+    /// from outside would copy the machine.
+    package private(set) var deadline: Instant?
 
     /// A machine for these endpoints, of which there must be at least one.
     ///
@@ -119,7 +121,10 @@ package struct SupervisorMachine: Sendable {
         _ actions: inout [SupervisorAction]
     ) {
         let count = actions.count
-        defer { if adaptive != nil { noteSending(actions[count...], at: now) } }
+        defer {
+            if adaptive != nil { noteSending(actions[count...], at: now) }
+            deadline = nextDeadline()
+        }
         if case .submit(let id, let payload) = event { return submit(id, payload, at: now, &actions) }
         if phase == .closed { return reject(event, &actions) }
         switch event {
@@ -148,25 +153,19 @@ package struct SupervisorMachine: Sendable {
         }
     }
 
-    /// When ``Event/tick(bytesReceived:)`` is due; `nil`: never.
-    package var deadline: Instant? {
-        var earliest: Instant?
-        func consider(_ instant: Instant?) {
-            if let instant { earliest = min(earliest ?? instant, instant) }
-        }
+    /// What ``deadline`` is now.
+    private mutating func nextDeadline() -> Instant? {
+        let own: Instant?
         switch phase {
         case .closed: return nil
-        case .idle, .offline, .suspended: break
-        case .connecting(let deadline), .waiting(let deadline): consider(deadline)
-        case .greeting(let deadline):
-            consider(deadline)
-            consider(helloRetry)
+        case .idle, .offline, .suspended: own = nil
+        case .connecting(let deadline), .waiting(let deadline): own = deadline
+        case .greeting(let deadline): own = earlier(deadline, helloRetry)
         case .open:
-            consider(keepalive?.deadline)
-            if canTry { consider(adaptive?.deadline(on: path.network)) }
+            let trial = adaptive != nil && canTry ? adaptive?.deadline(on: path.network) : nil
+            own = earlier(keepalive?.deadline, trial)
         }
-        consider(delivery.deadline)
-        return earliest
+        return earlier(own, delivery.deadline)
     }
 
     /// A link that reports to a machine that has closed must still be let go, and a caller still be told.

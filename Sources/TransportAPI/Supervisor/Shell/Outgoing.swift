@@ -24,9 +24,10 @@ final class Outgoing {
     /// Messages that were accepted, whose callers went on, and that were not delivered.
     let undelivered = Broadcast<Undelivered>(limit: 1024, .dropOldest, keepsBacklog: true)
     private let store: (any OutboxStore)?
-    private var messages: [MessageID: Message] = [:]
+    // Unchecked exclusivity, because nobody is called while these change.
+    @exclusivity(unchecked) private var messages: [MessageID: Message] = [:]
     /// The message that is being handed in now, and its end if that comes before it has been.
-    private var current: Current?
+    @exclusivity(unchecked) private var current: Current?
     private var lastID: UInt64 = 0
 
     init(_ store: (any OutboxStore)?) {

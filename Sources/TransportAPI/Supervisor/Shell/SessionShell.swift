@@ -8,7 +8,8 @@ final class SessionShell: LinkOwner {
     private(set) var goodbye: Task<Void, Never>?
     /// Called when the session has ended.
     var onOver: ((SessionShell) -> Void)?
-    private var machine: ServedSession
+    // Unchecked exclusivity, because a machine calls nobody while it changes.
+    @exclusivity(unchecked) private var machine: ServedSession
     private let queue = ActionQueue()
     private let timer: DeadlineTimer
 

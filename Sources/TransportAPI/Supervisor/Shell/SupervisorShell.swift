@@ -11,8 +11,9 @@ final class SupervisorShell: LinkOwner {
     let messages: Broadcast<Payload>
     let outgoing: Outgoing
 
-    private var machine: SupervisorMachine
-    private var random: RandomSource
+    // Unchecked exclusivity, because a machine calls nobody while it changes.
+    @exclusivity(unchecked) private var machine: SupervisorMachine
+    @exclusivity(unchecked) private var random: RandomSource
     private(set) var state = SupervisorState.idle
     private var roundTrip = RoundTripTime()
     private let queue = ActionQueue()
