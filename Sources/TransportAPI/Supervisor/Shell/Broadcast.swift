@@ -8,11 +8,13 @@ package final class Broadcast<Element: Sendable> {
         case dropOldest
     }
 
+    /// One who listens.
     final class Listener {
-        private var buffer: [Element] = []
-        private var head = 0
-        fileprivate var waiter: (id: UInt64, continuation: UnsafeContinuation<Element?, Never>)?
-        fileprivate var isFinished = false
+        // Unchecked exclusivity, because nobody is called while these change.
+        @exclusivity(unchecked) private var buffer: [Element] = []
+        @exclusivity(unchecked) private var head = 0
+        @exclusivity(unchecked) fileprivate var waiter: (id: UInt64, continuation: UnsafeContinuation<Element?, Never>)?
+        @exclusivity(unchecked) fileprivate var isFinished = false
         private let limit: Int
 
         init(limit: Int) {
@@ -35,7 +37,10 @@ package final class Broadcast<Element: Sendable> {
             guard head < buffer.count else { return nil }
             let element = buffer[head]
             head += 1
-            if head == buffer.count || head >= 64 && head * 2 >= buffer.count {
+            if head == buffer.count {
+                buffer.removeAll(keepingCapacity: true)
+                head = 0
+            } else if head >= 64, head * 2 >= buffer.count {
                 buffer.removeFirst(head)
                 head = 0
             }
@@ -45,8 +50,8 @@ package final class Broadcast<Element: Sendable> {
 
     private let bound: Bound
     let limit: Int
-    private var listeners: [UInt64: Listener] = [:]
-    private var lastID: UInt64 = 0
+    @exclusivity(unchecked) private var listeners: [Listener] = []
+    @exclusivity(unchecked) private var lastWaitID: UInt64 = 0
     /// What arrived while nobody listened, for the first who will.
     private let backlog: Listener?
     private(set) var isFinished = false
@@ -65,32 +70,32 @@ package final class Broadcast<Element: Sendable> {
     /// Whether every buffer takes another element.
     package var hasRoom: Bool {
         if listeners.isEmpty { return backlog?.isFull != true }
-        return !listeners.values.contains { $0.isFull }
+        return !listeners.contains { $0.isFull }
     }
 
     /// Whether some buffer holds so much more than it should.
     func isFull(beyond excess: Int) -> Bool {
         if listeners.isEmpty { return backlog.map { $0.count >= limit + excess } ?? false }
-        return listeners.values.contains { $0.count >= limit + excess }
+        return listeners.contains { $0.count >= limit + excess }
     }
 
     /// Tells the source when to go on: not for each element taken, but for half a buffer of them.
     private func taken() {
-        guard let onRoom, !listeners.isEmpty, listeners.values.allSatisfy({ $0.count <= limit / 2 }) else { return }
+        guard let onRoom, !listeners.isEmpty, listeners.allSatisfy({ $0.count <= limit / 2 }) else { return }
         onRoom()
     }
 
     package func send(_ element: Element) {
         guard !isFinished else { return }
         if listeners.isEmpty { backlog?.give(element, bound) }
-        for listener in listeners.values { listener.give(element, bound) }
+        for listener in listeners { listener.give(element, bound) }
     }
 
     /// Ends every listener's sequence, after what it still holds.
     package func finish() {
         isFinished = true
         onRoom = nil
-        for listener in listeners.values { end(listener) }
+        for listener in listeners { end(listener) }
     }
 
     private func end(_ listener: Listener) {
@@ -99,30 +104,26 @@ package final class Broadcast<Element: Sendable> {
         listener.waiter = nil
     }
 
-    func newID() -> UInt64 {
-        lastID += 1
-        return lastID
-    }
-
     /// Somebody listens from now on, and is given `first` before all else.
-    func add(_ id: UInt64, first: Element?) {
+    func add(first: Element?) -> Listener {
         let listener = Listener(limit: limit)
         if let first { listener.give(first, bound) }
         if listeners.isEmpty, let backlog {
             while let element = backlog.take() { listener.give(element, bound) }
         }
         if isFinished { listener.isFinished = true }
-        listeners[id] = listener
+        listeners.append(listener)
+        return listener
     }
 
-    func remove(_ id: UInt64) {
-        if let listener = listeners.removeValue(forKey: id) { end(listener) }
+    func remove(_ listener: Listener) {
+        listeners.removeAll { $0 === listener }
+        end(listener)
         if hasRoom { onRoom?() }
     }
 
     /// The next element if there is one, or the end; `nil` if there is neither yet.
-    func next(_ id: UInt64) -> Element?? {
-        guard let listener = listeners[id] else { return .some(nil) }
+    func next(_ listener: Listener) -> Element?? {
         if let element = listener.take() {
             taken()
             return element
@@ -130,13 +131,19 @@ package final class Broadcast<Element: Sendable> {
         return listener.isFinished ? .some(nil) : nil
     }
 
-    func wait(_ id: UInt64, _ waitID: UInt64, _ continuation: UnsafeContinuation<Element?, Never>) {
-        guard let listener = listeners[id], listener.waiter == nil else { return continuation.resume(returning: nil) }
+    /// Tells one wait from the next, so that a cancellation that comes late finds its own or none.
+    func newWaitID() -> UInt64 {
+        lastWaitID += 1
+        return lastWaitID
+    }
+
+    func wait(_ listener: Listener, _ waitID: UInt64, _ continuation: UnsafeContinuation<Element?, Never>) {
+        guard !listener.isFinished, listener.waiter == nil else { return continuation.resume(returning: nil) }
         listener.waiter = (waitID, continuation)
     }
 
-    func cancel(_ id: UInt64, _ waitID: UInt64) {
-        guard let listener = listeners[id], listener.waiter?.id == waitID else { return }
+    func cancel(_ listener: Listener, _ waitID: UInt64) {
+        guard listener.waiter?.id == waitID else { return }
         listener.waiter?.continuation.resume(returning: nil)
         listener.waiter = nil
     }

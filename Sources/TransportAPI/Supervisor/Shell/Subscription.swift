@@ -11,33 +11,32 @@ public struct Subscription<Element: Sendable>: AsyncSequence, Sendable {
             self.broadcast = broadcast
             self.listener = listener
             if broadcast.runtime.isCurrent {
-                _ = listener.value.number(in: broadcast.value)
+                _ = listener.value.entry(in: broadcast.value)
             } else {
-                broadcast.runtime.execute { _ = listener.value.number(in: broadcast.value) }
+                broadcast.runtime.execute { _ = listener.value.entry(in: broadcast.value) }
             }
         }
 
         deinit {
             broadcast.runtime.execute { [broadcast, listener] in
-                broadcast.value.remove(listener.value.number(in: broadcast.value))
+                broadcast.value.remove(listener.value.entry(in: broadcast.value))
             }
         }
     }
 
     /// The place of one listener, entered when the runtime first hears of it.
     fileprivate final class Listener {
-        private var number: UInt64?
+        @exclusivity(unchecked) private var entered: Broadcast<Element>.Listener?
         private var first: (@Sendable () -> Element?)?
 
         init(_ first: @escaping @Sendable () -> Element?) {
             self.first = first
         }
 
-        func number(in broadcast: Broadcast<Element>) -> UInt64 {
-            if let number { return number }
-            let new = broadcast.newID()
-            number = new
-            broadcast.add(new, first: first?())
+        func entry(in broadcast: Broadcast<Element>) -> Broadcast<Element>.Listener {
+            if let entered { return entered }
+            let new = broadcast.add(first: first?())
+            entered = new
             first = nil
             return new
         }
@@ -75,18 +74,20 @@ public struct Subscription<Element: Sendable>: AsyncSequence, Sendable {
             return await Self.next(broadcast, listener, actor)
         }
 
+        // Who calls is in another module, and what is not made for its type there looks up types at run time, for each message.
+        @specialized(where Element == Payload)
         private static func next(
             _ broadcast: RuntimeConfined<Broadcast<Element>>,
             _ listener: RuntimeConfined<Listener>,
             _ isolation: isolated (any Actor)?
         ) async -> Element? {
-            let number = listener.value.number(in: broadcast.value)
-            if let element = broadcast.value.next(number) { return element }
-            let waitID = broadcast.value.newID()
+            let entry = listener.value.entry(in: broadcast.value)
+            if let element = broadcast.value.next(entry) { return element }
+            let waitID = broadcast.value.newWaitID()
             return await suspending(on: broadcast, isolation) {
-                $0.wait(number, waitID, $1)
+                $0.wait(entry, waitID, $1)
             } onCancel: {
-                $0.cancel(number, waitID)
+                $0.cancel(listener.value.entry(in: $0), waitID)
             }
         }
     }
