@@ -42,7 +42,7 @@ package final class CoreLink: Link {
         if let message = driver.value.takeMessage() { return try message.get() }
         let id = driver.value.waiting.newID()
         return try await waiting(#isolation) {
-            $0.waiting.receiver = (id, $1)
+            $0.waiting.receiver = .task(id: id, $1)
         } onCancel: {
             $0.cancelReceive(id)
         }.get()
@@ -104,6 +104,13 @@ extension CoreLink: ImmediateLink {
 
     package func sendNow(_ payload: Payload) -> SendOutcome? {
         driver.value.sendUnlessWaiting(payload)
+    }
+
+    package func receiveNow(orTell receiver: any LinkReceiver) -> Result<Payload?, TransportError>? {
+        let driver = driver.value
+        if let message = driver.takeMessage() { return message }
+        driver.waiting.receiver = .neighbour(receiver)
+        return nil
     }
 
     package func abandon(_ reason: CloseReason) {

@@ -42,6 +42,7 @@ extension LinkDriver {
         self.reason = reason
         letGoOfParts()
         ownDeadline = Instant(nanoseconds: loop.now).advanced(by: limits.linger).nanoseconds
+        waiting.receiver.take()?.take(reason.receiveResult)
         waiting.finish(reason)
         handler?.ended(self, reason)
         handler = nil

@@ -44,7 +44,7 @@ extension LinkDriver {
     private func received(_ payload: Payload) {
         if let receiver = waiting.receiver.take() {
             isAwaitingConfirmation = confirmsReceipt
-            receiver.continuation.resume(returning: .success(payload))
+            receiver.take(.success(payload))
         } else if inbox.hasRoom {
             inbox.append(payload)
         } else {
@@ -102,9 +102,9 @@ extension LinkDriver {
     }
 
     func cancelReceive(_ id: UInt64) {
-        guard let receiver = waiting.receiver, receiver.id == id else { return }
+        guard case .task(id, let continuation)? = waiting.receiver else { return }
         waiting.receiver = nil
-        receiver.continuation.resume(returning: .failure(.cancelled(.open)))
+        continuation.resume(returning: .failure(.cancelled(.open)))
     }
 }
 

@@ -8,6 +8,20 @@ import TransportAPI
 struct Waiting {
     typealias Received = Result<Payload?, TransportError>
 
+    /// Who has asked for the next message.
+    enum Receiver {
+        case task(id: UInt64, UnsafeContinuation<Received, Never>)
+        /// Lives on the loop.
+        case neighbour(any LinkReceiver)
+
+        func take(_ arrival: Received) {
+            switch self {
+            case .task(_, let continuation): continuation.resume(returning: arrival)
+            case .neighbour(let receiver): receiver.receive(arrival)
+            }
+        }
+    }
+
     /// A message that waits for room in the write buffer or in the protocol's window.
     struct BlockedSend {
         var id: UInt64
@@ -25,7 +39,7 @@ struct Waiting {
 
     private var lastID: UInt64 = 0
     var opener: UnsafeContinuation<TransportError?, Never>?
-    var receiver: (id: UInt64, continuation: UnsafeContinuation<Received, Never>)?
+    var receiver: Receiver?
     var blocked: [BlockedSend] = []
     /// Messages that were sent and wait for their acknowledgement; `nil` until their task waits, or if nobody does.
     var unacknowledged: [UInt64: UnsafeContinuation<SendOutcome, Never>?] = [:]
@@ -39,11 +53,10 @@ struct Waiting {
         return lastID
     }
 
-    /// Answers everybody: the link has ended.
+    /// Answers everybody but who has asked for a message: the link has ended.
     mutating func finish(_ reason: CloseReason) {
         let all = self
         opener = nil
-        receiver = nil
         blocked = []
         unacknowledged = [:]
         pings = []
@@ -51,7 +64,6 @@ struct Waiting {
 
         let error = reason.endError
         all.opener?.resume(returning: error)
-        all.receiver?.continuation.resume(returning: reason.receiveResult)
         for send in all.blocked { send.continuation?.resume(returning: .rejected(reason.sendError)) }
         for send in all.unacknowledged.values { send?.resume(returning: .unknown(error)) }
         for ping in all.pings { ping.continuation?.resume(returning: .failure(error)) }

@@ -6,6 +6,7 @@ final class ScriptedLink: Link {
     private struct State: Sendable {
         var inbox: [Payload] = []
         var receiver: UnsafeContinuation<Void, Never>?
+        var neighbour: RuntimeConfined<any LinkReceiver>?
         var sent: [Payload] = []
         var blocked: [UnsafeContinuation<Void, Never>] = []
         var isBlocked = false
@@ -17,13 +18,13 @@ final class ScriptedLink: Link {
     }
 
     let capabilities: Capabilities
-    /// Whether the link lives where the supervisor does.
-    let isHere: Bool
+    /// Where the supervisor lives, if the link lives there too.
+    private let home: VirtualRuntime?
     private let state = Locked(State())
 
-    init(_ capabilities: Capabilities, isHere: Bool = false) {
+    init(_ capabilities: Capabilities, at home: VirtualRuntime? = nil) {
         self.capabilities = capabilities
-        self.isHere = isHere
+        self.home = home
     }
 
     // MARK: For tests
@@ -59,6 +60,15 @@ final class ScriptedLink: Link {
             state.inbox.append(payload)
             return state.receiver.take()
         }?.resume()
+        tellNeighbour()
+    }
+
+    /// Calls who has asked for it.
+    private func tellNeighbour() {
+        guard let neighbour = state.withLock({ $0.neighbour.take() }) else { return }
+        home?.execute { [self] in
+            if let arrival = next() { neighbour.value.receive(arrival) }
+        }
     }
 
     /// The link ends.
@@ -69,6 +79,7 @@ final class ScriptedLink: Link {
             return state.closers + state.blocked + [state.receiver.take()].compactMap { $0 }
         }
         for continuation in waiting { continuation.resume() }
+        tellNeighbour()
     }
 
     // MARK: Link
@@ -147,7 +158,14 @@ final class ScriptedLink: Link {
 }
 
 extension ScriptedLink: ImmediateLink {
+    var isHere: Bool { home != nil }
     var bytesReceivedNow: UInt64 { 0 }
+
+    func receiveNow(orTell receiver: any LinkReceiver) -> Result<Payload?, TransportError>? {
+        if let arrival = next() { return arrival }
+        if let home { state.withLock { $0.neighbour = RuntimeConfined(receiver, to: home) } }
+        return nil
+    }
 
     func abandon(_ reason: CloseReason) { end(reason) }
 

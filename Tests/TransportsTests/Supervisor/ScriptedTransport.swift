@@ -26,16 +26,16 @@ final class Script: Sendable {
 
     private let state: Locked<State>
     let capabilities: Capabilities
-    private let isHere: Bool
+    private let home: VirtualRuntime?
 
-    /// - Parameter isHere: whether the links live where the supervisor does.
+    /// - Parameter home: where the links live, if that is where the supervisor does.
     init(
         _ capabilities: Capabilities = Capabilities(maximumMessageSize: 1 << 20),
-        isHere: Bool = false,
+        at home: VirtualRuntime? = nil,
         _ answer: @escaping @Sendable (Attempt) -> Answer = { _ in .open }
     ) {
         self.capabilities = capabilities
-        self.isHere = isHere
+        self.home = home
         state = Locked(State(answer: answer))
     }
 
@@ -62,7 +62,7 @@ final class Script: Sendable {
     }
 
     fileprivate func open() -> ScriptedLink {
-        let link = ScriptedLink(capabilities, isHere: isHere)
+        let link = ScriptedLink(capabilities, at: home)
         state.withLock { $0.links.append(link) }
         return link
     }

@@ -22,7 +22,7 @@ extension SupervisorOutboxTests {
 
     @Test("does not offer a message again and again to a link that gives it back", arguments: [true, false])
     func refusingLink(isHere: Bool) throws {
-        let script = Script(isHere: isHere)
+        let script = Script(at: isHere ? runtime : nil)
         let supervisor = try Supervisor(script.setup(), on: runtime)
         supervisor.connect()
         runtime.settle()
@@ -38,7 +38,7 @@ extension SupervisorOutboxTests {
 
     @Test("keeps a message that came too late for a link, whatever that ended by", arguments: [true, false])
     func lateForLink(isHere: Bool) throws {
-        let script = Script(isHere: isHere)
+        let script = Script(at: isHere ? runtime : nil)
         let supervisor = try Supervisor(script.setup(), on: runtime)
         supervisor.connect()
         runtime.settle()
@@ -53,7 +53,7 @@ extension SupervisorOutboxTests {
 
     @Test("lets nothing overtake a message that waits for the link", arguments: [true, false])
     func blockedLink(isHere: Bool) throws {
-        let script = Script(isHere: isHere)
+        let script = Script(at: isHere ? runtime : nil)
         let supervisor = try Supervisor(script.setup(), on: runtime)
         supervisor.connect()
         runtime.settle()
@@ -68,7 +68,7 @@ extension SupervisorOutboxTests {
 
     @Test("ends a message that no link would take, and sends those behind it", arguments: [true, false])
     func poison(isHere: Bool) throws {
-        let script = Script(isHere: isHere)
+        let script = Script(at: isHere ? runtime : nil)
         let supervisor = try Supervisor(script.setup(), on: runtime)
         supervisor.connect()
         runtime.settle()

@@ -5,32 +5,41 @@ import TransportAPI
 /// Received messages and those who are slow to take them, with time under the test's control.
 @Suite("A supervisor's messages", .timeLimit(.minutes(5)), .ownThread)
 struct SupervisorReadingTests {
-    private let runtime = VirtualRuntime()
-    private let script = Script()
+    /// A supervisor whose links live where it does, and call it, or elsewhere, and are asked by tasks.
+    private struct Rig {
+        let runtime = VirtualRuntime()
+        let script: Script
 
-    private func supervisor(buffer: Int) throws -> Supervisor {
-        let supervisor = try Supervisor(
-            script.setup {
-                $0.messageBuffer = buffer
-                $0.keepalive.interval = .seconds(30)
-            },
-            on: runtime
-        )
-        supervisor.connect()
-        runtime.settle()
-        return supervisor
+        init(isHere: Bool) {
+            script = Script(at: isHere ? runtime : nil)
+        }
+
+        func supervisor(buffer: Int) throws -> Supervisor {
+            let supervisor = try Supervisor(
+                script.setup {
+                    $0.messageBuffer = buffer
+                    $0.keepalive.interval = .seconds(30)
+                },
+                on: runtime
+            )
+            supervisor.connect()
+            runtime.settle()
+            return supervisor
+        }
+
+        func give(_ numbers: Range<Int>) {
+            for number in numbers { script.last?.give(bytes("\(number)")) }
+            runtime.settle()
+        }
     }
 
-    private func give(_ numbers: Range<Int>) {
-        for number in numbers { script.last?.give(bytes("\(number)")) }
-        runtime.settle()
-    }
-
-    @Test("go to every listener")
-    func listeners() throws {
-        let supervisor = try supervisor(buffer: 8)
+    @Test("go to every listener", arguments: [true, false])
+    func listeners(isHere: Bool) throws {
+        let rig = Rig(isHere: isHere)
+        let runtime = rig.runtime
+        let supervisor = try rig.supervisor(buffer: 8)
         let listeners = (0..<3).map { _ in supervisor.messages }
-        give(0..<8)
+        rig.give(0..<8)
         for listener in listeners {
             let seen = try runtime.run { await listener.prefix(8).reduce(into: []) { $0.append($1.string) } }
             #expect(seen == (0..<8).map(String.init))
@@ -38,10 +47,15 @@ struct SupervisorReadingTests {
         try runtime.run { await supervisor.close() }
     }
 
-    @Test("are kept while nobody listens, as many as the buffer holds, and the link is not read further")
-    func backlog() throws {
-        let supervisor = try supervisor(buffer: 4)
-        give(0..<10)
+    @Test(
+        "are kept while nobody listens, as many as the buffer holds, and the link is not read further",
+        arguments: [true, false]
+    )
+    func backlog(isHere: Bool) throws {
+        let rig = Rig(isHere: isHere)
+        let (runtime, script) = (rig.runtime, rig.script)
+        let supervisor = try rig.supervisor(buffer: 4)
+        rig.give(0..<10)
         #expect(script.last?.unread == 6)
         let listener = supervisor.messages
         let seen = try runtime.run { await listener.prefix(10).reduce(into: []) { $0.append($1.string) } }
@@ -50,11 +64,13 @@ struct SupervisorReadingTests {
         try runtime.run { await supervisor.close() }
     }
 
-    @Test("are read again when there is room for half a buffer of them, and not for each")
-    func hysteresis() throws {
-        let supervisor = try supervisor(buffer: 8)
+    @Test("are read again when there is room for half a buffer of them, and not for each", arguments: [true, false])
+    func hysteresis(isHere: Bool) throws {
+        let rig = Rig(isHere: isHere)
+        let (runtime, script) = (rig.runtime, rig.script)
+        let supervisor = try rig.supervisor(buffer: 8)
         let messages = supervisor.messages
-        give(0..<20)
+        rig.give(0..<20)
         #expect(script.last?.unread == 12)
         for unread in [12, 12, 12, 8] {
             #expect(try runtime.run { await messages.first { _ in true } } != nil)
@@ -64,26 +80,30 @@ struct SupervisorReadingTests {
         try runtime.run { await supervisor.close() }
     }
 
-    @Test("do not hide the end of a link, and what it had received is not lost")
-    func endWhilePaused() throws {
-        let supervisor = try supervisor(buffer: 4)
-        give(0..<6)
+    @Test("do not hide the end of a link, and what it had received is not lost", arguments: [true, false])
+    func endWhilePaused(isHere: Bool) throws {
+        let rig = Rig(isHere: isHere)
+        let (runtime, script) = (rig.runtime, rig.script)
+        let supervisor = try rig.supervisor(buffer: 4)
+        rig.give(0..<6)
         script.last?.end(CloseReason(.network))
         runtime.advance(by: .seconds(1))
         #expect(script.links.count == 2)
         #expect(try runtime.run { await supervisor.send(bytes("goes on")) } == .written)
-        give(6..<9)
+        rig.give(6..<9)
         let listener = supervisor.messages
         let seen = try runtime.run { await listener.prefix(9).reduce(into: []) { $0.append($1.string) } }
         #expect(seen == (0..<9).map(String.init))
         try runtime.run { await supervisor.close() }
     }
 
-    @Test("of many broken links do not grow without bound where nobody takes them")
-    func bounded() throws {
-        let supervisor = try supervisor(buffer: 4)
+    @Test("of many broken links do not grow without bound where nobody takes them", arguments: [true, false])
+    func bounded(isHere: Bool) throws {
+        let rig = Rig(isHere: isHere)
+        let (runtime, script) = (rig.runtime, rig.script)
+        let supervisor = try rig.supervisor(buffer: 4)
         for _ in 0..<50 {
-            give(0..<10)
+            rig.give(0..<10)
             script.last?.end(CloseReason(.network))
             runtime.advance(by: .seconds(1))
         }
@@ -94,11 +114,13 @@ struct SupervisorReadingTests {
         #expect(try runtime.run { await messages.reduce(0) { count, _ in count + 1 } } <= 9)
     }
 
-    @Test("let the keepalive watch the link after one that was let go unread")
-    func keepaliveAfterPause() throws {
-        let supervisor = try supervisor(buffer: 4)
+    @Test("let the keepalive watch the link after one that was let go unread", arguments: [true, false])
+    func keepaliveAfterPause(isHere: Bool) throws {
+        let rig = Rig(isHere: isHere)
+        let (runtime, script) = (rig.runtime, rig.script)
+        let supervisor = try rig.supervisor(buffer: 4)
         let messages = supervisor.messages
-        give(0..<10)
+        rig.give(0..<10)
         supervisor.suspend()
         runtime.settle()
         #expect(try runtime.run { await messages.first { _ in true } } != nil)
@@ -112,15 +134,17 @@ struct SupervisorReadingTests {
         try runtime.run { await supervisor.close() }
     }
 
-    @Test("end for a listener whose task is cancelled, which loses nothing")
-    func cancelled() throws {
-        let supervisor = try supervisor(buffer: 8)
+    @Test("end for a listener whose task is cancelled, which loses nothing", arguments: [true, false])
+    func cancelled(isHere: Bool) throws {
+        let rig = Rig(isHere: isHere)
+        let runtime = rig.runtime
+        let supervisor = try rig.supervisor(buffer: 8)
         let messages = supervisor.messages
         let waiting = runtime.begin { await messages.first { _ in true } }
         waiting.cancel()
         runtime.settle()
         #expect(waiting.value == .some(nil))
-        give(0..<2)
+        rig.give(0..<2)
         #expect(try runtime.run { await messages.prefix(2).reduce("") { $0 + $1.string } } == "01")
         try runtime.run { await supervisor.close() }
     }

@@ -27,28 +27,29 @@ final class LinkPort {
     /// window never makes it so many: it would have to send and not to read.
     private static let maximumSendsUnderWay = 4096
 
-    private let owner: any LinkOwner
-    private let number: Int
+    let owner: any LinkOwner
+    let number: Int
     let link: any Link
-    private let immediate: (any ImmediateLink)?
+    let immediate: (any ImmediateLink)?
     /// Whether what was handed over at once is settled: not over a link with acknowledgements of its own.
     private let settlesAtOnce: Bool
     /// How many messages are taken beyond what there is room for. Where a session is read on it is a window of them, which the
     /// far side sends without an acknowledgement: the acknowledgements that others wait for come in between. Otherwise it is as
     /// many again, of what a link had received when it ended, but not of one such link after the other.
-    private let excess: Int
+    let excess: Int
     /// Whether a link is read on while there is no room, and nothing is acknowledged.
-    private let readsOn: Bool
+    let readsOn: Bool
     /// Sends that were begun in tasks of their own and have not ended: nothing may overtake them.
     private var sendsUnderWay = 0
     /// The owner has let go of it: nothing more is reported but what became of its messages.
-    private var isClosed = false
+    private(set) var isClosed = false
     /// The link has ended while nothing was read from it, or is about to.
-    private var isOver = false
-    private var isWatched = false
+    var isOver = false
+    var isWatched = false
     /// The owner was told that there is room.
-    private var isTaking = true
-    private var reader: UnsafeContinuation<Void, Never>?
+    var isTaking = true
+    /// Goes on with reading, where that waits for room.
+    var reader: (() -> Void)?
 
     init(_ link: any Link, _ number: Int, _ owner: any LinkOwner) {
         self.link = link
@@ -71,99 +72,9 @@ final class LinkPort {
         if !isClosed { immediate?.networkChanged() }
     }
 
-    private var confined: RuntimeConfined<LinkPort> { RuntimeConfined(self, to: owner.runtime) }
+    var confined: RuntimeConfined<LinkPort> { RuntimeConfined(self, to: owner.runtime) }
 
-    // MARK: Reading
-
-    /// Reads and reports until the link ends.
-    ///
-    /// - Parameter isGreeted: whether the far side has said its greeting already; where a session is read on, that is read in any
-    ///   case.
-    static func read(_ port: RuntimeConfined<LinkPort>, isGreeted: Bool) async {
-        let link = port.value.link
-        port.value.noteRoom()
-        if isGreeted || !port.value.readsOn, port.value.isOverfull { await pause(port) }
-        do throws(TransportError) {
-            while !port.value.mustStop, let payload = try await link.receive() {
-                if port.value.mustPause(after: payload) { await pause(port) }
-                // What was not reported must not be confirmed by asking for more.
-                if port.value.isClosed { break }
-            }
-        } catch {
-            // It has ended by this, as a rule. One that has not can't be read any more.
-            await link.close(CloseReason(error))
-        }
-        let reason = await link.closed()
-        port.value.takeAgain()
-        port.value.report(.ended(reason))
-    }
-
-    /// Whether nothing more is read of a link that has ended: the owner holds all that it may hold.
-    private var mustStop: Bool { isOver && isOverfull }
-
-    private var isOverfull: Bool { owner.messages.isFull(beyond: excess) }
-
-    private func mustPause(after payload: Payload) -> Bool {
-        report(.received(payload))
-        noteRoom()
-        guard !isClosed, readsOn ? isOverfull : !owner.messages.hasRoom else { return false }
-        // It was reported; and asking for the next one, which would say so to the far side, may come after the link's end.
-        immediate?.confirmNow()
-        return !isOver
-    }
-
-    /// Tells the owner of a session when there is no room any more, and when there is again.
-    private func noteRoom() {
-        guard readsOn, isTaking, !isClosed, !owner.messages.hasRoom else { return }
-        isTaking = false
-        owner.messages.onRoom = { [self] in roomMade() }
-        owner.happened(.taking(false), on: number)
-    }
-
-    private func roomMade() {
-        takeAgain()
-        resumeReading()
-    }
-
-    private func takeAgain() {
-        guard !isTaking else { return }
-        isTaking = true
-        owner.messages.onRoom = nil
-        owner.happened(.taking(true), on: number)
-    }
-
-    private static func pause(_ port: RuntimeConfined<LinkPort>) async {
-        await withUnsafeContinuation { port.value.waitForRoom($0) }
-    }
-
-    private func waitForRoom(_ continuation: UnsafeContinuation<Void, Never>) {
-        guard !owner.messages.hasRoom, !isClosed, !isOver else { return continuation.resume() }
-        reader = continuation
-        report(.reading(false))
-        owner.messages.onRoom = { [self] in roomMade() }
-        watch()
-    }
-
-    /// The end of a link must not wait until somebody takes messages.
-    private func watch() {
-        guard !isWatched else { return }
-        isWatched = true
-        Task(executorPreference: owner.runtime.taskExecutor) { [link, confined] in
-            _ = await link.closed()
-            confined.value.isOver = true
-            confined.value.resumeReading()
-        }
-    }
-
-    private func resumeReading() {
-        guard let reader = reader.take() else { return }
-        owner.messages.onRoom = nil
-        // Also of a link that was let go: the next one is read from its beginning.
-        owner.happened(.reading(true), on: number)
-        reader.resume()
-    }
-
-    private func report(_ event: LinkEvent) {
+    func report(_ event: LinkEvent) {
         if !isClosed { owner.happened(event, on: number) }
     }
 

@@ -35,12 +35,21 @@ public struct Undelivered: Sendable, Hashable {
     public var outcome: SendOutcome
 }
 
+/// Takes what it has asked a link for (``ImmediateLink/receiveNow(orTell:)``). Lives on the link's loop.
+package protocol LinkReceiver: AnyObject {
+    /// The message or the end has come. The link is in the middle of its work, and takes what is asked of it all the same.
+    func receive(_ arrival: Result<Payload?, TransportError>)
+}
+
 /// A link whose owner lives on the same loop, so that nothing need wait.
 package protocol ImmediateLink: Link {
     /// Whether the caller runs on the link's loop.
     var isHere: Bool { get }
     /// Sends at once; `nil` if that would have to wait, in which case nothing was sent. To be called on the link's loop.
     func sendNow(_ payload: Payload) -> SendOutcome?
+    /// The next message or the end, as ``Link/receive()`` gives it. If there is neither yet it gives `nil`, and calls `receiver` once
+    /// when there is. Who asks is done with the message before. To be called on the link's loop.
+    func receiveNow(orTell receiver: any LinkReceiver) -> Result<Payload?, TransportError>?
     /// Says goodbye without waiting for an answer, and ends the link. To be called on the link's loop.
     func abandon(_ reason: CloseReason)
     /// Whoever reads the link is done with the last message that it gave, and may not ask for the next one soon. To be called on
