@@ -59,7 +59,7 @@ package struct SupervisorMachine: Sendable {
     var isReading = true
     /// When ``Event/tick(bytesReceived:)`` is due; `nil`: never. Kept, because it is asked for after each event, and computing it
     /// from outside would copy the machine.
-    package private(set) var deadline: Instant?
+    package internal(set) var deadline: Instant?
 
     /// A machine for these endpoints, of which there must be at least one.
     ///
@@ -154,7 +154,7 @@ package struct SupervisorMachine: Sendable {
     }
 
     /// What ``deadline`` is now.
-    private mutating func nextDeadline() -> Instant? {
+    mutating func nextDeadline() -> Instant? {
         let own: Instant?
         switch phase {
         case .closed: return nil

@@ -3,7 +3,7 @@ final class ActionQueue {
     /// A machine appends here.
     @exclusivity(unchecked) var actions: [SupervisorAction] = []
     private var performed = 0
-    private var isPerforming = false
+    private(set) var isPerforming = false
 
     /// Performs all actions and those that they lead to. Called again from within, it leaves the work to the call that is under
     /// way.
@@ -18,6 +18,14 @@ final class ActionQueue {
         actions.removeAll(keepingCapacity: true)
         performed = 0
         isPerforming = false
+    }
+
+    /// Does something that needs no place in the queue, because nothing is under way, and then what it leads to.
+    func performAll(behind work: () -> Void, _ perform: (SupervisorAction) -> Void) {
+        isPerforming = true
+        work()
+        isPerforming = false
+        if !actions.isEmpty { performAll(perform) }
     }
 }
 

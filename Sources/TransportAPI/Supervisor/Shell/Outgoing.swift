@@ -46,10 +46,17 @@ final class Outgoing {
         }
     }
 
+    /// Whether somebody keeps the messages beyond the process, who must hear of each.
+    var isStored: Bool { store != nil }
+
+    func newID() -> MessageID {
+        lastID += 1
+        return MessageID(lastID)
+    }
+
     /// Gives a message its identifier and hands it in by `submit`; the outcome, if it is known when that returns.
     func handIn(_ payload: Payload, _ submit: (MessageID, Payload) -> Void) -> (MessageID, SendOutcome?) {
-        lastID += 1
-        let id = MessageID(lastID)
+        let id = newID()
         return (id, handIn(id, payload, isStored: false, submit))
     }
 

@@ -84,6 +84,10 @@ final class SupervisorShell: LinkOwner {
     func handle(_ event: SupervisorMachine.Event) {
         machine.handle(event, at: runtime.clock, using: &random, &queue.actions)
         queue.performAll(perform)
+        armTimer()
+    }
+
+    private func armTimer() {
         timer.arm(machine.deadline) { [self] in
             handle(.tick(bytesReceived: attempts[machine.link]?.port?.bytesReceived ?? 0))
         }
@@ -146,7 +150,7 @@ final class SupervisorShell: LinkOwner {
 
     func happened(_ event: LinkEvent, on link: Int) {
         switch event {
-        case .received(let payload): handle(.received(link, payload))
+        case .received(let payload): received(payload, on: link)
         case .pong(let time): handle(.pong(link, time))
         case .settled(let id, let outcome): handle(.settled(link, id, outcome))
         case .reading(let isReading): handle(.reading(isReading))
@@ -165,6 +169,14 @@ final class SupervisorShell: LinkOwner {
         if let id { handle(.settled(link, id, .rejected(gone))) }
     }
 
+    private func received(_ payload: Payload, on link: Int) {
+        guard !queue.isPerforming, machine.passReceived(link, at: runtime.clock) else {
+            return handle(.received(link, payload))
+        }
+        queue.performAll(behind: { deliver(payload) }, perform)
+        armTimer()
+    }
+
     private func deliver(_ payload: Payload) {
         if observer != nil { note(.received(bytes: payload.bytes.count)) }
         messages.send(payload)
@@ -172,7 +184,22 @@ final class SupervisorShell: LinkOwner {
 
     /// Puts a message into the outbox; the outcome, if it is known already.
     func submit(_ payload: Payload) -> (MessageID, SendOutcome?) {
-        outgoing.handIn(payload) { handIn($0, $1) }
+        guard let outcome = pass(payload) else { return outgoing.handIn(payload) { handIn($0, $1) } }
+        let id = outgoing.newID()
+        if observer != nil {
+            note(.submitted(id, bytes: payload.bytes.count))
+            note(.finished(id, outcome))
+        }
+        return (id, outcome)
+    }
+
+    /// Hands a message to the link past the outbox, where that would hand it on at once; `nil`: it has to go there.
+    private func pass(_ payload: Payload) -> SendOutcome? {
+        guard !queue.isPerforming, !outgoing.isStored, machine.letsPass(payload.bytes.count),
+            let outcome = attempts[machine.link]?.port?.pass(payload)
+        else { return nil }
+        machine.passed()
+        return outcome
     }
 
     private func handIn(_ id: MessageID, _ payload: Payload) {
