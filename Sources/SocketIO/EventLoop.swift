@@ -30,7 +30,7 @@ public final class EventLoop: TaskExecutor, @unchecked Sendable {
     @exclusivity(unchecked) private var laterTook: Int64 = 0
     @exclusivity(unchecked) private var events: [PollEvent] = []
     /// Memory for reading, shared by all that live on the loop.
-    @exclusivity(unchecked) private var scratch = ScratchPool()
+    @exclusivity(unchecked) var scratch = ScratchPool()
     @usableFromInline @exclusivity(unchecked) var turnBegan: Int64 = MonotonicClock.now()
     /// The time at which the present turn began, in nanoseconds of ``MonotonicClock``.
     public private(set) var now: Int64 {
@@ -141,16 +141,6 @@ public final class EventLoop: TaskExecutor, @unchecked Sendable {
     /// hold up the answers.
     public func runPatiently(_ handler: any PatientHandler) {
         patientHandlers.append(handler)
-    }
-
-    /// Takes a block of ``ScratchPool/blockSize`` bytes, which all that live on the loop share.
-    public func takeBlock() -> UnsafeMutableRawPointer {
-        scratch.take()
-    }
-
-    /// Gives such a block back.
-    public func giveBlock(_ block: UnsafeMutableRawPointer) {
-        scratch.give(block)
     }
 
     /// How many patient handlers wait.

@@ -23,3 +23,15 @@ public struct ScratchPool {
         }
     }
 }
+
+extension EventLoop {
+    /// Takes a block of ``ScratchPool/blockSize`` bytes, which all that live on the loop share. To be called there.
+    public func takeBlock() -> UnsafeMutableRawPointer {
+        scratch.take()
+    }
+
+    /// Gives such a block back. To be called on the loop.
+    public func giveBlock(_ block: UnsafeMutableRawPointer) {
+        scratch.give(block)
+    }
+}

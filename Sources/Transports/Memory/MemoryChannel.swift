@@ -23,10 +23,13 @@ final class MemoryChannel: LinkChannel {
     func attach(_ handler: any PollHandler) {
         self.handler = handler
         let end = LoopConfined(living: self, on: loop)
-        incoming.setReader { [loop] in loop.execute { end.value.handler?.ready(.read) } }
-        outgoing.setWriter { [loop] in loop.execute { end.value.handler?.ready(.write) } }
+        // Made once, and not for each message.
+        let read: MemoryPipe.Signal = { end.value.handler?.ready(.read) }
+        let write: MemoryPipe.Signal = { end.value.handler?.ready(.write) }
+        incoming.setReader { [loop] in loop.execute(read) }
+        outgoing.setWriter { [loop] in loop.execute(write) }
         // Whatever came before somebody listened.
-        loop.execute { end.value.handler?.ready(.read) }
+        loop.execute(read)
     }
 
     func note(_: Readiness) {}

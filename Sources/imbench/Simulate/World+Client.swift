@@ -7,7 +7,7 @@ extension World {
     mutating func tellClient(_ event: SupervisorMachine.Event) {
         var actions = self.actions
         self.actions = []
-        client.handle(event, at: Instant(nanoseconds: now), using: &random, &actions)
+        handle(event, &actions)
         log.write(now, "client \(event)")
         if mutation == .reorderResend { Self.reorder(&actions) }
         for action in actions {
