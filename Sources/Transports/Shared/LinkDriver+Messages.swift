@@ -87,6 +87,8 @@ extension LinkDriver {
             context.datagramEnds = ends
             return swap(&context.output, &nowhere)
         }
+        // From a receiver on the loop it may come between two events; the core's surroundings are seen to then.
+        guard !isPumping else { return core.confirmReceipt(&context) }
         enterCore()
         core.confirmReceipt(&context)
         leaveCore()

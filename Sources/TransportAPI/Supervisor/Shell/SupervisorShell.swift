@@ -11,14 +11,14 @@ final class SupervisorShell: LinkOwner {
     let messages: Broadcast<Payload>
     let outgoing: Outgoing
 
-    // Unchecked exclusivity, because a machine calls nobody while it changes.
+    // Unchecked exclusivity, here and below, because nobody is called while these change.
     @exclusivity(unchecked) private var machine: SupervisorMachine
     @exclusivity(unchecked) private var random: RandomSource
     private(set) var state = SupervisorState.idle
     private var roundTrip = RoundTripTime()
     private let queue = ActionQueue()
     private let timer: DeadlineTimer
-    var attempts: [Int: LinkAttempt] = [:]
+    @exclusivity(unchecked) var attempts: [Int: LinkAttempt] = [:]
     /// Is told of each link before it is used.
     private(set) var onLink: ((any Link, Endpoint) -> Void)?
     var trials: [Int: SpareTrial] = [:]
