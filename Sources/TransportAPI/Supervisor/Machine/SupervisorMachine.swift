@@ -153,7 +153,7 @@ package struct SupervisorMachine: Sendable {
         }
     }
 
-    /// What ``deadline`` is now.
+    /// What ``deadline`` is now. `mutating`, so that it is computed where the machine lies.
     mutating func nextDeadline() -> Instant? {
         let own: Instant?
         switch phase {

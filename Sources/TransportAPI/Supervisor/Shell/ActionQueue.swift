@@ -1,6 +1,6 @@
 /// What a machine has asked for, done in order: what an action leads to comes after all that was asked for before.
 final class ActionQueue {
-    /// A machine appends here.
+    /// A machine appends here, and calls nobody meanwhile, so that exclusivity is not checked.
     @exclusivity(unchecked) var actions: [SupervisorAction] = []
     private var performed = 0
     private(set) var isPerforming = false

@@ -50,6 +50,7 @@ package final class Broadcast<Element: Sendable> {
 
     private let bound: Bound
     let limit: Int
+    // Unchecked exclusivity, for the same reason as a listener's.
     @exclusivity(unchecked) private var listeners: [Listener] = []
     @exclusivity(unchecked) private var lastWaitID: UInt64 = 0
     /// What arrived while nobody listened, for the first who will.

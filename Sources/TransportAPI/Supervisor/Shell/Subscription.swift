@@ -26,7 +26,7 @@ public struct Subscription<Element: Sendable>: AsyncSequence, Sendable {
 
     /// The place of one listener, entered when the runtime first hears of it.
     fileprivate final class Listener {
-        @exclusivity(unchecked) private var entered: Broadcast<Element>.Listener?
+        private var entered: Broadcast<Element>.Listener?
         private var first: (@Sendable () -> Element?)?
 
         init(_ first: @escaping @Sendable () -> Element?) {
