@@ -10,7 +10,11 @@ final class EpollPoller: Poller {
     private let epoll: Descriptor
     private let wakeUp: Descriptor
     private let timer: Descriptor
+    // These three are of the thread that waits.
     private let buffer = UnsafeMutableBufferPointer<epoll_event>.allocate(capacity: EpollPoller.batch)
+    private var timeout: Int32 = 0
+    private var count = 0
+
     /// Descriptors that are watched for reading only, and whether each is watched for writing now. A UDP socket becomes
     /// writable anew whenever a datagram has left it, which would wake the loop for each one sent.
     private var readers: [UInt64: (descriptor: Int32, isWriting: Bool)] = [:]
@@ -73,12 +77,16 @@ final class EpollPoller: Poller {
         _ = control(EPOLL_CTL_MOD, descriptor, token, .read)
     }
 
-    func wait(until deadline: Int64?, into events: inout [PollEvent]) {
-        var timeout: Int32 = -1
-        if let deadline {
-            if deadline == .min { timeout = 0 } else { arm(deadline) }
-        }
-        let count = Int(epoll_wait(epoll.raw, buffer.baseAddress, Int32(Self.batch), timeout))
+    func prepare(until deadline: Int64?) {
+        timeout = deadline == .min ? 0 : -1
+        if let deadline, deadline != .min { hasten(to: deadline) }
+    }
+
+    func block() {
+        count = Int(epoll_wait(epoll.raw, buffer.baseAddress, Int32(Self.batch), timeout))
+    }
+
+    func collect(into events: inout [PollEvent]) {
         guard count > 0 else { return }
         for event in buffer.prefix(count) {
             switch event.data.u64 {
@@ -93,9 +101,9 @@ final class EpollPoller: Poller {
         }
     }
 
-    /// Sets the timer if it would ring too late. One that rings too early costs a turn of the loop; a timeout given to
-    /// epoll_wait would cost the kernel a timer of its own for every wait.
-    private func arm(_ deadline: Int64) {
+    /// Sets the timer if it would ring too late; who waits already hears it too. One that rings too early costs a turn of the
+    /// loop; a timeout given to epoll_wait would cost the kernel a timer of its own for every wait.
+    func hasten(to deadline: Int64) {
         guard deadline < armed else { return }
         armed = deadline
         var time = itimerspec()

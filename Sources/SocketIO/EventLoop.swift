@@ -3,37 +3,40 @@ import Synchronization
 /// One thread that waits for descriptors and timers and runs Swift tasks in between.
 ///
 /// It is a task executor that callers may prefer (`Task(executorPreference: loop)`), and its ``serialExecutor`` may be the
-/// executor of actors; both run on the same thread, so that awaiting a message costs no change of threads. A loop lives as
-/// long as the process: make a few, not one for each connection.
+/// executor of actors; both run on the same thread, so that awaiting a message costs no change of threads. While that thread
+/// sleeps, the loop is lent to who needs it (``borrow(_:)``). A loop lives as long as the process: make a few, not one for each
+/// connection.
 public final class EventLoop: TaskExecutor, @unchecked Sendable {
-    // Unchecked, because the compiler can't see threads: all mutable state is touched by the loop's thread alone, but for
-    // `mailbox` (a mutex), `isAsleep` and `hasMail` (atomics), and `thread`, which is written before `init` returns.
+    // Unchecked, because the compiler can't see threads: all mutable state is touched by the owner alone, who holds the mutex of
+    // `ownership`, but for `mailbox` (a mutex of its own) and the atomics. The loop's thread is the owner whenever it is not inside
+    // `Poller.block()`, which touches nothing of what is here.
 
-    // On its own thread it is never re-entered in the middle of an access either, and every message passes here several times;
-    // hence the unchecked exclusivity. Other modules do not see that it is, so what they use often they get by a call.
+    // The owner never enters it anew in the middle of an access either, and every message passes here several times; hence the
+    // unchecked exclusivity. Other modules do not see that it is, so what they use often they get by a call.
 
-    private let poller: any Poller
-    private var thread: pthread_t?
+    let poller: any Poller
+    let ownership = LoopOwnership()
     private let mailbox = Locked<[LoopJob]>([])
-    private let hasMail = Atomic<Bool>(false)
-    private let isStarted = Atomic<Bool>(false)
-    private let isAsleep = Atomic<Bool>(false)
+    let hasMail = Atomic<Bool>(false)
+    let isAsleep = Atomic<Bool>(false)
+    /// For how long the loop polls before it sleeps, in nanoseconds.
+    let busyTime = Atomic<Int64>(0)
 
     @exclusivity(unchecked) private var jobs = RingQueue<LoopJob>()
     @exclusivity(unchecked) private var watched = WatchList()
-    @exclusivity(unchecked) private var timers = TimerQueue<() -> Void>()
+    @exclusivity(unchecked) private(set) var timers = TimerQueue<() -> Void>()
     @exclusivity(unchecked) private var isFiring = false
     @exclusivity(unchecked) private var turnHandlers = RingQueue<any TurnHandler>()
     @exclusivity(unchecked) private var patientHandlers = RingQueue<any PatientHandler>()
     @exclusivity(unchecked) private var later = RingQueue<any ShareHandler>()
     /// How long those took who went on in this turn, in nanoseconds.
     @exclusivity(unchecked) private var laterTook: Int64 = 0
-    @exclusivity(unchecked) private var events: [PollEvent] = []
+    @exclusivity(unchecked) var events: [PollEvent] = []
     /// Memory for reading, shared by all that live on the loop.
     @exclusivity(unchecked) var scratch = ScratchPool()
     @usableFromInline @exclusivity(unchecked) var turnBegan: Int64 = MonotonicClock.now()
-    /// The time at which the present turn began, in nanoseconds of ``MonotonicClock``.
-    public private(set) var now: Int64 {
+    /// The time at which the present turn began, or the loop was borrowed, in nanoseconds of ``MonotonicClock``.
+    public internal(set) var now: Int64 {
         @inlinable get { turnBegan }
         set { turnBegan = newValue }
     }
@@ -47,19 +50,14 @@ public final class EventLoop: TaskExecutor, @unchecked Sendable {
     public init(poller kind: PollerKind = .automatic, name: String = "im-loop") throws(SystemError) {
         poller = try kind.make()
         _ = serialExecutor
-        thread = try startThread(name) { [self] in
-            // `thread` must have been written before anything here reads it.
-            while !isStarted.load(ordering: .acquiring) { sched_yield() }
+        try startThread(name) { [self] in
+            ownership.take()
             while true { turn() }
         }
-        isStarted.store(true, ordering: .releasing)
     }
 
-    /// Whether the caller runs on this loop's thread.
-    public var isCurrent: Bool {
-        guard let thread else { return false }
-        return pthread_equal(thread, pthread_self()) != 0
-    }
+    /// Whether the caller runs on this loop: on its thread, or inside of ``borrow(_:)``.
+    public var isCurrent: Bool { ownership.isCurrent }
 
     // MARK: Work from any thread
 
@@ -85,7 +83,7 @@ public final class EventLoop: TaskExecutor, @unchecked Sendable {
         if isAsleep.exchange(false, ordering: .sequentiallyConsistent) { poller.wake() }
     }
 
-    // MARK: Work on the loop's thread
+    // MARK: Work on the loop
 
     /// Watches `descriptor` until ``unwatch(_:_:)``; keeps `handler` alive for as long.
     public func watch(
@@ -159,9 +157,9 @@ public final class EventLoop: TaskExecutor, @unchecked Sendable {
         later.append(handler)
     }
 
-    /// Stops the program if the caller is not on the loop's thread: a mistake in this program that would race.
+    /// Stops the program if the caller is not on the loop: a mistake in this program that would race.
     public func assertCurrent() {
-        precondition(isCurrent, "called from outside the event loop's thread")
+        precondition(isCurrent, "called from outside the event loop")
     }
 
     // MARK: The turn
@@ -189,7 +187,7 @@ public final class EventLoop: TaskExecutor, @unchecked Sendable {
         }
     }
 
-    private func endTurn() {
+    func endTurn() {
         while let handler = turnHandlers.popFirst() { handler.turnEnded() }
         guard !patientHandlers.isEmpty else { return }
         let start = MonotonicClock.now()
@@ -213,18 +211,8 @@ public final class EventLoop: TaskExecutor, @unchecked Sendable {
         laterTook = now - start
     }
 
-    private func wait() {
-        var deadline: Int64? = .min
-        if jobs.isEmpty, later.isEmpty, turnHandlers.isEmpty, patientHandlers.isEmpty {
-            deadline = timers.next
-            isAsleep.store(true, ordering: .sequentiallyConsistent)
-            // Whoever posts after this line sees the flag and wakes the poller; whoever posted before is seen here.
-            if hasMail.load(ordering: .sequentiallyConsistent) { deadline = .min }
-        }
-        poller.wait(until: deadline, into: &events)
-        isAsleep.store(false, ordering: .sequentiallyConsistent)
-        now = MonotonicClock.now()
-    }
+    /// Whether nothing waits for the end of this turn or for the next one.
+    var isIdle: Bool { jobs.isEmpty && later.isEmpty && turnHandlers.isEmpty && patientHandlers.isEmpty }
 
     private func collectMail() {
         hasMail.store(false, ordering: .sequentiallyConsistent)

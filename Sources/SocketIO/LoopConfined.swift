@@ -1,5 +1,5 @@
 /// Something that only one event loop may touch, in the hands of whoever may pass it around: the one door through which
-/// code of any thread gets at what lives on a loop, and it opens on the loop's thread alone.
+/// code of any thread gets at what lives on a loop, and it opens on the loop alone.
 public struct LoopConfined<Value>: @unchecked Sendable {
     // Unchecked, because the door below is what makes it safe.
 
@@ -20,7 +20,7 @@ public struct LoopConfined<Value>: @unchecked Sendable {
         self.loop = loop
     }
 
-    /// The value. Stops the program if the caller is not on the loop's thread: a mistake in this program that would race.
+    /// The value. Stops the program if the caller is not on the loop: a mistake in this program that would race.
     public var value: Value {
         loop.assertCurrent()
         return confined

@@ -27,6 +27,9 @@ struct PollEvent {
 /// Readiness is reported on its edge: having been told that a descriptor is ready, the owner works until the system says
 /// "would block", and then calls ``rearm(_:_:)``; until it does, the poller owes it no further report. (epoll works so by
 /// itself and ignores `rearm`; poll(2) gets its interest from it.)
+///
+/// A wait is in three parts, because a loop that waits is lent to others: its own thread calls them, one after the other, and
+/// while it is in ``block()`` whoever has borrowed the loop calls the rest.
 protocol Poller: AnyObject {
     /// Watches `descriptor` for `interest`; its events carry `token`. What is not in the interest is watched for once,
     /// whenever it is re-armed.
@@ -35,11 +38,27 @@ protocol Poller: AnyObject {
     func remove(_ descriptor: Int32, token: UInt64)
     /// The owner has met "would block" and wants to hear of the next edge.
     func rearm(_ descriptor: Int32, token: UInt64, _ readiness: Readiness)
-    /// Waits until something happens or `deadline` has come, in nanoseconds of ``MonotonicClock`` (`nil`: without limit;
-    /// `.min`: not at all), and appends what happened. May return early.
-    func wait(until deadline: Int64?, into events: inout [PollEvent])
-    /// Ends a ``wait(until:into:)`` early. May be called from any thread; the only member that may.
+    /// Makes ready for one ``block()``, which is to end when `deadline` has come, in nanoseconds of ``MonotonicClock`` (`nil`: when
+    /// something happens; `.min`: at once).
+    func prepare(until deadline: Int64?)
+    /// Waits until something happens, or the time has come that ``prepare(until:)`` was given. May end early. Touches nothing that
+    /// the other members touch while it waits, so that another thread may call those; what they change counts for this wait.
+    func block()
+    /// Appends what has happened by the end of ``block()``. What was removed meanwhile may be among it, under its old token.
+    func collect(into events: inout [PollEvent])
+    /// Somebody who blocks now is to wake at `deadline` if that comes before the time that he was given.
+    func hasten(to deadline: Int64)
+    /// Ends a ``block()`` early. May be called from any thread at any time; the only member that may.
     func wake()
+}
+
+extension Poller {
+    /// Waits until something happens or `deadline` has come, and appends what happened. May return early.
+    func wait(until deadline: Int64?, into events: inout [PollEvent]) {
+        prepare(until: deadline)
+        block()
+        collect(into: &events)
+    }
 }
 
 /// Which poller an ``EventLoop`` uses.

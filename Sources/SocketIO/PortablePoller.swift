@@ -1,9 +1,20 @@
 /// poll(2), for systems without epoll. Level-triggered by nature, so an edge is made of it: what was reported is not
 /// watched again until the owner re-arms it.
+///
+/// poll(2) looks at the list that it was given and at no other, so that who waits has a copy, and is woken when the list changes.
 final class PortablePoller: Poller {
     private var entries: [pollfd] = []
     private var tokens: [UInt64] = []
     private var indexes: [Int32: Int] = [:]
+    /// What the thread that waits has asked the system, and for how long: its own, while it does.
+    private var asked: [pollfd] = []
+    private var timeout: Int32 = 0
+    private var count: Int32 = 0
+    /// The tokens of what was asked for.
+    private var askedTokens: [UInt64] = []
+    /// When who waits will wake by itself; `.min` if nobody does, or has been woken.
+    private var wakesAt = Int64.min
+
     private let wakeReader: Descriptor
     private let wakeWriter: Descriptor
 
@@ -23,6 +34,7 @@ final class PortablePoller: Poller {
         let events = Int16(POLLIN) | (interest.contains(.write) ? Int16(POLLOUT) : 0)
         entries.append(pollfd(fd: descriptor, events: events, revents: 0))
         tokens.append(token)
+        hasten(to: .min)
     }
 
     func remove(_ descriptor: Int32, token _: UInt64) {
@@ -35,6 +47,8 @@ final class PortablePoller: Poller {
         }
         entries.removeLast()
         tokens.removeLast()
+        // Until poll(2) returns, the system keeps open what it looks at, and a connection that was closed would not end.
+        hasten(to: .min)
     }
 
     func rearm(_ descriptor: Int32, token _: UInt64, _ readiness: Readiness) {
@@ -42,15 +56,37 @@ final class PortablePoller: Poller {
         if readiness.contains(.read) { entries[index].events |= Int16(POLLIN) }
         if readiness.contains(.write) { entries[index].events |= Int16(POLLOUT) }
         entries[index].fd = descriptor
+        hasten(to: .min)
     }
 
-    func wait(until deadline: Int64?, into events: inout [PollEvent]) {
-        let timeout = deadline.map { $0 == .min ? 0 : Self.milliseconds(max(0, $0 - MonotonicClock.now())) } ?? -1
-        guard poll(&entries, nfds_t(entries.count), timeout) > 0 else { return }
-        if entries[0].revents != 0 { drainWakeUps() }
-        for index in entries.indices.dropFirst() where entries[index].revents != 0 {
-            events.append(PollEvent(token: tokens[index], readiness: disarm(index)))
+    func prepare(until deadline: Int64?) {
+        timeout = deadline.map { $0 == .min ? 0 : Self.milliseconds(max(0, $0 - MonotonicClock.now())) } ?? -1
+        wakesAt = deadline ?? .max
+        asked.removeAll(keepingCapacity: true)
+        asked.append(contentsOf: entries)
+        askedTokens.removeAll(keepingCapacity: true)
+        askedTokens.append(contentsOf: tokens)
+    }
+
+    func block() {
+        count = poll(&asked, nfds_t(asked.count), timeout)
+    }
+
+    func collect(into events: inout [PollEvent]) {
+        wakesAt = .min
+        guard count > 0 else { return }
+        if asked[0].revents != 0 { drainWakeUps() }
+        for place in asked.indices.dropFirst() where asked[place].revents != 0 {
+            // It may have moved meanwhile, or gone, and another may have its number.
+            guard let index = indexes[asked[place].fd], tokens[index] == askedTokens[place] else { continue }
+            events.append(PollEvent(token: tokens[index], readiness: disarm(index, asked[place].revents)))
         }
+    }
+
+    func hasten(to deadline: Int64) {
+        guard deadline < wakesAt else { return }
+        wakesAt = .min
+        wake()
     }
 
     func wake() {
@@ -60,8 +96,7 @@ final class PortablePoller: Poller {
 
     /// What the entry reports; stops watching for it. A broken connection is reported by poll whatever is asked for, so
     /// an entry that asks for nothing more is hidden behind a negative descriptor, which poll skips.
-    private func disarm(_ index: Int) -> Readiness {
-        let bits = entries[index].revents
+    private func disarm(_ index: Int, _ bits: Int16) -> Readiness {
         var readiness: Readiness = []
         if bits & Int16(POLLIN) != 0 { readiness.insert(.read) }
         if bits & Int16(POLLOUT) != 0 { readiness.insert(.write) }

@@ -29,7 +29,7 @@ public enum Resolver {
             await withCheckedContinuation { continuation in
                 answer.expect(continuation)
                 do throws(SystemError) {
-                    _ = try startThread("im-resolver") {
+                    try startThread("im-resolver") {
                         answer.give(lookUp(host, port))
                         running.wrappingSubtract(1, ordering: .relaxed)
                     }

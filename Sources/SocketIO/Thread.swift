@@ -2,8 +2,18 @@
 import CSocketIO
 #endif
 
+/// The calling thread, as a number that no other thread has while it lives; never 0.
+@inline(__always)
+func currentThread() -> UInt {
+    #if canImport(Glibc)
+    UInt(pthread_self())
+    #else
+    UInt(bitPattern: pthread_self())
+    #endif
+}
+
 /// Starts a detached thread that runs `body`.
-func startThread(_ name: String, _ body: @escaping @Sendable () -> Void) throws(SystemError) -> pthread_t {
+func startThread(_ name: String, _ body: @escaping @Sendable () -> Void) throws(SystemError) {
     final class Box {
         let name: String
         let body: @Sendable () -> Void
@@ -49,8 +59,4 @@ func startThread(_ name: String, _ body: @escaping @Sendable () -> Void) throws(
         box.release()
         throw SystemError("pthread_create", result)
     }
-    #if canImport(Darwin)
-    guard let thread else { throw SystemError("pthread_create", EAGAIN) }
-    #endif
-    return thread
 }

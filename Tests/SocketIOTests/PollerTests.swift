@@ -119,6 +119,59 @@ struct PollerTests {
         #expect(wait(poller).isEmpty)
     }
 
+    @Test("does not overlook what is watched or re-armed while somebody waits", arguments: PollerKind.allCases)
+    func changedMeanwhile(kind: PollerKind) throws {
+        let poller = try kind.make()
+        let early = try Pair()
+        let late = try Pair()
+        try poller.add(early.left.raw, token: 1, interest: [.read, .write])
+        _ = wait(poller)
+        early.write(1)
+        _ = wait(poller)
+        poller.prepare(until: nil)
+        #expect(early.read() == 1)
+        #expect(early.read() < 0)
+        poller.rearm(early.left.raw, token: 1, .read)
+        early.write(1)
+        try poller.add(late.left.raw, token: 2, interest: [.read, .write])
+        poller.block()
+        var events: [PollEvent] = []
+        poller.collect(into: &events)
+        events += wait(poller)
+        #expect(Set(events.map(\.token)) == [1, 2])
+    }
+
+    @Test("takes no report for another's that has got the descriptor meanwhile", arguments: PollerKind.allCases)
+    func replacedMeanwhile(kind: PollerKind) throws {
+        let poller = try kind.make()
+        let pair = try Pair()
+        try poller.add(pair.left.raw, token: 1, interest: .read)
+        pair.write(1)
+        poller.prepare(until: nil)
+        poller.block()
+        poller.remove(pair.left.raw, token: 1)
+        try poller.add(pair.left.raw, token: 2, interest: .read)
+        var events: [PollEvent] = []
+        poller.collect(into: &events)
+        #expect(!events.contains { $0.token == 2 })
+        #expect(wait(poller).map(\.token) == [2])
+    }
+
+    @Test("wakes at a deadline that comes nearer while somebody waits", arguments: PollerKind.allCases)
+    func hastened(kind: PollerKind) throws {
+        let poller = try kind.make()
+        let start = MonotonicClock.now()
+        for deadline in [nil, start + 600 * second] {
+            poller.prepare(until: deadline)
+            poller.hasten(to: MonotonicClock.now() + 1_000_000)
+            poller.block()
+            var events: [PollEvent] = []
+            poller.collect(into: &events)
+            #expect(events.isEmpty)
+        }
+        #expect(MonotonicClock.now() < start + 600 * second)
+    }
+
     @Test("wakes at its deadline, and at an earlier one that comes later", arguments: PollerKind.allCases)
     func deadline(kind: PollerKind) throws {
         let poller = try kind.make()

@@ -1,0 +1,198 @@
+import Testing
+
+@testable import SocketIO
+
+@Suite("A loop that sleeps")
+struct LendingTests {
+    @Test("is lent to a caller, on whose thread it then runs", arguments: PollerKind.allCases)
+    func callersThread(kind: PollerKind) throws {
+        let loop = try Loops.of(kind)
+        let isHere = borrowing(loop) { [thread = currentThread()] in loop.isCurrent && currentThread() == thread }
+        #expect(isHere)
+        #expect(!loop.isCurrent)
+    }
+
+    @Test("is not lent while it runs, but to who is on it", arguments: PollerKind.allCases)
+    func running(kind: PollerKind) async throws {
+        let loop = try Loops.of(kind)
+        let (elsewhere, here) = try await on(loop) {
+            let answer = Locked<Bool?>(nil)
+            try startThread("im-borrower") {
+                let isLent = loop.borrow { true } != nil
+                answer.withLock { $0 = isLent }
+            }
+            while answer.withLock({ $0 }) == nil { sched_yield() }
+            return (answer.withLock { $0 }, loop.borrow { loop.isCurrent })
+        }
+        #expect(elsewhere == false)
+        #expect(here == true)
+    }
+
+    @Test("is not lent to a second one meanwhile", arguments: PollerKind.allCases)
+    func lentAlready(kind: PollerKind) throws {
+        let loop = try Loops.of(kind)
+        let isLent = try borrowing(loop) {
+            Result {
+                let answer = Locked<Bool?>(nil)
+                try startThread("im-borrower") {
+                    let isLent = loop.isCurrent || loop.borrow { true } != nil
+                    answer.withLock { $0 = isLent }
+                }
+                while answer.withLock({ $0 }) == nil { sched_yield() }
+                return answer.withLock { $0 }
+            }
+        }.get()
+        #expect(isLent == false)
+    }
+
+    @Test("runs what a borrower posts, itself", arguments: PollerKind.allCases)
+    func posted(kind: PollerKind) async throws {
+        let loop = try EventLoop(poller: kind, name: "posted")
+        let isOwn = await withCheckedContinuation { (continuation: CheckedContinuation<Bool, Never>) in
+            borrowing(loop) { [thread = currentThread()] in
+                loop.execute { continuation.resume(returning: loop.isCurrent && currentThread() != thread) }
+            }
+        }
+        #expect(isOwn)
+    }
+
+    @Test("does what a caller has posted before what he borrows it for", arguments: PollerKind.allCases)
+    func order(kind: PollerKind) throws {
+        let loop = try Loops.of(kind)
+        let order = Locked<[Int]>([])
+        for number in 0..<200 {
+            loop.execute { order.withLock { $0.append(2 * number) } }
+            borrowing(loop) { order.withLock { $0.append(2 * number + 1) } }
+        }
+        #expect(order.withLock { $0 } == Array(0..<400))
+    }
+
+    @Test("ends a borrower's turn before it is given back", arguments: PollerKind.allCases)
+    func endOfTurn(kind: PollerKind) throws {
+        let loop = try Loops.of(kind)
+        let count = Locked(0)
+        borrowing(loop) {
+            loop.atEndOfTurn(EndCount(count))
+            loop.runPatiently(EndCount(count))
+        }
+        #expect(count.withLock { $0 } == 2)
+    }
+
+    @Test("fires a timer that a borrower has set, though it was to sleep for longer", arguments: PollerKind.allCases)
+    func timer(kind: PollerKind) async throws {
+        let loop = try EventLoop(poller: kind, name: "lent-timer")
+        for _ in 0..<3 {
+            let deadline = MonotonicClock.now() + 1_000_000
+            let fired = await withCheckedContinuation { (continuation: CheckedContinuation<Int64, Never>) in
+                borrowing(loop) {
+                    _ = loop.schedule(at: deadline + 600 * second) {}
+                    _ = loop.schedule(at: deadline) { continuation.resume(returning: MonotonicClock.now()) }
+                }
+            }
+            #expect(fired >= deadline)
+        }
+    }
+
+    @Test("reports what a borrower watches, until one unwatches it", arguments: PollerKind.allCases)
+    func watching(kind: PollerKind) async throws {
+        let loop = try EventLoop(poller: kind, name: "lent-watch")
+        for _ in 0..<100 {
+            let pair = try PollerTests.Pair()
+            let raw = pair.left.raw
+            // Whether it is watched no more, and whether it was reported after that.
+            let late = Locked((isOver: false, isReported: false))
+            let token = await withCheckedContinuation { (continuation: CheckedContinuation<UInt64?, Never>) in
+                let token = Locked<UInt64?>(nil)
+                borrowing(loop) {
+                    let recorder = Recorder()
+                    var waiting: CheckedContinuation<UInt64?, Never>? = continuation
+                    recorder.onReady = { readiness in
+                        late.withLock { $0.isReported = $0.isOver }
+                        guard readiness.contains(.read) else { return }
+                        waiting.take()?.resume(returning: token.withLock { $0 })
+                    }
+                    let watched = try? loop.watch(raw, recorder)
+                    token.withLock { $0 = watched }
+                }
+                pair.write(1)
+            }
+            let watched = try #require(token)
+            // One more report may be under way.
+            pair.write(1)
+            borrowing(loop) {
+                loop.unwatch(raw, watched)
+                late.withLock { $0.isOver = true }
+            }
+            _ = try await on(loop) { 0 }
+            #expect(!late.withLock { $0.isReported })
+        }
+    }
+
+    @Test("keeps a count exact that many borrow it for, and post to it, at once", arguments: PollerKind.allCases)
+    func stampede(kind: PollerKind) async throws {
+        try await stampede(on: Loops.of(kind))
+    }
+
+    @Test("does all that as well while it polls before it sleeps", arguments: PollerKind.allCases)
+    func pollingBusily(kind: PollerKind) async throws {
+        let loop = try EventLoop(poller: kind, name: "busy")
+        loop.pollBusily(for: .milliseconds(5))
+        try await stampede(on: loop)
+        for _ in 0..<20 {
+            let deadline = MonotonicClock.now() + 500_000
+            let fired = await withCheckedContinuation { (continuation: CheckedContinuation<Int64, Never>) in
+                borrowing(loop) {
+                    _ = loop.schedule(at: deadline) { continuation.resume(returning: MonotonicClock.now()) }
+                }
+            }
+            #expect(fired >= deadline)
+        }
+        loop.pollBusily(for: .zero)
+        #expect(borrowing(loop) { loop.isCurrent })
+    }
+
+    private func stampede(on loop: EventLoop) async throws {
+        let tally = LoopConfined(Tally(), to: loop)
+        await withTaskGroup(of: Void.self) { group in
+            for _ in 0..<8 {
+                group.addTask {
+                    for _ in 0..<500 {
+                        if loop.borrow({ tally.value.count += 1 }) != nil { continue }
+                        await withCheckedContinuation { continuation in
+                            loop.execute {
+                                tally.value.count += 1
+                                continuation.resume()
+                            }
+                        }
+                    }
+                }
+            }
+        }
+        #expect(try await on(loop) { tally.value.count } == 4000)
+    }
+}
+
+/// Lives on a loop.
+private final class Tally {
+    var count = 0
+}
+
+/// Counts how often a turn has ended.
+private final class EndCount: TurnHandler, PatientHandler {
+    private let count: Locked<Int>
+
+    init(_ count: Locked<Int>) {
+        self.count = count
+    }
+
+    func turnEnded() { count.withLock { $0 += 1 } }
+    func turnCame() { turnEnded() }
+}
+
+/// Borrows `loop` as soon as that sleeps.
+private func borrowing<Value: Sendable>(_ loop: EventLoop, _ body: () -> Value) -> Value {
+    while true {
+        if let value = loop.borrow(body) { return value }
+        sched_yield()
+    }
+}
