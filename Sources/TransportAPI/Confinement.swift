@@ -6,6 +6,8 @@ package protocol Confinement<Confined>: Sendable {
     var value: Confined { get }
     /// Runs `work` in its place.
     func execute(_ work: @escaping @Sendable () -> Void)
+    /// Runs `body` in its place here and now, without waiting for it; `nil` if it is not to be had.
+    func borrow<Result: Sendable>(_ body: (Confined) -> Result) -> Result?
 }
 
 /// Suspends the caller, who runs in the place of `confined`, until somebody resumes the continuation that `park` puts away.
@@ -30,4 +32,53 @@ package func suspending<Value: Sendable, Place: Confinement>(
         onCancel: { confined.execute { cancel(confined.value) } },
         isolation: isolation
     )
+}
+
+/// Suspends the caller, who is elsewhere, until somebody resumes the continuation of what `begin` begins in the place of
+/// `confined`: at once, on the caller's thread, if the place can be borrowed.
+///
+/// - Parameters:
+///   - begin: called in that place, once. Resumes the continuation, or puts it away and gives the name under which it waits.
+///   - cancel: called in that place, with that name, if the task is cancelled before or while it waits; always after `begin`.
+@inlinable
+package func suspendingElsewhere<Value: Sendable, ID: Sendable, Place: Confinement>(
+    on confined: Place,
+    _ isolation: isolated (any Actor)?,
+    begin: @escaping @Sendable (Place.Confined, UnsafeContinuation<Value, Never>) -> ID?,
+    onCancel cancel: @escaping @Sendable (Place.Confined, ID) -> Void
+) async -> Value {
+    let operation = BegunElsewhere<ID>()
+    return await withTaskCancellationHandler(
+        operation: {
+            _ = isolation
+            return await withUnsafeContinuation(isolation: isolation) { continuation in
+                let work: @Sendable (Place.Confined) -> Void = { held in
+                    guard let id = begin(held, continuation) else { return }
+                    operation.id = id
+                    // The cancellation may have come first: it was posted, or the task was cancelled from the start.
+                    if operation.isCancelled { cancel(held, id) }
+                }
+                if confined.borrow(work) == nil { confined.execute { work(confined.value) } }
+            }
+        },
+        onCancel: {
+            confined.execute {
+                operation.isCancelled = true
+                if let id = operation.id { cancel(confined.value, id) }
+            }
+        },
+        isolation: isolation
+    )
+}
+
+/// Where an operation stands that was begun from elsewhere.
+@usableFromInline
+package final class BegunElsewhere<ID: Sendable>: @unchecked Sendable {
+    // Unchecked, because its maker only hands it on: all else happens in the place where the operation does.
+
+    /// The name under which it waits.
+    @usableFromInline var id: ID?
+    @usableFromInline var isCancelled = false
+
+    @usableFromInline init() {}
 }

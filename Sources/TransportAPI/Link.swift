@@ -2,7 +2,8 @@
 /// is rejected, and whoever wants to go on asks the ``Transport`` for a new link.
 ///
 /// All members may be called from any task. Called from a task that prefers the link's event loop as its executor, they
-/// neither hop threads nor, when nothing has to be waited for, suspend.
+/// neither hop threads nor, when nothing has to be waited for, suspend. Nor do they elsewhere while that loop sleeps: the
+/// caller's thread then does the protocol's work itself, up to handing the bytes to the kernel.
 public protocol Link: AnyObject, Sendable {
     /// What this link can do.
     var capabilities: Capabilities { get }

@@ -4,16 +4,19 @@ import TransportAPI
 /// The public face of a driver: the ``Link`` of every transport that is a protocol core.
 ///
 /// Called on the loop, an operation that need not wait is a plain call; one that must, suspends and is resumed by the loop
-/// itself. Called from elsewhere, it moves to the loop and back.
+/// itself. Called from elsewhere, it borrows the loop while that sleeps, and is posted to it otherwise.
 package final class CoreLink: Link {
     package let capabilities: Capabilities
     package let driver: LoopConfined<LinkDriver>
-    private let loop: EventLoop
+    let loop: EventLoop
+    /// Whether a message that is sent at once has its outcome.
+    let settlesAtOnce: Bool
 
     /// The face of `driver`, which must be open.
     init(_ driver: LinkDriver, capabilities: Capabilities) {
         self.driver = LoopConfined(living: driver, on: driver.loop)
         loop = driver.loop
+        settlesAtOnce = !driver.core.acknowledges
         self.capabilities = capabilities
     }
 
@@ -23,7 +26,7 @@ package final class CoreLink: Link {
     }
 
     package nonisolated(nonsending) func send(_ payload: Payload) async -> SendOutcome {
-        guard loop.isCurrent else { return await withTaskExecutorPreference(loop) { await self.send(payload) } }
+        guard loop.isCurrent else { return await sendFromElsewhere(payload) }
         switch driver.value.beginSend(payload) {
         case .finished(let outcome): return outcome
         case .waiting(let id):
@@ -36,9 +39,7 @@ package final class CoreLink: Link {
     }
 
     package nonisolated(nonsending) func receive() async throws(TransportError) -> Payload? {
-        guard loop.isCurrent else {
-            return try await running(on: loop) { () async throws(TransportError) in try await self.receive() }
-        }
+        guard loop.isCurrent else { return try await receiveElsewhere().get() }
         if let message = driver.value.takeMessage() { return try message.get() }
         let id = driver.value.waiting.newID()
         return try await waiting(#isolation) {
@@ -49,9 +50,7 @@ package final class CoreLink: Link {
     }
 
     package nonisolated(nonsending) func ping() async throws(TransportError) -> Duration {
-        guard loop.isCurrent else {
-            return try await running(on: loop) { () async throws(TransportError) in try await self.ping() }
-        }
+        guard loop.isCurrent else { return try await pingFromElsewhere().get() }
         switch driver.value.beginPing() {
         case .finished(let result): return try result.get()
         case .waiting(let id):
@@ -64,19 +63,23 @@ package final class CoreLink: Link {
     }
 
     package nonisolated(nonsending) func close(_ reason: CloseReason) async {
-        guard loop.isCurrent else { return await withTaskExecutorPreference(loop) { await self.close(reason) } }
+        guard loop.isCurrent else {
+            _ = await endElsewhere(closing: reason)
+            return
+        }
         driver.value.beginClose(reason)
         _ = await end()
     }
 
     package nonisolated(nonsending) func closed() async -> CloseReason {
-        guard loop.isCurrent else { return await withTaskExecutorPreference(loop) { await self.closed() } }
-        return await end() ?? CloseReason(.cancelled(.open))
+        let reason = loop.isCurrent ? await end() : await endElsewhere()
+        return reason ?? CloseReason(.cancelled(.open))
     }
 
     package nonisolated(nonsending) func statistics() async -> LinkStatistics {
-        guard loop.isCurrent else { return await withTaskExecutorPreference(loop) { await self.statistics() } }
-        return driver.value.currentStatistics
+        // Whoever is on the loop has it.
+        if let current = driver.borrow({ $0.currentStatistics }) { return current }
+        return await withTaskExecutorPreference(loop) { await self.statistics() }
     }
 
     /// Waits for the end; `nil` if the task was cancelled before.

@@ -201,7 +201,7 @@ extension LinkDriver: MessagePeer {
         } else if waiting.unacknowledged[id] != nil {
             waiting.unacknowledged[id] = .some(continuation)
         } else {
-            // It can't have ended between being begun and being parked, which is one stretch on the loop's thread.
+            // It can't have ended between being begun and being parked, which is one stretch on the loop.
             continuation.resume(returning: .unknown(reason?.endError ?? .notOpen))
         }
     }

@@ -2,7 +2,7 @@ import SocketIO
 import TransportAPI
 
 /// Runs one protocol core over one channel: moves bytes between them, keeps the core's deadline, delivers its events, and
-/// lets every waiting operation end exactly once. Lives on its loop's thread; ``CoreLink`` is its face for everybody else.
+/// lets every waiting operation end exactly once. Lives on its loop; ``CoreLink`` is its face for everybody else.
 package final class LinkDriver: PollHandler, ShareHandler, TurnHandler, PatientHandler {
     /// The life of a link. It only ever moves down this list.
     enum Phase {
@@ -14,7 +14,7 @@ package final class LinkDriver: PollHandler, ShareHandler, TurnHandler, PatientH
         case closed
     }
 
-    // All state is touched on the loop's thread only, and no core calls back while it runs, so that overlapping accesses
+    // All state is touched on the loop only, and no core calls back while it runs, so that overlapping accesses
     // can't happen; looking for them took a tenth of the time of a message. Nothing refers to a driver weakly, for the side
     // table that the first weak reference makes slows every later retain; ``close(abort:)`` cuts the cycles instead.
     package let loop: EventLoop

@@ -17,4 +17,9 @@ extension LoopConfined: Confinement {
     package func execute(_ work: @escaping @Sendable () -> Void) {
         loop.execute(work)
     }
+
+    @usableFromInline
+    package func borrow<Result: Sendable>(_ body: (Value) -> Result) -> Result? {
+        loop.borrow { body(value) }
+    }
 }

@@ -19,6 +19,10 @@ public protocol ProtocolCore: Sendable {
     /// ``confirmReceipt(_:)``. It stays the same. Default: no.
     var confirmsReceipt: Bool { get }
 
+    /// Whether messages may be acknowledged (``SendStatus/awaitingAcknowledgement``). It stays the same. Default: yes, which is
+    /// always right; sending from another thread costs less where it says no.
+    var acknowledges: Bool { get }
+
     /// Where the link is to be had instead, once the handshake has failed for that reason. Default: nowhere.
     var redirection: Redirection? { get }
 
@@ -75,6 +79,8 @@ extension ProtocolCore {
     public var redirection: Redirection? { nil }
     /// No.
     public var confirmsReceipt: Bool { false }
+    /// Yes.
+    public var acknowledges: Bool { true }
     /// None.
     public var heldBytes: Int { 0 }
     /// Does nothing.

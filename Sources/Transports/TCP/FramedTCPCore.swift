@@ -50,6 +50,9 @@ public struct FramedTCPCore: ProtocolCore {
 
     var isFramed: Bool { configuration.framing == .framed }
 
+    /// No.
+    public var acknowledges: Bool { false }
+
     /// Reliable and ordered; a native ping in our format only.
     public var capabilities: Capabilities {
         Capabilities(hasNativePing: isFramed, maximumMessageSize: limit)

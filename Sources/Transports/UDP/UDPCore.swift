@@ -75,6 +75,9 @@ public struct UDPCore: ProtocolCore {
         return reliable.receiver.held + reliable.sender.pieces.buffered
     }
 
+    /// No.
+    public var acknowledges: Bool { false }
+
     /// Neither reliable nor ordered unless configured; a native ping unless plain.
     public var capabilities: Capabilities {
         if let reliable { return .reliable(reliable.terms.isOrdered, reliable.maximumMessageSize) }

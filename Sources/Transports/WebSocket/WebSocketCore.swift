@@ -64,6 +64,9 @@ public struct WebSocketCore: ProtocolCore {
         )
     }
 
+    /// No.
+    public var acknowledges: Bool { false }
+
     /// A reliable, ordered transport with a ping of its own that tells text from binary.
     public var capabilities: Capabilities {
         Capabilities(distinguishesText: true, maximumMessageSize: configuration.maximumMessageSize)

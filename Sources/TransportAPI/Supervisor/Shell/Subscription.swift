@@ -67,8 +67,18 @@ public struct Subscription<Element: Sendable>: AsyncSequence, Sendable {
         public mutating func next(isolation actor: isolated (any Actor)?) async -> Element? {
             let (broadcast, listener) = (place.broadcast, place.listener)
             guard broadcast.runtime.isCurrent else {
-                return await withTaskExecutorPreference(broadcast.runtime.taskExecutor) {
-                    await Self.next(broadcast, listener, nil)
+                if case let element?? = broadcast.borrow({ $0.next(listener.value.number(in: $0)) }) { return element }
+                return await suspendingElsewhere(on: broadcast, actor) { (broadcast, continuation) -> UInt64? in
+                    let number = listener.value.number(in: broadcast)
+                    if let element = broadcast.next(number) {
+                        continuation.resume(returning: element)
+                        return nil
+                    }
+                    let waitID = broadcast.newID()
+                    broadcast.wait(number, waitID, continuation)
+                    return waitID
+                } onCancel: {
+                    $0.cancel(listener.value.number(in: $0), $1)
                 }
             }
             return await Self.next(broadcast, listener, actor)

@@ -1,7 +1,8 @@
 /// Keeps one link alive: connects, reconnects, watches over it, and sees to it that each message ends in one outcome.
 ///
 /// All members may be called from any task; from one that prefers the supervisor's runtime as its executor, they do not hop
-/// threads. A supervisor that is let go without ``close(_:)`` goes on until it is closed.
+/// threads. ``send(_:)`` and the next element of a subscription are to be had elsewhere as well without a hop while the runtime
+/// sleeps; what the observer is told of it then, it is told on the caller's thread. A supervisor that is let go without ``close(_:)`` goes on until it is closed.
 public final class Supervisor: Sendable {
     /// What a supervisor is made of.
     public struct Setup: Sendable {
@@ -107,7 +108,17 @@ public final class Supervisor: Sendable {
     /// taken it. With no link the message waits in the outbox. Cancelling the task ends the wait.
     public nonisolated(nonsending) func send(_ payload: Payload) async -> SendOutcome {
         guard runtime.isCurrent else {
-            return await withTaskExecutorPreference(runtime.taskExecutor) { await self.send(payload) }
+            return await suspendingElsewhere(on: shell, #isolation) { (shell, continuation) -> MessageID? in
+                let (id, outcome) = shell.submit(payload)
+                if let outcome {
+                    continuation.resume(returning: outcome)
+                    return nil
+                }
+                shell.outgoing.wait(sender: id, continuation)
+                return id
+            } onCancel: {
+                $0.handle(.cancel($1))
+            }
         }
         let (id, outcome) = shell.value.submit(payload)
         if let outcome { return outcome }

@@ -9,12 +9,22 @@ public protocol SupervisorRuntime: AnyObject, Sendable {
     var clock: Instant { get }
     /// Runs `work` there.
     func execute(_ work: @escaping @Sendable () -> Void)
+    /// Runs `body` there at once, on the caller's thread, while nothing else runs there; `nil` if that is not to be had at once.
+    /// What was posted before comes before. By default only who is there already can have it.
+    func borrow<Value: Sendable>(_ body: () -> Value) -> Value?
     /// Calls `action` there at `deadline`. To be called there.
     func schedule(at deadline: Instant, _ action: @escaping () -> Void) -> UInt64
     /// Cancels a timer that has not fired. To be called there.
     func cancel(timer: UInt64)
     /// A source of random numbers.
     func makeRandomSource() -> RandomSource
+}
+
+extension SupervisorRuntime {
+    /// Runs `body` if the caller is there; else `nil`.
+    public func borrow<Value: Sendable>(_ body: () -> Value) -> Value? {
+        isCurrent ? body() : nil
+    }
 }
 
 /// Something that only one runtime may touch, in the hands of whoever may pass it around.
@@ -38,5 +48,9 @@ package struct RuntimeConfined<Value>: Confinement, @unchecked Sendable {
 
     package func execute(_ work: @escaping @Sendable () -> Void) {
         runtime.execute(work)
+    }
+
+    package func borrow<Result: Sendable>(_ body: (Value) -> Result) -> Result? {
+        runtime.borrow { body(confined) }
     }
 }
