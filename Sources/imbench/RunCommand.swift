@@ -24,7 +24,13 @@ func runComparison(_ given: Options) throws(SystemFailure) -> Int32 {
         }
     }
     let placement = options.awake ? ThreadPlacement.apart() : nil
-    let stage = try Stage(registry: .measured, outside: options.urls, seed: seed, placement: placement)
+    let stage = try Stage(
+        registry: .measured,
+        outside: options.urls,
+        seed: seed,
+        placement: placement,
+        busyPoll: options.busyPoll
+    )
     let sizes = EchoBench.encodedSizes(options, seed: seed)
     let floors = FloorBench(kinds: FloorKind.allCases, sizes: sizes, placement: placement)
     let rows = EchoBench(options, stage: stage, seed: seed)

@@ -3,7 +3,8 @@ import TransportAPI
 /// All options, in the order of the help text.
 enum OptionTable {
     static let rows: [OptionRow] =
-        comparison + compare + serve + chat + load + proxy + storm + outage + crowd + simulate + work + report + general
+        comparison + compare + serve + chat + load + waking + proxy + storm + outage + crowd + simulate + work + report
+        + general
 
     static let comparison: [OptionRow] = [
         OptionRow(
@@ -140,15 +141,6 @@ enum OptionTable {
             apply: { (options, text, _) throws(UsageError) in
                 options.rate = try OptionValue.positive(text, "rate", upTo: 10_000_000)
             }
-        ),
-        OptionRow(
-            name: "awake",
-            group: .load,
-            commands: [.run],
-            summary:
-                "keep the cores from sleeping, and client and server on different cores: compares code, not power management",
-            shown: { $0.awake ? "yes" : "no" },
-            apply: { (options, _, _) throws(UsageError) in options.awake = true }
         ),
         OptionRow(
             name: "seed",

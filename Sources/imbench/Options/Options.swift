@@ -30,6 +30,8 @@ struct Options: Sendable, Equatable {
     var inFlight = 1
     /// Whether spinning threads keep the cores from sleeping.
     var awake = false
+    /// How long the loops poll before they sleep.
+    var busyPoll = Duration.zero
     /// Outside servers in place of the embedded ones, at most one for each transport.
     var urls: [Endpoint] = []
     /// Where `serve` listens; empty for every transport on a port that the system chooses.

@@ -48,11 +48,11 @@ private func mistake(_ line: String) -> String? { mistake(line.split(separator: 
     func everyOption() throws {
         let spaced = try parse(
             "run --transport ws,tcp --codec json --size 1,2 --messages 9 --warmup 0s --repeat 3 --connections 4 --rate 12.5"
-                + " --awake --seed 7 --format json --output out.json --quiet --url ws://a:1/x"
+                + " --awake --busy-poll 50us --seed 7 --format json --output out.json --quiet --url ws://a:1/x"
         )
         let joined = try parse(
             "run --transport=ws,tcp --codec=json --size=1,2 --messages=9 --warmup=0s --repeat=3 --connections=4 --rate=12.5"
-                + " --awake --seed=7 --format=json --output=out.json --quiet --url=ws://a:1/x"
+                + " --awake --busy-poll=50us --seed=7 --format=json --output=out.json --quiet --url=ws://a:1/x"
         )
         #expect(spaced == joined)
         #expect(spaced.transports == ["ws", "tcp"])
@@ -64,6 +64,7 @@ private func mistake(_ line: String) -> String? { mistake(line.split(separator: 
         #expect(spaced.output == "out.json")
         #expect(spaced.urls.map(\.host) == ["a"])
         #expect(spaced.awake && spaced.quiet)
+        #expect(spaced.busyPoll == .microseconds(50))
     }
 
     @Test("the command may come after options")
