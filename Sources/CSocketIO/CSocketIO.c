@@ -48,7 +48,7 @@ char **csocketio_environment(void) {
     return environ;
 }
 
-int csocketio_accept(int descriptor) {
-    return accept4(descriptor, (void *)0, (void *)0, SOCK_NONBLOCK | SOCK_CLOEXEC);
+int csocketio_accept(int descriptor, struct sockaddr *address, unsigned int *length) {
+    return accept4(descriptor, address, length, SOCK_NONBLOCK | SOCK_CLOEXEC);
 }
 #endif

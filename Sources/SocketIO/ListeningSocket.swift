@@ -18,6 +18,10 @@ public final class ListeningSocket {
         let raw = socket.raw
         Platform.setOption(raw, SOL_SOCKET, SO_REUSEADDR, 1)
         try ReservedPort.bind(raw, to: address, isDatagram: false)
+        #if os(Linux)
+        // What is accepted has these from the start, which saves two system calls for each newcomer.
+        StreamSocket.setOptions(raw)
+        #endif
         guard listen(raw, backlog) == 0 else { throw SystemError("listen") }
         local = SocketAddress.filled { getsockname(raw, $0, $1) }
         self.loop = loop
@@ -36,17 +40,18 @@ public final class ListeningSocket {
     public func accept() throws(SystemError) -> StreamSocket? {
         let raw = descriptor?.raw ?? -1
         while true {
-            #if os(Linux)
-            let accepted = csocketio_accept(raw)
-            #else
-            let accepted = systemAccept(raw)
-            #endif
+            var accepted: Int32 = -1
+            let peer = SocketAddress.filled {
+                accepted = systemAccept(raw, $0, $1)
+                return accepted
+            }
             if accepted >= 0 {
                 let connection = Descriptor(accepted)
                 #if !os(Linux)
                 try Platform.makeNonBlocking(accepted)
+                StreamSocket.setOptions(accepted)
                 #endif
-                return StreamSocket(connection, on: loop)
+                return StreamSocket(accepted: connection, from: peer, on: loop)
             }
             switch errno {
             case EINTR, ECONNABORTED: continue
@@ -67,8 +72,14 @@ public final class ListeningSocket {
     }
 }
 
-#if !os(Linux)
-private func systemAccept(_ raw: Int32) -> Int32 {
-    accept(raw, nil, nil)
+private func systemAccept(
+    _ raw: Int32,
+    _ address: UnsafeMutablePointer<sockaddr>,
+    _ length: UnsafeMutablePointer<socklen_t>
+) -> Int32 {
+    #if os(Linux)
+    csocketio_accept(raw, address, length)
+    #else
+    accept(raw, address, length)
+    #endif
 }
-#endif

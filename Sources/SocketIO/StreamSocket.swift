@@ -15,21 +15,29 @@ public final class StreamSocket: ByteStream {
     private let isIPv6: Bool
     /// The far side's address.
     public let peer: SocketAddress?
-    /// This side's address.
-    public let local: SocketAddress?
-    private var lastCounts: SegmentCounts?
 
-    /// Takes over a connected, non-blocking socket. Messages leave at once: Nagle's algorithm is off, since the link
-    /// gathers what belongs together itself.
+    /// Takes over a connected, non-blocking socket.
     public init(_ descriptor: consuming Descriptor, on loop: EventLoop) {
-        Platform.setOption(descriptor.raw, Int32(IPPROTO_TCP), TCP_NODELAY, 1)
-        Platform.setOption(descriptor.raw, Int32(IPPROTO_TCP), TCP_NOTSENT_LOWAT, Self.unsentBound)
         let raw = descriptor.raw
+        StreamSocket.setOptions(raw)
         peer = SocketAddress.filled { getpeername(raw, $0, $1) }
-        local = SocketAddress.filled { getsockname(raw, $0, $1) }
-        isIPv6 = local?.isIPv6 ?? false
+        isIPv6 = peer?.isIPv6 ?? false
         self.loop = loop
         self.descriptor = consume descriptor
+    }
+
+    /// Takes over a connection that was accepted, with all options set.
+    init(accepted descriptor: consuming Descriptor, from peer: SocketAddress?, on loop: EventLoop) {
+        self.peer = peer
+        isIPv6 = peer?.isIPv6 ?? false
+        self.loop = loop
+        self.descriptor = consume descriptor
+    }
+
+    /// Messages leave at once: Nagle's algorithm is off, since the link gathers what belongs together itself.
+    static func setOptions(_ raw: Int32) {
+        Platform.setOption(raw, Int32(IPPROTO_TCP), TCP_NODELAY, 1)
+        Platform.setOption(raw, Int32(IPPROTO_TCP), TCP_NOTSENT_LOWAT, unsentBound)
     }
 
     /// Starts reporting readiness to `handler`.
@@ -79,7 +87,6 @@ public final class StreamSocket: ByteStream {
     /// Closes the socket; with `abort`, by RST.
     public func close(abort: Bool) {
         guard let raw = descriptor?.raw else { return }
-        lastCounts = segmentCounts()
         if abort {
             var linger = linger(l_onoff: 1, l_linger: 0)
             setsockopt(raw, SOL_SOCKET, SO_LINGER, &linger, socklen_t(MemoryLayout.size(ofValue: linger)))
@@ -89,9 +96,9 @@ public final class StreamSocket: ByteStream {
         descriptor = nil
     }
 
-    /// What the kernel has counted (TCP_INFO); after the close, what it had counted then.
+    /// What the kernel has counted (TCP_INFO).
     public func segmentCounts() -> SegmentCounts? {
-        guard let raw = descriptor?.raw else { return lastCounts }
+        guard let raw = descriptor?.raw else { return nil }
         #if os(Linux)
         var counts = csocketio_tcp_counts()
         guard csocketio_read_tcp_counts(raw, &counts) == 0 else { return nil }

@@ -48,6 +48,7 @@ struct SocketTests {
         )
         try await edge(loop, .read) { try listener.value.attach($0) }
         let server = try await on(loop) { LoopConfined(living: try #require(try listener.value.accept()), on: loop) }
+        #expect(try await on(loop) { server.value.peer?.host } == "127.0.0.1")
         let written = try await on(loop) { [UInt8]("hello".utf8).withUnsafeBytes { client.value.write($0) } }
         #expect(written == .bytes(5))
         try await edge(loop, .read) { try server.value.attach($0) }
@@ -160,6 +161,11 @@ struct SocketTests {
         #expect(HappyEyeballs.order(v6 + v4) == [v6[0], v4[0], v6[1], v4[1], v6[2]])
         #expect(HappyEyeballs.order(v4 + v6).first == v4[0])
         #expect(HappyEyeballs.order([]).isEmpty)
+    }
+
+    @Test("name addresses as they are written", arguments: ["0.0.0.0", "127.0.0.1", "203.0.113.255", "::1", "2001:db8::7"])
+    func names(address: String) throws {
+        #expect(try #require(SocketAddress(numeric: address, port: 65_535)).host == address)
     }
 
     @Test("reach localhost although nobody listens on its other address")

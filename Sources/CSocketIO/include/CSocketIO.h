@@ -32,8 +32,9 @@ struct csocketio_tcp_counts {
 // 0, or -1 where the kernel does not tell.
 int csocketio_read_tcp_counts(int descriptor, struct csocketio_tcp_counts *counts);
 
-// accept4, non-blocking and close-on-exec.
-int csocketio_accept(int descriptor);
+// accept4, non-blocking and close-on-exec, with the far side's address.
+struct sockaddr;
+int csocketio_accept(int descriptor, struct sockaddr *address, unsigned int *length);
 
 // recvmmsg: takes up to `count` (at most 16) waiting datagrams, one to each `slot` bytes of `buffer`, and tells their lengths
 // and senders (`senders` may be null for a connected socket). A datagram longer than its slot gets the length 0. Returns how

@@ -65,7 +65,8 @@ extension LinkDriver {
         if phase != .draining { end(CloseReason(.network)) }
         phase = .closed
         cancelTimer()
-        statistics.add(channel.segmentCounts)
+        // Nobody can ask a link that never was open.
+        if statistics.handshakeDuration != .zero { statistics.add(channel.segmentCounts) }
         channel.close(abort: abort)
         input = ByteBuffer()
         context.output = ByteBuffer()
