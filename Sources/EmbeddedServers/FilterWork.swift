@@ -42,7 +42,7 @@ final class FilterWork: ShareHandler {
 
     func shareBegins() {
         guard isWanted() else { return driver.letGo() }
-        let due = MonotonicClock.now() + EventLoop.share
+        let due = driver.loop.shareEnd
         while done < count {
             work(done)
             done += 1
@@ -65,7 +65,7 @@ final class FilterClearing: ShareHandler {
     }
 
     func shareBegins() {
-        let due = MonotonicClock.now() + EventLoop.share
+        let due = broker.loop.shareEnd
         while broker.core.clear(atMost: FilterWork.stretch) {
             guard MonotonicClock.now() < due else { return broker.loop.runLater(self) }
         }

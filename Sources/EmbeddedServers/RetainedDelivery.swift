@@ -60,7 +60,7 @@ final class RetainedDelivery: ShareHandler {
     /// Delivers as much as there is room and time for.
     func goOn() {
         guard !isWaitingForShare, let broker, let driver = broker.clients[session]?.driver else { return }
-        let due = MonotonicClock.now() + EventLoop.share
+        let due = broker.loop.shareEnd
         defer { driver.sendOutbox() }
         while begin() {
             guard hasRoom(broker, driver) else { return driver.wantsRoom = true }

@@ -14,7 +14,8 @@ extension EventLoop {
 
     /// Takes note of what has happened. Waits for it, and is lent meanwhile, if there is nothing to do.
     func wait() {
-        guard isIdle else {
+        // What had to wait for the next turn is due already.
+        guard isIdle, timers.next.map({ $0 > now }) ?? true else {
             poller.wait(until: .min, into: &events)
             now = MonotonicClock.now()
             return

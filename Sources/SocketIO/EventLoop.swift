@@ -29,6 +29,9 @@ public final class EventLoop: TaskExecutor, @unchecked Sendable {
     @exclusivity(unchecked) private var turnHandlers = RingQueue<any TurnHandler>()
     @exclusivity(unchecked) private var patientHandlers = RingQueue<any PatientHandler>()
     @exclusivity(unchecked) private var later = RingQueue<any ShareHandler>()
+    /// When who goes on just now (``runLater(_:)``) should stop, in nanoseconds of ``MonotonicClock``: when all of them have had
+    /// their part of this turn. 0 while nobody does.
+    public private(set) var lineEnd: Int64 = 0
     /// How long those took who went on in this turn, in nanoseconds.
     @exclusivity(unchecked) private var laterTook: Int64 = 0
     @exclusivity(unchecked) var events: [PollEvent] = []
@@ -144,15 +147,16 @@ public final class EventLoop: TaskExecutor, @unchecked Sendable {
     /// How many patient handlers wait.
     public var patientCount: Int { patientHandlers.count }
 
-    /// How long one of those who wait by ``runLater(_:)`` should work before it waits anew, in nanoseconds.
+    /// How long those who wait by ``runLater(_:)`` should work in one turn, all together, before they wait anew, in nanoseconds.
     public static let share: Int64 = 50_000
-    /// How long all of them together may take of one turn; the last one to begin may pass it.
-    private static let laterBound: Int64 = 50_000
+
+    /// When who begins now should stop: with the others in the line, or elsewhere after a share.
+    public var shareEnd: Int64 { lineEnd != 0 ? lineEnd : MonotonicClock.now() + Self.share }
 
     /// Calls `handler` once in a later turn, behind all that are ready then and behind all that wait in the same way already.
     ///
-    /// What has much to do takes turns with others of its kind here, and together they take two shares of a turn at most, however
-    /// many they are.
+    /// What has much to do takes turns with others of its kind here. Who looks at ``lineEnd`` after each piece of work passes it
+    /// by one piece at most.
     public func runLater(_ handler: any ShareHandler) {
         later.append(handler)
     }
@@ -201,13 +205,14 @@ public final class EventLoop: TaskExecutor, @unchecked Sendable {
         guard !later.isEmpty else { return }
         now = MonotonicClock.now()
         let start = now
-        let end = now + Self.laterBound
+        lineEnd = now + Self.share
         var left = later.count
-        while left > 0, now < end, let handler = later.popFirst() {
+        while left > 0, now < lineEnd, let handler = later.popFirst() {
             handler.shareBegins()
             left -= 1
             now = MonotonicClock.now()
         }
+        lineEnd = 0
         laterTook = now - start
     }
 
@@ -224,11 +229,20 @@ public final class EventLoop: TaskExecutor, @unchecked Sendable {
         for job in mail { jobs.append(job) }
     }
 
+    /// Runs what is due, for a share: a thousand handshakes that are late at the same moment must not hold up everybody else.
     private func fireTimers() {
         guard let next = timers.next, next <= now else { return }
         // The time stands still meanwhile, so that what these set is not due yet.
         isFiring = true
-        while let action = timers.popDue(now) { action() }
+        var end: Int64 = 0
+        while let action = timers.popDue(now) {
+            action()
+            guard let next = timers.next, next <= now else { break }
+            // Most have the turn for themselves, and don't look at the clock.
+            let time = MonotonicClock.now()
+            if end == 0 { end = time + Self.share }
+            guard time < end else { break }
+        }
         isFiring = false
     }
 }

@@ -15,7 +15,7 @@ extension LinkDriver {
     /// The share has come that was waited for.
     package func shareBegins() {
         isWaitingForShare = false
-        shareEnd = 0
+        shareEnd = loop.lineEnd
         isInShare = true
         pump()
         readWhilePossible()
@@ -37,21 +37,18 @@ extension LinkDriver {
         loop.runLater(self)
     }
 
-    /// Leaves the rest to a later share.
-    private func giveWay() {
-        busyUntil = loop.now + Self.busyTime
+    /// Leaves the rest to a later share. Who has only had what others left of theirs is not known to have much to say.
+    private func giveWay(at time: Int64 = .max) {
+        if !isInShare || time - loop.now >= EventLoop.share / 2 { busyUntil = loop.now + Self.busyTime }
         waitForShare()
     }
 
-    /// Whether this link has worked for long enough. The first question of a share only starts its clock, so that whoever has
-    /// little to do is not asked for the time.
-    private func isShareOver() -> Bool {
-        let now = MonotonicClock.now()
-        guard shareEnd != 0 else {
-            shareEnd = now + EventLoop.share
-            return false
-        }
-        return now >= shareEnd
+    /// Gives way if this link has worked for long enough. Outside of the line the first look at the clock only starts the share,
+    /// so that whoever has little to do is not asked for the time.
+    private func giveWayIfShareIsOver() {
+        let time = MonotonicClock.now()
+        if shareEnd == 0 { shareEnd = time + EventLoop.share }
+        if time >= shareEnd { giveWay(at: time) }
     }
 
     /// Whether events may be taken from the core. An inbox that nobody empties must not keep the answer to our goodbye from
@@ -107,7 +104,7 @@ extension LinkDriver {
         } else if taken < EventLoop.share / 4 {
             readSize = min(readSize * 2, ScratchPool.blockSize)
         }
-        if start + taken >= shareEnd, phase != .closed { giveWay() }
+        if start + taken >= shareEnd, phase != .closed { giveWay(at: start + taken) }
     }
 
     /// Takes events from the core until it has no more, the share is over, or the inbox is full.
@@ -124,7 +121,7 @@ extension LinkDriver {
                 if case .progress = event { events |= 3 }
                 deliver(event)
                 events &+= 1
-                if events & 3 == 0, !channel.isDatagram, isShareOver() { giveWay() }
+                if events & 3 == 0, !channel.isDatagram { giveWayIfShareIsOver() }
             }
         } catch {
             end(error)

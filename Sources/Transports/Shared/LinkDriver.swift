@@ -46,7 +46,7 @@ package final class LinkDriver: PollHandler, ShareHandler, TurnHandler, PatientH
     @exclusivity(unchecked) var isReadable = false
     /// This link has had its share of a turn, and waits for the next one.
     @exclusivity(unchecked) var isWaitingForShare = false
-    /// When the present share ends; 0 until somebody has looked at the clock.
+    /// When the present share ends; 0 until somebody has looked at the clock, outside of the line.
     @exclusivity(unchecked) var shareEnd: Int64 = 0
     /// Until when this link counts as busy, because it has had much to say.
     @exclusivity(unchecked) var busyUntil: Int64 = 0

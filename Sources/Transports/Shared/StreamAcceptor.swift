@@ -68,7 +68,7 @@ package final class StreamAcceptor: PollHandler, ShareHandler, LinkOwner, Accept
     // MARK: Newcomers
 
     private func acceptWhilePossible() {
-        let end = loop.now + EventLoop.share
+        let end = loop.shareEnd
         while !isClosed, queue.hasRoom {
             guard live.count < bounds.maximumConnections || makeRoom() else {
                 if newcomers.oldest(among: live) != nil { retryLater() }
