@@ -163,7 +163,10 @@ struct SocketTests {
         #expect(HappyEyeballs.order([]).isEmpty)
     }
 
-    @Test("name addresses as they are written", arguments: ["0.0.0.0", "127.0.0.1", "203.0.113.255", "::1", "2001:db8::7"])
+    @Test(
+        "name addresses as they are written",
+        arguments: ["0.0.0.0", "127.0.0.1", "203.0.113.255", "::1", "2001:db8::7"]
+    )
     func names(address: String) throws {
         #expect(try #require(SocketAddress(numeric: address, port: 65_535)).host == address)
     }

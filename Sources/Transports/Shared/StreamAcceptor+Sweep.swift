@@ -6,24 +6,59 @@ import TransportAPI
 extension StreamAcceptor {
     /// Looks at all links again after a quarter of the shorter patience.
     func sweepLater(_ loop: EventLoop) {
+        isSweeping = true
         let patience = min(bounds.idleTimeout.wholeNanoseconds, bounds.stallTimeout.wholeNanoseconds)
-        sweep = loop.schedule(at: loop.now + max(patience / 4, 10_000_000)) { [self] in
-            sweep = nil
-            for driver in live.values.filter({ $0.phase == .open }) { driver.endIfOverdue(bounds) }
-            if !live.isEmpty { sweepLater(loop) }
+        _ = loop.schedule(at: loop.now + max(patience / 4, 10_000_000)) { [self] in
+            loop.runLater(Sweep(self, loop))
         }
+    }
+
+    fileprivate func swept(_ loop: EventLoop) {
+        isSweeping = false
+        if !live.isEmpty { sweepLater(loop) }
+    }
+}
+
+/// One look at all links of an acceptor, in shares of the loop's turns: those of a crowd that went silent together are overdue
+/// together.
+private final class Sweep: ShareHandler {
+    /// After how many links the clock is looked at, if none of them was overdue.
+    private static let stretch = 64
+
+    private let acceptor: StreamAcceptor
+    private let loop: EventLoop
+    /// Who is still to be looked at. One that has come to the place in memory of another may be looked at twice.
+    private var left: [ObjectIdentifier]
+
+    init(_ acceptor: StreamAcceptor, _ loop: EventLoop) {
+        (self.acceptor, self.loop) = (acceptor, loop)
+        left = Array(acceptor.live.keys)
+    }
+
+    func shareBegins() {
+        let end = loop.shareEnd
+        while let id = left.popLast() {
+            let wasOverdue = acceptor.live[id]?.endIfOverdue(acceptor.bounds) ?? false
+            guard wasOverdue || left.count % Self.stretch == 0, MonotonicClock.now() >= end else { continue }
+            return loop.runLater(self)
+        }
+        acceptor.swept(loop)
     }
 }
 
 extension LinkDriver {
-    fileprivate func endIfOverdue(_ bounds: ServerLimits) {
+    /// Ends an open link that nothing has come from for too long, or that takes nothing; whether it did.
+    fileprivate func endIfOverdue(_ bounds: ServerLimits) -> Bool {
+        guard phase == .open else { return false }
         let now = loop.now
         if stuckSince != 0, now - stuckSince >= bounds.stallTimeout.wholeNanoseconds {
             let sentence = "the client has taken nothing of what waits for it in \(bounds.stallTimeout)"
-            return end(TransportError(.timedOut, .open, sentence), abort: true)
+            end(TransportError(.timedOut, .open, sentence), abort: true)
+            return true
         }
-        guard now - max(lastHeard, started) >= bounds.idleTimeout.wholeNanoseconds else { return }
+        guard now - max(lastHeard, started) >= bounds.idleTimeout.wholeNanoseconds else { return false }
         let sentence = "nothing has come from the client in \(bounds.idleTimeout)"
         abandon(CloseReason(TransportError(.keepaliveTimeout, .open, sentence)))
+        return true
     }
 }

@@ -24,7 +24,7 @@ package final class StreamAcceptor: PollHandler, ShareHandler, LinkOwner, Accept
     private var isClosed = false
     private var isWaitingForShare = false
     private var retry: UInt64?
-    var sweep: UInt64?
+    var isSweeping = false
 
     package init(
         _ address: SocketAddress,
@@ -69,19 +69,29 @@ package final class StreamAcceptor: PollHandler, ShareHandler, LinkOwner, Accept
 
     private func acceptWhilePossible() {
         let end = loop.shareEnd
-        while !isClosed, queue.hasRoom {
-            guard live.count < bounds.maximumConnections || makeRoom() else {
-                if newcomers.oldest(among: live) != nil { retryLater() }
-                return
-            }
-            do throws(SystemError) {
-                guard let stream = try socket.accept() else { return }
-                adopt(stream)
-            } catch {
-                // The process is out of descriptors, most likely.
-                guard makeRoom() else { return retryLater() }
-            }
+        while !isClosed {
+            // Hanging up on one is as much work as taking another: the clock is looked at in between.
+            guard hangUpOnOldest() || acceptNext() else { return }
             guard MonotonicClock.now() < end else { return waitForShare() }
+        }
+    }
+
+    /// Takes the next connection; `false` if there is none, or no room.
+    private func acceptNext() -> Bool {
+        guard queue.hasRoom else { return false }
+        guard live.count < bounds.maximumConnections || makeRoom() else {
+            if newcomers.oldest(among: live) != nil { retryLater() }
+            return false
+        }
+        do throws(SystemError) {
+            guard let stream = try socket.accept() else { return false }
+            adopt(stream)
+            return true
+        } catch {
+            // The process is out of descriptors, most likely.
+            if makeRoom() { return true }
+            retryLater()
+            return false
         }
     }
 
@@ -101,10 +111,15 @@ package final class StreamAcceptor: PollHandler, ShareHandler, LinkOwner, Accept
         newcomers.append(driver, among: live)
         handshakes += 1
         driver.start()
-        if sweep == nil { sweepLater(loop) }
-        guard handshakes > bounds.maximumHandshakes, let oldest = newcomers.oldest(among: live) else { return }
+        if !isSweeping { sweepLater(loop) }
+    }
+
+    /// Hangs up on the client that has been within its handshake for longest, if they are too many; whether they were.
+    private func hangUpOnOldest() -> Bool {
+        guard handshakes > bounds.maximumHandshakes, let oldest = newcomers.oldest(among: live) else { return false }
         let sentence = "more than \(bounds.maximumHandshakes) clients are within their handshake; this one for longest"
         oldest.end(.tooMany(sentence, .handshake), abort: true)
+        return true
     }
 
     /// Hangs up on the client that has been connected for longest without a word, if it has had its time to say one.

@@ -90,6 +90,16 @@ struct HostileConnectionTests {
         await attacked.stop()
     }
 
+    @Test("end every link of a crowd that went silent at the same moment")
+    func silentCrowd() async throws {
+        let attacked = try await Attacked("tcp", "idle-timeout=100ms")
+        let silent = try (0..<150).map { _ in try HostileClient(attacked.server) }
+        // The honest one is silent too.
+        for _ in 0...silent.count { #expect(try await attacked.code() == .keepaliveTimeout) }
+        await attacked.stop()
+        withExtendedLifetime(silent) {}
+    }
+
     @Test("refuse limits that make no sense")
     func wrongLimits() async throws {
         for option in ["max-connections=0", "idle-timeout=0s", "stall-timeout=fast", "max-handshakes=many"] {
