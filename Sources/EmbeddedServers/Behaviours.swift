@@ -23,7 +23,8 @@ final class FanOut: ServerBehaviour {
         peers[ObjectIdentifier(peer)] = peer
     }
 
-    func received(_ payload: Payload, from _: any MessagePeer) {
+    func received(_ payload: Payload, from sender: any MessagePeer) {
+        if peers.count >= 8 { sender.noteMuchWork() }
         for peer in peers.values {
             if case .rejected(let error) = peer.sendNow(payload), error.code == .bufferFull {
                 peer.endNow(CloseReason(error))

@@ -103,7 +103,9 @@ final class Broker: LinkHandler {
         // A client whose identifier was taken over is no longer listened to.
         guard let identifier = identifiers[ObjectIdentifier(driver)] else { return }
         switch signal {
-        case .published(let publish): take(publish)
+        case .published(let publish):
+            take(publish)
+            if deliveries.count >= 8 { driver.noteMuchWork() }
         case .subscribed(let packetID, let subscriptions): subscribe(identifier, packetID, subscriptions, driver)
         case .unsubscribed(let packetID, let filters): unsubscribe(identifier, packetID, filters, driver)
         case .connected, .subscribeAnswered, .unsubscribeAnswered: break

@@ -120,8 +120,15 @@ extension LinkDriver {
                 // Work that brings nothing is not cheap for that.
                 if case .progress = event { events |= 3 }
                 deliver(event)
+                if isMuchWork {
+                    isMuchWork = false
+                    events |= 3
+                }
                 events &+= 1
-                if events & 3 == 0, !channel.isDatagram { giveWayIfShareIsOver() }
+                guard events & 3 == 0, !channel.isDatagram else { continue }
+                // Who asks for too much is ended now, and not when its share is over.
+                if context.counters.demands != demands.seen { meterDemands() }
+                giveWayIfShareIsOver()
             }
         } catch {
             end(error)
@@ -144,6 +151,11 @@ extension LinkDriver {
         guard isHeld else { return }
         isHeld = false
         waitForShare()
+    }
+
+    /// What the handler was just given has been work for many others: the clock is looked at before the next.
+    package func noteMuchWork() {
+        isMuchWork = true
     }
 
     /// Counts work that the far side has asked for, beside what its core counts (``CoreCounters/demands``).

@@ -74,6 +74,8 @@ package final class LinkDriver: PollHandler, ShareHandler, TurnHandler, PatientH
     /// The handler has stopped the reading.
     @exclusivity(unchecked) var isHeld = false
     @exclusivity(unchecked) var isPumping = false
+    /// What was delivered last was much work.
+    @exclusivity(unchecked) var isMuchWork = false
     /// Something has been sent since something was read; counts round trips until the link is open.
     @exclusivity(unchecked) var isWaitingForAnswer = false
     @exclusivity(unchecked) var flushRequested = false

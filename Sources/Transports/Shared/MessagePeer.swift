@@ -4,6 +4,8 @@ import TransportAPI
 package protocol MessagePeer: AnyObject {
     /// Sends at once or not at all.
     func sendNow(_ payload: Payload) -> SendOutcome
+    /// What it has just said was work for many others: the clock is looked at before more of it is heard.
+    func noteMuchWork()
     /// Says goodbye and ends the link without waiting for the answer.
     func endNow(_ reason: CloseReason)
 }
