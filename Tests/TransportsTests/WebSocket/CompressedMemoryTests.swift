@@ -28,6 +28,21 @@ struct CompressedMemoryTests {
         #expect(expansion > 50 && capacities.count <= 16)
     }
 
+    @Test("grows by little between two looks at the clock, however well a message was compressed")
+    func littleAtATime() throws {
+        var client = try CompressionTests.open(.client)
+        _ = try client.send(Payload([UInt8](repeating: 0, count: 1 << 20)))
+        var input = ByteBuffer()
+        input.append(contentsOf: client.takeOutput())
+        var server = try CompressionTests.open(.server)
+        var (steps, before, most) = (0, 0, 0)
+        while case .progress? = try server.core.next(&input, &server.context) {
+            let now = server.core.reader.bytes.count
+            (steps, before, most) = (steps + 1, now, max(most, now - before))
+        }
+        #expect(steps >= 64 && most <= 16 << 10)
+    }
+
     @Test("of the largest size that can't be compressed arrive, also by the smallest window", arguments: [9, 15])
     func incompressible(window: Int) throws {
         var random = RandomSource.seeded(11)
