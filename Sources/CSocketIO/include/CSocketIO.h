@@ -57,6 +57,8 @@ int csocketio_get_affinity(unsigned long *mask, size_t bytes);
 int csocketio_set_affinity(const unsigned long *mask, size_t bytes);
 int csocketio_set_idle_priority(void);
 int csocketio_set_first_priority(void);
+// As much more of the core than others as nice(2) gives.
+int csocketio_set_favoured(void);
 
 // The environment of this process (environ(7)), which Swift sees as shared mutable state.
 char **csocketio_environment(void);
