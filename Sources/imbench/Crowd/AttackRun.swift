@@ -10,17 +10,23 @@ struct AttackRun {
     /// How many idle clients the server has besides, in a process of their own.
     var links = 0
     let hold: Duration
+    /// How many round trips there must be with hostile clients, and as many without: by default what a 99th percentile takes.
+    var enough = 1000
     let serverLoop: EventLoop
     let clientLoop: EventLoop
     /// Where hostile clients run; where the system likes, if `nil`. The loops are where they are.
     var placement: CrowdPlacement?
     /// How long hostile clients rest after each round, in milliseconds.
     var rest: Int32 = 0
-    /// How long the attack goes on beyond `hold` if what is expected of it has not come: hostile clients that are placed give
-    /// way to whoever else uses this machine, so it may take them a while to do any harm.
+    /// How long the attack goes on beyond `hold` if there are not enough round trips, and then if what is expected of it has not
+    /// come: hostile clients that are placed give way to whoever else uses this machine, so it may take them a while to do any
+    /// harm.
     var patience = Duration.seconds(30)
     /// What is started for the idle clients, and its arguments; `nil` is this program.
     var program: [String]?
+
+    /// For how long honest clients are measured without a break, in nanoseconds.
+    private static let slice: Int64 = 100_000_000
 
     /// Measures, on a thread that may wait and is no loop's.
     func measure() -> CrowdRow {
@@ -44,8 +50,15 @@ struct AttackRun {
         try ping(idle, &row)
         let honest = try step { () async throws(TransportError) in try await HonestClients(to: endpoint, on: clientLoop)
         }
-        let quiet = runBlocking(on: clientLoop) { await calm(honest) }
+        // Half of the quiet time comes before the attack and half behind it: a machine that becomes slower or faster in the
+        // meantime does so for both.
+        var quiet = runBlocking(on: clientLoop) { await calm(honest) }
         let attack = try storm(victim, honest)
+        if attack.failure == nil {
+            let after = runBlocking(on: clientLoop) { await calm(honest) }
+            quiet.rtt.merge(after.rtt)
+            quiet.failure = quiet.failure ?? after.failure
+        }
         row.endings = attack.endings.sorted { $0.key < $1.key }.map { ($0.key, $0.value) }
         fill(&row, quiet, attack)
         row.breaches += breaches(quiet, attack)
@@ -56,15 +69,17 @@ struct AttackRun {
 
     /// What honest clients see for a while, and the most heap in use in that time.
     private struct Phase {
-        var honest: HonestClients.Outcome
+        var rtt = Histogram()
+        var failure: String?
         var heap: Int?
         var endings: [String: Int] = [:]
         var counts = HostileCrowd.Counts()
     }
 
+    /// Half of the time without hostile clients, behind a while in which all else comes to rest.
     private func calm(_ honest: HonestClients) async -> Phase {
-        _ = await honest.measure(until: Clocks.monotonic() + 200_000_000)
-        return await measure(honest)
+        _ = await measure(honest, for: .milliseconds(200), 0)
+        return await measure(honest, for: hold / 2, enough / 2)
     }
 
     private func storm(_ victim: AttackedServer, _ honest: HonestClients) throws(SystemFailure) -> Phase {
@@ -79,7 +94,7 @@ struct AttackRun {
             thread.join()
         }
         return runBlocking(on: clientLoop) {
-            var phase = await measure(honest)
+            var phase = await measure(honest, for: hold, enough)
             phase.endings = await victim.endings(crowd)
             let end = Clocks.monotonic() + patience.wholeNanoseconds
             while !plan.expected.allSatisfy({ phase.endings[$0] != nil }), Clocks.monotonic() < end,
@@ -94,20 +109,22 @@ struct AttackRun {
         }
     }
 
-    private func measure(_ honest: HonestClients) async -> Phase {
-        let end = Clocks.monotonic() + hold.wholeNanoseconds
-        async let heap = peakHeap(until: end)
-        return Phase(honest: await honest.measure(until: end), heap: await heap)
-    }
-
-    /// The most heap in use, looked at now and then.
-    private func peakHeap(until end: Int64) async -> Int? {
-        var peak = HeapUse.now()
-        while Clocks.monotonic() < end {
-            await pause(on: clientLoop, until: Clocks.monotonic() + 100_000_000)
-            if let now = HeapUse.now() { peak = max(peak ?? 0, now) }
+    /// What honest clients see for `time`, and beyond it until there are `enough` round trips.
+    private func measure(_ honest: HonestClients, for time: Duration, _ enough: Int) async -> Phase {
+        var phase = Phase(heap: HeapUse.now())
+        let end = Clocks.monotonic() + time.wholeNanoseconds
+        let last = end + patience.wholeNanoseconds
+        while phase.failure == nil, !Interruption.isRequested {
+            let now = Clocks.monotonic()
+            let bound = phase.rtt.count < enough ? last : end
+            guard now < bound else { break }
+            let outcome = await honest.measure(until: min(now + Self.slice, bound))
+            for trip in outcome.times { phase.rtt.record(trip) }
+            phase.failure = outcome.failure
+            // While no honest client waits: who counts the heap keeps everybody from allocating, the server too.
+            if let now = HeapUse.now() { phase.heap = max(phase.heap ?? 0, now) }
         }
-        return peak
+        return phase
     }
 
     /// Pings each idle client once. One that does not answer was lost.
@@ -125,12 +142,16 @@ struct AttackRun {
     }
 
     private func fill(_ row: inout CrowdRow, _ quiet: Phase, _ attack: Phase) {
-        let (before, after) = (Latency(quiet.honest.rtt), Latency(attack.honest.rtt))
-        var ratio: Double?
-        if let quiet = before.p99, let attacked = after.p99, quiet > 0 { ratio = attacked / quiet }
+        let (alone, beside) = (Latency(quiet.rtt), Latency(attack.rtt))
+        func ratio(_ value: (Latency) -> Double?) -> Double? {
+            guard let quiet = value(alone), let attacked = value(beside), quiet > 0 else { return nil }
+            return attacked / quiet
+        }
         row.metrics = [
-            ("quiet_p50_us", before.p50), ("quiet_p99_us", before.p99),
-            ("attacked_p50_us", after.p50), ("attacked_p99_us", after.p99), ("ratio_p99", ratio),
+            ("quiet_p50_us", alone.p50), ("quiet_p99_us", alone.p99),
+            ("attacked_p50_us", beside.p50), ("attacked_p99_us", beside.p99), ("ratio_p50", ratio(\.p50)),
+            ("ratio_p99", ratio(\.p99)), ("quiet_round_trips", Double(alone.count)),
+            ("attacked_round_trips", Double(beside.count)),
             ("attackers", Double(attackers)), ("links", Double(links)),
             ("connections", Double(attack.counts.connections)),
             ("endings", Double(attack.endings.values.reduce(0, +))),
@@ -140,7 +161,7 @@ struct AttackRun {
 
     /// What must not be, and is.
     private func breaches(_ quiet: Phase, _ attack: Phase) -> [String] {
-        var breaches = [quiet.honest.failure, attack.honest.failure].compactMap { $0 }
+        var breaches = [quiet.failure, attack.failure].compactMap { $0 }
         for ending in plan.expected where attack.endings[ending] == nil && !Interruption.isRequested {
             breaches.append("no client was ended with \(ending)")
         }

@@ -10,7 +10,7 @@ struct CrowdOptions: Sendable, Equatable {
     var links = 10_000
     /// Whether the user asked for so many, and not for what the system allows of the default.
     var areLinksGiven = false
-    /// How long they are held; how long each attack is measured.
+    /// How long they are held; how long each attack is measured at least.
     var hold = Duration.seconds(3)
     var isHostile = false
     /// How many hostile clients there are at a time.
@@ -37,7 +37,7 @@ extension OptionTable {
             placeholder: "TIME",
             group: .load,
             commands: [.crowd],
-            summary: "how long they are held and pinged; with --hostile, how long each attack lasts",
+            summary: "how long they are held and pinged; with --hostile, how long each attack lasts at least",
             shown: { DurationText.format($0.crowd.hold) },
             apply: { (options, text, _) throws(UsageError) in
                 let range = Duration.milliseconds(100)...Duration.seconds(3600)

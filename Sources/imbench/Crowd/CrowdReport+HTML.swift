@@ -29,11 +29,11 @@ extension CrowdReport {
         )
     }
 
-    /// The 99th percentile before and during each attack on one transport.
+    /// The 99th percentile without each attack on one transport and during it.
     private func attacks(_ transport: String) -> BarChart {
         BarChart(
             title: "\(transport): p99 of the others in µs",
-            legend: [(.first, "before"), (.worse, "during the attack")],
+            legend: [(.first, "before and after"), (.worse, "during the attack")],
             rows: rows.filter { $0.transport == transport }.compactMap { row in
                 guard let attack = row.attack, let before = row.value("quiet_p99_us"),
                     let during = row.value("attacked_p99_us")

@@ -19,7 +19,7 @@ struct CrowdReport {
 
     var title: String {
         isHostile
-            ? "What honest clients feel of hostile ones: round trips before and during each attack"
+            ? "What honest clients feel of hostile ones: round trips beside each attack, and before and after it"
             : "A crowd of idle clients: what each costs, and how they answer"
     }
 
@@ -37,7 +37,8 @@ struct CrowdReport {
             isHostile
             ? [
                 ("quiet_p50_us", "p50 µs"), ("quiet_p99_us", "p99 µs"), ("attacked_p50_us", "p50 attacked"),
-                ("attacked_p99_us", "p99 attacked"), ("ratio_p99", "ratio p99"), ("connections", "connections"),
+                ("attacked_p99_us", "p99 attacked"), ("ratio_p50", "ratio p50"), ("ratio_p99", "ratio p99"),
+                ("attacked_round_trips", "round trips"), ("connections", "connections"),
                 ("heap_peak_bytes", "heap, B each"), ("heap_bound_bytes", "at most"),
             ]
             : [

@@ -31,8 +31,9 @@ extension CrowdRow {
     ]
     /// Those of an attack.
     static let attackMetrics = [
-        "quiet_p50_us", "quiet_p99_us", "attacked_p50_us", "attacked_p99_us", "ratio_p99", "attackers", "links",
-        "connections", "endings", "heap_peak_bytes", "heap_bound_bytes",
+        "quiet_p50_us", "quiet_p99_us", "attacked_p50_us", "attacked_p99_us", "ratio_p50", "ratio_p99",
+        "quiet_round_trips", "attacked_round_trips", "attackers", "links", "connections", "endings", "heap_peak_bytes",
+        "heap_bound_bytes",
     ]
 }
 

@@ -11,8 +11,8 @@ struct HonestClients: Sendable {
     /// How long a client waits for an answer beyond the end of the measurement, in nanoseconds.
     private static let patience: Int64 = 5_000_000_000
 
-    /// The round trips of all, and what an honest client lost, if anything.
-    typealias Outcome = (rtt: Histogram, failure: String?)
+    /// The round trips of all in nanoseconds, and what an honest client lost, if anything.
+    typealias Outcome = (times: [Int64], failure: String?)
 
     private let links: [any Link]
     private let loop: EventLoop
@@ -34,43 +34,47 @@ struct HonestClients: Sendable {
 
     /// The round trips of all until `end`; what one lost, if one did.
     func measure(until end: Int64) async -> Outcome {
-        await withTaskGroup(of: (Histogram, String?).self) { group in
-            for link in links { group.addTask(executorPreference: loop) { await measure(link, until: end) } }
-            var all = Histogram()
-            var failure: String?
-            for await (rtt, problem) in group {
-                all.merge(rtt)
-                failure = failure ?? problem
+        // The first message comes behind a pause as every other does, and not while tasks are made.
+        let start = Clocks.monotonic() + Self.interval
+        return await withTaskGroup(of: Outcome.self) { group in
+            for link in links {
+                group.addTask(executorPreference: loop) { await measure(link, from: start, until: end) }
             }
-            return (all, failure)
+            var all: Outcome = ([], nil)
+            for await outcome in group {
+                all.times += outcome.times
+                all.failure = all.failure ?? outcome.failure
+            }
+            return all
         }
     }
 
-    private func measure(_ link: any Link, until end: Int64) async -> (Histogram, String?) {
-        var rtt = Histogram()
+    private func measure(_ link: any Link, from start: Int64, until end: Int64) async -> Outcome {
+        var times: [Int64] = []
         var bytes = [UInt8](repeating: 66, count: 64)
         let watchdog = Task(executorPreference: loop) {
             await pause(on: loop, until: end + Self.patience)
             if !Task.isCancelled { await link.close() }
         }
         defer { watchdog.cancel() }
+        await pause(on: loop, until: start)
         while Clocks.monotonic() < end {
             let start = Clocks.monotonic()
             // Each differs from the one before, so that none is taken for another.
             bytes[0] &+= 1
             let outcome = await link.send(Payload(bytes))
-            guard outcome.isSuccess else { return (rtt, "a message of an honest client was not sent: \(outcome)") }
+            guard outcome.isSuccess else { return (times, "a message of an honest client was not sent: \(outcome)") }
             do throws(TransportError) {
-                guard let answer = try await link.receive() else { return (rtt, "an honest client got no answer") }
-                guard answer.bytes == bytes else { return (rtt, "an honest client got another message than its own") }
+                guard let answer = try await link.receive() else { return (times, "an honest client got no answer") }
+                guard answer.bytes == bytes else { return (times, "an honest client got another message than its own") }
             } catch {
-                return (rtt, "an honest client lost its link: \(error)")
+                return (times, "an honest client lost its link: \(error)")
             }
             let now = Clocks.monotonic()
-            rtt.record(now - start)
+            times.append(now - start)
             await pause(on: loop, until: now + Self.interval)
         }
-        return (rtt, nil)
+        return (times, nil)
     }
 
     func close() async {

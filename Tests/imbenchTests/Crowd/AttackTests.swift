@@ -22,6 +22,7 @@ struct AttackTests {
             plan: plan,
             attackers: 4,
             hold: .milliseconds(100),
+            enough: 0,
             serverLoop: server,
             clientLoop: client,
             // Other tests need this machine too.
@@ -40,6 +41,14 @@ struct AttackTests {
         #expect(row.breaches.filter { !$0.contains("bytes of heap") } == [])
         #expect(row.metrics.map(\.name) == CrowdRow.attackMetrics)
         for code in plan.expected { #expect(row.endings.contains { $0.code == code }) }
+    }
+
+    @Test("an attack is measured until a 99th percentile can be told, and as much without it")
+    func enough() async throws {
+        let row = try await run(try #require(AttackPlan(.pingFlood, "tcp", attackers: 4))) { $0.enough = 1000 }
+        #expect(row.failure == nil)
+        for trips in ["quiet_round_trips", "attacked_round_trips"] { #expect(try #require(row.value(trips)) >= 1000) }
+        for ratio in ["ratio_p50", "ratio_p99"] { #expect(row.value(ratio) != nil) }
     }
 
     @Test("idle clients share the server with hostile ones, and are not lost")
