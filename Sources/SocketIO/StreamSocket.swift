@@ -12,6 +12,8 @@ public final class StreamSocket: ByteStream {
     private var descriptor: Descriptor?
     private var token: UInt64?
     private var hangUpSeen = false
+    /// The kernel took no more, and has not been said to have room since.
+    private var isFull = false
     private let isIPv6: Bool
     /// The far side's address.
     public let peer: SocketAddress?
@@ -46,8 +48,10 @@ public final class StreamSocket: ByteStream {
         token = try loop.watch(raw, handler)
     }
 
-    /// Remembers that the far side has hung up: from then on a short read does not mean that the stream is empty.
+    /// Remembers that there is room, and that the far side has hung up: from then on a short read does not mean that the stream
+    /// is empty.
     public func note(_ readiness: Readiness) {
+        if readiness.contains(.write) { isFull = false }
         if readiness.contains(.hangUp) { hangUpSeen = true }
     }
 
@@ -67,14 +71,19 @@ public final class StreamSocket: ByteStream {
         return true
     }
 
-    /// Gives the kernel as much of `bytes` as it takes.
+    /// Gives the kernel as much of `bytes` as it takes. Once it takes no more it is not asked again before ``note(_:)`` says that
+    /// there is room: of many messages to a client that does not read, each would cost a system call.
     public func write(_ bytes: UnsafeRawBufferPointer) -> IOResult {
+        if isFull { return .wouldBlock }
         let raw = descriptor?.raw ?? -1
         let result = IOResult(
             retryingInterrupts { send(raw, bytes.baseAddress, bytes.count, Platform.sendFlags) },
             "send"
         )
-        if result == .wouldBlock { rearm(.write) }
+        if result == .wouldBlock {
+            isFull = true
+            rearm(.write)
+        }
         return result
     }
 

@@ -76,6 +76,45 @@ struct SocketTests {
         if case .bytes = last {} else { #expect(last != .wouldBlock) }
     }
 
+    @Test("ask a full connection again when it is said to have room, and not before")
+    func full() async throws {
+        let loop = try Loops.of(.automatic)
+        let listener = try await listen(on: loop)
+        let client = try await StreamSocket.connect(
+            to: "127.0.0.1",
+            port: try await port(of: listener),
+            on: loop,
+            deadline: MonotonicClock.now() + 10 * second
+        )
+        try await edge(loop, .read) { try listener.value.attach($0) }
+        let server = try await on(loop) { LoopConfined(living: try #require(try listener.value.accept()), on: loop) }
+        var waiting = try await on(loop) {
+            let block = [UInt8](repeating: 7, count: 1 << 20)
+            var taken = 0
+            while case .bytes(let count) = block.withUnsafeBytes({ client.value.write($0) }) { taken += count }
+            return taken
+        }
+        while waiting > 0 {
+            let result = try await on(loop) {
+                var bytes = [UInt8](repeating: 0, count: 1 << 16)
+                return bytes.withUnsafeMutableBytes { server.value.read(into: $0) }
+            }
+            if case .bytes(let count) = result { waiting -= count }
+        }
+        let (before, after) = try await on(loop) {
+            let word: [UInt8] = [1]
+            let before = word.withUnsafeBytes { client.value.write($0) }
+            client.value.note(.write)
+            return (before, word.withUnsafeBytes { client.value.write($0) })
+        }
+        #expect(before == .wouldBlock && after == .bytes(1))
+        try await on(loop) {
+            client.value.close(abort: true)
+            server.value.close(abort: true)
+            listener.value.close()
+        }
+    }
+
     @Test("say that nobody listens", arguments: PollerKind.allCases)
     func refused(kind: PollerKind) async throws {
         let loop = try Loops.of(kind)
