@@ -1,7 +1,7 @@
 /// Where a writer puts its bytes: memory borrowed from the caller while it suffices, then memory of its own.
 ///
 /// It is a plain value without reference counts, so that a whole message is written without any. The price: whoever makes
-/// one calls ``release()`` at the end; only ``Swift/Array/appendMessage(limit:_:)`` does.
+/// one calls ``release()`` at the end; only ``Swift/Array/appendMessage(_:by:)`` does.
 @usableFromInline
 struct ByteSink {
     @usableFromInline var base: UnsafeMutablePointer<UInt8>
@@ -19,7 +19,7 @@ struct ByteSink {
     /// Makes room for `additional` bytes behind the last.
     @inlinable @inline(__always)
     mutating func reserve(_ additional: Int) {
-        if capacity - count < additional { grow(additional) }
+        if capacity &- count < additional { grow(additional) }
     }
 
     @inline(never)
@@ -51,7 +51,7 @@ struct ByteSink {
     @inlinable @inline(__always)
     mutating func put(_ bytes: UnsafeBufferPointer<UInt8>) {
         guard let source = bytes.baseAddress else { return }
-        (base + count).update(from: source, count: bytes.count)
+        copyBytes(source, count: bytes.count, to: base + count)
         count &+= bytes.count
     }
 
@@ -78,36 +78,42 @@ struct ByteSink {
     }
 }
 
+/// Copies to another place; names and ids, which most texts of a message are, without a call.
+@inlinable @inline(__always)
+func copyBytes(_ source: UnsafePointer<UInt8>, count: Int, to target: UnsafeMutablePointer<UInt8>) {
+    guard count >= 8, count <= 16 else { return target.initialize(from: source, count: count) }
+    // The two words overlap.
+    let first = UnsafeRawPointer(source).loadUnaligned(as: UInt64.self)
+    let last = UnsafeRawPointer(source + (count &- 8)).loadUnaligned(as: UInt64.self)
+    UnsafeMutableRawPointer(target).storeBytes(of: first, as: UInt64.self)
+    UnsafeMutableRawPointer(target + (count &- 8)).storeBytes(of: last, as: UInt64.self)
+}
+
+/// A codec that writes into a sink.
+@usableFromInline
+protocol SinkCodec: MessageCodec {
+    /// Writes the message behind what the sink holds.
+    func write<M: WireMessage>(_ message: M, to sink: inout ByteSink) throws(CodecError)
+}
+
 extension [UInt8] {
-    /// Appends what `body` writes, or nothing if it throws.
+    /// Appends the encoded message, or nothing if that fails.
     ///
     /// Room that the array already has is written in place; else the message is put together on the stack, so that a short
-    /// message costs one allocation of its own size, or none.
-    @inlinable
-    mutating func appendMessage(
-        limit: Int,
-        _ body: (inout ByteSink) throws(CodecError) -> Void
-    ) throws(CodecError) {
+    /// message costs one allocation of its own size, or none. That the codec is a type, and no closure, lets the compiler see
+    /// through all of it.
+    @inlinable @inline(__always)
+    mutating func appendMessage<M: WireMessage, C: SinkCodec>(_ message: M, by codec: C) throws(CodecError) {
         let room = capacity - count
-        guard room >= 128 else {
-            try withUnsafeTemporaryAllocation(of: UInt8.self, capacity: 1024) { scratch throws(CodecError) in
-                guard let base = scratch.baseAddress else { return }
-                var sink = ByteSink(base: base, capacity: 1024)
-                defer { sink.release() }
-                try body(&sink)
-                guard sink.count <= limit else { throw CodecError(.tooLong, at: sink.count) }
-                append(contentsOf: UnsafeBufferPointer(start: sink.base, count: sink.count))
-            }
-            return
-        }
+        guard room >= 128 else { return try appendFromStack(message, by: codec) }
         var outgrown: ByteSink?
         try append(addingCapacity: room) { span throws(CodecError) in
             try span.withUnsafeMutableBufferPointer { tail, written throws(CodecError) in
                 guard let base = tail.baseAddress else { return }
                 var sink = ByteSink(base: base, capacity: tail.count)
                 do throws(CodecError) {
-                    try body(&sink)
-                    guard sink.count <= limit else { throw CodecError(.tooLong, at: sink.count) }
+                    try codec.write(message, to: &sink)
+                    guard sink.count <= codec.limits.maximumLength else { throw CodecError(.tooLong, at: sink.count) }
                 } catch {
                     sink.release()
                     throw error
@@ -115,10 +121,30 @@ extension [UInt8] {
                 if sink.ownsMemory { outgrown = sink } else { written = sink.count }
             }
         }
-        if let outgrown {
-            append(contentsOf: UnsafeBufferPointer(start: outgrown.base, count: outgrown.count))
-            outgrown.release()
+        if let outgrown { append(outgrown: outgrown) }
+    }
+
+    @inlinable @inline(never)
+    mutating func appendFromStack<M: WireMessage, C: SinkCodec>(_ message: M, by codec: C) throws(CodecError) {
+        try withUnsafeTemporaryAllocation(of: UInt8.self, capacity: 1024) { scratch throws(CodecError) in
+            guard let base = scratch.baseAddress else { return }
+            var sink = ByteSink(base: base, capacity: 1024)
+            defer { sink.release() }
+            try codec.write(message, to: &sink)
+            guard sink.count <= codec.limits.maximumLength else { throw CodecError(.tooLong, at: sink.count) }
+            let bytes = UnsafeBufferPointer(start: sink.base, count: sink.count)
+            if capacity == 0 { self = Array(bytes) } else { append(contentsOf: bytes) }
         }
+    }
+
+    @inline(never)
+    @usableFromInline
+    mutating func append(outgrown sink: ByteSink) {
+        // Writers ask for more room than they use, so that the next message of this size needs a little more than it fills.
+        let needed = count + sink.count + 64
+        if capacity < needed { reserveCapacity(Swift.max(needed, capacity * 2)) }
+        append(contentsOf: UnsafeBufferPointer(start: sink.base, count: sink.count))
+        sink.release()
     }
 }
 

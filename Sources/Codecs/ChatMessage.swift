@@ -73,6 +73,10 @@ extension ChatMessage {
 }
 
 extension ChatMessage: WireMessage {
+    /// A visit shows stored properties.
+    @inlinable
+    public static var isVisitedInPlace: Bool { true }
+
     /// Shows every field to `visitor`.
     @inlinable
     public mutating func visitFields<V: FieldVisitor>(_ visitor: inout V) throws(CodecError) {

@@ -8,8 +8,8 @@ public protocol MessageCodec: Sendable {
     /// Appends the encoded message to `output`. On an error `output` stays as it was.
     ///
     /// Room that `output` has is used in place: an array that is kept, with `removeAll(keepingCapacity: true)` between
-    /// messages, makes encoding free of allocations. The message is consumed: its last use costs no copy of references.
-    func encode<M: WireMessage>(_ message: consuming M, into output: inout [UInt8]) throws(CodecError)
+    /// messages, makes encoding free of allocations.
+    func encode<M: WireMessage>(_ message: M, into output: inout [UInt8]) throws(CodecError)
 
     /// Reads the one message that `bytes` hold.
     func decode<M: WireMessage>(_ type: M.Type, from bytes: UnsafeRawBufferPointer) throws(CodecError) -> M
@@ -18,7 +18,7 @@ public protocol MessageCodec: Sendable {
 extension MessageCodec {
     /// The encoded message.
     @inlinable
-    public func encode<M: WireMessage>(_ message: consuming M) throws(CodecError) -> [UInt8] {
+    public func encode<M: WireMessage>(_ message: M) throws(CodecError) -> [UInt8] {
         var output: [UInt8] = []
         try encode(message, into: &output)
         return output
@@ -41,7 +41,7 @@ extension MessageCodec {
 }
 
 /// The protobuf wire format, proto3: ``ProtobufWriter`` and ``ProtobufReader`` say how.
-public struct ProtobufCodec: MessageCodec {
+public struct ProtobufCodec: MessageCodec, SinkCodec {
     /// What the codec accepts.
     public var limits: CodecLimits
 
@@ -55,12 +55,15 @@ public struct ProtobufCodec: MessageCodec {
 
     /// Appends the encoded message to `output`. On an error `output` stays as it was.
     @inlinable
-    public func encode<M: WireMessage>(_ message: consuming M, into output: inout [UInt8]) throws(CodecError) {
-        try output.appendMessage(limit: limits.maximumLength) { sink throws(CodecError) in
-            var writer = ProtobufWriter(sink, limits: limits)
-            defer { sink = writer.sink }
-            try message.writeFields(to: &writer)
-        }
+    public func encode<M: WireMessage>(_ message: M, into output: inout [UInt8]) throws(CodecError) {
+        try output.appendMessage(message, by: self)
+    }
+
+    @inlinable @inline(__always)
+    func write<M: WireMessage>(_ message: M, to sink: inout ByteSink) throws(CodecError) {
+        var writer = ProtobufWriter(sink, limits: limits)
+        defer { sink = writer.sink }
+        try message.visited { message throws(CodecError) in try message.writeFields(to: &writer) }
     }
 
     /// Reads the message that fills `bytes`; no bytes at all are a message of defaults.
@@ -75,7 +78,7 @@ public struct ProtobufCodec: MessageCodec {
 }
 
 /// JSON by the proto3 mapping: ``JSONWriter`` and ``JSONReader`` say how.
-public struct JSONCodec: MessageCodec {
+public struct JSONCodec: MessageCodec, SinkCodec {
     /// What the codec accepts.
     public var limits: CodecLimits
 
@@ -89,14 +92,17 @@ public struct JSONCodec: MessageCodec {
 
     /// Appends the encoded message to `output`. On an error `output` stays as it was.
     @inlinable
-    public func encode<M: WireMessage>(_ message: consuming M, into output: inout [UInt8]) throws(CodecError) {
-        try output.appendMessage(limit: limits.maximumLength) { sink throws(CodecError) in
-            var writer = JSONWriter(sink, limits: limits)
-            defer { sink = writer.sink }
-            try writer.open(UInt8(ascii: "{"))
-            try message.writeFields(to: &writer)
-            writer.close(UInt8(ascii: "}"))
-        }
+    public func encode<M: WireMessage>(_ message: M, into output: inout [UInt8]) throws(CodecError) {
+        try output.appendMessage(message, by: self)
+    }
+
+    @inlinable @inline(__always)
+    func write<M: WireMessage>(_ message: M, to sink: inout ByteSink) throws(CodecError) {
+        var writer = JSONWriter(sink, limits: limits)
+        defer { sink = writer.sink }
+        try writer.open(UInt8(ascii: "{"))
+        try message.visited { message throws(CodecError) in try message.writeFields(to: &writer) }
+        writer.close(UInt8(ascii: "}"))
     }
 
     /// Reads the message that `bytes` hold, with white space around it at most.

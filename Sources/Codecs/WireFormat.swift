@@ -49,7 +49,7 @@ public enum ConfiguredCodec: MessageCodec {
 
     /// Appends the encoded message to `output`. On an error `output` stays as it was.
     @inlinable
-    public func encode<M: WireMessage>(_ message: consuming M, into output: inout [UInt8]) throws(CodecError) {
+    public func encode<M: WireMessage>(_ message: M, into output: inout [UInt8]) throws(CodecError) {
         switch self {
         case .json(let codec): try codec.encode(message, into: &output)
         case .protobuf(let codec): try codec.encode(message, into: &output)

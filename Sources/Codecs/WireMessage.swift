@@ -21,6 +21,13 @@ public protocol WireMessage: WireValue {
     /// Shows every field to `visitor`, in ascending number; ``UnknownFields``, if the message keeps them, last.
     mutating func visitFields<V: FieldVisitor>(_ visitor: inout V) throws(CodecError)
 
+    /// Whether ``visitFields(_:)`` does nothing but show stored properties: it assigns none, and calls nothing that does.
+    ///
+    /// A message that says so is written without a copy, which would count one more reference to each of its strings and
+    /// collections. It must be true: a property that a visit assigned during a write would be released twice. Messages with
+    /// `weak` properties can't say so. The default is `false`.
+    static var isVisitedInPlace: Bool { get }
+
     // The four below have one implementation each and are not meant to have another. They are requirements so that the
     // module that declares a message also holds the code specialised for it: a codec called from code that is generic
     // over messages then costs one witness call a message, not one a field.
@@ -141,6 +148,29 @@ extension FieldVisitor {
 }
 
 extension WireMessage {
+    /// Visits may do what they like.
+    @inlinable
+    public static var isVisitedInPlace: Bool { false }
+
+    /// Calls `body`, which only reads, with something mutable that has the fields of the message: a visit needs that.
+    ///
+    /// It is the message's bits in another place, without references of their own, if the type allows it. Not the message where
+    /// it stands: several threads may write it at the same time, and to each of them a visit looks like a change.
+    @inlinable @inline(__always)
+    func visited(_ body: (inout Self) throws(CodecError) -> Void) throws(CodecError) {
+        guard Self.isVisitedInPlace else {
+            var copy = self
+            return try body(&copy)
+        }
+        try withUnsafePointer(to: self) { message throws(CodecError) in
+            try withUnsafeTemporaryAllocation(of: Self.self, capacity: 1) { place throws(CodecError) in
+                guard let base = place.baseAddress else { return }
+                UnsafeMutableRawPointer(base).copyMemory(from: message, byteCount: MemoryLayout<Self>.size)
+                try body(&base.pointee)
+            }
+        }
+    }
+
     /// A message has no default of its own to be left out for.
     @inlinable
     public var isDefault: Bool { false }

@@ -23,7 +23,24 @@ public struct ProtobufWriter: FieldVisitor, ValueWriter {
     @inlinable @inline(__always)
     mutating func writeVarint(_ value: UInt64) {
         sink.reserve(10)
-        sink.put(varint: value)
+        guard value >= 0x80 else { return sink.put(UInt8(truncatingIfNeeded: value)) }
+        writeLongVarint(value)
+    }
+
+    /// A varint of more than one byte, into room that has been reserved.
+    @inline(never)
+    @usableFromInline
+    mutating func writeLongVarint(_ value: UInt64) {
+        guard value < 1 &<< 56 else { return sink.put(varint: value) }
+        // Seven bits to each byte: in halves, quarters and eighths of the word.
+        var word = value & 0x0FFF_FFFF | (value & 0x00FF_FFFF_F000_0000) &<< 4
+        word = word & 0x0000_3FFF_0000_3FFF | (word & 0x0FFF_C000_0FFF_C000) &<< 2
+        word = word & 0x007F_007F_007F_007F | (word & 0x3F80_3F80_3F80_3F80) &<< 1
+        // Every byte but the last says that another one follows.
+        let last = (63 &- word.leadingZeroBitCount) & ~7
+        word |= 0x8080_8080_8080_8080 & (1 &<< UInt64(truncatingIfNeeded: last) &- 1)
+        UnsafeMutableRawPointer(sink.base + sink.count).storeBytes(of: word.littleEndian, as: UInt64.self)
+        sink.count &+= last &>> 3 &+ 1
     }
 
     @inlinable @inline(__always)
@@ -134,12 +151,16 @@ extension ProtobufWriter {
     }
 
     /// Writes the fields that an earlier reader did not know.
-    @inlinable
+    @inlinable @inline(__always)
     public mutating func unknownFields(_ storage: inout UnknownFields) {
-        storage.bytes.withUnsafeBufferPointer { bytes in
-            sink.reserve(bytes.count)
-            sink.put(bytes)
-        }
+        guard !storage.bytes.isEmpty else { return }
+        write(raw: storage.bytes)
+    }
+
+    @inlinable
+    mutating func write(raw bytes: [UInt8]) {
+        sink.reserve(bytes.count)
+        bytes.withUnsafeBufferPointer { sink.put($0) }
     }
 }
 
@@ -183,7 +204,23 @@ extension ProtobufWriter {
     /// Writes length and UTF-8.
     @inlinable
     public mutating func write(_ value: String) {
-        guard value.utf8.withContiguousStorageIfAvailable({ write(delimited: $0) }) == nil else { return }
+        let (start, count) = (sink.count, value.utf8.count)
+        sink.reserve(10 &+ count)
+        sink.put(varint: UInt64(truncatingIfNeeded: count))
+        // Nothing in the closure could release the text, so that no reference to it is counted.
+        let target = sink.base + sink.count
+        let copied: Void? = value.utf8.withContiguousStorageIfAvailable { source in
+            if let start = source.baseAddress { copyBytes(start, count: count, to: target) }
+        }
+        guard copied == nil else { return sink.count &+= count }
+        sink.count = start
+        writeForeign(value)
+    }
+
+    /// A string of another language, which stands in its memory otherwise.
+    @inline(never)
+    @usableFromInline
+    mutating func writeForeign(_ value: String) {
         Array(value.utf8).withUnsafeBufferPointer { write(delimited: $0) }
     }
 
@@ -205,9 +242,7 @@ extension ProtobufWriter {
         depth += 1
         guard depth < maximumDepth else { throw CodecError(.tooDeep, at: sink.count) }
         let start = beginDelimited()
-        // A visit needs something mutable. The copy shares every buffer and is not written to.
-        var value = value
-        try value.writeFields(to: &self)
+        try value.visited { value throws(CodecError) in try value.writeFields(to: &self) }
         endDelimited(start)
         depth -= 1
     }
