@@ -25,7 +25,40 @@ func fuzzJSON(_ bytes: [UInt8]) throws {
 func fuzzProtobuf(_ bytes: [UInt8]) throws {
     var input = FuzzInput(bytes)
     let limits = limits(&input)
-    try checkCodec(ProtobufCodec(limits: limits), Array(input.rest))
+    let bytes = Array(input.rest)
+    try checkCodec(ProtobufCodec(limits: limits), bytes)
+    try checkVarint(bytes, limits)
+    if let chat = try? ProtobufCodec(limits: limits).decode(ChatMessage.self, from: bytes) {
+        for format in WireFormat.allCases {
+            let codec = format.codec()
+            try ensure(
+                try codec.encode(chat) == codec.encode(Copied(message: chat)),
+                "\(format): a copy of \(chat) is written otherwise"
+            )
+        }
+    }
+}
+
+/// The two readers of varints agree in value, length and error.
+private func checkVarint(_ bytes: [UInt8], _ limits: CodecLimits) throws {
+    try bytes.withUnsafeBufferPointer { bytes in
+        guard let base = bytes.baseAddress else { return }
+        var reader = ProtobufReader(base: base, count: bytes.count, limits: limits)
+        var plain = reader
+        let read = Result { () throws(CodecError) in try reader.readLongVarint() }
+        let expected = Result { () throws(CodecError) in try plain.readVarintByByte() }
+        try ensure(read == expected, "a varint is read as \(read) and \(expected)")
+        try ensure(reader.position == plain.position, "one reads to \(reader.position), the other to \(plain.position)")
+    }
+}
+
+/// A message that is copied before it is visited.
+private struct Copied: WireMessage {
+    var message = ChatMessage()
+
+    mutating func visitFields<V: FieldVisitor>(_ visitor: inout V) throws(CodecError) {
+        try message.visitFields(&visitor)
+    }
 }
 
 /// What was understood is written and read again the same in both formats; compared as bytes, since NaN differs from

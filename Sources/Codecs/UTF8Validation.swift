@@ -1,57 +1,94 @@
 /// Where the first byte stands that is not part of well-formed UTF-8 (Unicode, table 3-7; RFC 3629), or `nil`.
 ///
-/// For text that is passed over or read in place; text that becomes a `String` is checked by its initialiser.
+/// What nearly all scripts use is checked four bytes at a time; the rest, and the end, byte by byte.
 func firstInvalidUTF8(_ bytes: UnsafeBufferPointer<UInt8>) -> Int? {
+    let raw = UnsafeRawBufferPointer(bytes)
+    let lastWord = bytes.count &- 4
     var index = 0
+    while index <= lastWord {
+        let word = UInt32(littleEndian: raw.loadUnaligned(fromByteOffset: index, as: UInt32.self))
+        if word & 0x00C0_C0F0 == 0x0080_80E0 {
+            // Three bytes. In these bits of the first two, nothing is set if they are overlong, and this is a surrogate.
+            let range = word & 0x200F
+            guard range != 0, range != 0x200D else { return index }
+            index &+= 3
+        } else if word & 0x80 == 0 {
+            index &+= (word & 0x8080_8080).trailingZeroBitCount &>> 3
+        } else if word & 0xC0E0_C0E0 == 0x80C0_80C0, word & 0x1E != 0, word & 0x001E_0000 != 0 {
+            // Twice two bytes, not overlong.
+            index &+= 4
+        } else {
+            let length = lengthOfSequence(bytes, at: index)
+            guard length > 0 else { return index }
+            index &+= length
+        }
+    }
     while index < bytes.count {
-        let lead = bytes[index]
-        guard lead >= 0x80 else {
-            index += 1
-            continue
-        }
-        // The second byte's range is narrower where it would be overlong, a surrogate, or beyond U+10FFFF.
-        let (length, second): (Int, ClosedRange<UInt8>)
-        switch lead {
-        case 0xC2...0xDF: (length, second) = (2, 0x80...0xBF)
-        case 0xE0: (length, second) = (3, 0xA0...0xBF)
-        case 0xED: (length, second) = (3, 0x80...0x9F)
-        case 0xE1...0xEF: (length, second) = (3, 0x80...0xBF)
-        case 0xF0: (length, second) = (4, 0x90...0xBF)
-        case 0xF1...0xF3: (length, second) = (4, 0x80...0xBF)
-        case 0xF4: (length, second) = (4, 0x80...0x8F)
-        default: return index
-        }
-        guard bytes.count - index >= length, second.contains(bytes[index + 1]) else { return index }
-        for offset in 2..<max(length, 2) where bytes[index + offset] & 0xC0 != 0x80 { return index }
-        index += length
+        let length = bytes[index] < 0x80 ? 1 : lengthOfSequence(bytes, at: index)
+        guard length > 0 else { return index }
+        index &+= length
     }
     return nil
 }
 
+/// How long the sequence at `index` is, which does not begin with ASCII; 0 if it is not well-formed.
+private func lengthOfSequence(_ bytes: UnsafeBufferPointer<UInt8>, at index: Int) -> Int {
+    // The second byte's range is narrower where it would be overlong, a surrogate, or beyond U+10FFFF.
+    let (length, second): (Int, ClosedRange<UInt8>)
+    switch bytes[index] {
+    case 0xC2...0xDF: (length, second) = (2, 0x80...0xBF)
+    case 0xE0: (length, second) = (3, 0xA0...0xBF)
+    case 0xED: (length, second) = (3, 0x80...0x9F)
+    case 0xE1...0xEF: (length, second) = (3, 0x80...0xBF)
+    case 0xF0: (length, second) = (4, 0x90...0xBF)
+    case 0xF1...0xF3: (length, second) = (4, 0x80...0xBF)
+    case 0xF4: (length, second) = (4, 0x80...0x8F)
+    default: return 0
+    }
+    guard bytes.count &- index >= length, second.contains(bytes[index &+ 1]) else { return 0 }
+    for offset in 2..<length where bytes[index &+ offset] & 0xC0 != 0x80 { return 0 }
+    return length
+}
+
 /// A string of `bytes`, or `nil` if they are not well-formed UTF-8.
 ///
-/// `String(validating:as:)` would do, but asks the runtime for generic metadata at every call, which costs more than all
-/// the rest. The initialiser that repairs is concrete; what it repaired does not come out as it went in.
+/// They are validated once, here, and copied once. `String(validating:as:)` would do, but asks the runtime for generic
+/// metadata at every call, which costs more than all the rest; the initialiser that repairs goes byte by byte.
 @usableFromInline
 func string(utf8 bytes: UnsafeBufferPointer<UInt8>) -> String? {
-    let text = String(decoding: bytes, as: UTF8.self)
-    let isSame = text.utf8.withContiguousStorageIfAvailable { decoded in
-        guard decoded.count == bytes.count else { return false }
-        let left = UnsafeRawBufferPointer(decoded)
-        let right = UnsafeRawBufferPointer(bytes)
-        var index = 0
-        while bytes.count - index >= 8 {
-            guard
-                left.loadUnaligned(fromByteOffset: index, as: UInt64.self)
-                    == right.loadUnaligned(fromByteOffset: index, as: UInt64.self)
-            else { return false }
-            index += 8
+    let isASCII = isASCII(bytes)
+    guard isASCII || firstInvalidUTF8(bytes) == nil else { return nil }
+    return string(wellFormed: bytes, isASCII: isASCII)
+}
+
+/// A string of `bytes`, which are well-formed UTF-8.
+@inline(__always)
+func string(wellFormed bytes: UnsafeBufferPointer<UInt8>, isASCII: Bool) -> String {
+    if isASCII, bytes.count <= 15 {
+        // Stands within the string itself.
+        return String(unsafeUninitializedCapacity: 15) { text in
+            guard let target = text.baseAddress, let source = bytes.baseAddress else { return 0 }
+            copyBytes(source, count: bytes.count, to: target)
+            return bytes.count
         }
-        while index < bytes.count {
-            guard left[index] == right[index] else { return false }
-            index += 1
-        }
-        return true
     }
-    return isSame == true ? text : nil
+    if #available(macOS 26, iOS 26, tvOS 26, watchOS 26, visionOS 26, *) {
+        return String(copying: UTF8Span(unchecked: bytes.span, isKnownASCII: isASCII))
+    }
+    return String(decoding: bytes, as: UTF8.self)
+}
+
+@inline(__always)
+private func isASCII(_ bytes: UnsafeBufferPointer<UInt8>) -> Bool {
+    let raw = UnsafeRawBufferPointer(bytes)
+    guard bytes.count >= 8 else { return bytes.reduce(0, |) < 0x80 }
+    // The last word overlaps the one before.
+    var index = bytes.count &- 8
+    while true {
+        guard raw.loadUnaligned(fromByteOffset: index, as: UInt64.self) & 0x8080_8080_8080_8080 == 0 else {
+            return false
+        }
+        guard index > 0 else { return true }
+        index = max(index &- 8, 0)
+    }
 }

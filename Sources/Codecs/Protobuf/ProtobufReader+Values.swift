@@ -106,6 +106,21 @@ extension ProtobufReader {
     @inline(never)
     @usableFromInline
     mutating func readLongVarint() throws(CodecError) -> UInt64 {
+        guard end &- position >= 8 else { return try readVarintByByte() }
+        let word = UInt64(littleEndian: UnsafeRawPointer(base + position).loadUnaligned(as: UInt64.self))
+        // The highest bit of each byte says whether another one follows.
+        let lasts = ~word & 0x8080_8080_8080_8080
+        guard lasts != 0 else { return try readVarintByByte() }
+        position &+= lasts.trailingZeroBitCount &>> 3 &+ 1
+        // All bits up to the first of the marks; then the sevens are pushed together, in pairs, fours and eights.
+        var value = word & (lasts ^ (lasts &- 1)) & 0x7F7F_7F7F_7F7F_7F7F
+        value = (value & 0x007F_007F_007F_007F) | (value & 0x7F00_7F00_7F00_7F00) &>> 1
+        value = (value & 0x0000_3FFF_0000_3FFF) | (value & 0x3FFF_0000_3FFF_0000) &>> 2
+        return (value & 0x0FFF_FFFF) | (value &>> 4 & 0x00FF_FFFF_F000_0000)
+    }
+
+    /// The same near the end of the input, and for more than eight bytes.
+    mutating func readVarintByByte() throws(CodecError) -> UInt64 {
         var value: UInt64 = 0
         var shift: UInt64 = 0
         while position < end {
