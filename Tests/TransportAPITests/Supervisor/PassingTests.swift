@@ -171,13 +171,13 @@ import Testing
     func behindOthers() {
         var twins = Twins(SupervisorConfiguration())
         twins.tell(.connect)
-        #expect(!twins.quick.machine.letsPass(1))
+        #expect(!twins.letsPass(1))
         twins.tell(.connected(1, .session))
-        #expect(twins.quick.machine.letsPass(1))
+        #expect(twins.letsPass(1))
         twins.submit(1, nil)
-        #expect(!twins.quick.machine.letsPass(1))
+        #expect(!twins.letsPass(1))
         twins.tell(.settled(1, MessageID(1), .written))
-        #expect(twins.quick.machine.letsPass(1))
+        #expect(twins.letsPass(1))
     }
 
     @Test("nor what the outbox would refuse, or a link that is gone")

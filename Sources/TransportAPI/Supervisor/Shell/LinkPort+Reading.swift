@@ -139,6 +139,7 @@ extension LinkPort: LinkReceiver {
     }
 
     private func endHere(_ failure: TransportError?) {
-        Task(executorPreference: owner.runtime.taskExecutor) { [confined] in await Self.end(confined, failure) }
+        let port = confined
+        Task(executorPreference: owner.runtime.taskExecutor) { await LinkPort.end(port, failure) }
     }
 }

@@ -67,18 +67,18 @@ public struct Subscription<Element: Sendable>: AsyncSequence, Sendable {
         public mutating func next(isolation actor: isolated (any Actor)?) async -> Element? {
             let (broadcast, listener) = (place.broadcast, place.listener)
             guard broadcast.runtime.isCurrent else {
-                if case let element?? = broadcast.borrow({ $0.next(listener.value.number(in: $0)) }) { return element }
+                if case let element?? = broadcast.borrow({ $0.next(listener.value.entry(in: $0)) }) { return element }
                 return await suspendingElsewhere(on: broadcast, actor) { (broadcast, continuation) -> UInt64? in
-                    let number = listener.value.number(in: broadcast)
-                    if let element = broadcast.next(number) {
+                    let entry = listener.value.entry(in: broadcast)
+                    if let element = broadcast.next(entry) {
                         continuation.resume(returning: element)
                         return nil
                     }
-                    let waitID = broadcast.newID()
-                    broadcast.wait(number, waitID, continuation)
+                    let waitID = broadcast.newWaitID()
+                    broadcast.wait(entry, waitID, continuation)
                     return waitID
                 } onCancel: {
-                    $0.cancel(listener.value.number(in: $0), $1)
+                    $0.cancel(listener.value.entry(in: $0), $1)
                 }
             }
             return await Self.next(broadcast, listener, actor)
