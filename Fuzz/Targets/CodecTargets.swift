@@ -13,6 +13,7 @@ func fuzzJSON(_ bytes: [UInt8]) throws {
     let limits = limits(&input)
     let bytes = Array(input.rest)
     try checkCodec(JSONCodec(limits: limits), bytes)
+    try checkJSONWays(bytes, limits)
     if let chat = try? JSONCodec(limits: limits).decode(ChatMessage.self, from: bytes) {
         let again = try JSONCodec().decode(ChatMessage.self, from: JSONCodec().encode(chat))
         try ensure(again == chat, "\(chat) is read as \(again)")

@@ -108,14 +108,9 @@ public struct JSONCodec: MessageCodec, SinkCodec {
     /// Reads the message that `bytes` hold, with white space around it at most.
     @inlinable
     public func decode<M: WireMessage>(_ type: M.Type, from bytes: UnsafeRawBufferPointer) throws(CodecError) -> M {
-        var message = M()
         guard let base = try checked(bytes) else { throw CodecError(.truncated, at: 0) }
-        var reader = JSONReader(base: base, count: bytes.count, limits: limits)
-        defer { reader.release() }
-        reader.skipWhiteSpace()
-        try message.readFields(from: &reader)
-        reader.skipWhiteSpace()
-        guard reader.position == reader.end else { throw reader.failure(.trailingBytes) }
+        var message = M()
+        try JSONReader.read(&message, base: base, count: bytes.count, limits: limits)
         return message
     }
 }

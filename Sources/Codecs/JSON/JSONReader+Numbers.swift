@@ -82,9 +82,32 @@ extension JSONReader {
         number.exponent += isNegative ? -exponent : exponent
     }
 
+    /// What most integers are, without another look: eight to nineteen digits and nothing more of a number. Else it stays
+    /// where it is.
+    @inline(__always)
+    private mutating func readDigits() -> UInt64? {
+        guard end &- position > 8, base[position] != UInt8(ascii: "0"),
+            var magnitude = JSONWord.number(JSONWord.loaded(base + position, count: 8))
+        else { return nil }
+        var index = position &+ 8
+        let limit = min(end, index &+ 11)
+        while index < limit {
+            let digit = base[index] &- UInt8(ascii: "0")
+            guard digit < 10 else {
+                if base[index] == UInt8(ascii: ".") || base[index] | 0x20 == UInt8(ascii: "e") { return nil }
+                position = index
+                return magnitude
+            }
+            magnitude = magnitude &* 10 &+ UInt64(digit)
+            index &+= 1
+        }
+        return nil
+    }
+
     /// An integer of at most 64 bits: sign and magnitude.
     @usableFromInline
     mutating func readWhole() throws(CodecError) -> (isNegative: Bool, magnitude: UInt64) {
+        if let magnitude = readDigits() { return (false, magnitude) }
         let number = try readNumber()
         if number.isInteger, number.isExact { return (number.isNegative, number.mantissa) }
         guard !number.isInteger, let magnitude = whole(number) else { throw failure(.numberOutOfRange) }

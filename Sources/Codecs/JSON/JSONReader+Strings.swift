@@ -14,39 +14,82 @@ extension JSONReader {
     mutating func readToken() throws(CodecError) -> Token {
         try expect(UInt8(ascii: "\""))
         let start = position
-        var seen: UInt64 = 0
+        var seen = passPlain()
         var hasEscapes = false
         while true {
-            var byte: UInt8
-            if end - position >= 8 {
-                let word = UInt64(littleEndian: UnsafeRawPointer(base + position).loadUnaligned(as: UInt64.self))
-                let specials = JSONWord.specials(word)
-                guard specials != 0 else {
-                    seen |= word
-                    position += 8
-                    continue
-                }
-                let plain = specials.trailingZeroBitCount & ~7
-                seen |= word & ((1 &<< UInt64(plain)) &- 1)
-                position += plain / 8
-                byte = base[position]
-            } else {
-                guard position < end else { throw failure(.truncated) }
-                byte = base[position]
-                guard JSONWord.isSpecial(byte) else {
-                    seen |= UInt64(byte)
-                    position += 1
-                    continue
-                }
-            }
-            if byte == UInt8(ascii: "\"") { break }
-            guard byte == UInt8(ascii: "\\") else { throw failure(.controlCharacter) }
+            guard position < end else { throw failure(.truncated) }
+            if base[position] == UInt8(ascii: "\"") { break }
+            guard base[position] == UInt8(ascii: "\\") else { throw failure(.controlCharacter) }
             hasEscapes = true
             try checkEscape()
+            seen |= passPlain()
         }
-        let bytes = UnsafeBufferPointer(start: base + start, count: position - start)
-        position += 1
+        let bytes = UnsafeBufferPointer(start: base + start, count: position &- start)
+        position &+= 1
         return Token(bytes: bytes, isASCII: seen & JSONWord.highBits == 0, hasEscapes: hasEscapes)
+    }
+
+    /// Goes to the next quote, backslash or control character, or to the end. Returns the bits that are set in any of eight
+    /// bytes that it passes.
+    @inline(__always)
+    private mutating func passPlain() -> UInt64 {
+        var index = position
+        var seen = SIMD2<UInt64>()
+        while end &- index >= 16 {
+            let block = UnsafeRawPointer(base + index).loadUnaligned(as: SIMD16<UInt8>.self)
+            let words = unsafeBitCast(block, to: SIMD2<UInt64>.self)
+            let (low, high) = JSONWord.specials(block)
+            guard low | high != 0 else {
+                seen |= words
+                index &+= 16
+                continue
+            }
+            // Of the word in which it stands only the bytes before it count.
+            if low != 0 {
+                position = index &+ low.trailingZeroBitCount / 8
+                return seen[0] | seen[1] | JSONWord.passed(UInt64(littleEndian: words[0]), low)
+            }
+            position = index &+ 8 &+ high.trailingZeroBitCount / 8
+            return seen[0] | seen[1] | words[0] | JSONWord.passed(UInt64(littleEndian: words[1]), high)
+        }
+        position = index
+        return seen[0] | seen[1] | passLast()
+    }
+
+    /// The same for the last bytes of the input.
+    @inline(never)
+    private mutating func passLast() -> UInt64 {
+        var seen: UInt64 = 0
+        while position < end {
+            let step = min(end &- position, 8)
+            let word = JSONWord.loaded(base + position, count: step)
+            let specials = JSONWord.specials(word)
+            guard specials == 0 else {
+                position &+= specials.trailingZeroBitCount / 8
+                return seen | JSONWord.passed(word, specials)
+            }
+            seen |= word
+            position &+= step
+        }
+        return seen
+    }
+
+    /// Reads what most strings are: up to fifteen bytes of ASCII without an escape. Else it stays where it is.
+    @inline(__always)
+    mutating func readShort() -> String? {
+        guard end &- position > 16, base[position] == UInt8(ascii: "\"") else { return nil }
+        let block = UnsafeRawPointer(base + position + 1).loadUnaligned(as: SIMD16<UInt8>.self)
+        let words = unsafeBitCast(block, to: SIMD2<UInt64>.self)
+        let (first, second) = (UInt64(littleEndian: words[0]), UInt64(littleEndian: words[1]))
+        let (low, high) = JSONWord.specials(block)
+        guard low | high != 0 else { return nil }
+        let isOneWord = low != 0
+        let count = isOneWord ? low.trailingZeroBitCount / 8 : 8 &+ high.trailingZeroBitCount / 8
+        let seen = isOneWord ? JSONWord.passed(first, low) : first | JSONWord.passed(second, high)
+        guard seen & JSONWord.highBits == 0, base[position &+ 1 &+ count] == UInt8(ascii: "\"") else { return nil }
+        let text = Codecs.string(shortASCII: base + position + 1, count: count)
+        position &+= count &+ 2
+        return text
     }
 
     /// Passes over an escape, and over both halves of a surrogate pair.
@@ -99,10 +142,14 @@ extension JSONReader {
         }
     }
 
+    /// Checks the string that was read last. All before it is well-formed, and a quote stands behind it.
     @usableFromInline
     mutating func checkUTF8(_ token: Token) throws(CodecError) {
-        guard !token.isASCII, let index = firstInvalidUTF8(token.bytes) else { return }
-        position -= token.bytes.count + 1 - index
+        let count = token.bytes.count
+        guard !token.isASCII, !UTF8Blocks.areWellFormed(base, from: position - 1 - count, to: position - 1),
+            let index = firstInvalidUTF8(token.bytes)
+        else { return }
+        position -= count + 1 - index
         throw failure(.invalidUTF8)
     }
 

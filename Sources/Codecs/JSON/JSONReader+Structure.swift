@@ -62,21 +62,38 @@ extension JSONReader {
         skipWhiteSpace()
     }
 
-    /// Goes to the value of the first member, or past the end of the object.
+    /// Goes to the first member, or past the end of the object.
     @inlinable @inline(__always)
     mutating func firstName() throws(CodecError) {
-        if try closes(UInt8(ascii: "}")) { nameCount = -1 } else { try readName() }
+        nameCount = try closes(UInt8(ascii: "}")) ? Self.ended : Self.unread
     }
 
-    /// Goes to the value of the next member, or past the end of the object.
+    /// Goes to the next member, or past the end of the object.
     @inlinable @inline(__always)
     mutating func nextName() throws(CodecError) {
-        if try continues(before: UInt8(ascii: "}")) { try readName() } else { nameCount = -1 }
+        if end &- position > 1, base[position] == UInt8(ascii: ","), base[position &+ 1] > 0x20 {
+            position &+= 1
+            nameCount = Self.unread
+        } else {
+            try nextNameOrEnd()
+        }
     }
 
+    /// The same with white space, or without another member.
+    @usableFromInline
+    mutating func nextNameOrEnd() throws(CodecError) {
+        nameCount = try continues(before: UInt8(ascii: "}")) ? Self.unread : Self.ended
+    }
+
+    /// Whether the name that has been read is `name`, which is as long.
+    @usableFromInline
+    mutating func isNamed(_ name: StaticString) -> Bool {
+        JSONName.difference(self.name, name.utf8Start, nameCount) == 0
+    }
+
+    /// Reads the name of the member, and goes to its value.
     @usableFromInline
     mutating func readName() throws(CodecError) {
-        nameStart = position
         let token = try readToken()
         if token.isASCII, !token.hasEscapes {
             name = token.bytes.baseAddress ?? base

@@ -111,15 +111,15 @@ extension JSONReader: ValueReader {
     }
 
     /// Reads a string.
-    @inlinable
     public mutating func readString() throws(CodecError) -> String {
+        if let text = readShort() { return text }
         let token = try readToken()
         guard !token.hasEscapes else { return try string(token) }
-        guard let text = Codecs.string(utf8: token.bytes) else { return try string(token) }
-        return text
+        try checkUTF8(token)
+        return Codecs.string(wellFormed: token.bytes, isASCII: token.isASCII)
     }
 
-    /// The slow way: with escapes, or with the place of the error.
+    /// The string of a token that has escapes, or may have some.
     @inline(never)
     @usableFromInline
     mutating func string(_ token: Token) throws(CodecError) -> String {

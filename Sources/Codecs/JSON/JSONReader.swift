@@ -1,8 +1,10 @@
 /// Reads a message from JSON (RFC 8259) by the proto3 JSON mapping, strictly.
 ///
 /// Each visit goes once over the declared fields, and each of them takes the member that stands next if it is its own:
-/// members in the order of their declaration are read in one visit, and each step back costs one more. A visit that takes
-/// nothing shows that the member is unknown; it is passed over, and checked as strictly as what is read.
+/// members in the order of their declaration are read in one visit, and each step back costs one more. Names are compared
+/// with the input as it stands, before anything is known of it. Only when a visit has taken nothing the name is read, with
+/// its escapes, and there is another. If that takes nothing either, the member is unknown; it is passed over, and checked as
+/// strictly as what is read.
 ///
 /// - A name that comes twice: the last value counts, as a whole.
 /// - `null` is the default; as an element of an array or the value of a map it is an error.
@@ -14,12 +16,10 @@ public struct JSONReader: FieldVisitor {
     @usableFromInline let base: UnsafePointer<UInt8>
     @usableFromInline var position = 0
     @usableFromInline let end: Int
-    /// The name of the member that waits for a taker, without escapes.
+    /// The name of the member that waits for a taker, without escapes, if it has been read.
     @usableFromInline var name: UnsafePointer<UInt8>
-    /// Its length; negative at the end of the object.
-    @usableFromInline var nameCount = -1
-    /// Where its token begins.
-    @usableFromInline var nameStart = -1
+    /// Its length; ``unread`` if the name stands at `position`, ``ended`` at the end of the object.
+    @usableFromInline var nameCount = JSONReader.ended
     /// Whether the enum's name that was read last is not known.
     @usableFromInline var isUnknownEnum = false
     @usableFromInline var depth = 0
@@ -42,8 +42,30 @@ public struct JSONReader: FieldVisitor {
         elementsLeft = limits.maximumElements
     }
 
+    /// Reads the one message that `count` bytes at `base` hold. What is left to do at the end of a reader is done here, apart
+    /// from what makes the message, so that it is not copied on its way out.
+    @inlinable
+    static func read<M: WireMessage>(
+        _ message: inout M,
+        base: UnsafePointer<UInt8>,
+        count: Int,
+        limits: CodecLimits
+    ) throws(CodecError) {
+        var reader = JSONReader(base: base, count: count, limits: limits)
+        defer { reader.release() }
+        reader.skipWhiteSpace()
+        try message.readFields(from: &reader)
+        reader.skipWhiteSpace()
+        guard reader.position == reader.end else { throw reader.failure(.trailingBytes) }
+    }
+
     @usableFromInline
     func release() { scratch?.deallocate() }
+
+    @inlinable @inline(__always)
+    static var unread: Int { -1 }
+    @inlinable @inline(__always)
+    static var ended: Int { -2 }
 
     @inline(never)
     @usableFromInline
@@ -58,13 +80,16 @@ extension WireMessage {
     public mutating func readFields(from reader: inout JSONReader) throws(CodecError) {
         try reader.open(UInt8(ascii: "{"))
         try reader.firstName()
-        while reader.nameCount >= 0 {
-            let start = reader.nameStart
+        while reader.nameCount == JSONReader.unread {
+            let start = reader.position
             try visitFields(&reader)
-            guard reader.nameStart == start, reader.nameCount >= 0 else { continue }
+            guard reader.position == start else { continue }
+            try reader.readName()
+            try visitFields(&reader)
+            guard reader.nameCount >= 0 else { continue }
             if reader.turnNameToCamelCase() {
                 try visitFields(&reader)
-                guard reader.nameStart == start, reader.nameCount >= 0 else { continue }
+                guard reader.nameCount >= 0 else { continue }
             }
             try reader.skipValue()
             try reader.nextName()
@@ -74,11 +99,15 @@ extension WireMessage {
 }
 
 extension JSONReader {
-    /// Whether `name` is that of the member that waits.
+    /// Whether `name` is that of the member that waits; if so, its value stands at `position`.
     @inlinable @inline(__always)
-    func isNext(_ name: StaticString) -> Bool {
-        guard nameCount == name.utf8CodeUnitCount else { return false }
-        for index in 0..<name.utf8CodeUnitCount where self.name[index] != name.utf8Start[index] { return false }
+    mutating func isNext(_ name: StaticString) -> Bool {
+        let count = name.utf8CodeUnitCount
+        guard nameCount == Self.unread else { return nameCount == count && isNamed(name) }
+        // With its quotes and the colon. What is written otherwise is left to a later visit.
+        guard end &- position > count &+ 3, JSONName.stands(name, at: base + position) else { return false }
+        position &+= count &+ 3
+        if base[position] <= 0x20 { skipWhiteSpaceRun() }
         return true
     }
 

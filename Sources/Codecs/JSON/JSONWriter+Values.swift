@@ -27,23 +27,31 @@ extension JSONWriter {
 
     @usableFromInline
     mutating func writeDigits(_ magnitude: UInt64, isNegative: Bool) {
-        sink.reserve(22)
+        // A sign, and three groups of eight.
+        sink.reserve(25)
         if isNegative { sink.put(UInt8(ascii: "-")) }
-        var digits = 1
-        var bound: UInt64 = 10
-        while digits < 20, magnitude >= bound {
-            digits += 1
-            bound = digits < 20 ? bound &* 10 : bound
+        let group: UInt64 = 100_000_000
+        guard magnitude >= group else { return putFirst(magnitude) }
+        let (upper, last) = magnitude.quotientAndRemainder(dividingBy: group)
+        if upper < group {
+            putFirst(upper)
+        } else {
+            let (first, middle) = upper.quotientAndRemainder(dividingBy: group)
+            putFirst(first)
+            sink.put(littleEndian: JSONWord.digits(middle) | JSONWord.zeros)
         }
-        var rest = magnitude
-        var index = sink.count + digits
-        sink.count = index
-        repeat {
-            index -= 1
-            let (quotient, digit) = rest.quotientAndRemainder(dividingBy: 10)
-            sink.base[index] = UInt8(ascii: "0") + UInt8(truncatingIfNeeded: digit)
-            rest = quotient
-        } while rest > 0
+        sink.put(littleEndian: JSONWord.digits(last) | JSONWord.zeros)
+    }
+
+    /// The digits of `value`, which has no more than eight, without leading zeros. There is room for eight.
+    @inline(__always)
+    private mutating func putFirst(_ value: UInt64) {
+        let digits = JSONWord.digits(value)
+        // The last stands even if it is zero.
+        let leading = (digits | 1 &<< 56).trailingZeroBitCount & ~7
+        let end = sink.count &+ 8 &- leading / 8
+        sink.put(littleEndian: (digits | JSONWord.zeros) &>> UInt64(leading))
+        sink.count = end
     }
 
     /// Writes the shortest digits that give the same value back.
@@ -79,44 +87,52 @@ extension JSONWriter {
         Array(value.utf8).withUnsafeBufferPointer { write(utf8: $0) }
     }
 
-    /// Copies eight bytes at a time up to the next that needs an escape.
+    /// Copies sixteen bytes at a time up to the next that needs an escape. What is copied beyond it, or beyond the end, is
+    /// written over by what follows.
     @usableFromInline
     mutating func write(utf8 text: UnsafeBufferPointer<UInt8>) {
         let count = text.count
-        sink.reserve(count + 2)
+        sink.reserve(count + 10)
         sink.put(UInt8(ascii: "\""))
         guard let source = text.baseAddress else { return sink.put(UInt8(ascii: "\"")) }
         var index = 0
-        while count - index >= 8 {
-            let word = UnsafeRawPointer(source + index).loadUnaligned(as: UInt64.self)
-            UnsafeMutableRawPointer(sink.base + sink.count).storeBytes(of: word, as: UInt64.self)
-            let specials = JSONWord.specials(UInt64(littleEndian: word))
-            if specials == 0 {
-                index += 8
-                sink.count += 8
-            } else {
-                let plain = specials.trailingZeroBitCount / 8
-                index += plain + 1
-                sink.count += plain
-                writeEscape(source[index - 1], remaining: count - index)
+        while count - index >= 16 {
+            let block = UnsafeRawPointer(source + index).loadUnaligned(as: SIMD16<UInt8>.self)
+            UnsafeMutableRawPointer(sink.base + sink.count).storeBytes(of: block, as: SIMD16<UInt8>.self)
+            let (low, high) = JSONWord.specials(block)
+            guard low | high != 0 else {
+                index &+= 16
+                sink.count &+= 16
+                continue
             }
+            let plain = (low != 0 ? low.trailingZeroBitCount : 64 &+ high.trailingZeroBitCount) / 8
+            index &+= plain &+ 1
+            sink.count &+= plain
+            writeEscape(source[index &- 1], remaining: count - index)
         }
         while index < count {
-            let byte = source[index]
-            index += 1
-            if JSONWord.isSpecial(byte) {
-                writeEscape(byte, remaining: count - index)
-            } else {
-                sink.put(byte)
+            let step = min(count - index, 8)
+            let word = JSONWord.loaded(source + index, count: step)
+            UnsafeMutableRawPointer(sink.base + sink.count).storeBytes(of: word.littleEndian, as: UInt64.self)
+            let specials = JSONWord.specials(word)
+            guard specials != 0 else {
+                index &+= step
+                sink.count &+= step
+                continue
             }
+            let plain = specials.trailingZeroBitCount / 8
+            index &+= plain &+ 1
+            sink.count &+= plain
+            writeEscape(source[index &- 1], remaining: count - index)
         }
         sink.put(UInt8(ascii: "\""))
     }
 
-    /// Writes an escape, and makes room again for the `remaining` bytes and the closing quote.
+    /// Writes an escape, and makes room again for the `remaining` bytes, the closing quote, and what may be
+    /// copied beyond it.
     @inline(never)
     private mutating func writeEscape(_ byte: UInt8, remaining: Int) {
-        sink.reserve(remaining + 7)
+        sink.reserve(remaining + 15)
         sink.put(UInt8(ascii: "\\"))
         switch byte {
         case UInt8(ascii: "\""), UInt8(ascii: "\\"): sink.put(byte)
