@@ -38,52 +38,46 @@ enum UTF8Blocks {
     @inline(__always)
     private static func check(_ bytes: UnsafePointer<UInt8>) -> Block {
         let (byte, first) = (load(bytes), load(bytes - 1))
-        let six = byte &+ byte
-        return (follows(first, load(bytes - 2)) ^ (byte & inverted(six))) | secondIsWrong(first, six &+ six)
-            | above(0xEF, first)
+        return misplaced(byte, first, load(bytes - 2), Block())
+            | (first & (overlongOrSurrogate(byte, first) | sum(first, 0x10)))
     }
 
+    /// Marks what is wrong.
     @inline(__always)
     private static func checkLong(_ bytes: UnsafePointer<UInt8>) -> Block {
-        let (byte, first) = (load(bytes), load(bytes - 1))
-        let six = byte &+ byte
-        let five = six &+ six
-        let rest = five | (five &+ five)
-        let follows = follows(first, load(bytes - 2)) | above(0xEF, load(bytes - 3))
-        // F0 leaves overlong forms to what follows, F4 what is beyond U+10FFFF, and those above F4 all.
-        return (follows ^ (byte & inverted(six))) | secondIsWrong(first, five) | above(0xF4, first)
-            | (isOne(of: 1, from: 0xF0, first) & inverted(rest)) | (isOne(of: 1, from: 0xF4, first) & rest)
+        let (byte, first, third) = (load(bytes), load(bytes - 1), load(bytes - 3))
+        let four = byte & Block(repeating: 0x30)
+        let overlong = ((first ^ Block(repeating: 0xF0)) | four) &- Block(repeating: 1)
+        // F4 and what is not less than 90, or more than F4, is beyond U+10FFFF.
+        let isHigh = (sum(four, 0x70) & Block(repeating: 0x80)) &>> Block(repeating: 7)
+        return misplaced(byte, first, load(bytes - 2), third & sum(third, 0x10))
+            | (first & (overlongOrSurrogate(byte, first) | overlong | (sum(first, 0x0B) &+ isHigh)))
     }
 
-    /// Whether a byte belongs to a character that the first before it began, or the second before it with three bytes or more.
+    /// Marks the bytes that go on with nothing, and those that do not where they have to, because the first before them
+    /// began a character, the second one of three bytes or more, or `more` says so.
     @inline(__always)
-    private static func follows(_ first: Block, _ second: Block) -> Block {
-        let six = second &+ second
-        return (first & (first &+ first)) | (second & six & (six &+ six))
+    private static func misplaced(_ byte: Block, _ first: Block, _ second: Block, _ more: Block) -> Block {
+        let follows = (first & (first &+ first)) | (second & sum(second, 0x20)) | more
+        return follows ^ (byte & ((byte &+ byte) ^ Block(repeating: 0xFF)))
     }
 
-    /// C0 and C1 are overlong with whatever follows; E0 if bit 5 of what follows is not set; ED is a surrogate if it is.
+    /// Marks overlong forms of two and three bytes, and surrogates, where `first` has its highest bit: a difference that is
+    /// too small borrows one. (C0 and C1; E0 and bit 5 not set; ED and bit 5 set.)
     @inline(__always)
-    private static func secondIsWrong(_ first: Block, _ five: Block) -> Block {
-        isOne(of: 2, from: 0xC0, first) | (isOne(of: 1, from: 0xE0, first) & inverted(five))
-            | (isOne(of: 1, from: 0xED, first) & five)
+    private static func overlongOrSurrogate(_ byte: Block, _ first: Block) -> Block {
+        let bit = Block(repeating: 0x20)
+        let five = byte & bit
+        return ((first ^ Block(repeating: 0xC0)) &- Block(repeating: 2))
+            | (((first ^ Block(repeating: 0xE0)) | five) &- Block(repeating: 1))
+            | (((first ^ Block(repeating: 0xED)) | (five ^ bit)) &- Block(repeating: 1))
     }
 
-    /// Marks the bytes from `least` on, `count` of them. (`least` is even unless `count` is one.)
+    /// The sum without the highest bit of `bytes`: it has one again if they are great enough.
     @inline(__always)
-    private static func isOne(of count: UInt8, from least: UInt8, _ bytes: Block) -> Block {
-        let distance = bytes ^ Block(repeating: least)
-        return (distance &- Block(repeating: count)) & inverted(distance)
+    private static func sum(_ bytes: Block, _ addend: UInt8) -> Block {
+        (bytes & Block(repeating: 0x7F)) &+ Block(repeating: addend)
     }
-
-    /// Marks the bytes above `limit`, which is not less than 80: without its highest bit the sum has one again.
-    @inline(__always)
-    private static func above(_ limit: UInt8, _ bytes: Block) -> Block {
-        bytes & ((bytes & Block(repeating: 0x7F)) &+ Block(repeating: 0xFF &- limit))
-    }
-
-    @inline(__always)
-    private static func inverted(_ bytes: Block) -> Block { bytes ^ Block(repeating: 0xFF) }
 
     @inline(__always)
     private static func isClear(_ marks: Block) -> Bool {

@@ -56,22 +56,39 @@ extension JSONReader {
         return seen[0] | seen[1] | passLast()
     }
 
-    /// The same for the last bytes of the input.
+    /// The same for the last bytes of the input, which are fewer than sixteen.
     @inline(never)
     private mutating func passLast() -> UInt64 {
-        var seen: UInt64 = 0
-        while position < end {
-            let step = min(end &- position, 8)
-            let word = JSONWord.loaded(base + position, count: step)
-            let specials = JSONWord.specials(word)
-            guard specials == 0 else {
-                position &+= specials.trailingZeroBitCount / 8
-                return seen | JSONWord.passed(word, specials)
-            }
-            seen |= word
-            position &+= step
+        guard end >= 16, position < end else { return passTiny() }
+        // The last sixteen, without those that stand before `position`.
+        let block = UnsafeRawPointer(base + (end &- 16)).loadUnaligned(as: SIMD16<UInt8>.self)
+        let words = unsafeBitCast(block, to: SIMD2<UInt64>.self)
+        let before = UInt64(truncatingIfNeeded: 16 &- (end &- position)) &* 8
+        let low = before < 64 ? UInt64.max &<< before : 0
+        let high = before < 64 ? UInt64.max : UInt64.max &<< before
+        var marks = JSONWord.specials(block)
+        marks = (marks.low & low, marks.high & high)
+        let (first, second) = (UInt64(littleEndian: words[0]) & low, UInt64(littleEndian: words[1]) & high)
+        if marks.low != 0 {
+            position = end &- 16 &+ marks.low.trailingZeroBitCount / 8
+            return JSONWord.passed(first, marks.low)
         }
-        return seen
+        if marks.high != 0 {
+            position = end &- 8 &+ marks.high.trailingZeroBitCount / 8
+            return first | JSONWord.passed(second, marks.high)
+        }
+        position = end
+        return first | second
+    }
+
+    /// The same for an input that is shorter than that.
+    private mutating func passTiny() -> UInt64 {
+        var seen: UInt8 = 0
+        while position < end, !JSONWord.isSpecial(base[position]) {
+            seen |= base[position]
+            position &+= 1
+        }
+        return UInt64(seen)
     }
 
     /// Reads what most strings are: up to fifteen bytes of ASCII without an escape. Else it stays where it is.

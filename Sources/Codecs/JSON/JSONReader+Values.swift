@@ -53,11 +53,11 @@ extension JSONReader: ValueReader {
         return false
     }
 
-    @usableFromInline
+    @inlinable @inline(__always)
     mutating func expectQuoteAfterNumber() throws(CodecError) {
         guard position < end else { throw failure(.truncated) }
         guard base[position] == UInt8(ascii: "\"") else { throw failure(.invalidNumber) }
-        position += 1
+        position &+= 1
     }
 
     /// Reads a number, or a string that holds one or names what JSON cannot write.

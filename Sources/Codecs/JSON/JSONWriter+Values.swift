@@ -87,14 +87,39 @@ extension JSONWriter {
         Array(value.utf8).withUnsafeBufferPointer { write(utf8: $0) }
     }
 
-    /// Copies sixteen bytes at a time up to the next that needs an escape. What is copied beyond it, or beyond the end, is
-    /// written over by what follows.
     @usableFromInline
     mutating func write(utf8 text: UnsafeBufferPointer<UInt8>) {
         let count = text.count
         sink.reserve(count + 10)
         sink.put(UInt8(ascii: "\""))
-        guard let source = text.baseAddress else { return sink.put(UInt8(ascii: "\"")) }
+        if let source = text.baseAddress, count > 0, !putShort(source, count) { putLong(source, count) }
+        sink.put(UInt8(ascii: "\""))
+    }
+
+    /// Copies what most strings are: up to sixteen bytes, none of which needs an escape. Else it does nothing of note: what it
+    /// has copied is written over.
+    @inline(__always)
+    private mutating func putShort(_ source: UnsafePointer<UInt8>, _ count: Int) -> Bool {
+        guard count <= 16 else { return false }
+        let target = UnsafeMutableRawPointer(sink.base + sink.count)
+        let step = min(count, 8)
+        let first = JSONWord.loaded(source, count: step)
+        target.storeBytes(of: first.littleEndian, as: UInt64.self)
+        var specials = JSONWord.specials(first)
+        if count > 8 {
+            // The two overlap.
+            let last = JSONWord.loaded(source + (count &- 8), count: 8)
+            target.storeBytes(of: last.littleEndian, toByteOffset: count &- 8, as: UInt64.self)
+            specials |= JSONWord.specials(last)
+        }
+        guard specials == 0 else { return false }
+        sink.count &+= count
+        return true
+    }
+
+    /// Copies sixteen bytes at a time up to the next that needs an escape. What is copied beyond it, or beyond the end, is
+    /// written over by what follows.
+    private mutating func putLong(_ source: UnsafePointer<UInt8>, _ count: Int) {
         var index = 0
         while count - index >= 16 {
             let block = UnsafeRawPointer(source + index).loadUnaligned(as: SIMD16<UInt8>.self)
@@ -125,7 +150,6 @@ extension JSONWriter {
             sink.count &+= plain
             writeEscape(source[index &- 1], remaining: count - index)
         }
-        sink.put(UInt8(ascii: "\""))
     }
 
     /// Writes an escape, and makes room again for the `remaining` bytes, the closing quote, and what may be
