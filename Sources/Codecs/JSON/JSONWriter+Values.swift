@@ -81,9 +81,16 @@ extension JSONWriter {
     }
 
     /// Writes a string; only what must be is escaped (RFC 8259, section 7).
-    @inlinable
+    @inlinable @inline(__always)
     public mutating func write(_ value: String) {
         guard value.utf8.withContiguousStorageIfAvailable({ write(utf8: $0) }) == nil else { return }
+        write(foreign: value)
+    }
+
+    /// Writes a string that is not stored as UTF-8.
+    @inline(never)
+    @usableFromInline
+    mutating func write(foreign value: String) {
         Array(value.utf8).withUnsafeBufferPointer { write(utf8: $0) }
     }
 
@@ -119,37 +126,44 @@ extension JSONWriter {
 
     /// Copies sixteen bytes at a time up to the next that needs an escape. What is copied beyond it, or beyond the end, is
     /// written over by what follows.
+    @inline(never)
     private mutating func putLong(_ source: UnsafePointer<UInt8>, _ count: Int) {
         var index = 0
-        while count - index >= 16 {
-            let block = UnsafeRawPointer(source + index).loadUnaligned(as: SIMD16<UInt8>.self)
-            UnsafeMutableRawPointer(sink.base + sink.count).storeBytes(of: block, as: SIMD16<UInt8>.self)
-            let (low, high) = JSONWord.specials(block)
-            guard low | high != 0 else {
-                index &+= 16
-                sink.count &+= 16
-                continue
-            }
-            let plain = (low != 0 ? low.trailingZeroBitCount : 64 &+ high.trailingZeroBitCount) / 8
-            index &+= plain &+ 1
+        while index < count {
+            let target = UnsafeMutableRawPointer(sink.base + sink.count)
+            let plain = Self.copyPlain(source + index, count &- index, to: target)
             sink.count &+= plain
-            writeEscape(source[index &- 1], remaining: count - index)
+            index &+= plain
+            guard index < count else { return }
+            writeEscape(source[index], remaining: count - index)
+            index &+= 1
+        }
+    }
+
+    /// How many bytes stand before the first that needs an escape.
+    @inline(__always)
+    private static func copyPlain(_ source: UnsafePointer<UInt8>, _ count: Int, to target: UnsafeMutableRawPointer)
+        -> Int
+    {
+        var index = 0
+        while count &- index >= 16 {
+            let block = UnsafeRawPointer(source + index).loadUnaligned(as: SIMD16<UInt8>.self)
+            target.storeBytes(of: block, toByteOffset: index, as: SIMD16<UInt8>.self)
+            let (low, high) = JSONWord.specials(block)
+            if low | high != 0 {
+                return index &+ (low != 0 ? low.trailingZeroBitCount : 64 &+ high.trailingZeroBitCount) / 8
+            }
+            index &+= 16
         }
         while index < count {
-            let step = min(count - index, 8)
+            let step = min(count &- index, 8)
             let word = JSONWord.loaded(source + index, count: step)
-            UnsafeMutableRawPointer(sink.base + sink.count).storeBytes(of: word.littleEndian, as: UInt64.self)
+            target.storeBytes(of: word.littleEndian, toByteOffset: index, as: UInt64.self)
             let specials = JSONWord.specials(word)
-            guard specials != 0 else {
-                index &+= step
-                sink.count &+= step
-                continue
-            }
-            let plain = specials.trailingZeroBitCount / 8
-            index &+= plain &+ 1
-            sink.count &+= plain
-            writeEscape(source[index &- 1], remaining: count - index)
+            if specials != 0 { return index &+ specials.trailingZeroBitCount / 8 }
+            index &+= step
         }
+        return count
     }
 
     /// Writes an escape, and makes room again for the `remaining` bytes, the closing quote, and what may be
