@@ -1,6 +1,7 @@
 /// A string of `bytes`, which are well-formed UTF-8.
 ///
 /// They are neither checked nor repaired again, where the system's library can be told so.
+@inline(__always)
 func string(wellFormed bytes: UnsafeBufferPointer<UInt8>, isASCII: Bool) -> String {
     guard let source = bytes.baseAddress else { return "" }
     if isASCII, bytes.count <= 15 { return string(shortASCII: source, count: bytes.count) }
@@ -13,7 +14,7 @@ func string(wellFormed bytes: UnsafeBufferPointer<UInt8>, isASCII: Bool) -> Stri
 /// A string of up to fifteen bytes of ASCII. It fits into the two words of a string, which are checked for ASCII at once and
 /// for nothing else; the other initialisers go through them byte by byte.
 @inline(__always)
-func string(shortASCII source: UnsafePointer<UInt8>, count: Int) -> String {
+private func string(shortASCII source: UnsafePointer<UInt8>, count: Int) -> String {
     guard count > 0 else { return "" }
     return String(unsafeUninitializedCapacity: count) { target in
         guard let target = target.baseAddress else { return 0 }

@@ -104,7 +104,8 @@ extension JSONReader {
         let count = isOneWord ? low.trailingZeroBitCount / 8 : 8 &+ high.trailingZeroBitCount / 8
         let seen = isOneWord ? JSONWord.passed(first, low) : first | JSONWord.passed(second, high)
         guard seen & JSONWord.highBits == 0, base[position &+ 1 &+ count] == UInt8(ascii: "\"") else { return nil }
-        let text = Codecs.string(shortASCII: base + position + 1, count: count)
+        let bytes = UnsafeBufferPointer(start: base + position + 1, count: count)
+        let text = Codecs.string(wellFormed: bytes, isASCII: true)
         position &+= count &+ 2
         return text
     }
