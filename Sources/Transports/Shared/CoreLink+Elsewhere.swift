@@ -22,7 +22,7 @@ extension CoreLink {
                 return nil
             }
             let id = driver.waiting.newID()
-            driver.waiting.receiver = (id, continuation)
+            driver.waiting.receiver = .task(id: id, continuation)
             return id
         } onCancel: {
             $0.cancelReceive($1)

@@ -27,13 +27,13 @@ import Testing
             underWay += waiting
         }
 
-        /// A message to the far side.
         /// Whether a message of so many bytes would pass.
         func letsPass(_ size: Int) -> Bool {
             var machine = quick.machine
             return machine.letsPass(size)
         }
 
+        /// A message to the far side.
         mutating func submit(_ size: Int, _ fate: SendOutcome?) {
             ordinary.submitted += 1
             let id = MessageID(ordinary.submitted)
