@@ -21,28 +21,48 @@ struct NoteMeter {
     /// The shortest time between two notes of a kind, in nanoseconds.
     static let pause: Int64 = 1_000_000_000
 
-    private var kinds: [Kind: (next: Int64, waiting: Note?)] = [:]
+    /// What is counted of one kind. In a flood each datagram comes by here, so that counting one more touches nothing else.
+    private struct Tally {
+        /// When a note may be told again.
+        var next = Int64.min
+        /// How many there were since the last note, and the first of them.
+        var waiting = 0
+        var first: Note?
 
-    /// Counts something; gives the note if it is to be told at once.
-    mutating func count(_ kind: Kind, _ note: @autoclosure () -> Note, now: Int64) -> Note? {
-        guard let known = kinds[kind], known.next > now || known.waiting != nil else {
-            kinds[kind] = (now + Self.pause, nil)
-            return note()
+        mutating func count(_ note: () -> Note, _ now: Int64) -> Note? {
+            guard waiting > 0 || next > now else {
+                next = now + NoteMeter.pause
+                return note()
+            }
+            if waiting == 0 { first = note() }
+            waiting += 1
+            return nil
         }
-        if known.waiting == nil { kinds[kind]?.waiting = note() } else { kinds[kind]?.waiting?.count += 1 }
-        return nil
+
+        /// The note that has waited for long enough.
+        mutating func due(_ now: Int64) -> Note? {
+            guard next <= now, var note = first.take() else { return nil }
+            note.count = waiting
+            (next, waiting) = (now + NoteMeter.pause, 0)
+            return note
+        }
+    }
+
+    private var tallies: [Kind: Tally] = [:]
+
+    /// Counts something; gives the note if it is to be told at once. Its contents are asked for once in a second or less.
+    mutating func count(_ kind: Kind, _ note: @autoclosure () -> Note, now: Int64) -> Note? {
+        tallies[kind, default: Tally()].count(note, now)
     }
 
     /// When ``due(_:)`` has something to tell; `nil` if nothing waits.
-    var deadline: Int64? { kinds.values.lazy.compactMap { $0.waiting == nil ? nil : $0.next }.min() }
+    var deadline: Int64? { tallies.values.lazy.filter { $0.waiting > 0 }.map(\.next).min() }
 
     /// What has waited for long enough.
     mutating func due(_ now: Int64) -> [Note] {
         var notes: [Note] = []
-        for (kind, known) in kinds where known.next <= now {
-            guard let note = known.waiting else { continue }
-            kinds[kind] = (now + Self.pause, nil)
-            notes.append(note)
+        for kind in Array(tallies.keys) {
+            if let note = tallies[kind]?.due(now) { notes.append(note) }
         }
         return notes
     }

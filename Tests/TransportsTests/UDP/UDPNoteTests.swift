@@ -77,6 +77,21 @@ struct UDPNoteTests {
         #expect(count(.datagrams(.full), 3 * second + 5) == 1)
     }
 
+    @Test("What is told of a flood is put together for its notes, and not for each datagram")
+    func meterContents() {
+        var meter = NoteMeter()
+        var built = 0
+        func note() -> NoteMeter.Note {
+            built += 1
+            return NoteMeter.Note(client: nil, reason: .user)
+        }
+        for time in 0..<10_000 as Range<Int64> { _ = meter.count(.datagrams(.unknownSession), note(), now: time) }
+        #expect(built == 2)
+        #expect(meter.due(NoteMeter.pause).map(\.count) == [9_999])
+        _ = meter.count(.datagrams(.unknownSession), note(), now: NoteMeter.pause + 1)
+        #expect(built == 3 && meter.deadline == 2 * NoteMeter.pause)
+    }
+
     @Test("A client that pings more often than it may is ended")
     func pings() async throws {
         let server = try await Server("control-rate=20")
