@@ -14,7 +14,7 @@ public final class DatagramSocket {
         let socket = try Platform.socket(family: peer.family, type: Platform.datagramSocket)
         let raw = socket.raw
         if let own, own.withPointer({ bind(raw, $0, $1) }) != 0 { throw SystemError("bind") }
-        growReceiveBuffer(raw)
+        growReceiveBuffer(raw, to: clientReceiveBuffer)
         guard peer.withPointer({ connect(raw, $0, $1) }) == 0 else { throw SystemError("connect") }
         local = SocketAddress.filled { getsockname(raw, $0, $1) }
         self.loop = loop
@@ -25,7 +25,7 @@ public final class DatagramSocket {
     public init(boundTo address: SocketAddress, on loop: EventLoop) throws(SystemError) {
         let socket = try Platform.socket(family: address.family, type: Platform.datagramSocket)
         let raw = socket.raw
-        growReceiveBuffer(raw)
+        growReceiveBuffer(raw, to: serverReceiveBuffer)
         try ReservedPort.bind(raw, to: address, isDatagram: true)
         local = SocketAddress.filled { getsockname(raw, $0, $1) }
         self.loop = loop
@@ -87,12 +87,18 @@ private func systemSend(_ raw: Int32, _ bytes: UnsafeRawPointer?, _ count: Int, 
     send(raw, bytes, count, flags)
 }
 
-/// A server's bursts come from all its clients at once, and a client's while its loop is at work elsewhere.
-private func growReceiveBuffer(_ raw: Int32) {
-    let size: Int32 = 1 << 20
+/// What comes while a client's loop is at work elsewhere.
+private let clientReceiveBuffer: Int32 = 1 << 20
+/// A server's datagrams come from all its clients at once, and what comes while another program has its core is to wait and not to
+/// be lost: a few thousand, each of which counts with the memory of its packet, and so for a kilobyte or two.
+private let serverReceiveBuffer: Int32 = 4 << 20
+
+private func growReceiveBuffer(_ raw: Int32, to size: Int32) {
     #if os(Linux)
     // Beyond the system's bound (net.core.rmem_max) for those who may (socket(7): CAP_NET_ADMIN).
     if Platform.setOption(raw, SOL_SOCKET, SO_RCVBUFFORCE, size) { return }
     #endif
-    Platform.setOption(raw, SOL_SOCKET, SO_RCVBUF, size)
+    // Linux gives what its bound allows; others refuse what is beyond theirs.
+    var size = size
+    while !Platform.setOption(raw, SOL_SOCKET, SO_RCVBUF, size), size > 1 << 16 { size /= 2 }
 }
