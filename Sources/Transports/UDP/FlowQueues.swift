@@ -1,18 +1,16 @@
 /// What has come for the sessions of a shared socket and waits to be served: a line for each session, bounded together.
 ///
 /// All sessions share one queue in the kernel, where whoever sends little waits behind whoever sends much, and loses what finds
-/// it full. So that queue is emptied first and served from here: a session that had nothing waiting comes before the others, for
-/// as much as a few datagrams; the others take turns, one datagram each, and have every fourth place for certain. Who sends more
-/// than is served loses it, and nobody else does. (Flow queueing as of RFC 8290, section 4.1, counted in datagrams, since that is
-/// what they cost. There a session whose head start is not used up goes behind the others all the same, so that these get their
-/// turns; here their places do that, and who sends now and then is served at once each time.)
+/// it full. So that queue is emptied first and served from here: a session that had nothing waiting comes before the others, with
+/// one datagram; the others take turns, one datagram each, and have every fourth place for certain. Who sends more than is served
+/// loses it, and nobody else does. (Flow queueing as of RFC 8290, section 4.1, counted in datagrams, since that is what they cost.
+/// There a session that was served goes behind the others even if nothing waits for it any more, so that these get their turns;
+/// here their places do that, and who sends one now and then is served at once each time.)
 struct FlowQueues<Element: Sendable>: Sendable {
     /// How many bytes may wait in all.
     static var limit: Int { 1 << 20 }
     /// How much one weighs beside its bytes: its place in a line that grows by doubling, and the header of an array.
     static var weight: Int { 2 * MemoryLayout<(element: Element, size: Int)>.stride + 48 }
-    /// How many datagrams of a session that had nothing waiting come before the others.
-    private static var headStart: Int { 4 }
     /// How many such datagrams leave in a row while others wait.
     private static var mostInARow: Int { 3 }
     /// A look for the longest line costs as much as there are lines; there is one for each of so many of them that come.
@@ -21,8 +19,6 @@ struct FlowQueues<Element: Sendable>: Sendable {
     private struct Flow {
         var waiting = Queue<(element: Element, size: Int)>()
         var bytes = 0
-        /// How many more are served before others have their turn.
-        var credit = FlowQueues.headStart
 
         mutating func append(_ element: Element, _ size: Int) {
             waiting.append((element, size))
@@ -37,6 +33,7 @@ struct FlowQueues<Element: Sendable>: Sendable {
     }
 
     private var flows: [UInt64: Flow] = [:]
+    /// The sessions that had nothing waiting before, and those of which one has been served since.
     private var fresh = Queue<UInt64>()
     private var others = Queue<UInt64>()
     /// How many have come before the others in a row.
@@ -50,7 +47,7 @@ struct FlowQueues<Element: Sendable>: Sendable {
 
     var isEmpty: Bool { count == 0 }
 
-    /// Whether a session waits that had nothing waiting before, or not much.
+    /// Whether a session waits that had nothing waiting before.
     var hasFresh: Bool { !fresh.isEmpty }
 
     // MARK: Coming
@@ -105,35 +102,37 @@ struct FlowQueues<Element: Sendable>: Sendable {
     mutating func popFirst() -> (session: UInt64, element: Element)? {
         while count > 0 {
             let isFresh = !fresh.isEmpty && (others.isEmpty || inARow < Self.mostInARow)
+            let isPassing = isFresh && !others.isEmpty
             guard let session = isFresh ? fresh.head : others.head else { return nil }
-            guard let taken = flows[session]?.popFirst() else {
-                // All it had is served or lost.
-                leave(isFresh)
-                flows[session] = nil
-                continue
-            }
-            bytes -= taken.size
-            count -= 1
-            inARow = isFresh && !others.isEmpty ? inARow + 1 : 0
-            pass(session, isFresh)
-            if count == 0 { forget() }
-            return (session, taken.element)
+            guard let element = serve(session, isFresh) else { continue }
+            inARow = isPassing && count > 0 ? inARow + 1 : 0
+            return (session, element)
         }
         return nil
     }
 
-    /// Lets the others have their turn when a session's is over. Whoever has used up a head start has no second one before
-    /// nothing waits for it at its turn; whoever has not is new the next time.
-    private mutating func pass(_ session: UInt64, _ isFresh: Bool) {
-        flows[session]?.credit -= 1
-        if flows[session]?.credit == 0 {
-            leave(isFresh)
-            flows[session]?.credit = 1
-            others.append(session)
-        } else if flows[session]?.bytes == 0 {
-            leave(isFresh)
-            flows[session] = nil
+    /// Takes out the first of the session that has waited for longest of those that had nothing waiting before; `nil` if there is
+    /// none.
+    mutating func popFresh() -> (session: UInt64, element: Element)? {
+        while let session = fresh.head {
+            if let element = serve(session, true) { return (session, element) }
         }
+        return nil
+    }
+
+    /// Takes the first of a session that stands at the head of its list, and ends its turn: if more waits, it has its next one
+    /// behind the others; if not, it is new the next time. `nil` if it has lost all it had.
+    private mutating func serve(_ session: UInt64, _ isFresh: Bool) -> Element? {
+        leave(isFresh)
+        guard let taken = flows[session]?.popFirst() else {
+            flows[session] = nil
+            return nil
+        }
+        bytes -= taken.size
+        count -= 1
+        if flows[session]?.bytes == 0 { flows[session] = nil } else { others.append(session) }
+        if count == 0 { forget() }
+        return taken.element
     }
 
     private mutating func leave(_ isFresh: Bool) {

@@ -4,13 +4,10 @@ import TransportAPI
 /// Serves all clients of one UDP socket: asks the listener core about each datagram, and hands it to its session. Lives on
 /// its loop.
 ///
-/// The socket is emptied in every turn. What it held is served at once if that was little; otherwise it waits in the sessions'
-/// own lines (``FlowQueues``), and requests for sessions in another, which are served in shares of a turn: those of who sends
-/// little in one of the same turn.
+/// The socket is emptied in every turn. What comes alone is served at once; otherwise it waits in the sessions'
+/// own lines (``FlowQueues``), and requests for sessions in another, which are served in shares of a turn: but for who had nothing
+/// waiting, who is served before the next batch is taken (``ReadingTurn``).
 final class UDPAcceptor: PollHandler, ShareHandler, LinkOwner, Acceptor {
-    /// For how long the socket is emptied in one turn, in nanoseconds, before others have theirs.
-    private static let emptyingBound = 10 * EventLoop.share
-
     let loop: EventLoop
     let socket: DatagramSocket
     let limits: LinkLimits
@@ -25,8 +22,6 @@ final class UDPAcceptor: PollHandler, ShareHandler, LinkOwner, Acceptor {
     private var refusals = AnswerMeter()
     private var isGoingOn = false
     private var isWaitingForShare = false
-    /// How long the socket was emptied last, in nanoseconds, if something waits since then.
-    private var emptyingTook: Int64 = 0
     var sessions: [UInt64: (driver: LinkDriver, channel: UDPSessionChannel)] = [:]
     /// What all sessions keep in memory, in bytes.
     var heldBytes = 0
@@ -80,22 +75,22 @@ final class UDPAcceptor: PollHandler, ShareHandler, LinkOwner, Acceptor {
 
     private func readAll() {
         var input = borrowInput()
-        let start = MonotonicClock.now()
+        var turn = ReadingTurn(MonotonicClock.now())
         while !isClosed || !sessions.isEmpty {
-            guard case .bytes = socket.receive(into: batch) else { break }
-            // Nothing waits before these, and nothing comes behind them yet.
-            let isLittle = batch.wasLast && waiting.isEmpty
+            guard case .bytes(let count) = socket.receive(into: batch) else { break }
+            // It comes alone: nothing waits before it, and nothing comes behind it yet.
+            let isLittle = count == 1 && batch.wasLast && waiting.isEmpty
             while batch.takeNext({ input.append(contentsOf: $0) }) != nil {
                 if let sender = batch.lastSender, !input.isEmpty { sort(&input, from: sender, isLittle) }
                 input.removeAll()
             }
+            if waiting.hasFresh { serveFresh(&input, &turn) }
             if batch.wasLast { break }
-            if MonotonicClock.now() >= start + Self.emptyingBound {
+            if turn.isOver(MonotonicClock.now()) {
                 goOnLater()
                 break
             }
         }
-        if !waiting.isEmpty { serveFresh(&input, start) }
         giveBack(&input)
         if !waiting.isEmpty || requests.count > 0 { waitForShare() }
     }
@@ -134,33 +129,32 @@ final class UDPAcceptor: PollHandler, ShareHandler, LinkOwner, Acceptor {
         loop.runLater(self)
     }
 
-    /// Serves who had nothing waiting, before the turn goes on: for one share, since there may be many of them.
-    private func serveFresh(_ input: inout ByteBuffer, _ start: Int64) {
+    /// Serves who had nothing waiting, before more is taken from the socket.
+    private func serveFresh(_ input: inout ByteBuffer, _ turn: inout ReadingTurn) {
         var now = MonotonicClock.now()
-        emptyingTook = max(emptyingTook, now - start)
-        let end = now + EventLoop.share
-        while waiting.hasFresh, now < end {
-            serveNext(&input)
+        let end = turn.beginServing(now)
+        while now < end, let (id, datagram) = waiting.popFresh() {
+            serve(id, datagram, &input)
             now = MonotonicClock.now()
         }
+        turn.endServing(now)
     }
 
-    private func serveNext(_ input: inout ByteBuffer) {
-        guard let (id, datagram) = waiting.popFirst(), let session = sessions[id] else { return }
+    private func serve(_ id: UInt64, _ datagram: (bytes: [UInt8], sender: SocketAddress), _ input: inout ByteBuffer) {
+        guard let session = sessions[id] else { return }
         input.append(contentsOf: datagram.bytes)
         session.driver.deliver(datagram: &input, from: datagram.sender, to: session.channel, andFlush: true)
         input.removeAll()
     }
 
-    /// Serves what waits, and requests in turn with it: for as long as the socket was emptied, or more would come in each turn
-    /// than is worked off.
+    /// Serves what waits, and requests in turn with it. Not for longer than others may, however much waits: what comes meanwhile
+    /// has only the kernel's queue, and who sends more than is worked off loses it by its own line.
     func shareBegins() {
         isWaitingForShare = false
         var input = borrowInput()
-        let end = MonotonicClock.now() + max(EventLoop.share, emptyingTook)
-        emptyingTook = 0
+        let end = MonotonicClock.now() + EventLoop.share
         repeat {
-            serveNext(&input)
+            if let (id, datagram) = waiting.popFirst() { serve(id, datagram, &input) }
             if let sender = requests.takeFirst(into: &input) {
                 carryOut(decision(input, sender), &input, from: sender)
                 input.removeAll()

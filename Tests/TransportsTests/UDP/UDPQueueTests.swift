@@ -23,31 +23,69 @@ struct UDPQueueTests {
                 #expect(isTaken)
             }
         }
-        // The head starts of both, of which the second leaves each fourth place to the others, and then in turn.
-        #expect(order(&queues, atMost: 12) == [1, 1, 1, 1, 2, 2, 2, 1, 2, 1, 2, 1])
+        #expect(order(&queues, atMost: 12) == [1, 2, 1, 2, 1, 2, 1, 2, 1, 2, 1, 2])
         var isTaken = queues.append(0, size: 100, of: 3)
         #expect(isTaken)
-        #expect(order(&queues, atMost: 2) == [3, 2])
-        // One whose head start is not used up is as new the next time.
+        #expect(order(&queues, atMost: 2) == [3, 1])
+        // One for which nothing waits any more is as new the next time.
         for number in 0..<3 {
             isTaken = queues.append(number, size: 100, of: 3)
             #expect(isTaken)
             #expect(order(&queues, atMost: 1) == [3])
         }
-        // The others wait for three in a row at most; one whose head start is used up is one of them.
+        // The others wait for three in a row at most; one for which more waits than was served is one of them.
         for number in 0..<9 {
             isTaken = queues.append(number, size: 100, of: 3)
             #expect(isTaken)
         }
-        #expect(order(&queues, atMost: 6) == [1, 3, 3, 3, 2, 3])
-        #expect(order(&queues, atMost: 6) == [1, 2, 3, 1, 2, 3])
+        #expect(order(&queues, atMost: 6) == [2, 3, 1, 2, 3, 1])
         var numbers: [UInt64: [Int]] = [:]
         while let (session, number) = queues.popFirst() { numbers[session, default: []].append(number) }
-        #expect(numbers == [1: Array(10..<20), 2: Array(9..<20), 3: Array(6..<9)])
+        #expect(numbers == [1: Array(9..<20), 2: Array(8..<20), 3: Array(2..<9)])
         #expect(queues.isEmpty && queues.bytes == 0)
         // Nobody was kept waiting, so everybody is new.
         for session in [UInt64(3), 1, 3, 1] { _ = queues.append(0, size: 100, of: session) }
-        #expect(order(&queues) == [3, 3, 1, 1])
+        #expect(order(&queues) == [3, 1, 3, 1])
+    }
+
+    @Test("Each that had nothing waiting is served once before more is read, and who floods has one place among them")
+    func fresh() {
+        var queues = FlowQueues<Int>()
+        for number in 0..<50 { _ = queues.append(number, size: 100, of: 1) }
+        for session in 2...4 as ClosedRange<UInt64> { _ = queues.append(0, size: 100, of: session) }
+        #expect(queues.hasFresh)
+        var sessions: [UInt64] = []
+        while let next = queues.popFresh() { sessions.append(next.session) }
+        #expect(sessions == [1, 2, 3, 4] && queues.count == 49 && !queues.hasFresh)
+        // The next batch.
+        for number in 50..<60 { _ = queues.append(number, size: 100, of: 1) }
+        _ = queues.append(1, size: 100, of: 3)
+        let next = queues.popFresh()
+        #expect(next?.session == 3 && next?.element == 1)
+        let isOver = queues.popFresh() == nil
+        #expect(isOver)
+        #expect(order(&queues) == Array(repeating: 1, count: 59))
+    }
+
+    @Test("Of a turn, serving has as much as emptying and a share more, and both together have a bound")
+    func turn() {
+        let share = EventLoop.share
+        var turn = ReadingTurn(0)
+        // A batch took two fifths of a share.
+        var now = share * 2 / 5
+        #expect(turn.beginServing(now) == now + share * 7 / 5)
+        turn.endServing(now + share * 7 / 5)
+        now += share * 8 / 5
+        // The next took half of that; what is left is as much.
+        #expect(turn.beginServing(now) == now + share / 5)
+        // Serving has taken longer than it may, and waits for its time to come again.
+        turn.endServing(now + share)
+        now += share * 6 / 5
+        #expect(turn.beginServing(now) == now)
+        turn.endServing(now)
+        now += share
+        #expect(turn.beginServing(now) > now)
+        #expect(!turn.isOver(10 * share - 1) && turn.isOver(10 * share))
     }
 
     @Test("Beside those that always have something waiting, who sends now and then is served first each time")
@@ -56,7 +94,7 @@ struct UDPQueueTests {
         for number in 0..<50 {
             for session in 1...8 as ClosedRange<UInt64> { _ = queues.append(number, size: 100, of: session) }
         }
-        // Beyond all head starts.
+        // Nobody is new any more.
         _ = order(&queues, atMost: 60)
         for number in 0..<20 {
             _ = queues.append(number, size: 100, of: 9)

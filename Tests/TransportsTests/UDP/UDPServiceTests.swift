@@ -25,8 +25,9 @@ private final class Order: ServerBehaviour {
 
 @Suite("UDP, the order of service", .timeLimit(.minutes(5)), .ownThread)
 struct UDPServiceTests {
-    @Test("Who has sent little is served in the turn in which it comes, although much comes with it")
-    func sameTurn() async throws {
+    /// Whom a server hears, in this order, when both speak while its loop stands still: 1 has one word to say, 2 floods it; 0 is the
+    /// end of the turn that finds them.
+    private func spoken(isModestFirst: Bool, flood: UInt8) async throws -> [UInt8] {
         let loop = try EventLoop(name: "udp-service")
         let heard = Locked<[UInt8]>([])
         let listener = try await TransportRegistry.standard.listen(
@@ -38,19 +39,31 @@ struct UDPServiceTests {
         let flooding = try DatagramStranger(port: listener.endpoint.port)
         let (one, other) = (try modest.open(), try flooding.open())
 
-        // While the loop stands still, both say all they have to say.
         let gate = DispatchSemaphore(value: 0)
         loop.execute {
             gate.wait()
             // At the end of the turn that finds the datagrams.
             _ = loop.schedule(at: loop.now) { heard.withLock { $0.append(0) } }
         }
-        modest.send([0x49, 0x4d, 1, 5] + one + [0, 0, 0, 0, 1])
-        for number in 0..<40 as Range<UInt8> { flooding.send([0x49, 0x4d, 1, 5] + other + [0, 0, 0, number, 2]) }
+        let word = [0x49, 0x4d, 1, 5] + one + [0, 0, 0, 0, 1]
+        if isModestFirst { modest.send(word) }
+        for number in 0..<flood { flooding.send([0x49, 0x4d, 1, 5] + other + [0, 0, 0, number, 2]) }
+        if !isModestFirst { modest.send(word) }
         gate.signal()
-        while heard.withLock({ $0.count }) < 42 { await Task.yield() }
-        let order = heard.withLock { $0 }
-        #expect(order.first == 1 && order.count { $0 == 2 } == 40)
+        while heard.withLock({ $0.count }) < Int(flood) + 2 { await Task.yield() }
         await listener.close()
+        return heard.withLock { $0 }
+    }
+
+    @Test("Who has sent little is served in the turn in which it comes, although much comes with it")
+    func sameTurn() async throws {
+        let order = try await spoken(isModestFirst: true, flood: 40)
+        #expect(order.first == 1 && order.count { $0 == 2 } == 40)
+    }
+
+    @Test("Who has sent little is served before most of a flood that came earlier, of which nothing is lost")
+    func behindFlood() async throws {
+        let order = try await spoken(isModestFirst: false, flood: 200)
+        #expect(order.firstIndex(of: 1).map { $0 < 100 } == true && order.count { $0 == 2 } == 200)
     }
 }
