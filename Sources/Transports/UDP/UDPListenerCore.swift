@@ -11,7 +11,7 @@ public struct UDPListenerCore: Sendable {
         /// Send what was put into `reply` to the address from which the datagram came; with the reason if it says no.
         case reply(DropReason?)
         /// A client has got a session. Start this core, then hand it the datagram.
-        case accept(UDPCore)
+        indirect case accept(UDPCore)
         /// Hand the datagram to the core of the session with this connection id.
         case session(UInt64)
         /// Nothing.
