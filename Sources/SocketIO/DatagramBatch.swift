@@ -52,7 +52,10 @@ public final class DatagramBatch {
     /// Who sent the datagram that was taken last.
     public var lastSender: SocketAddress? {
         guard next > 0 else { return nil }
-        return SocketAddress(storage: senders[next - 1], length: senderLengths[next - 1])
+        let length = senderLengths[next - 1]
+        return (senders + (next - 1)).withMemoryRebound(to: sockaddr.self, capacity: 1) {
+            SocketAddress($0, length: length)
+        }
     }
 
     func fill(from raw: Int32) -> IOResult {

@@ -1,22 +1,18 @@
 /// An IPv4 or IPv6 address with its port.
 public struct SocketAddress: Sendable {
-    var storage: sockaddr_storage
-    var length: socklen_t
-
-    init(storage: sockaddr_storage, length: socklen_t) {
-        self.storage = storage
-        self.length = length
-    }
+    /// A sockaddr_in, or a sockaddr_in6, which is the longest of them: a quarter of a sockaddr_storage, for each datagram's is
+    /// copied and kept.
+    private var words: (UInt64, UInt64, UInt64, UInt64) = (0, 0, 0, 0)
+    private let length: socklen_t
 
     /// Copies an address that a system call has filled in; `nil` if it is of another family.
     init?(_ address: UnsafePointer<sockaddr>, length: socklen_t) {
         let family = Int32(address.pointee.sa_family)
-        guard family == AF_INET || family == AF_INET6, Int(length) <= MemoryLayout<sockaddr_storage>.size else {
+        guard family == AF_INET || family == AF_INET6, Int(length) <= MemoryLayout<sockaddr_in6>.size else {
             return nil
         }
-        storage = sockaddr_storage()
         self.length = length
-        withUnsafeMutableBytes(of: &storage) {
+        withUnsafeMutableBytes(of: &words) {
             $0.copyMemory(from: UnsafeRawBufferPointer(start: address, count: Int(length)))
         }
     }
@@ -37,13 +33,13 @@ public struct SocketAddress: Sendable {
     }
 
     /// `AF_INET` or `AF_INET6`.
-    public var family: Int32 { Int32(storage.ss_family) }
+    public var family: Int32 { withPointer { address, _ in Int32(address.pointee.sa_family) } }
     /// Whether this is an IPv6 address.
     public var isIPv6: Bool { family == AF_INET6 }
 
     /// The port.
     public var port: UInt16 {
-        withUnsafeBytes(of: storage) { UInt16(bigEndian: $0.loadUnaligned(fromByteOffset: 2, as: UInt16.self)) }
+        withUnsafeBytes(of: words) { UInt16(bigEndian: $0.loadUnaligned(fromByteOffset: 2, as: UInt16.self)) }
     }
 
     /// The address in numbers, without brackets.
@@ -59,7 +55,7 @@ public struct SocketAddress: Sendable {
     /// The bytes that identify the address (family, port, address): for keys, and for cookies bound to an address. The
     /// pointer must not outlive the closure.
     public func withIdentity<R>(_ body: (UnsafeRawBufferPointer) -> R) -> R {
-        withUnsafeBytes(of: storage) { all in
+        withUnsafeBytes(of: words) { all in
             // Between port and address of IPv6 lies the flow label, which is the sender's to vary; it is copied around.
             guard isIPv6 else { return body(UnsafeRawBufferPointer(rebasing: all[0..<8])) }
             var identity = (UInt64(0), UInt64(0), UInt64(0))
@@ -81,7 +77,7 @@ public struct SocketAddress: Sendable {
 
     /// The network that this address belongs to.
     public var network: Network {
-        withUnsafeBytes(of: storage) { all in
+        withUnsafeBytes(of: words) { all in
             func word(_ offset: Int) -> UInt64 { UInt64(all.loadUnaligned(fromByteOffset: offset, as: UInt32.self)) }
             guard isIPv6 else { return Network(bits: word(4), isIPv6: false) }
             let isMapped = word(8) == 0 && word(12) == 0 && word(16) == UInt64(UInt32(0xffff).bigEndian)
@@ -91,8 +87,8 @@ public struct SocketAddress: Sendable {
     }
 
     func withPointer<R>(_ body: (UnsafePointer<sockaddr>, socklen_t) -> R) -> R {
-        withUnsafePointer(to: storage) { storage in
-            storage.withMemoryRebound(to: sockaddr.self, capacity: 1) { body($0, length) }
+        withUnsafePointer(to: words) { words in
+            words.withMemoryRebound(to: sockaddr.self, capacity: 1) { body($0, length) }
         }
     }
 
@@ -102,10 +98,11 @@ public struct SocketAddress: Sendable {
     ) -> SocketAddress? {
         var storage = sockaddr_storage()
         var length = socklen_t(MemoryLayout<sockaddr_storage>.size)
-        let result = withUnsafeMutablePointer(to: &storage) { pointer in
-            pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) { body($0, &length) }
+        return withUnsafeMutablePointer(to: &storage) { pointer in
+            pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) { address in
+                body(address, &length) < 0 ? nil : SocketAddress(address, length: length)
+            }
         }
-        return result < 0 ? nil : SocketAddress(storage: storage, length: length)
     }
 }
 
