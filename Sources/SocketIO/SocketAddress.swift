@@ -45,7 +45,7 @@ public struct SocketAddress: Sendable {
     /// The address in numbers, without brackets.
     public var host: String {
         // Servers say it of each newcomer.
-        if family == AF_INET { return withUnsafeBytes(of: storage) { "\($0[4]).\($0[5]).\($0[6]).\($0[7])" } }
+        if family == AF_INET { return withUnsafeBytes(of: words) { "\($0[4]).\($0[5]).\($0[6]).\($0[7])" } }
         var text = [CChar](repeating: 0, count: Int(NI_MAXHOST))
         let result = withPointer { getnameinfo($0, $1, &text, socklen_t(text.count), nil, 0, NI_NUMERICHOST) }
         guard result == 0 else { return "?" }
