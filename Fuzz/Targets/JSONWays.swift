@@ -10,9 +10,7 @@ func checkJSONWays(_ bytes: [UInt8], _ limits: CodecLimits) throws {
             defer { reader.release() }
             reader.position = start
             switch bytes[start] {
-            // What stands before a string is well-formed.
-            case UInt8(ascii: "\"") where firstInvalidUTF8(UnsafeBufferPointer(rebasing: buffer[..<start])) == nil:
-                try checkString(reader, bytes)
+            case UInt8(ascii: "\""): try checkString(reader, bytes)
             case UInt8(ascii: "-"), UInt8(ascii: "0")...UInt8(ascii: "9"):
                 try checkNumber(reader)
             default: break

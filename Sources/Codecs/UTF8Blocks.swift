@@ -5,12 +5,13 @@
 enum UTF8Blocks {
     private typealias Block = SIMD16<UInt8>
 
-    /// Whether `base[start..<end]` is well-formed, provided that all before `start` is, and that there ends no character
-    /// beyond `end`: what stands at `end` is ASCII and can be read.
+    /// Whether `base[start..<end]` is well-formed, provided that no character ends beyond `end`: what stands at `end` is ASCII and
+    /// can be read.
     static func areWellFormed(_ base: UnsafePointer<UInt8>, from start: Int, to end: Int) -> Bool {
         // The byte at `end` is looked at, because a character that lacks its last bytes is found at what follows.
         let last = end - 15
-        guard start >= 3, last >= 3 else {
+        // Where a character may reach in from before `start`, the blocks could not tell.
+        guard start >= 3, last >= 3, (base[start &- 1] | base[start &- 2] | base[start &- 3]) < 0x80 else {
             return firstInvalidUTF8(UnsafeBufferPointer(start: base + start, count: end - start)) == nil
         }
         var wrong = Block()

@@ -27,6 +27,7 @@ extension Broker {
 
     private func route(_ message: MQTTPublish) {
         core.route(topic: message.topic, qos: message.qos, into: &deliveries)
+        routed += deliveries.count
         guard !deliveries.isEmpty else { return }
         // Who has subscribed already gets it as a fresh message (MQTT-3.3.1-9), and not as a repeated one (MQTT-3.3.1-3).
         var publish = message

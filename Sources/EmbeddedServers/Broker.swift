@@ -25,6 +25,8 @@ final class Broker: LinkHandler {
     var retainedDeliveries: [UInt64: RetainedDelivery] = [:]
     let limits: BrokerLimits
     var deliveries: [BrokerCore.Delivery] = []
+    /// How many have got the message just taken, and what it led to.
+    var routed = 0
     var encoded = ByteBuffer()
     var isRouting = false
     /// What came up while a message was being routed: a will for each client at most.
@@ -104,8 +106,9 @@ final class Broker: LinkHandler {
         guard let identifier = identifiers[ObjectIdentifier(driver)] else { return }
         switch signal {
         case .published(let publish):
+            routed = 0
             take(publish)
-            if deliveries.count >= 8 { driver.noteMuchWork() }
+            if routed >= 8 { driver.noteMuchWork() }
         case .subscribed(let packetID, let subscriptions): subscribe(identifier, packetID, subscriptions, driver)
         case .unsubscribed(let packetID, let filters): unsubscribe(identifier, packetID, filters, driver)
         case .connected, .subscribeAnswered, .unsubscribeAnswered: break

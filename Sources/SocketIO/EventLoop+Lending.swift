@@ -18,6 +18,8 @@ extension EventLoop {
             return nil
         }
         now = MonotonicClock.now()
+        // What the line took was in another's turn.
+        laterTook = 0
         let value = body()
         endTurn()
         // The thread decided how long to sleep before all this.

@@ -33,7 +33,7 @@ public final class EventLoop: TaskExecutor, @unchecked Sendable {
     /// their part of this turn. 0 while nobody does.
     public private(set) var lineEnd: Int64 = 0
     /// How long those took who went on in this turn, in nanoseconds.
-    @exclusivity(unchecked) private var laterTook: Int64 = 0
+    @exclusivity(unchecked) var laterTook: Int64 = 0
     @exclusivity(unchecked) var events: [PollEvent] = []
     /// Memory for reading, shared by all that live on the loop.
     @exclusivity(unchecked) var scratch = ScratchPool()

@@ -38,12 +38,14 @@ package func suspending<Value: Sendable, Place: Confinement>(
 /// `confined`: at once, on the caller's thread, if the place can be borrowed.
 ///
 /// - Parameters:
+///   - isShort: whether `begin` waits for nothing, so that the place may be borrowed for it.
 ///   - begin: called in that place, once. Resumes the continuation, or puts it away and gives the name under which it waits.
 ///   - cancel: called in that place, with that name, if the task is cancelled before or while it waits; always after `begin`.
 @inlinable
 package func suspendingElsewhere<Value: Sendable, ID: Sendable, Place: Confinement>(
     on confined: Place,
     _ isolation: isolated (any Actor)?,
+    isShort: Bool = true,
     begin: @escaping @Sendable (Place.Confined, UnsafeContinuation<Value, Never>) -> ID?,
     onCancel cancel: @escaping @Sendable (Place.Confined, ID) -> Void
 ) async -> Value {
@@ -58,7 +60,7 @@ package func suspendingElsewhere<Value: Sendable, ID: Sendable, Place: Confineme
                     // The cancellation may have come first: it was posted, or the task was cancelled from the start.
                     if operation.isCancelled { cancel(held, id) }
                 }
-                if confined.borrow(work) == nil { confined.execute { work(confined.value) } }
+                if !isShort || confined.borrow(work) == nil { confined.execute { work(confined.value) } }
             }
         },
         onCancel: {

@@ -82,7 +82,7 @@ extension JSONReader {
         number.exponent += isNegative ? -exponent : exponent
     }
 
-    /// What most integers are, without another look: eight to nineteen digits and nothing more of a number. Else it stays
+    /// What most integers are, without another look: eight to eighteen digits and nothing more of a number. Else it stays
     /// where it is.
     @inline(__always)
     private mutating func readDigits() -> UInt64? {

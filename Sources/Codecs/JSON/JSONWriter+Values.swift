@@ -215,9 +215,7 @@ extension JSONWriter {
     @inlinable
     public mutating func write<M: WireMessage>(message value: M) throws(CodecError) {
         try open(UInt8(ascii: "{"))
-        // A visit needs something mutable. The copy shares every buffer and is not written to.
-        var value = value
-        try value.writeFields(to: &self)
+        try value.visited { value throws(CodecError) in try value.writeFields(to: &self) }
         close(UInt8(ascii: "}"))
     }
 }

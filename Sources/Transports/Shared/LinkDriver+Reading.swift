@@ -206,7 +206,7 @@ extension LinkDriver {
             while phase == .opening || phase == .open, mayRead {
                 borrowMemory(&input, doubles: true)
                 guard case .bytes = channel.read(into: &input, atMost: readSize) else { break }
-                pump()
+                pumpMuch()
             }
         }
         broken(by: error)

@@ -22,7 +22,7 @@ struct ReadingTurn {
     mutating func beginServing(_ now: Int64) -> Int64 {
         emptied += now - since
         since = now
-        return now + max(0, emptied + EventLoop.share - served)
+        return now + min(Self.bound, max(0, emptied + EventLoop.share - served))
     }
 
     /// Emptying goes on.

@@ -152,7 +152,7 @@ final class UDPAcceptor: PollHandler, ShareHandler, LinkOwner, Acceptor {
     func shareBegins() {
         isWaitingForShare = false
         var input = borrowInput()
-        let end = MonotonicClock.now() + EventLoop.share
+        let end = loop.shareEnd
         repeat {
             if let (id, datagram) = waiting.popFirst() { serve(id, datagram, &input) }
             if let sender = requests.takeFirst(into: &input) {

@@ -52,10 +52,11 @@ struct AttackRun {
         }
         // Half of the quiet time comes before the attack and half behind it: a machine that becomes slower or faster in the
         // meantime does so for both.
-        var quiet = runBlocking(on: clientLoop) { await calm(honest) }
+        var quiet = runBlocking(on: clientLoop) { await calm(honest, after: .milliseconds(200)) }
         let attack = try storm(victim, honest)
         if attack.failure == nil {
-            let after = runBlocking(on: clientLoop) { await calm(honest) }
+            // Longer than the server lingers with those who were hung up on.
+            let after = runBlocking(on: clientLoop) { await calm(honest, after: .milliseconds(2500)) }
             quiet.rtt.merge(after.rtt)
             quiet.failure = quiet.failure ?? after.failure
         }
@@ -77,8 +78,8 @@ struct AttackRun {
     }
 
     /// Half of the time without hostile clients, behind a while in which all else comes to rest.
-    private func calm(_ honest: HonestClients) async -> Phase {
-        _ = await measure(honest, for: .milliseconds(200), 0)
+    private func calm(_ honest: HonestClients, after pause: Duration) async -> Phase {
+        _ = await measure(honest, for: pause, 0)
         return await measure(honest, for: hold / 2, enough / 2)
     }
 

@@ -34,11 +34,13 @@ struct HonestClients: Sendable {
 
     /// The round trips of all until `end`; what one lost, if one did.
     func measure(until end: Int64) async -> Outcome {
-        // The first message comes behind a pause as every other does, and not while tasks are made.
+        // The first message comes behind a pause as every other does, and not while tasks are made; one client's after the
+        // other's, for eight at once would wait for each other.
         let start = Clocks.monotonic() + Self.interval
         return await withTaskGroup(of: Outcome.self) { group in
-            for link in links {
-                group.addTask(executorPreference: loop) { await measure(link, from: start, until: end) }
+            for (number, link) in links.enumerated() {
+                let first = start + Self.interval * Int64(number) / Int64(Self.count)
+                group.addTask(executorPreference: loop) { await measure(link, from: first, until: end) }
             }
             var all: Outcome = ([], nil)
             for await outcome in group {

@@ -1,8 +1,9 @@
 /// Keeps one link alive: connects, reconnects, watches over it, and sees to it that each message ends in one outcome.
 ///
 /// All members may be called from any task; from one that prefers the supervisor's runtime as its executor, they do not hop
-/// threads. ``send(_:)`` and the next element of a subscription are to be had elsewhere as well without a hop while the runtime
-/// sleeps; what the observer is told of it then, it is told on the caller's thread. A supervisor that is let go without ``close(_:)`` goes on until it is closed.
+/// threads. ``send(_:)`` (with no store, which may wait for a disk) and the next element of a subscription are to be had elsewhere
+/// as well without a hop while the runtime sleeps; what the observer is told of it then, it is told on the caller's thread. A
+/// supervisor that is let go without ``close(_:)`` goes on until it is closed.
 public final class Supervisor: Sendable {
     /// What a supervisor is made of.
     public struct Setup: Sendable {
@@ -39,6 +40,7 @@ public final class Supervisor: Sendable {
     public let format: String?
     package let runtime: any SupervisorRuntime
     private let shell: RuntimeConfined<SupervisorShell>
+    private let isStored: Bool
     private let stateChanges: RuntimeConfined<Broadcast<SupervisorState>>
     private let received: RuntimeConfined<Broadcast<Payload>>
     private let returned: RuntimeConfined<Broadcast<Undelivered>>
@@ -53,6 +55,7 @@ public final class Supervisor: Sendable {
         let shell = SupervisorShell(setup, on: runtime)
         self.runtime = runtime
         format = setup.format
+        isStored = setup.store != nil
         stateChanges = RuntimeConfined(shell.states, to: runtime)
         received = RuntimeConfined(shell.messages, to: runtime)
         returned = RuntimeConfined(shell.outgoing.undelivered, to: runtime)
@@ -108,7 +111,8 @@ public final class Supervisor: Sendable {
     /// taken it. With no link the message waits in the outbox. Cancelling the task ends the wait.
     public nonisolated(nonsending) func send(_ payload: Payload) async -> SendOutcome {
         guard runtime.isCurrent else {
-            return await suspendingElsewhere(on: shell, #isolation) { (shell, continuation) -> MessageID? in
+            return await suspendingElsewhere(on: shell, #isolation, isShort: !isStored) {
+                (shell, continuation) -> MessageID? in
                 let (id, outcome) = shell.submit(payload)
                 if let outcome {
                     continuation.resume(returning: outcome)
