@@ -31,7 +31,8 @@ extension Recipe {
     static let udpSupervisorPolling = Recipe(name: "supervisor, polling for 50 µs", workload: .udpRoundTrip) {
         BusyPolling($0, try SupervisorRoundTrip($0, EchoServer($0, "udp")))
     }
-    static let webSocketSupervisorPolling = Recipe(name: "supervisor, polling for 50 µs", workload: .webSocketRoundTrip) {
+    static let webSocketSupervisorPolling = Recipe(name: "supervisor, polling for 50 µs", workload: .webSocketRoundTrip)
+    {
         BusyPolling($0, try SupervisorRoundTrip($0, EchoServer($0, "ws")))
     }
 }
