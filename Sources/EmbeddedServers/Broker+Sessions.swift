@@ -74,15 +74,22 @@ extension Broker {
     func subscribe(_ identifier: UInt64, _ packetID: UInt16, _ subscriptions: [MQTTSubscription], _ driver: LinkDriver)
     {
         var granted: [MQTTQoS?] = []
+        var cleared = 0
         let isWanted = { [self] in clients[identifier]?.driver === driver }
         FilterWork.begin(subscriptions.count, of: driver, while: isWanted) { [self] index in
             let subscription = subscriptions[index]
-            let qos = core.subscribe(identifier, to: subscription.filter, qos: subscription.qos)
+            if cleared < BrokerCore.clearedForRoom, core.makeRoom(for: subscription.filter) {
+                cleared += 1
+                return false
+            }
+            cleared = 0
+            let qos = core.subscribe(identifier, to: subscription.filter, qos: subscription.qos, clearing: 0)
             granted.append(qos)
-            guard let qos, retained.count > 0 else { return }
+            guard let qos, retained.count > 0 else { return true }
             let delivery = retainedDeliveries[identifier] ?? RetainedDelivery(identifier, self)
             retainedDeliveries[identifier] = delivery
             delivery.add(Array(subscription.filter.utf8), qos: qos, newest: retained.newest)
+            return true
         } end: { [self] in
             driver.grant(packetID, granted)
             retainedDeliveries[identifier]?.goOn()
@@ -95,6 +102,7 @@ extension Broker {
         FilterWork.begin(filters.count, of: driver, while: isWanted) { [self] index in
             core.unsubscribe(identifier, from: filters[index])
             retainedDeliveries[identifier]?.remove(Array(filters[index].utf8))
+            return true
         } end: {
             driver.confirmUnsubscribe(packetID)
         }

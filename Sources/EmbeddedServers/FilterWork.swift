@@ -4,23 +4,25 @@ import Transports
 /// The filters of one SUBSCRIBE or UNSUBSCRIBE, worked off in shares of the loop's turns. The client's next packets wait until
 /// all of them are. Between two shares the link may end, or another take its session over: what is left is nobody's then.
 final class FilterWork: ShareHandler {
-    /// After how many filters the clock is looked at.
-    static let stretch = 4
+    /// How many pieces of work are done before it goes into the line of the busy. There the clock is looked at after each: one
+    /// filter may have as many levels as the broker allows, and each of them be a node of its own.
+    static let atOnce = 4
 
     private let driver: LinkDriver
     private let count: Int
     private var done = 0
     private let isWanted: () -> Bool
-    private let work: (Int) -> Void
+    private let work: (Int) -> Bool
     private let end: () -> Void
 
-    /// Calls `work` for each of `count` indices, as many at once as fit into a share, and `end` behind the last one; nothing more
-    /// once a share begins that is not wanted.
+    /// Calls `work` for each of `count` indices, again until it says that it is done with that one: as often at once as fits into a
+    /// share in the line, or a few times outside of it. Calls `end` behind the last one; nothing more once a share begins that is
+    /// not wanted.
     static func begin(
         _ count: Int,
         of driver: LinkDriver,
         while isWanted: @escaping () -> Bool,
-        _ work: @escaping (Int) -> Void,
+        _ work: @escaping (Int) -> Bool,
         end: @escaping () -> Void
     ) {
         FilterWork(count, driver, isWanted, work, end).shareBegins()
@@ -30,7 +32,7 @@ final class FilterWork: ShareHandler {
         _ count: Int,
         _ driver: LinkDriver,
         _ isWanted: @escaping () -> Bool,
-        _ work: @escaping (Int) -> Void,
+        _ work: @escaping (Int) -> Bool,
         _ end: @escaping () -> Void
     ) {
         self.count = count
@@ -42,11 +44,12 @@ final class FilterWork: ShareHandler {
 
     func shareBegins() {
         guard isWanted() else { return driver.letGo() }
-        let due = driver.loop.shareEnd
+        let due = driver.loop.lineEnd
+        var pieces = 0
         while done < count {
-            work(done)
-            done += 1
-            guard done % Self.stretch == 0, done < count, MonotonicClock.now() >= due else { continue }
+            if work(done) { done += 1 }
+            pieces += 1
+            guard done < count, due == 0 ? pieces >= Self.atOnce : MonotonicClock.now() >= due else { continue }
             driver.hold()
             return driver.loop.runLater(self)
         }
@@ -66,7 +69,7 @@ final class FilterClearing: ShareHandler {
 
     func shareBegins() {
         let due = broker.loop.shareEnd
-        while broker.core.clear(atMost: FilterWork.stretch) {
+        while broker.core.clear(atMost: 1) {
             guard MonotonicClock.now() < due else { return broker.loop.runLater(self) }
         }
     }

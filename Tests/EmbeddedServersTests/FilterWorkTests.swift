@@ -16,12 +16,7 @@ struct FilterWorkTests {
     }
 
     private func replace(on loop: EventLoop) async throws {
-        var server = MQTTServerConfiguration()
-        let kept = MQTTSessions()
-        server.routesSignals = true
-        server.sessions = kept
-        let core = try MQTTCore(server: server)
-        let broker = Broker(BrokerCore.Limits(), kept, BrokerLimits(), on: loop, nil)
+        let (core, broker) = try Self.broker(BrokerCore.Limits(), on: loop)
         var hello = MQTTConnect(clientID: "ann")
         hello.cleanSession = false
         // As many as one read brings.
@@ -30,6 +25,8 @@ struct FilterWorkTests {
         let first = Self.link(core, broker, says: [.connect(hello), .subscribe(1, filters)])
         let done = broker.core.subscriptionCount
         #expect(1..<600 ~= done)
+        // The others are for the line of the busy.
+        #expect(done == FilterWork.atOnce)
         let second = Self.link(core, broker, says: [.connect(hello)])
         #expect(first.reason != nil && second.reason == nil)
         // Behind the share that the work had its place for.
@@ -37,6 +34,41 @@ struct FilterWorkTests {
         #expect(broker.core.subscriptionCount == done)
         #expect(broker.clients.count == 1 && second.reason == nil)
         for driver in [first, second] { driver.close(abort: true) }
+    }
+
+    @Test("makes room of the filters of those who have gone")
+    func room() async throws {
+        let loop = try EventLoop(name: "room")
+        try await withTaskExecutorPreference(loop) { try await makeRoom(on: loop) }
+    }
+
+    private func makeRoom(on loop: EventLoop) async throws {
+        var routing = BrokerCore.Limits()
+        routing.maximumSubscriptions = 3
+        let (core, broker) = try Self.broker(routing, on: loop)
+        let filters = (0..<3).map { MQTTSubscription("f/\($0)") }
+        let first = Self.link(core, broker, says: [.connect(MQTTConnect(clientID: "ann")), .subscribe(1, filters)])
+        #expect(broker.core.subscriptionCount == 3)
+        first.close(abort: true)
+        // In the same turn, so that nobody else has cleared anything away.
+        let hello = MQTTConnect(clientID: "bob")
+        let second = Self.link(core, broker, says: [.connect(hello), .subscribe(1, [MQTTSubscription("f/9")])])
+        var deliveries: [BrokerCore.Delivery] = []
+        broker.core.route(topic: "f/9", qos: .atMostOnce, into: &deliveries)
+        #expect(broker.core.subscriptionCount == 3 && deliveries.count == 1)
+        second.close(abort: true)
+    }
+
+    /// A broker, and what runs the links of its clients.
+    private static func broker(
+        _ routing: BrokerCore.Limits,
+        on loop: EventLoop
+    ) throws -> (MQTTCore, Broker) {
+        var server = MQTTServerConfiguration()
+        let kept = MQTTSessions()
+        server.routesSignals = true
+        server.sessions = kept
+        return (try MQTTCore(server: server), Broker(routing, kept, BrokerLimits(), on: loop, nil))
     }
 
     /// A client whose words are all there at once.

@@ -6,31 +6,6 @@ import TransportAPI
 /// Every session gets a message once, however many of its filters match, at the lower of the QoS of the message and the
 /// highest QoS granted to a matching filter (MQTT 3.1.1, sections 3.3.5 and 4.3).
 package struct BrokerCore: Sendable {
-    /// Bounds on what clients can make the broker keep.
-    package struct Limits: Sendable, Hashable {
-        /// The most sessions at a time; 100,000 by default.
-        package var maximumSessions = 100_000
-        /// The most filters of one session; 1,000 by default.
-        package var maximumSubscriptionsPerSession = 1000
-        /// The most filters of all sessions together; 1,000,000 by default.
-        package var maximumSubscriptions = 1_000_000
-        /// The longest filter, in bytes; 1,024 by default.
-        package var maximumFilterLength = 1024
-        /// The most levels of a filter; 32 by default. Topics may have more: only `#` reaches those.
-        package var maximumFilterLevels = 32
-        /// The most levels that the filters of one session have together, and with them nodes of the trie; 8,192 by default.
-        package var maximumNodesPerSession = 8192
-        /// The most nodes of the trie; 1,000,000 by default.
-        package var maximumNodes = 1_000_000
-        /// The most of these that lie at or below the third `+` of a filter; 10,000 by default. See ``TopicTrie/match(_:)``.
-        package var maximumWildNodes = 10_000
-        /// The most bytes that the names of all nodes have; 64 MiB by default.
-        package var maximumNameBytes = 64 << 20
-
-        /// The defaults.
-        package init() {}
-    }
-
     /// One copy of a message.
     package struct Delivery: Sendable, Hashable {
         /// Who gets it.
@@ -53,8 +28,8 @@ package struct BrokerCore: Sendable {
         var delivery = 0
     }
 
-    /// How many filters of sessions that are gone make room at once where there is none.
-    private static let clearedForRoom = 64
+    /// How many filters of sessions that are gone make room for one at most.
+    package static let clearedForRoom = 64
 
     private let limits: Limits
     private var trie = TopicTrie()
@@ -142,39 +117,66 @@ package struct BrokerCore: Sendable {
 
     // MARK: Subscriptions
 
-    /// Adds a subscription, or gives one to the same filter another QoS (MQTT-3.8.4-3).
+    /// Adds a subscription, or gives one to the same filter another QoS (MQTT-3.8.4-3). Where there is no room, at most `clearing`
+    /// filters of sessions that are gone make some.
     ///
     /// - Returns: the QoS granted; `nil` if the filter is malformed, too long or too deep, there is no room for it, or the
     ///   session is not there.
-    package mutating func subscribe(_ session: UInt64, to filter: String, qos: MQTTQoS) -> MQTTQoS? {
+    package mutating func subscribe(
+        _ session: UInt64,
+        to filter: String,
+        qos: MQTTQoS,
+        clearing: Int = BrokerCore.clearedForRoom
+    ) -> MQTTQoS? {
         guard let index = indexByID[session] else { return nil }
-        return filter.withContiguousUTF8 { subscribe(Int(index), to: $0, qos: qos) }
+        return filter.withContiguousUTF8 { subscribe(Int(index), to: $0, qos: qos, clearing: clearing) }
     }
 
     /// Where no more fits, a session may still change what it has.
-    private mutating func subscribe(_ session: Int, to filter: UnsafeRawBufferPointer, qos: MQTTQoS) -> MQTTQoS? {
+    private mutating func subscribe(
+        _ session: Int,
+        to filter: UnsafeRawBufferPointer,
+        qos: MQTTQoS,
+        clearing: Int
+    ) -> MQTTQoS? {
         guard filter.count <= limits.maximumFilterLength, MQTTTopic.isFilter(filter) else { return nil }
         let shape = FilterShape(filter)
         guard shape.levels <= limits.maximumFilterLevels else { return nil }
-        if subscriptionCount >= limits.maximumSubscriptions || !hasRoom(for: shape, filter) {
-            _ = clear(atMost: Self.clearedForRoom)
-        }
-        let known = trie.find(filter)
-        if let known, let place = sessions[session].places[known] {
+        if let known = trie.find(filter), let place = sessions[session].places[known] {
             trie.nodes[Int(known)].subscribers[place].qos = qos
             return qos
         }
         guard sessions[session].places.count < limits.maximumSubscriptionsPerSession,
-            subscriptionCount < limits.maximumSubscriptions,
-            sessions[session].levels + shape.levels <= limits.maximumNodesPerSession,
-            known != nil || hasRoom(for: shape, filter)
+            sessions[session].levels + shape.levels <= limits.maximumNodesPerSession
         else { return nil }
+        var left = clearing
+        while left > 0, makeRoom(shape, filter) { left -= 1 }
+        // Only now, for it may have been cleared away.
+        let known = trie.find(filter)
+        guard subscriptionCount < limits.maximumSubscriptions, known != nil || hasRoom(for: shape, filter) else {
+            return nil
+        }
         let node = known ?? trie.insert(filter)
         sessions[session].places[node] = trie.nodes[Int(node)].subscribers.count
         sessions[session].levels += shape.levels
         trie.nodes[Int(node)].subscribers.append(TopicTrie.Subscriber(session: Int32(session), qos: qos))
         subscriptionCount += 1
         return qos
+    }
+
+    /// Clears away one filter of a session that is gone if there is no room for `filter`; whether it did.
+    ///
+    /// For who looks at the clock in between: what is cleared away may have other levels than are lacking.
+    package mutating func makeRoom(for filter: String) -> Bool {
+        filter.withContiguousUTF8 { makeRoom(FilterShape($0), $0) }
+    }
+
+    private mutating func makeRoom(_ shape: FilterShape, _ filter: UnsafeRawBufferPointer) -> Bool {
+        guard !goneSessions.isEmpty,
+            subscriptionCount >= limits.maximumSubscriptions || !hasRoom(for: shape, filter)
+        else { return false }
+        _ = clear(atMost: 1)
+        return true
     }
 
     /// Whether the trie may grow by a filter. It is judged as if it had no node in common with others.
