@@ -24,9 +24,9 @@ extension LinkDriver {
     }
 
     /// Whether what comes is seen to in the line: of who is busy, and of a server's clients that are not known yet, or not any more.
-    var mustStandInLine: Bool { isBusy || owner != nil && (isNewcomer || phase == .draining) }
+    var mustStandInLine: Bool { isBusy || owner != nil && (!hasSpoken || phase == .draining) }
 
-    /// Whether the far side has yet to say its first word, or to end its handshake.
+    /// Whether the far side has yet to say a word, its handshake included, or to end that.
     var isNewcomer: Bool { phase == .opening || phase == .open && lastHeard == 0 }
 
     var isBusy: Bool { loop.now < busyUntil }
@@ -67,7 +67,7 @@ extension LinkDriver {
             switch channel.read(into: &input, atMost: readSize) {
             case .bytes(let count):
                 lastHeard = loop.now
-                if phase == .opening { countRoundTrip() }
+                if phase == .opening { countRoundTrip() } else { hasSpoken = true }
                 if channel.isDrained(afterReading: count, of: room) {
                     isReadable = false
                     if phase != .draining { pump() }
@@ -113,6 +113,7 @@ extension LinkDriver {
         isPumping = true
         enterCore()
         var events = 0
+        let asked = context.counters.demands
         do throws(TransportError) {
             while phase == .opening || phase == .open, mayRead,
                 let event = try core.next(&input, &context)
@@ -128,7 +129,11 @@ extension LinkDriver {
                 guard events & 3 == 0, !channel.isDatagram else { continue }
                 // Who asks for too much is ended now, and not when its share is over.
                 if context.counters.demands != demands.seen { meterDemands() }
-                giveWayIfShareIsOver()
+                if owner != nil, !isInShare, context.counters.demands - asked >= Self.demandsAtOnce {
+                    giveWay()
+                } else {
+                    giveWayIfShareIsOver()
+                }
             }
         } catch {
             end(error)
@@ -141,9 +146,10 @@ extension LinkDriver {
         leaveCore()
     }
 
-    /// Takes no more from the far side until ``letGo()``: its handler is at work on what it has said.
+    /// Takes no more from the far side until ``letGo()``: its handler is at work on what it has said, which is much.
     package func hold() {
         isHeld = true
+        if !isInShare { busyUntil = loop.now + Self.busyTime }
     }
 
     /// Goes on behind all others that wait for their share.
@@ -156,24 +162,6 @@ extension LinkDriver {
     /// What the handler was just given has been work for many others: the clock is looked at before the next.
     package func noteMuchWork() {
         isMuchWork = true
-    }
-
-    /// Counts work that the far side has asked for, beside what its core counts (``CoreCounters/demands``).
-    package func charge(_ demands: UInt64) {
-        context.counters.demands &+= demands
-        if !isPumping { meterDemands() }
-    }
-
-    /// Ends a link whose far side keeps us busy and brings nothing.
-    private func meterDemands() {
-        guard demands.count(context.counters.demands, now: loop.now) > limits.controlRate, phase == .open else {
-            return
-        }
-        let error = TransportError.tooMany(
-            "more than \(limits.controlRate) pings, subscriptions, repetitions and empty frames came within a second",
-            .open
-        )
-        abandon(CloseReason(.protocolError, code: Goodbye.policyViolation, text: error.reason, error: error))
     }
 
     private func countRoundTrip() {
@@ -226,23 +214,5 @@ extension LinkDriver {
         enterCore()
         guard case .closed(let reason)? = try? core.inputEnded(&context) else { return nil }
         return isClosing || reason.code != nil ? reason : nil
-    }
-}
-
-/// How many demands (``CoreCounters/demands``) came within the present second.
-struct DemandMeter {
-    /// How many have come in all.
-    private(set) var seen: UInt64 = 0
-    private var before: UInt64 = 0
-    private var start = Int64.min
-
-    /// Takes the count as it stands now; how many of them came in this second.
-    mutating func count(_ total: UInt64, now: Int64) -> UInt64 {
-        if start == .min || now - start >= 1_000_000_000 {
-            start = now
-            before = seen
-        }
-        seen = total
-        return total - before
     }
 }

@@ -59,26 +59,36 @@ struct FairnessTests {
         await listener.close()
     }
 
-    @Test("a client whom the server knows is heard before a crowd of newcomers who have much to say")
-    func crowdOfNewcomers() async throws {
+    @Test(
+        "a client whom the server knows is heard before a crowd of newcomers who have much to say, with or without a handshake",
+        arguments: ["tcp", "ws"]
+    )
+    func crowdOfNewcomers(transport: String) async throws {
         let loop = try EventLoop(name: "newcomers")
         let (heard, clients) = (Locked<[UInt8]>([]), Locked(0))
         let listener = try await TransportRegistry.standard.listen(
-            at: Endpoint("tcp://127.0.0.1:0"),
+            at: Endpoint("\(transport)://127.0.0.1:0"),
             on: loop,
             mode: .behave { Order(heard, clients: clients) }
         )
         let port = try #require(listener.endpoint.port)
-        let modest = try HostileClient(port: port)
-        let word: [UInt8] = [0, 0, 0, 1, 2]
+        func message(_ byte: UInt8) -> [UInt8] { transport == "ws" ? frame(0x82, [byte]) : [0, 0, 0, 1, byte] }
+        func client() async throws -> HostileClient {
+            let client = try HostileClient(port: port)
+            if transport == "ws" { await client.upgrade() }
+            return client
+        }
+        let modest = try await client()
+        let word = message(2)
         #expect(modest.sendWhatFits(word, atMost: word.count) == word.count)
         while heard.withLock({ $0 }) != [2] { await Task.yield() }
 
-        let newcomers = try (0..<50).map { _ in try HostileClient(port: port) }
+        var newcomers: [HostileClient] = []
+        for _ in 0..<50 { newcomers.append(try await client()) }
         while clients.withLock({ $0 }) < 51 { await Task.yield() }
         let gate = DispatchSemaphore(value: 0)
         loop.execute { gate.wait() }
-        let flood = Array(repeatElement([0, 0, 0, 1, 1] as [UInt8], count: 1000).joined())
+        let flood = Array(repeatElement(message(1), count: 1000).joined())
         for client in newcomers { #expect(client.sendWhatFits(flood, atMost: flood.count) == flood.count) }
         #expect(modest.sendWhatFits(word, atMost: word.count) == word.count)
         gate.signal()

@@ -39,6 +39,27 @@ struct UninterruptedWorkTests {
         #expect(1001..<1011 ~= answers)
     }
 
+    @Test("goes on in the line of the busy once a server's client has asked for a few things that bring nothing")
+    func fewDemands() async throws {
+        let ping: [UInt8] = [0x80, 0, 0, 9, 1, 0, 0, 0, 0, 0, 0, 0, 1]
+        let (isInLine, first, all) = try await DrivenLink.onLoop { loop in
+            let link = DrivenLink(try FramedTCPCore(), on: loop)
+            link.driver.owner = link
+            defer { link.driver.close(abort: true) }
+            // The server knows it by now.
+            link.arrive(.bytes([0, 0, 0, 1, 7]))
+            link.channel.arriving = [.bytes(Array(repeatElement(ping, count: 100).joined()))]
+            link.driver.ready(.read)
+            let isInLine = link.driver.isWaitingForShare
+            link.driver.turnEnded()
+            let first = link.channel.sent.count / ping.count
+            while link.driver.isWaitingForShare { link.driver.shareBegins() }
+            link.driver.turnEnded()
+            return (isInLine, first, link.channel.sent.count / ping.count)
+        }
+        #expect(isInLine && 1...4 ~= first && all == 100)
+    }
+
     @Test("is interrupted between two messages for many others")
     func fanOut() async throws {
         let (first, all) = try await DrivenLink.onLoop { loop in

@@ -1,0 +1,45 @@
+import SocketIO
+import TransportAPI
+
+// What a far side asks for that brings nobody anything: pings, subscriptions, repetitions, empty frames.
+extension LinkDriver {
+    /// After how many of them, in what has come at once, a server's client goes into the line of the busy. A flood of those who
+    /// have only just come is over there, and who hangs up on them does so there, before any of them has had a share of its own.
+    static let demandsAtOnce: UInt64 = 4
+
+    /// Counts work that the far side has asked for, beside what its core counts (``CoreCounters/demands``).
+    package func charge(_ demands: UInt64) {
+        context.counters.demands &+= demands
+        if !isPumping { meterDemands() }
+    }
+
+    /// Ends a link whose far side keeps us busy and brings nothing.
+    func meterDemands() {
+        guard demands.count(context.counters.demands, now: loop.now) > limits.controlRate, phase == .open else {
+            return
+        }
+        let error = TransportError.tooMany(
+            "more than \(limits.controlRate) pings, subscriptions, repetitions and empty frames came within a second",
+            .open
+        )
+        abandon(CloseReason(.protocolError, code: Goodbye.policyViolation, text: error.reason, error: error))
+    }
+}
+
+/// How many demands (``CoreCounters/demands``) came within the present second.
+struct DemandMeter {
+    /// How many have come in all.
+    private(set) var seen: UInt64 = 0
+    private var before: UInt64 = 0
+    private var start = Int64.min
+
+    /// Takes the count as it stands now; how many of them came in this second.
+    mutating func count(_ total: UInt64, now: Int64) -> UInt64 {
+        if start == .min || now - start >= 1_000_000_000 {
+            start = now
+            before = seen
+        }
+        seen = total
+        return total - before
+    }
+}
