@@ -20,7 +20,7 @@ extension HostileScript {
         case .messageFlood: return [loading(repeated(message))]
         case .subscriptionFlood: return [loading(repeated(subscribe([("#", 0)])))]
         case .filterFlood:
-            return [HostileScript(opening: hello, freshLoad: { filters($0, $1) }, countsRefusals: true)]
+            return [HostileScript(opening: hello, freshLoad: { filters.bytes($0, $1) }, countsRefusals: true)]
         case .slowSubscriber:
             let slow = [UInt8(0), 1, 0].map { qos in
                 HostileScript(opening: hello + subscribe([("slow", qos)]), reads: false)
@@ -41,18 +41,17 @@ extension HostileScript {
         return subscribe([(topic, 0)]) + repeated(publish(qos: 0, to: topic, identifier: 0, text))
     }
 
-    /// A load of SUBSCRIBEs whose filters nobody else has, nor this client had before. They begin alike nowhere, or only in
-    /// wildcards, so that each level is a node of the broker's tree.
-    private static func filters(_ client: Int, _ round: Int) -> [UInt8] {
+    /// Filters that begin alike nowhere, or only in wildcards, so that each level is a node of the broker's tree.
+    private static let filters = FilterLoad(
         (0..<8).flatMap { packet in
             subscribe(
                 (0..<25).map { number in
-                    let own = "c\(client)/r\(round)/n\(packet * 25 + number)"
+                    let own = FilterLoad.mark + "n\(packet * 25 + number)"
                     return (number % 2 == 0 ? own + "/a/b/c/d/e/f/g/h/i/j/k/l/m" : "+/+/+/" + own + "/#", 0)
                 }
             )
         }
-    }
+    )
 
     // MARK: Packets, none of whose lengths is over 16,383
 
