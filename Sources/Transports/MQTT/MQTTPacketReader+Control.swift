@@ -174,14 +174,14 @@ struct MQTTFields {
         guard MQTTTopic.isFilter(filter) else {
             throw violation("has an empty or malformed topic filter (MQTT-4.7.1, MQTT-4.7.3)")
         }
-        return try text("topic filter", filter)
+        return try wellFormed("topic filter", filter)
     }
 
     func topicName(_ name: UnsafeRawBufferPointer) throws(TransportError) -> String {
         guard MQTTTopic.isName(name) else {
             throw violation("has an empty topic, or one with wildcards or U+0000 (MQTT-3.3.2-2, MQTT-4.7.3)")
         }
-        return try text("topic", name)
+        return try wellFormed("topic", name)
     }
 
     func checkFilters(_ count: Int) throws(TransportError) {
@@ -193,6 +193,10 @@ struct MQTTFields {
 
     private func text(_ field: String, _ bytes: UnsafeRawBufferPointer) throws(TransportError) -> String {
         guard !bytes.contains(0) else { throw violation("has U+0000 in its \(field) (MQTT-1.5.3-2)") }
+        return try wellFormed(field, bytes)
+    }
+
+    private func wellFormed(_ field: String, _ bytes: UnsafeRawBufferPointer) throws(TransportError) -> String {
         guard let text = String(validating: bytes, as: UTF8.self) else {
             throw violation("has ill-formed UTF-8 in its \(field) (MQTT-1.5.3-1)")
         }

@@ -3,8 +3,8 @@ import TransportAPI
 
 // What a far side asks for that brings nobody anything: pings, subscriptions, repetitions, empty frames.
 extension LinkDriver {
-    /// After how many of them, in what has come at once, a server's client goes into the line of the busy. A flood of those who
-    /// have only just come is over there, and who hangs up on them does so there, before any of them has had a share of its own.
+    /// After how many of them, in what has come at once, a server's client goes into the line of the busy. So those who come anew
+    /// for each flood do not have a share of their own each time, and it is in the line that they are hung up on.
     static let demandsAtOnce: UInt64 = 4
 
     /// Counts work that the far side has asked for, beside what its core counts (``CoreCounters/demands``).
