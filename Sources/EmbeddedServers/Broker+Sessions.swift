@@ -78,12 +78,14 @@ extension Broker {
         let isWanted = { [self] in clients[identifier]?.driver === driver }
         FilterWork.begin(subscriptions.count, of: driver, while: isWanted) { [self] index in
             let subscription = subscriptions[index]
-            if cleared < BrokerCore.clearedForRoom, core.makeRoom(for: subscription.filter) {
+            let qos = core.subscribe(identifier, to: subscription.filter, qos: subscription.qos, clearing: 0)
+            if qos == nil, cleared < BrokerCore.clearedForRoom,
+                core.makeRoom(for: subscription.filter, of: identifier)
+            {
                 cleared += 1
                 return false
             }
             cleared = 0
-            let qos = core.subscribe(identifier, to: subscription.filter, qos: subscription.qos, clearing: 0)
             granted.append(qos)
             guard let qos, retained.count > 0 else { return true }
             let delivery = retainedDeliveries[identifier] ?? RetainedDelivery(identifier, self)

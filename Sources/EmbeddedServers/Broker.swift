@@ -109,8 +109,12 @@ final class Broker: LinkHandler {
             routed = 0
             take(publish)
             if routed >= 8 { driver.noteMuchWork() }
-        case .subscribed(let packetID, let subscriptions): subscribe(identifier, packetID, subscriptions, driver)
-        case .unsubscribed(let packetID, let filters): unsubscribe(identifier, packetID, filters, driver)
+        case .subscribed(let packetID, let subscriptions):
+            subscribe(identifier, packetID, subscriptions, driver)
+            driver.noteMuchWork()
+        case .unsubscribed(let packetID, let filters):
+            unsubscribe(identifier, packetID, filters, driver)
+            driver.noteMuchWork()
         case .connected, .subscribeAnswered, .unsubscribeAnswered: break
         }
     }

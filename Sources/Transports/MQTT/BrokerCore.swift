@@ -14,7 +14,7 @@ package struct BrokerCore: Sendable {
         package var qos: MQTTQoS
     }
 
-    private struct Session: Sendable {
+    struct Session: Sendable {
         var id: UInt64
         var clientID: [UInt8]
         /// The trie's nodes that this session is on, and where in their lists.
@@ -31,13 +31,13 @@ package struct BrokerCore: Sendable {
     /// How many filters of sessions that are gone make room for one at most.
     package static let clearedForRoom = 64
 
-    private let limits: Limits
-    private var trie = TopicTrie()
-    private var sessions: [Session] = []
+    let limits: Limits
+    var trie = TopicTrie()
+    var sessions: [Session] = []
     private var freeSessions: [Int32] = []
     /// The sessions that are gone and whose filters are still in the trie.
-    private var goneSessions: [Int32] = []
-    private var indexByID: [UInt64: Int32] = [:]
+    var goneSessions: [Int32] = []
+    var indexByID: [UInt64: Int32] = [:]
     /// Keys are bytes, because two client identifiers that Swift holds for equal may differ on the wire.
     private var indexByClient: [[UInt8]: Int32] = [:]
     private var routing: UInt64 = 0
@@ -139,16 +139,12 @@ package struct BrokerCore: Sendable {
         qos: MQTTQoS,
         clearing: Int
     ) -> MQTTQoS? {
-        guard filter.count <= limits.maximumFilterLength, MQTTTopic.isFilter(filter) else { return nil }
-        let shape = FilterShape(filter)
-        guard shape.levels <= limits.maximumFilterLevels else { return nil }
+        guard let shape = self.shape(of: filter) else { return nil }
         if let known = trie.find(filter), let place = sessions[session].places[known] {
             trie.nodes[Int(known)].subscribers[place].qos = qos
             return qos
         }
-        guard sessions[session].places.count < limits.maximumSubscriptionsPerSession,
-            sessions[session].levels + shape.levels <= limits.maximumNodesPerSession
-        else { return nil }
+        guard mayHaveMore(session, shape) else { return nil }
         var left = clearing
         while left > 0, makeRoom(shape, filter) { left -= 1 }
         // Only now, for it may have been cleared away.
@@ -162,28 +158,6 @@ package struct BrokerCore: Sendable {
         trie.nodes[Int(node)].subscribers.append(TopicTrie.Subscriber(session: Int32(session), qos: qos))
         subscriptionCount += 1
         return qos
-    }
-
-    /// Clears away one filter of a session that is gone if there is no room for `filter`; whether it did.
-    ///
-    /// For who looks at the clock in between: what is cleared away may have other levels than are lacking.
-    package mutating func makeRoom(for filter: String) -> Bool {
-        filter.withContiguousUTF8 { makeRoom(FilterShape($0), $0) }
-    }
-
-    private mutating func makeRoom(_ shape: FilterShape, _ filter: UnsafeRawBufferPointer) -> Bool {
-        guard !goneSessions.isEmpty,
-            subscriptionCount >= limits.maximumSubscriptions || !hasRoom(for: shape, filter)
-        else { return false }
-        _ = clear(atMost: 1)
-        return true
-    }
-
-    /// Whether the trie may grow by a filter. It is judged as if it had no node in common with others.
-    private func hasRoom(for shape: FilterShape, _ filter: UnsafeRawBufferPointer) -> Bool {
-        trie.nodeCount + shape.levels <= limits.maximumNodes
-            && (shape.wildLevels == 0 || trie.wildCount + shape.wildLevels <= limits.maximumWildNodes)
-            && trie.nameBytes + filter.count <= limits.maximumNameBytes
     }
 
     /// Removes a subscription; `false` if there is none to exactly this filter.

@@ -159,7 +159,7 @@ extension LinkDriver {
         waitForShare()
     }
 
-    /// What the handler was just given has been work for many others: the clock is looked at before the next.
+    /// What the handler was just given has been much work: the clock is looked at before the next.
     package func noteMuchWork() {
         isMuchWork = true
     }
@@ -191,11 +191,14 @@ extension LinkDriver {
         if !channel.isDatagram {
             isWaitingForShare = false
             shareEnd = 0
+            // There is no line to wait in any more: only the clock ends this.
+            isInShare = true
             while phase == .opening || phase == .open, mayRead {
                 borrowMemory(&input, doubles: true)
                 guard case .bytes = channel.read(into: &input, atMost: readSize) else { break }
                 pumpMuch()
             }
+            isInShare = false
         }
         broken(by: error)
     }

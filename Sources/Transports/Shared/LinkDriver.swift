@@ -58,11 +58,11 @@ package final class LinkDriver: PollHandler, ShareHandler, TurnHandler, PatientH
     @exclusivity(unchecked) var stuckSince: Int64 = 0 {
         didSet { if stuckSince != 0 || oldValue != 0 { context.outputMoved = Instant(nanoseconds: loop.now) } }
     }
-    /// Something has come since the link was open.
-    @exclusivity(unchecked) var hasSpoken = false
     @exclusivity(unchecked) var demands = DemandMeter()
     /// What the owner was last told of this link's memory, in bytes.
     @exclusivity(unchecked) var heldBytes = 0
+    /// Something has come since the link was open.
+    @exclusivity(unchecked) var hasSpoken = false
     /// This side has said goodbye.
     @exclusivity(unchecked) var isClosing = false
     /// A full inbox has stopped the reading.

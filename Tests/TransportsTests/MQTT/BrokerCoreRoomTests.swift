@@ -19,7 +19,8 @@ struct BrokerCoreRoomTests {
             #expect(broker.subscriptionCount == min(9 + number, 10))
         }
         #expect(broker.subscribe(2, to: "t/8", qos: .atMostOnce) == nil)
-        #expect(broker.subscriptionCount == 10)
+        let isMade = broker.makeRoom(for: "t/8", of: 2)
+        #expect(!isMade && broker.subscriptionCount == 10)
     }
 
     @Test("is made filter by filter for who asks for it so")
@@ -31,9 +32,12 @@ struct BrokerCoreRoomTests {
         for filter in ["a/b", "c/d"] { #expect(broker.subscribe(1, to: filter, qos: .atMostOnce) != nil) }
         broker.disconnect(1)
         #expect(broker.subscribe(2, to: "x/y/z", qos: .atMostOnce, clearing: 0) == nil)
-        #expect(broker.makeRoom(for: "x/y/z") == true && broker.nodeCount == 3)
-        #expect(broker.makeRoom(for: "x/y/z") == true && broker.nodeCount == 1)
-        #expect(broker.makeRoom(for: "x/y/z") == false)
+        for left in [3, 1] {
+            let isMade = broker.makeRoom(for: "x/y/z", of: 2)
+            #expect(isMade && broker.nodeCount == left)
+        }
+        let isMade = broker.makeRoom(for: "x/y/z", of: 2)
+        #expect(!isMade)
         #expect(broker.subscribe(2, to: "x/y/z", qos: .atMostOnce, clearing: 0) == .atMostOnce)
         #expect(broker.nodeCount == 4)
     }
