@@ -82,6 +82,7 @@ enum UTF8Blocks {
 
     @inline(__always)
     private static func isClear(_ marks: Block) -> Bool {
+        // The same sixteen bytes: both types are plain bits of one size.
         let words = unsafeBitCast(marks, to: SIMD2<UInt64>.self)
         return (words[0] | words[1]) & JSONWord.highBits == 0
     }

@@ -1,4 +1,6 @@
 // Strings (RFC 8259, sections 7 and 8.2).
+//
+// Where a block is cast to words, these are the same sixteen bytes: both types are plain bits of one size.
 
 extension JSONReader {
     /// What stands between two quotes, escapes and all.
@@ -160,7 +162,7 @@ extension JSONReader {
         }
     }
 
-    /// Checks the string that was read last. All before it is well-formed, and a quote stands behind it.
+    /// Checks the string that was read last. A quote stands behind it.
     @usableFromInline
     mutating func checkUTF8(_ token: Token) throws(CodecError) {
         let count = token.bytes.count

@@ -30,6 +30,7 @@ enum JSONWord {
             ((block &- SIMD16(repeating: 0x20)) & (block ^ all))
             | ((quote &+ all) & (quote ^ all))
             | ((backslash &+ all) & (backslash ^ all))
+        // The same sixteen bytes: both types are plain bits of one size.
         let words = unsafeBitCast(marks & SIMD16(repeating: 0x80), to: SIMD2<UInt64>.self)
         return (UInt64(littleEndian: words[0]), UInt64(littleEndian: words[1]))
     }
