@@ -84,17 +84,24 @@ struct BrokerLimitsTests {
         await server.stop()
     }
 
+    /// Waits until the server has seen all links end but one.
+    private func onlyPublisher(_ server: EmbeddedServer) async {
+        while await server.brokerStatistics()?.links != 1 { await Task.yield() }
+    }
+
     @Test("of too many kept sessions, the one left longest ago ends")
     func keptSessions() async throws {
         let server = try await start { $0.keptSessions = 1 }
         let publisher = try await connect(server, "publish=t&qos=1")
         for name in ["ann", "bob"] {
             await (try await connect(server, "client-id=\(name)&clean-session=off&qos=1&subscribe=t")).close()
+            await onlyPublisher(server)
         }
         #expect(await publisher.send(Payload(text: "kept")) == .acknowledged)
         let bob = try await connect(server, "client-id=bob&clean-session=off&qos=1")
         #expect(try await text(bob) == "kept")
         await bob.close()
+        await onlyPublisher(server)
         let ann = try await connect(server, "client-id=ann&clean-session=off&qos=1&subscribe=t")
         #expect(await publisher.send(Payload(text: "new")) == .acknowledged)
         #expect(try await text(ann) == "new")
@@ -107,7 +114,7 @@ struct BrokerLimitsTests {
         let server = try await start { $0.sessionExpiry = .nanoseconds(1) }
         let publisher = try await connect(server, "publish=t&qos=1")
         await (try await connect(server, "client-id=ann&clean-session=off&qos=1&subscribe=t")).close()
-        while await server.brokerStatistics()?.links != 1 { await Task.yield() }
+        await onlyPublisher(server)
         #expect(await publisher.send(Payload(text: "lost")) == .acknowledged)
         #expect(await server.brokerStatistics()?.sessions == 1)
         let ann = try await connect(server, "client-id=ann&clean-session=off&qos=1&subscribe=t")
@@ -122,7 +129,7 @@ struct BrokerLimitsTests {
         let server = try await start { $0.queuedBytes = 10_000 }
         await (try await connect(server, "client-id=ann&clean-session=off&qos=1&subscribe=t")).close()
         let link = try await connect(server, "publish=t&subscribe=t&qos=1")
-        while await server.brokerStatistics()?.links != 1 { await Task.yield() }
+        await onlyPublisher(server)
         #expect(await link.send(Payload([UInt8](repeating: 1, count: 100_000))) == .acknowledged)
         #expect(try await link.receive()?.bytes.count == 100_000)
         #expect(await link.send(Payload(text: "end")) == .acknowledged)
@@ -140,7 +147,7 @@ struct BrokerLimitsTests {
             await (try await connect(server, "client-id=\(name)&clean-session=off&qos=1&subscribe=\(name)")).close()
         }
         let publisher = try await connect(server, "qos=1")
-        while await server.brokerStatistics()?.links != 1 { await Task.yield() }
+        await onlyPublisher(server)
         func publish(_ topic: String, _ count: Int) async throws {
             for _ in 0..<count {
                 let message = Payload([UInt8](repeating: 1, count: 1000), topic: topic)

@@ -69,7 +69,10 @@ struct MQTTWebSocketCore: ProtocolCore {
                 noteAssembled(context.now)
                 return nil
             case .opened: try open(&context)
-            case .message(let message): try take(message, &context)
+            case .message(let message):
+                try take(message, &context)
+                // Who sends packets byte by byte, each a message, has others seen to in between.
+                return try nextInside(&context) ?? .progress
             case .closed(let reason): return try outerClosed(reason, &context)
             case .progress: return .progress
             default: continue
@@ -93,14 +96,18 @@ struct MQTTWebSocketCore: ProtocolCore {
             let error = TransportError(.protocolViolation, .open, "a text message came over MQTT (MQTT-6.0.0-1)")
             throw fail(error, CloseCode.unacceptableData, &context)
         }
-        if !message.bytes.isEmpty { inner.keepAlive.lastReceived = context.now }
+        if message.bytes.isEmpty {
+            context.counters.demands &+= 1
+        } else {
+            inner.keepAlive.lastReceived = context.now
+        }
         between?.input.append(contentsOf: message.bytes)
     }
 
     /// Part of a message is a sign of life to a server too, whatever packets it brings: they can't be told before it is whole.
     /// Other frames are none, for they say nothing of MQTT (MQTT-3.1.2-24).
     private mutating func noteAssembled(_ now: Instant) {
-        let count = outer.reader.bytes.count
+        let count = outer.reader.message.count
         if count > assembled { inner.keepAlive.lastReceived = now }
         assembled = count
     }

@@ -1,5 +1,6 @@
-// The edges to literal children, as a hash table of node numbers with linear probing, at most half full. The hash is the
-// standard library's, which is seeded for each process, so that no subscriber can choose names that collide.
+// The edges to literal children, in a hash table that grows by one bucket with each edge (linear hashing, Litwin 1980): no
+// subscriber's filter is the one for which all others are hashed anew. The hash is the standard library's, which is seeded for
+// each process, so that nobody can choose names that collide.
 extension TopicTrie {
     /// What the hashes of all edges of this name begin with: so a name is hashed once for any number of parents.
     @inline(__always)
@@ -18,55 +19,66 @@ extension TopicTrie {
 
     /// The literal child of this name, whose edge has this hash.
     func child(of parent: Int32, _ name: UnsafeRawBufferPointer, _ hash: Int) -> Int32? {
-        let mask = edges.count - 1
-        var place = hash & mask
-        while edges[place] >= 0 {
-            let node = Int(edges[place])
-            if nodes[node].hash == hash, nodes[node].parent == parent,
-                nodes[node].name.withUnsafeBytes({ $0.hasSameBytes(as: name) })
+        var node = buckets[bucket(hash)]
+        while node >= 0 {
+            let index = Int(node)
+            if nodes[index].hash == hash, nodes[index].parent == parent,
+                nodes[index].name.withUnsafeBytes({ $0.hasSameBytes(as: name) })
             {
-                return edges[place]
+                return node
             }
-            place = (place + 1) & mask
+            node = nodes[index].next
         }
         return nil
     }
 
     mutating func addEdge(to node: Int32) {
-        if (edgeCount + 1) * 2 > edges.count {
-            let old = edges
-            edges = Array(repeating: -1, count: old.count * 2)
-            for node in old where node >= 0 { place(node) }
-        }
-        place(node)
+        if edgeCount >= buckets.count { split() }
+        chain(node, into: bucket(nodes[Int(node)].hash))
         edgeCount += 1
     }
 
-    private mutating func place(_ node: Int32) {
-        let mask = edges.count - 1
-        var place = nodes[Int(node)].hash & mask
-        while edges[place] >= 0 { place = (place + 1) & mask }
-        edges[place] = node
+    mutating func removeEdge(to node: Int32) {
+        let bucket = bucket(nodes[Int(node)].hash)
+        var former: Int32 = -1
+        var current = buckets[bucket]
+        while current != node {
+            guard current >= 0 else { return }
+            former = current
+            current = nodes[Int(current)].next
+        }
+        if former < 0 {
+            buckets[bucket] = nodes[Int(node)].next
+        } else {
+            nodes[Int(former)].next = nodes[Int(node)].next
+        }
+        edgeCount -= 1
     }
 
-    /// Empties the place of a node, and moves up what was pushed behind it (Knuth, volume 3, section 6.4, algorithm R).
-    mutating func removeEdge(to node: Int32) {
-        let mask = edges.count - 1
-        var hole = nodes[Int(node)].hash & mask
-        while edges[hole] != node {
-            guard edges[hole] >= 0 else { return }
-            hole = (hole + 1) & mask
+    /// The bucket of a hash: as many of its bits as there are buckets for, or one fewer where that bucket is still to come.
+    @inline(__always)
+    private func bucket(_ hash: Int) -> Int {
+        let bucket = hash & bucketMask
+        return bucket < buckets.count ? bucket : hash & bucketMask >> 1
+    }
+
+    private mutating func chain(_ node: Int32, into bucket: Int) {
+        nodes[Int(node)].next = buckets[bucket]
+        buckets[bucket] = node
+    }
+
+    /// Adds a bucket, which takes over its share of the one that has stood for it.
+    private mutating func split() {
+        let fresh = buckets.count
+        if fresh > bucketMask { bucketMask = bucketMask << 1 | 1 }
+        let old = fresh & bucketMask >> 1
+        var node = buckets[old]
+        buckets.append(-1)
+        buckets[old] = -1
+        while node >= 0 {
+            let next = nodes[Int(node)].next
+            chain(node, into: bucket(nodes[Int(node)].hash))
+            node = next
         }
-        var place = (hole + 1) & mask
-        while edges[place] >= 0 {
-            let home = nodes[Int(edges[place])].hash & mask
-            if (place &- home) & mask >= (place &- hole) & mask {
-                edges[hole] = edges[place]
-                hole = place
-            }
-            place = (place + 1) & mask
-        }
-        edges[hole] = -1
-        edgeCount -= 1
     }
 }

@@ -1,9 +1,10 @@
 /// The topic filters of all subscribers, as a tree of levels: finding whom a message concerns costs the levels of its topic
 /// (and the wildcards beside them), not the number of filters.
 ///
-/// Nodes live in one array and are named by their index; an edge is found by hashing parent and level name, without making
-/// a key. Levels are compared as bytes, since the specification forbids normalising (MQTT 3.1.1, section 4.7.3). Each
-/// subscriber is at most once on a node; who it is, only the owner of the trie knows.
+/// Nodes are named by their index; an edge is found by hashing parent and level name, without making a key. Nothing that is
+/// there moves when a node is added, so that one filter more takes no longer in a tree of a million nodes. Levels are compared
+/// as bytes, since the specification forbids normalising (MQTT 3.1.1, section 4.7.3). Each subscriber is at most once on a
+/// node; who it is, only the owner of the trie knows.
 struct TopicTrie: Sendable {
     /// A subscriber on a node.
     struct Subscriber: Sendable {
@@ -14,6 +15,8 @@ struct TopicTrie: Sendable {
     /// One level of a filter, and whom the filter that ends here concerns.
     struct Node: Sendable {
         var parent: Int32
+        /// The next one in its bucket of edges; of a node that is free, the next free one.
+        var next: Int32 = -1
         var name: [UInt8]
         var hash = 0
         var kind: Kind
@@ -46,10 +49,13 @@ struct TopicTrie: Sendable {
         var hasher: Hasher?
     }
 
-    var nodes = [Node(parent: -1, name: [], kind: .literal)]
-    var freeNodes: [Int32] = []
-    /// The edges to literal children: open addressing, -1 for an empty place. See TopicTrie+Edges.
-    var edges: [Int32] = Array(repeating: -1, count: 16)
+    var nodes = PagedArray(Node(parent: -1, name: [], kind: .literal))
+    private var firstFree: Int32 = -1
+    private var freeCount = 0
+    /// The edges to literal children, by their hashes: the first node of each bucket, or -1. See TopicTrie+Edges.
+    var buckets = PagedArray<Int32>(-1)
+    /// The smallest power of two that is no less than the number of buckets, less one.
+    var bucketMask = 0
     var edgeCount = 0
 
     /// The nodes that the last ``match(_:)`` has found, each with at least one subscriber.
@@ -61,7 +67,7 @@ struct TopicTrie: Sendable {
     private(set) var examined = 0
 
     /// How many nodes are in use, the root included.
-    var nodeCount: Int { nodes.count - freeNodes.count }
+    var nodeCount: Int { nodes.count - freeCount }
     /// How many of them are the third `+` of their filters, or below it.
     private(set) var wildCount = 0
     /// How many bytes their names have.
@@ -182,8 +188,9 @@ struct TopicTrie: Sendable {
             nodes[Int(parent)].childCount -= 1
             if nodes[Int(node)].wildcards >= Self.wildFrom { wildCount -= 1 }
             nameBytes -= nodes[Int(node)].name.count
-            nodes[Int(node)] = Node(parent: -1, name: [], kind: .literal)
-            freeNodes.append(node)
+            nodes[Int(node)] = Node(parent: -1, next: firstFree, name: [], kind: .literal)
+            firstFree = node
+            freeCount += 1
             node = parent
         }
     }
@@ -208,12 +215,12 @@ struct TopicTrie: Sendable {
         longestName = max(longestName, fresh.name.count)
         if fresh.wildcards >= Self.wildFrom { wildCount += 1 }
         nameBytes += fresh.name.count
-        let node: Int32
-        if let free = freeNodes.popLast() {
-            node = free
+        let node = firstFree >= 0 ? firstFree : Int32(nodes.count)
+        if firstFree >= 0 {
+            firstFree = nodes[Int(node)].next
+            freeCount -= 1
             nodes[Int(node)] = fresh
         } else {
-            node = Int32(nodes.count)
             nodes.append(fresh)
         }
         switch kind {

@@ -58,13 +58,11 @@ struct Inflation: Sendable {
     }
 
     /// Appends the plain form of the beginning of a piece of a message, of which `arrived` bytes have come with it; returns how
-    /// long that beginning was. `output` gets no more than `limit` bytes, nor more than `arrived` bytes may expand to, and
-    /// reserves at most twice that, but no more than `limit` either. (Were it to reserve no more than what has come may expand
-    /// to, each piece of a message that expands nearly as much would move all of it.)
+    /// long that beginning was. `output` gets no more than `limit` bytes, nor more than `arrived` bytes may expand to.
     mutating func append(
         _ piece: UnsafeRawBufferPointer,
         _ arrived: Int,
-        to output: inout [UInt8],
+        to output: inout MessageParts,
         limit: Int
     ) throws(TransportError) -> Int {
         if inflater == nil {
@@ -75,21 +73,30 @@ struct Inflation: Sendable {
             throw TransportError(.resourcesExhausted, .open, "there is no memory to decompress with")
         }
         let most = max(freeExpansion, arrived.multipliedSaturated(maximumExpansion))
-        let result = inflater.inflate(piece, onto: &output, limit: min(limit, most), capacity: limit)
+        let room = min(limit, most) - output.settled
+        let result = inflater.inflate(piece, onto: &output.last, limit: room, capacity: Self.capacity(output, limit))
         guard result != .tooLarge || most >= limit else { throw .webSocketExpansion(maximumExpansion) }
         return try taken(result, limit)
     }
 
     /// Appends the rest of a message whose last piece has come.
-    func finish(_ output: inout [UInt8], limit: Int) throws(TransportError) {
+    func finish(_ output: inout MessageParts, limit: Int) throws(TransportError) {
         guard let inflater else { throw .webSocketViolation("a compressed message is empty") }
         var tail = Self.tail[...]
         while !tail.isEmpty {
-            let result = tail.withUnsafeBytes { inflater.inflate($0, onto: &output, limit: limit, capacity: limit) }
+            let (room, capacity) = (limit - output.settled, Self.capacity(output, limit))
+            let result = tail.withUnsafeBytes {
+                inflater.inflate($0, onto: &output.last, limit: room, capacity: capacity)
+            }
             tail.removeFirst(try taken(result, limit))
         }
         guard inflater.isAtBlockEnd else { throw .webSocketViolation("a compressed message ends within a block") }
         if !direction.keepsContext { inflater.reset() }
+    }
+
+    /// How much memory the part at hand may take.
+    private static func capacity(_ output: MessageParts, _ limit: Int) -> Int {
+        min(MessageParts.size + MessageParts.slack, limit - output.settled)
     }
 
     /// How much of a piece was taken.

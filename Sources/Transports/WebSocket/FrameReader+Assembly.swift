@@ -6,14 +6,17 @@ extension FrameReader {
     /// depend on how it arrives.
     private static let compressedPiece = 4096
 
-    /// Takes what has arrived of the frame; true once that is all of it.
+    /// Takes what has arrived of the frame, and goes into the part at hand; true once that is all of it.
     mutating func absorb(_ input: inout ByteBuffer) throws(TransportError) -> Bool {
         var available = min(remaining, input.count)
         if available > 0 {
             if !isDiscarding, isCompressed {
+                message.beginPart(room: roomToInflate)
                 let piece = Self.compressedPiece - (messageLength - remaining) % Self.compressedPiece
                 available = try inflate(min(available, piece), of: &input)
             } else if !isDiscarding {
+                message.beginPart(room: isFinalFrame ? min(remaining, MessageParts.size) : MessageParts.size)
+                available = min(available, MessageParts.size - message.last.count)
                 try append(available, of: input)
             }
             input.consume(available)
@@ -26,29 +29,30 @@ extension FrameReader {
 
     private mutating func append(_ count: Int, of input: borrowing ByteBuffer) throws(TransportError) {
         reserve(count)
-        let start = bytes.count
+        let start = message.last.count
         input.withUnsafeReadableBytes { all in
-            bytes.append(contentsOf: UnsafeRawBufferPointer(rebasing: all[..<count]))
+            message.last.append(contentsOf: UnsafeRawBufferPointer(rebasing: all[..<count]))
         }
-        let isText = kind == .text
-        let key = maskKey
-        var text = text
-        let isValid = bytes.withUnsafeMutableBytes { all in
-            let added = UnsafeMutableRawBufferPointer(rebasing: all[start...])
-            if key != 0 { Masking.apply(to: added, key: key) }
-            return !isText || text.accept(UnsafeRawBufferPointer(added))
+        if maskKey != 0 {
+            let key = maskKey
+            message.last.withUnsafeMutableBytes { all in
+                Masking.apply(to: UnsafeMutableRawBufferPointer(rebasing: all[start...]), key: key)
+            }
         }
-        guard isValid else { throw .webSocketInvalidText("a text message is not UTF-8") }
-        self.text = text
+        try checkText(from: start)
+    }
+
+    private var roomToInflate: Int {
+        min(MessageParts.size + MessageParts.slack, maximumMessageSize - message.count)
     }
 
     /// Decompresses the next `count` bytes, or fewer if much comes of them; how many it were.
     private mutating func inflate(_ count: Int, of input: inout ByteBuffer) throws(TransportError) -> Int {
-        let start = bytes.count
+        let start = message.last.count
         let key = maskKey
         var inflation = inflation
-        var bytes: [UInt8] = []
-        swap(&bytes, &self.bytes)
+        var message = MessageParts()
+        swap(&message, &self.message)
         let limit = maximumMessageSize
         // Up to the end of the piece that this is a part of.
         let arrived = ((messageLength - remaining) / Self.compressedPiece + 1).multipliedSaturated(Self.compressedPiece)
@@ -57,7 +61,7 @@ extension FrameReader {
             if key != 0 { Masking.apply(to: piece, key: key) }
             return Result { () throws(TransportError) -> Int in
                 let taken =
-                    try inflation?.append(UnsafeRawBufferPointer(piece), arrived, to: &bytes, limit: limit) ?? count
+                    try inflation?.append(UnsafeRawBufferPointer(piece), arrived, to: &message, limit: limit) ?? count
                 // The rest is as it was, for the next time.
                 let rest = UnsafeMutableRawBufferPointer(rebasing: piece[taken...])
                 if key != 0 { Masking.apply(to: rest, key: Masking.advance(key, by: taken)) }
@@ -65,7 +69,7 @@ extension FrameReader {
             }
         }
         self.inflation = inflation
-        swap(&bytes, &self.bytes)
+        swap(&message, &self.message)
         // What came before the mistake counts first, so that the same is reported however the message arrives.
         try checkText(from: start)
         return try result.get()
@@ -74,38 +78,48 @@ extension FrameReader {
     private mutating func checkText(from start: Int) throws(TransportError) {
         guard kind == .text else { return }
         var text = text
-        let isValid = bytes.withUnsafeBytes { text.accept(UnsafeRawBufferPointer(rebasing: $0[start...])) }
+        let isValid = message.last.withUnsafeBytes { text.accept(UnsafeRawBufferPointer(rebasing: $0[start...])) }
         guard isValid else { throw .webSocketInvalidText("a text message is not UTF-8") }
         self.text = text
     }
 
-    /// Makes room for `count` bytes, and ahead for what the frame has declared; grows by doubling, but in a message's last
-    /// frame not beyond its length.
+    /// Makes room for `count` bytes in the part at hand, and ahead for what the frame has declared; grows by doubling, but in a
+    /// message's last frame not beyond its length.
     private mutating func reserve(_ count: Int) {
-        guard bytes.capacity - bytes.count < count else { return }
-        let ceiling = isFinalFrame ? bytes.count + remaining : maximumMessageSize
-        let ahead = bytes.count + max(count, min(remaining, Self.reserveAhead))
-        bytes.reserveCapacity(max(ahead, min(bytes.capacity * 2, ceiling)))
+        let (used, room) = (message.last.count, message.last.capacity)
+        guard room - used < count else { return }
+        let ceiling = isFinalFrame ? used + remaining : maximumMessageSize - message.settled
+        let wanted = max(used + remaining, min(room * 2, ceiling))
+        message.last.reserveCapacity(min(wanted, MessageParts.size))
     }
 
-    /// Ends the message under assembly; `nil` if it was passed over.
-    mutating func finish() throws(TransportError) -> Payload? {
-        if isCompressed, !isDiscarding, let inflation {
-            let start = bytes.count
-            try inflation.finish(&bytes, limit: maximumMessageSize)
+    /// The last byte of the message has come.
+    mutating func complete() throws(TransportError) {
+        guard !isDiscarding else { return forgetMessage() }
+        if isCompressed, let inflation {
+            message.beginPart(room: roomToInflate)
+            let start = message.last.count
+            try inflation.finish(&message, limit: maximumMessageSize)
             try checkText(from: start)
         }
-        guard isDiscarding || text.isComplete else {
-            throw .webSocketInvalidText("a text message is not UTF-8")
-        }
-        var finished: [UInt8] = []
-        swap(&finished, &bytes)
-        let message = Payload(finished, kind: kind ?? .binary)
+        guard text.isComplete else { throw .webSocketInvalidText("a text message is not UTF-8") }
+        isWhole = true
+    }
+
+    /// Joins a part more of the whole message; what it is once that was the last.
+    mutating func joined() -> Payload? {
+        guard let bytes = message.join() else { return nil }
+        defer { forgetMessage() }
+        return Payload(bytes, kind: kind ?? .binary)
+    }
+
+    /// The next frame begins a message.
+    mutating func forgetMessage() {
+        isWhole = false
         kind = nil
         isCompressed = false
         text = UTF8Validator()
         messageLength = 0
         fragments = 0
-        return isDiscarding ? nil : message
     }
 }

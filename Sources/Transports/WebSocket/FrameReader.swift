@@ -3,20 +3,17 @@ import TransportAPI
 /// Reads frames and puts messages together (RFC 6455, sections 5 and 6.2).
 ///
 /// A message whose only frame lies whole in the input becomes one payload array at once. Anything else moves from the input
-/// into the message under assembly as it arrives, so that no byte is looked at twice, text is refused at its first wrong
-/// byte, and a declared length reserves no more than ``reserveAhead`` beyond what has come. Limits are checked against the
+/// into the message under assembly as it arrives, part by part, so that no byte is looked at twice, text is refused at its first
+/// wrong byte, and a declared length reserves no more than a part ahead of what has come. Limits are checked against the
 /// declared length, before any of it is taken; those of a compressed message against what it becomes, while it does.
 struct FrameReader: Sendable {
     /// What was read.
     enum Incoming: Sendable, Hashable {
         case message(Payload)
         case control(Opcode, [UInt8])
-        /// A frame or a piece of a message that goes on; there may be more in the input.
+        /// A frame or a piece of a message that goes on; there may be more in the input, or to do with what has come.
         case part
     }
-
-    /// How many bytes are reserved on the strength of a declared length alone.
-    static let reserveAhead = 64 << 10
 
     /// Whether the far side is a client, whose frames are masked.
     private let mustBeMasked: Bool
@@ -34,7 +31,9 @@ struct FrameReader: Sendable {
     /// The message under assembly: its kind, while there is one, and what has arrived of it.
     var kind: Payload.Kind?
     var isCompressed = false
-    var bytes: [UInt8] = []
+    var message = MessageParts()
+    /// All of it has come; it is being joined.
+    var isWhole = false
     var text = UTF8Validator()
     /// The length of the message's frames so far, declared or arrived.
     var messageLength = 0
@@ -71,11 +70,8 @@ struct FrameReader: Sendable {
         return emptyFrames
     }
 
-    /// How much memory the message under assembly takes.
-    var reservedBytes: Int { bytes.capacity }
-
     /// How much memory this takes with what decompresses.
-    var heldBytes: Int { bytes.capacity + (inflation?.heldBytes ?? 0) }
+    var heldBytes: Int { message.capacity + (inflation?.heldBytes ?? 0) }
 
     /// From now on reads compressed messages.
     mutating func enable(_ inflation: Inflation) {
@@ -86,17 +82,22 @@ struct FrameReader: Sendable {
     /// From now on passes over messages, and lets go of what they take.
     mutating func discardMessages() {
         isDiscarding = true
-        bytes = []
+        if isWhole { forgetMessage() }
+        message = MessageParts()
         inflation = nil
     }
 
-    /// Reads on to the end of the next frame; `nil` when more bytes are needed.
+    /// Reads on to the end of the next frame, or of a part; `nil` when more bytes are needed.
     mutating func next(_ input: inout ByteBuffer) throws(TransportError) -> Incoming? {
         while true {
             if isWithinFrame {
                 guard try absorb(&input) else { return input.isEmpty ? nil : .part }
-                guard isFinalFrame, let message = try finish() else { return .part }
-                return .message(message)
+                guard isFinalFrame else { return .part }
+                try complete()
+            }
+            if isWhole {
+                guard let payload = joined() else { return .part }
+                return .message(payload)
             }
             guard let header = try readHeader(input) else { return nil }
             if header.opcode.isControl {

@@ -23,9 +23,9 @@ public protocol MessageDeflater: AnyObject, Sendable {
 
 /// Decompresses what one side of one link receives. Used by one thread at a time.
 public protocol MessageInflater: AnyObject, Sendable {
-    /// Appends the plain form of `input` to `output`, which never gets more than `limit` bytes. It may reserve twice what it
-    /// gets, but no more than `capacity`, which is what a whole message may have; `limit` is less while little of it has come.
-    /// May stop when it has made much of little, to be called with the rest again.
+    /// Appends the plain form of `input` to `output`, the present part of a message, which never gets more than `limit` bytes. It
+    /// may reserve twice what it gets, but beyond `capacity` no more than it needs. Should stop when it has made some KiB, to be
+    /// called with the rest again.
     func inflate(
         _ input: UnsafeRawBufferPointer,
         onto output: inout [UInt8],

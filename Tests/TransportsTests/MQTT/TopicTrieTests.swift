@@ -1,4 +1,5 @@
 import Testing
+import TransportAPI
 
 @testable import Transports
 
@@ -70,6 +71,29 @@ struct TopicTrieTests {
             if let node { trie.prune(node) }
         }
         #expect(trie.nodeCount == 1)
-        #expect(trie.edgeCount == 0 && trie.edges.allSatisfy { $0 == -1 })
+        #expect(trie.edgeCount == 0 && (0..<trie.buckets.count).allSatisfy { trie.buckets[$0] == -1 })
+    }
+
+    @Test("filters are found again while others come and go, whose nodes they take over")
+    func reuse() {
+        var trie = TopicTrie()
+        var generator = RandomSource.seeded(11)
+        var present: Set<Int> = []
+        for _ in 0..<20_000 {
+            let number = Int(generator.next() % 1500)
+            let filter = "a\(number % 7)/\(number)/c"
+            if present.remove(number) != nil {
+                if let node = filter.withContiguousUTF8({ trie.find($0) }) { trie.prune(node) }
+            } else {
+                _ = filter.withContiguousUTF8 { trie.insert($0) }
+                present.insert(number)
+            }
+        }
+        for number in 0..<1500 {
+            let node = "a\(number % 7)/\(number)/c".withContiguousUTF8 { trie.find($0) }
+            #expect((node != nil) == present.contains(number))
+        }
+        // Two for each filter, and the seven that they begin with.
+        #expect(trie.nodeCount == 1 + 7 + present.count * 2 && trie.edgeCount == 7 + present.count * 2)
     }
 }

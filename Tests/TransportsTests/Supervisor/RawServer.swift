@@ -1,8 +1,8 @@
 import Foundation
 import SocketIO
 
-/// A TCP server of few words, on a thread of its own: each connection gets the next of its answers, the last one again and
-/// again.
+/// A TCP server of few words: each connection gets the next of its answers, the last one again and again, on a thread of its own,
+/// so that one who says nothing keeps nobody waiting.
 final class RawServer: Sendable {
     enum Answer: Sendable {
         /// Says this to whatever ends in an empty line, and ends.
@@ -31,7 +31,8 @@ final class RawServer: Sendable {
         while true {
             let connection = accept(listening, nil, nil)
             guard connection >= 0 else { return }
-            answer(answers[min(next, answers.count - 1)], connection)
+            let answer = answers[min(next, answers.count - 1)]
+            Thread { [self] in self.answer(answer, connection) }.start()
             next += 1
         }
     }
