@@ -29,7 +29,9 @@ private func readPackets(_ bytes: ArraySlice<UInt8>, _ slicing: Slicing, _ most:
     do throws(TransportError) {
         for slice in slicing.slices(of: bytes) {
             input.append(contentsOf: Array(slice))
-            while let packet = try reader.next(&input) { read.packets.append(packet) }
+            repeat {
+                while let packet = try reader.next(&input) { read.packets.append(packet) }
+            } while reader.begun != nil
         }
     } catch {
         read.error = error

@@ -70,6 +70,9 @@ extension Broker {
 
     // MARK: Subscriptions
 
+    /// How many filters of sessions that are gone make room for one at most.
+    private static let clearedForRoom = 64
+
     /// Notes what a client subscribes to, answers, and gives it what is retained there (MQTT-3.3.1-6).
     func subscribe(_ identifier: UInt64, _ packetID: UInt16, _ subscriptions: [MQTTSubscription], _ driver: LinkDriver)
     {
@@ -78,8 +81,8 @@ extension Broker {
         let isWanted = { [self] in clients[identifier]?.driver === driver }
         FilterWork.begin(subscriptions.count, of: driver, while: isWanted) { [self] index in
             let subscription = subscriptions[index]
-            let qos = core.subscribe(identifier, to: subscription.filter, qos: subscription.qos, clearing: 0)
-            if qos == nil, cleared < BrokerCore.clearedForRoom,
+            let qos = core.subscribe(identifier, to: subscription.filter, qos: subscription.qos)
+            if qos == nil, cleared < Self.clearedForRoom,
                 core.makeRoom(for: subscription.filter, of: identifier)
             {
                 cleared += 1

@@ -20,16 +20,10 @@ extension BrokerCore {
         guard !goneSessions.isEmpty, let index = indexByID[session] else { return false }
         return filter.withContiguousUTF8 {
             guard let shape = self.shape(of: $0), mayHaveMore(Int(index), shape) else { return false }
-            return makeRoom(shape, $0)
+            guard subscriptionCount >= limits.maximumSubscriptions || !hasRoom(for: shape, $0) else { return false }
+            _ = clear(atMost: 1)
+            return true
         }
-    }
-
-    mutating func makeRoom(_ shape: FilterShape, _ filter: UnsafeRawBufferPointer) -> Bool {
-        guard !goneSessions.isEmpty,
-            subscriptionCount >= limits.maximumSubscriptions || !hasRoom(for: shape, filter)
-        else { return false }
-        _ = clear(atMost: 1)
-        return true
     }
 
     /// Whether the trie may grow by a filter. It is judged as if it had no node in common with others.

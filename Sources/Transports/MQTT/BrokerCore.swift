@@ -28,9 +28,6 @@ package struct BrokerCore: Sendable {
         var delivery = 0
     }
 
-    /// How many filters of sessions that are gone make room for one at most.
-    package static let clearedForRoom = 64
-
     let limits: Limits
     var trie = TopicTrie()
     var sessions: [Session] = []
@@ -117,39 +114,26 @@ package struct BrokerCore: Sendable {
 
     // MARK: Subscriptions
 
-    /// Adds a subscription, or gives one to the same filter another QoS (MQTT-3.8.4-3). Where there is no room, at most `clearing`
-    /// filters of sessions that are gone make some.
+    /// Adds a subscription, or gives one to the same filter another QoS (MQTT-3.8.4-3).
     ///
     /// - Returns: the QoS granted; `nil` if the filter is malformed, too long or too deep, there is no room for it, or the
-    ///   session is not there.
-    package mutating func subscribe(
-        _ session: UInt64,
-        to filter: String,
-        qos: MQTTQoS,
-        clearing: Int = BrokerCore.clearedForRoom
-    ) -> MQTTQoS? {
+    ///   session is not there. ``makeRoom(for:of:)`` may make some.
+    package mutating func subscribe(_ session: UInt64, to filter: String, qos: MQTTQoS) -> MQTTQoS? {
         guard let index = indexByID[session] else { return nil }
-        return filter.withContiguousUTF8 { subscribe(Int(index), to: $0, qos: qos, clearing: clearing) }
+        return filter.withContiguousUTF8 { subscribe(Int(index), to: $0, qos: qos) }
     }
 
     /// Where no more fits, a session may still change what it has.
-    private mutating func subscribe(
-        _ session: Int,
-        to filter: UnsafeRawBufferPointer,
-        qos: MQTTQoS,
-        clearing: Int
-    ) -> MQTTQoS? {
+    private mutating func subscribe(_ session: Int, to filter: UnsafeRawBufferPointer, qos: MQTTQoS) -> MQTTQoS? {
         guard let shape = self.shape(of: filter) else { return nil }
-        if let known = trie.find(filter), let place = sessions[session].places[known] {
+        let known = trie.find(filter)
+        if let known, let place = sessions[session].places[known] {
             trie.nodes[Int(known)].subscribers[place].qos = qos
             return qos
         }
-        guard mayHaveMore(session, shape) else { return nil }
-        var left = clearing
-        while left > 0, makeRoom(shape, filter) { left -= 1 }
-        // Only now, for it may have been cleared away.
-        let known = trie.find(filter)
-        guard subscriptionCount < limits.maximumSubscriptions, known != nil || hasRoom(for: shape, filter) else {
+        guard mayHaveMore(session, shape), subscriptionCount < limits.maximumSubscriptions,
+            known != nil || hasRoom(for: shape, filter)
+        else {
             return nil
         }
         let node = known ?? trie.insert(filter)

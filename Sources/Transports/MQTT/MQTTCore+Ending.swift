@@ -29,4 +29,8 @@ extension MQTTCore {
         hasDeferred = true
         reader.accepted = MQTTPacketTypes()
     }
+
+    package mutating func linkEnded() {
+        reader.begun = nil
+    }
 }

@@ -104,7 +104,7 @@ extension MQTTCore {
         guard case .server(let configuration) = side else { return nil }
         context.counters.demands &+= 1 + UInt64(asked.count) / 8
         if routesSignals { return .signal(MQTTSignal.subscribed(packetID, asked)) }
-        grant(packetID, asked.map { keep($0, limit: configuration.maximumSubscriptions) ? $0.qos : nil }, &context)
+        grant(packetID, keep(asked, limit: configuration.maximumSubscriptions), &context)
         defaultTopic = topicForClient
         return nil
     }
@@ -130,23 +130,30 @@ extension MQTTCore {
         context.counters.demands &+= 1 + UInt64(filters.count) / 8
         guard !routesSignals else { return .signal(MQTTSignal.unsubscribed(packetID, filters)) }
         write(.unsuback, packetID, &context)
-        subscriptions.removeAll { subscription in
-            filters.contains { subscription.filter.utf8.elementsEqual($0.utf8) }
-        }
+        let gone = Set(filters.map { Array($0.utf8) })
+        subscriptions.removeAll { gone.contains(Array($0.filter.utf8)) }
         defaultTopic = topicForClient
         return nil
     }
 
-    /// Keeps a subscription, in the place of a former one to the same filter (MQTT-3.8.4-3).
-    private mutating func keep(_ subscription: MQTTSubscription, limit: Int) -> Bool {
-        let same = subscriptions.firstIndex { $0.filter.utf8.elementsEqual(subscription.filter.utf8) }
-        if let same {
-            subscriptions[same] = subscription
-            return true
+    /// Keeps subscriptions, each in the place of a former one to the same filter (MQTT-3.8.4-3); returns what is granted. Filters
+    /// are found by their bytes and not compared one with another, for there may be very many.
+    private mutating func keep(_ asked: [MQTTSubscription], limit: Int) -> [MQTTQoS?] {
+        var kept = subscriptions
+        var places: [[UInt8]: Int] = [:]
+        for (place, subscription) in kept.enumerated() { places[Array(subscription.filter.utf8)] = place }
+        defer { subscriptions = kept }
+        return asked.map { subscription in
+            let filter = Array(subscription.filter.utf8)
+            if let place = places[filter] {
+                kept[place] = subscription
+            } else {
+                guard kept.count < limit else { return nil }
+                places[filter] = kept.count
+                kept.append(subscription)
+            }
+            return subscription.qos
         }
-        guard subscriptions.count < limit else { return false }
-        subscriptions.append(subscription)
-        return true
     }
 
     /// The first topic that the client listens to by its full name.

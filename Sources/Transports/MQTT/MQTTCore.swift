@@ -156,7 +156,7 @@ package struct MQTTCore: ProtocolCore {
     package var heldBytes: Int {
         guard !isClient else { return 0 }
         let unreleased = received.capacity * Self.bytesOfReceived + inherited.capacity * Self.bytesOfInherited
-        return heldOfConnect + heldOfFilters + reader.lastTopic.utf8.count + unreleased
+        return heldOfConnect + heldOfFilters + reader.heldBytes + unreleased
     }
 
     package var capabilities: Capabilities {
@@ -194,6 +194,7 @@ package struct MQTTCore: ProtocolCore {
             unread = input.count
             return event ?? .progress
         }
+        guard reader.begun == nil else { return .progress }
         // A client takes any byte for a sign of life, so that a long message is not mistaken for silence; a server those of a
         // message, and otherwise whole packets (MQTT-3.1.2-24).
         if input.count > unread, isClient || input.byte(at: 0).map({ $0 >> 4 }) == MQTTPacketType.publish.rawValue {

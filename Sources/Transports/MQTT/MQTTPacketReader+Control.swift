@@ -2,10 +2,11 @@ import TransportAPI
 
 // The packets that are no PUBLISH, from their bodies.
 extension MQTTPacketReader {
+    /// The packet; `nil` if it has more filters than are read at a time.
     @inline(never)
-    func control(_ header: FixedHeader, _ body: UnsafeRawBufferPointer) throws(TransportError) -> MQTTPacket {
+    mutating func control(_ header: FixedHeader, _ body: UnsafeRawBufferPointer) throws(TransportError) -> MQTTPacket? {
         var fields = MQTTFields(header.type, body, phase)
-        let packet = try control(header.type, &fields)
+        guard let packet = try control(header.type, &fields) else { return nil }
         if case .connectOtherLevel = packet { return packet }
         guard fields.count == 0 else {
             throw fields.violation("has \(fields.count) bytes behind its last field (section 3)")
@@ -13,7 +14,10 @@ extension MQTTPacketReader {
         return packet
     }
 
-    private func control(_ type: MQTTPacketType, _ fields: inout MQTTFields) throws(TransportError) -> MQTTPacket {
+    private mutating func control(
+        _ type: MQTTPacketType,
+        _ fields: inout MQTTFields
+    ) throws(TransportError) -> MQTTPacket? {
         switch type {
         case .connect: return try connect(&fields)
         case .connack: return try connack(&fields)
@@ -75,20 +79,39 @@ extension MQTTPacketReader {
         return .connack(sessionPresent: flags == 1, code: code)
     }
 
-    private func subscribe(_ fields: inout MQTTFields) throws(TransportError) -> MQTTPacket {
+    private mutating func subscribe(_ fields: inout MQTTFields) throws(TransportError) -> MQTTPacket? {
         let packetID = try fields.packetID()
-        var subscriptions: [MQTTSubscription] = []
-        while fields.count > 0 {
-            try fields.checkFilters(subscriptions.count)
-            let filter = try fields.topicFilter()
+        let subscriptions = try filters(&fields) { (fields, filter) throws(TransportError) in
             let requested = try fields.byte()
             guard let qos = MQTTQoS(rawValue: requested) else {
                 throw fields.violation("asks for QoS \(requested) (MQTT-3.8.3-4)")
             }
-            subscriptions.append(MQTTSubscription(filter, qos: qos))
+            return MQTTSubscription(filter, qos: qos)
         }
+        guard let subscriptions else { return nil }
         guard !subscriptions.isEmpty else { throw fields.violation("has no topic filter (MQTT-3.8.3-3)") }
         return .subscribe(packetID, subscriptions)
+    }
+
+    /// Reads filters, from where the last call has stopped; all of them once there are no more.
+    private mutating func filters(
+        _ fields: inout MQTTFields,
+        _ read: (inout MQTTFields, String) throws(TransportError) -> MQTTSubscription
+    ) throws(TransportError) -> [MQTTSubscription]? {
+        var begun = begun.take() ?? BegunFilters(filters: [], position: fields.position)
+        fields.skip(to: begun.position)
+        let before = begun.filters.count
+        while fields.count > 0 {
+            let bytes = fields.position - begun.position
+            guard begun.filters.count - before < BegunFilters.atOnce, bytes < BegunFilters.bytesAtOnce else {
+                begun.position = fields.position
+                self.begun = begun
+                return nil
+            }
+            try fields.checkFilters(begun.filters.count)
+            begun.filters.append(try read(&fields, try fields.topicFilter()))
+        }
+        return begun.filters
     }
 
     private func suback(_ fields: inout MQTTFields) throws(TransportError) -> MQTTPacket {
@@ -105,16 +128,26 @@ extension MQTTPacketReader {
         return .suback(packetID, granted)
     }
 
-    private func unsubscribe(_ fields: inout MQTTFields) throws(TransportError) -> MQTTPacket {
+    private mutating func unsubscribe(_ fields: inout MQTTFields) throws(TransportError) -> MQTTPacket? {
         let packetID = try fields.packetID()
-        var filters: [String] = []
-        while fields.count > 0 {
-            try fields.checkFilters(filters.count)
-            filters.append(try fields.topicFilter())
-        }
+        guard let filters = try filters(&fields, { MQTTSubscription($1) }) else { return nil }
         guard !filters.isEmpty else { throw fields.violation("has no topic filter (MQTT-3.10.3-2)") }
-        return .unsubscribe(packetID, filters)
+        return .unsubscribe(packetID, filters.map(\.filter))
     }
+}
+
+/// The filters of one packet, so far as they are read.
+struct BegunFilters: Sendable {
+    /// How many are read at a time, some 10 µs, and of how many bytes.
+    static let atOnce = 64
+    static let bytesAtOnce = 16 << 10
+
+    var filters: [MQTTSubscription]
+    /// Where in the packet's body the next one begins.
+    var position: Int
+
+    /// A string of more than 15 bytes lies in memory of its own.
+    var heldBytes: Int { position + filters.capacity * (MemoryLayout<MQTTSubscription>.stride + 32) }
 }
 
 /// The fields of one packet's body, read from front to back and never beyond its end.
@@ -122,7 +155,8 @@ struct MQTTFields {
     private let type: MQTTPacketType
     private let phase: TransportError.Phase
     private let bytes: UnsafeRawBufferPointer
-    private var position = 0
+    /// How many bytes were read.
+    private(set) var position = 0
 
     init(_ type: MQTTPacketType, _ bytes: UnsafeRawBufferPointer, _ phase: TransportError.Phase) {
         self.type = type
@@ -132,6 +166,10 @@ struct MQTTFields {
 
     /// How many bytes are left.
     var count: Int { bytes.count - position }
+
+    mutating func skip(to position: Int) {
+        self.position = min(position, bytes.count)
+    }
 
     mutating func byte() throws(TransportError) -> UInt8 {
         guard count >= 1 else { throw short() }

@@ -4,7 +4,8 @@ import TransportAPI
 /// before it was compared with its limit.
 ///
 /// A packet is judged as early as it can be: its type and flags when the first byte is there, its length when the fixed
-/// header is, the rest when all of it is. Nothing is consumed until then.
+/// header is, the rest when all of it is. Nothing is consumed until then. A packet of many filters is read in pieces, so that
+/// others can be seen to in between.
 package struct MQTTPacketReader: Sendable {
     /// The most filters that one SUBSCRIBE or UNSUBSCRIBE may carry; a few bytes each on the wire, many in memory.
     static let maximumFilters = 4096
@@ -21,6 +22,8 @@ package struct MQTTPacketReader: Sendable {
     /// The longest topic that is kept, in bytes.
     private let longestKeptTopic: Int
     private let maximumRemainingLength: Int
+    /// What was read of a SUBSCRIBE or UNSUBSCRIBE of which more is in the input.
+    var begun: BegunFilters?
 
     /// A reader of packets whose payload has at most `maximumMessageSize` bytes.
     init(
@@ -33,7 +36,10 @@ package struct MQTTPacketReader: Sendable {
         maximumRemainingLength = maximumMessageSize.addingSaturated(2 + MQTTTopic.maximumLength + 2)
     }
 
-    /// Takes the next packet from `input`; `nil` if not all of it is there.
+    /// How much memory is kept for the next packet.
+    var heldBytes: Int { lastTopic.utf8.count + (begun?.heldBytes ?? 0) }
+
+    /// Takes the next packet from `input`; `nil` if not all of it is there, or if it is ``begun`` and this is to be called again.
     @inline(__always)
     mutating func next(_ input: inout ByteBuffer) throws(TransportError) -> MQTTPacket? {
         var taken = 0
@@ -44,7 +50,9 @@ package struct MQTTPacketReader: Sendable {
             taken = total
             let body = UnsafeRawBufferPointer(rebasing: bytes[header.size..<total])
             if header.type == .publish { return .publish(try publish(header.flags, body)) }
-            return try control(header, body)
+            let packet = try control(header, body)
+            if packet == nil { taken = 0 }
+            return packet
         }
         input.consume(taken)
         return packet

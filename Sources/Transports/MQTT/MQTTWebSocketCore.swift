@@ -173,6 +173,7 @@ struct MQTTWebSocketCore: ProtocolCore {
 
     mutating func linkEnded() {
         outer.linkEnded()
+        inner.linkEnded()
         if let between { between.input = ByteBuffer() }
     }
 

@@ -18,7 +18,8 @@ extension HostileScript {
         case .giantLength: return [HostileScript(opening: hello + [0x30, 0xff, 0xff, 0xff, 0x7f])]
         case .pingFlood: return [loading(repeated([0xc0, 0]))]
         case .messageFlood: return [loading(repeated(message))]
-        case .subscriptionFlood: return [loading(repeated(subscribe([("#", 0)])))]
+        case .subscriptionFlood:
+            return [loading(repeated(subscribe([("#", 0)]))), loading(subscribe((0..<900).map { ("flood/\($0)", 0) }))]
         case .filterFlood:
             return [HostileScript(opening: hello, freshLoad: { filters.bytes($0, $1) }, countsRefusals: true)]
         case .slowSubscriber:

@@ -26,7 +26,9 @@ func readPackets(
             let size = sizes.next() ?? .max
             input.append(contentsOf: Array(rest.prefix(size)))
             rest = rest.dropFirst(size)
-            while let packet = try reader.next(&input) { packets.append(packet) }
+            repeat {
+                while let packet = try reader.next(&input) { packets.append(packet) }
+            } while reader.begun != nil
         } while !rest.isEmpty
     } catch {
         return (packets, error)
