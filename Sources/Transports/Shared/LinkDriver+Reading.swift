@@ -60,6 +60,11 @@ extension LinkDriver {
     /// Reads and delivers until the channel is empty, the share is over, or nobody consumes.
     func readWhilePossible() {
         guard !isPumping, !isWaitingForShare else { return }
+        // What has come counts before the end that may be behind it.
+        if isStalled, mayRead {
+            isStalled = false
+            pump()
+        }
         while isReadable, phase != .closed, mayRead || phase == .draining && !isWaitingForShare {
             if phase == .draining { input.removeAll() }
             borrowMemory(&input, doubles: true)
@@ -189,10 +194,13 @@ extension LinkDriver {
     /// A write has failed. The far side may have said why before: what has come counts first, as far as one share goes.
     func writeFailed(_ error: SystemError) {
         if !channel.isDatagram {
-            isWaitingForShare = false
-            shareEnd = 0
-            // There is no line to wait in any more: only the clock ends this.
+            // There is no line to wait in any more: what is here already is worked off, and then only the clock ends this.
             isInShare = true
+            repeat {
+                isWaitingForShare = false
+                shareEnd = 0
+                pump()
+            } while isWaitingForShare && (phase == .opening || phase == .open)
             while phase == .opening || phase == .open, mayRead {
                 borrowMemory(&input, doubles: true)
                 guard case .bytes = channel.read(into: &input, atMost: readSize) else { break }

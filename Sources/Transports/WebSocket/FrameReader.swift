@@ -94,6 +94,8 @@ struct FrameReader: Sendable {
                 guard try absorb(&input) else { return input.isEmpty ? nil : .part }
                 guard isFinalFrame else { return .part }
                 try complete()
+                // Passed over.
+                guard isWhole else { return .part }
             }
             if isWhole {
                 guard let payload = joined() else { return .part }

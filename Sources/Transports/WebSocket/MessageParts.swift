@@ -19,8 +19,9 @@ struct MessageParts: Sendable {
     var count: Int { fullBytes + last.count }
     /// How many of them the full parts have.
     var settled: Int { fullBytes }
-    /// How much memory they take.
-    var capacity: Int { fullCapacity + last.capacity + joined.capacity }
+    /// How much memory they take. Of the array that they become, which is reserved whole, it is what is filled: the rest was not
+    /// touched yet, and each part is let go of as it is joined.
+    var capacity: Int { fullCapacity + last.capacity + joined.count }
 
     /// Begins a new part, with so much room, if the last one is full: who has sent a whole one may well fill another.
     mutating func beginPart(room: Int) {

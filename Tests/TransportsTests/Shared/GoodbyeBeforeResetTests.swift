@@ -124,6 +124,53 @@ struct GoodbyeBeforeResetTests {
         #expect(received == Payload(text: "last"))
     }
 
+    @Test("while something is written gives what has come whole, and the goodbye, however much work it is")
+    func largeMessage() async throws {
+        let message = [UInt8](repeating: 7, count: 2 << 20)
+        let (received, reason) = try await DrivenLink.onLoop { loop in
+            let link = try Kind.webSocket.open(on: loop)
+            link.channel.arriving = [.bytes(frame(to: .client, 0x82, message) + Self.goodbye)]
+            // It may stop in the middle, to have others seen to.
+            link.driver.ready(.read)
+            link.channel.writeFailure = ECONNRESET
+            link.channel.arriving = [.end]
+            link.write([0])
+            defer { link.driver.close(abort: true) }
+            return (try link.driver.takeMessage()?.get(), link.driver.reason)
+        }
+        #expect(received == Payload(message) && reason?.code == 1008)
+    }
+
+    @Test("ends behind the messages that nobody has taken yet", arguments: [10, 600])
+    func behindMessages(taken: Int) async throws {
+        let count = 1500
+        let received = try await DrivenLink.onLoop { loop in
+            let link = try Kind.webSocket.open(on: loop)
+            defer { link.driver.close(abort: true) }
+            var received = 0
+            func take(_ most: Int) throws {
+                for _ in 0..<most {
+                    guard let payload = try? link.driver.takeMessage()?.get() else { return }
+                    received += payload.bytes == [UInt8(received & 255)] ? 1 : 0
+                }
+            }
+            func work() {
+                while link.driver.isWaitingForShare { link.driver.shareBegins() }
+            }
+            link.arrive(.bytes((0..<count).flatMap { frame(to: .client, 0x82, [UInt8($0 & 255)]) }))
+            work()
+            try take(taken)
+            link.arrive(.end)
+            work()
+            for _ in 0..<4 {
+                try take(count)
+                work()
+            }
+            return received
+        }
+        #expect(received == count)
+    }
+
     @Test("over TCP, with bytes of the client unread, has ended for the server's goodbye")
     func overTCP() async throws {
         let server = try GoodbyeServer(Self.goodbye)
