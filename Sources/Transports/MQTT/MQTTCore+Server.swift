@@ -130,25 +130,28 @@ extension MQTTCore {
         context.counters.demands &+= 1 + UInt64(filters.count) / 8
         guard !routesSignals else { return .signal(MQTTSignal.unsubscribed(packetID, filters)) }
         write(.unsuback, packetID, &context)
-        let gone = Set(filters.map { Array($0.utf8) })
-        subscriptions.removeAll { gone.contains(Array($0.filter.utf8)) }
+        let gone = Set(filters.map(ExactText.init))
+        subscriptions.removeAll { gone.contains(ExactText(text: $0.filter)) }
         defaultTopic = topicForClient
         return nil
     }
+
+    /// The longest filter that is kept point to point, in bytes, as at a broker: what is kept is gone through for each packet.
+    private static let longestKeptFilter = 1024
 
     /// Keeps subscriptions, each in the place of a former one to the same filter (MQTT-3.8.4-3); returns what is granted. Filters
     /// are found by their bytes and not compared one with another, for there may be very many.
     private mutating func keep(_ asked: [MQTTSubscription], limit: Int) -> [MQTTQoS?] {
         var kept = subscriptions
-        var places: [[UInt8]: Int] = [:]
-        for (place, subscription) in kept.enumerated() { places[Array(subscription.filter.utf8)] = place }
+        var places: [ExactText: Int] = [:]
+        for (place, subscription) in kept.enumerated() { places[ExactText(text: subscription.filter)] = place }
         defer { subscriptions = kept }
         return asked.map { subscription in
-            let filter = Array(subscription.filter.utf8)
+            let filter = ExactText(text: subscription.filter)
             if let place = places[filter] {
                 kept[place] = subscription
             } else {
-                guard kept.count < limit else { return nil }
+                guard kept.count < limit, filter.text.utf8.count <= Self.longestKeptFilter else { return nil }
                 places[filter] = kept.count
                 kept.append(subscription)
             }
@@ -169,5 +172,18 @@ extension MQTTCore {
             granted = max(granted ?? .atMostOnce, subscription.qos)
         }
         return min(publishQoS, granted ?? publishQoS)
+    }
+}
+
+/// Text that is the same only if its bytes are, which Swift's own comparison does not ask for.
+private struct ExactText: Hashable {
+    let text: String
+
+    static func == (left: ExactText, right: ExactText) -> Bool {
+        left.text.withContiguousUTF8 { left in right.text.withContiguousUTF8 { left.hasSameBytes(as: $0) } }
+    }
+
+    func hash(into hasher: inout Hasher) {
+        text.withContiguousUTF8 { hasher.combine(bytes: $0) }
     }
 }

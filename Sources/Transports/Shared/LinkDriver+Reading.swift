@@ -9,6 +9,8 @@ extension LinkDriver {
     /// How much is read at first, in bytes.
     static let firstReadSize = 16 << 10
     private static let leastReadSize = 1 << 10
+    /// How long a server works on what had come over a connection that is no more, in nanoseconds.
+    private static let patienceWithBroken: Int64 = 1_000_000
     /// For how long a link stays busy, in nanoseconds.
     private static let busyTime: Int64 = 100_000_000
 
@@ -191,16 +193,20 @@ extension LinkDriver {
         if !isTransient { broken(by: error) }
     }
 
-    /// A write has failed. The far side may have said why before: what has come counts first, as far as one share goes.
+    /// A write has failed. The far side may have said why before: what has come counts first, for a while.
     func writeFailed(_ error: SystemError) {
         if !channel.isDatagram {
-            // There is no line to wait in any more: what is here already is worked off, and then only the clock ends this.
+            // There is no line to wait in any more: only the clock ends this. What is here already gets more time than what is
+            // still with the kernel; from its server a client hears all of it.
             isInShare = true
+            let end = MonotonicClock.now() + Self.patienceWithBroken
             repeat {
                 isWaitingForShare = false
                 shareEnd = 0
                 pump()
-            } while isWaitingForShare && (phase == .opening || phase == .open)
+            } while isWaitingForShare && phase == .open && (owner == nil || MonotonicClock.now() < end)
+            isWaitingForShare = false
+            shareEnd = 0
             while phase == .opening || phase == .open, mayRead {
                 borrowMemory(&input, doubles: true)
                 guard case .bytes = channel.read(into: &input, atMost: readSize) else { break }
