@@ -66,10 +66,11 @@ private func attack(_ options: Options, _ server: EventLoop, _ client: EventLoop
     let plans = options.transports.flatMap { transport in
         options.crowd.attacks.compactMap { AttackPlan($0, transport, attackers: attackers, links: links) }
     }
-    var progress = Progress(total: plans.count, isQuiet: options.quiet)
+    var progress = Progress(total: plans.count * options.repeats, isQuiet: options.quiet)
     defer { progress.finish() }
-    var rows: [CrowdRow] = []
-    for plan in plans where !Interruption.isRequested {
+    // Round by round, so that a while in which the machine is slow does not meet all repeats of one attack.
+    var rows: [[CrowdRow]] = Array(repeating: [], count: plans.count)
+    for (number, plan) in (0..<options.repeats).flatMap({ _ in plans.enumerated() }) where !Interruption.isRequested {
         progress.step("\(plan.transport) \(plan.kind.rawValue)")
         let run = AttackRun(
             plan: plan,
@@ -80,9 +81,9 @@ private func attack(_ options: Options, _ server: EventLoop, _ client: EventLoop
             clientLoop: client,
             placement: placement
         )
-        rows.append(run.measure())
+        rows[number].append(run.measure())
     }
-    return rows
+    return rows.compactMap(CrowdRow.middle)
 }
 
 /// Lets this process have as many descriptors as the system allows without asking anybody; how many that is.

@@ -84,6 +84,8 @@ extension OptionTable {
     /// What several options of `imbench crowd` say together.
     static func finishCrowd(_ options: inout Options, _ given: Set<String>) throws(UsageError) {
         options.crowd.areLinksGiven = given.contains("links")
+        if !given.contains("repeat") { options.repeats = 1 }
+        guard options.crowd.isHostile || options.repeats == 1 else { throw UsageError("--repeat needs --hostile") }
         if options.crowd.isHostile {
             if !options.crowd.areLinksGiven { options.crowd.links = 0 }
             guard options.crowd.links <= IdleCrowd.linksPerAddress else {

@@ -33,11 +33,14 @@ struct CrowdReport {
     }
 
     var table: TextTable {
+        let isRepeated = rows.contains { ($0.value("repeats") ?? 1) > 1 }
+        let range = isRepeated ? [("ratio_p99_least", "least"), ("ratio_p99_most", "most")] : []
         let names: [(metric: String, title: String)] =
             isHostile
             ? [
                 ("quiet_p50_us", "p50 µs"), ("quiet_p99_us", "p99 µs"), ("attacked_p50_us", "p50 attacked"),
                 ("attacked_p99_us", "p99 attacked"), ("ratio_p50", "ratio p50"), ("ratio_p99", "ratio p99"),
+            ] + range + [
                 ("attacked_round_trips", "round trips"), ("connections", "connections"),
                 ("heap_peak_bytes", "heap, B each"), ("heap_bound_bytes", "at most"),
             ]

@@ -32,9 +32,29 @@ extension CrowdRow {
     /// Those of an attack.
     static let attackMetrics = [
         "quiet_p50_us", "quiet_p99_us", "attacked_p50_us", "attacked_p99_us", "ratio_p50", "ratio_p99",
-        "quiet_round_trips", "attacked_round_trips", "attackers", "links", "connections", "endings", "heap_peak_bytes",
-        "heap_bound_bytes",
+        "quiet_round_trips", "attacked_round_trips", "attackers",
+        "links", "connections", "endings", "heap_peak_bytes",
+        "heap_bound_bytes", "ratio_p99_least", "ratio_p99_most", "repeats",
     ]
+}
+
+extension CrowdRow {
+    /// Of several measurements of one attack, that in which the others' 99th percentile grew by the factor in the middle (of two the
+    /// greater one), with the least and the greatest factor, and whatever any of them has breached; one that failed, if one did.
+    static func middle(of rows: [CrowdRow]) -> CrowdRow? {
+        let factor = { (row: CrowdRow) in row.value("ratio_p99") ?? .infinity }
+        let ordered = rows.sorted { factor($0) < factor($1) }
+        guard var row = rows.first(where: { $0.failure != nil }) ?? ordered.dropFirst(rows.count / 2).first else {
+            return nil
+        }
+        row.metrics += [
+            ("ratio_p99_least", ordered.first?.value("ratio_p99")),
+            ("ratio_p99_most", ordered.last?.value("ratio_p99")),
+            ("repeats", Double(rows.count)),
+        ]
+        row.breaches = rows.flatMap(\.breaches).distinct
+        return row
+    }
 }
 
 /// One `--assert` of `imbench crowd`: `transport[.attack].metric op number`, as in `ws.ping-flood.ratio_p99 <= 2`.

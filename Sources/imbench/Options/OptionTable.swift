@@ -100,8 +100,10 @@ enum OptionTable {
             name: "repeat",
             placeholder: "N",
             group: .load,
-            commands: [.run],
-            summary: "into how many repeats, in random order, a row is cut",
+            commands: [.run, .crowd],
+            summary:
+                "into how many repeats, in random order, a row is cut; with crowd --hostile, how often each attack is "
+                + "measured, of which the one in the middle counts (1)",
             shown: { String($0.repeats) },
             apply: { (options, text, _) throws(UsageError) in
                 options.repeats = try OptionValue.integer(text, "repeat", in: 1...1000)

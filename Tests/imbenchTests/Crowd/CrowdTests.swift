@@ -42,6 +42,8 @@ struct CrowdTests {
         #expect(throws: UsageError("--links: at most 20000 beside hostile clients")) {
             try parse("crowd --hostile --links 20001")
         }
+        #expect(try parse("crowd --hostile").repeats == 1 && parse("crowd --hostile --repeat 3").repeats == 3)
+        #expect(throws: UsageError("--repeat needs --hostile")) { try parse("crowd --repeat 3") }
         #expect(throws: UsageError("--attackers needs --hostile")) { try parse("crowd --attackers 5") }
         #expect(throws: UsageError("--transport: 'crowd' knows ws, tcp, mqtt, mqtt+ws, not udp")) {
             try parse("crowd --transport udp")
@@ -64,6 +66,24 @@ struct CrowdTests {
         #expect(try failure("ws.quiet_p99_us < 1")?.hasSuffix("ws.ping-flood has no quiet_p99_us") == true)
         #expect(throws: UsageError.self) { _ = try failure("ws.speed < 1") }
         #expect(throws: UsageError.self) { _ = try failure("ws < 1") }
+    }
+
+    @Test("of several measurements the one in the middle counts, with what was wrong in any")
+    func repeats() throws {
+        func row(_ factor: Double, _ breaches: [String] = []) -> CrowdRow {
+            var row = CrowdRow(transport: "ws", attack: .pingFlood)
+            (row.metrics, row.breaches) = ([("ratio_p99", factor)], breaches)
+            return row
+        }
+        let middle = try #require(CrowdRow.middle(of: [row(9, ["a"]), row(1, ["b"]), row(1.5, ["a"])]))
+        #expect(middle.value("ratio_p99") == 1.5 && middle.value("ratio_p99_least") == 1)
+        #expect(middle.value("ratio_p99_most") == 9 && middle.value("repeats") == 3)
+        #expect(middle.breaches == ["a", "b"])
+        #expect(CrowdRow.middle(of: [row(1), row(3)])?.value("ratio_p99") == 3)
+        var failed = row(2)
+        failed.failure = "it did not start"
+        #expect(CrowdRow.middle(of: [row(1), failed, row(3)])?.failure == "it did not start")
+        #expect(CrowdRow.middle(of: []) == nil)
     }
 
     @Test("the report holds every number in each format", arguments: Format.allCases)
