@@ -47,8 +47,13 @@ struct Inflation: Sendable {
     /// How much memory that takes.
     private(set) var heldBytes = 0
 
+    static let malformed = "a message is marked as compressed, and is not"
     /// What every flush ends with, and senders leave out.
     private static let tail: [UInt8] = [0, 0, 0xff, 0xff]
+
+    /// How far back messages may refer, as a power of two. What refers further back is let in as far as zlib still has it before it,
+    /// which depends on how it arrives: no honest far side does.
+    var windowBits: Int { max(direction.windowBits, 9) }
 
     init(_ compression: WebSocketCompression, _ direction: DeflateAgreement.Direction) {
         compressor = compression.compressor
@@ -66,7 +71,7 @@ struct Inflation: Sendable {
         limit: Int
     ) throws(TransportError) -> Int {
         if inflater == nil {
-            inflater = compressor.makeInflater(windowBits: max(direction.windowBits, 9))
+            inflater = compressor.makeInflater(windowBits: windowBits)
             heldBytes = inflater?.heldBytes ?? 0
         }
         guard let inflater else {
@@ -104,7 +109,7 @@ struct Inflation: Sendable {
         switch result {
         case .taken(let count): return count
         case .tooLarge: throw .webSocketTooLarge(limit)
-        case .malformed: throw .webSocketViolation("a message is marked as compressed, and is not")
+        case .malformed: throw .webSocketViolation(Self.malformed)
         }
     }
 }
