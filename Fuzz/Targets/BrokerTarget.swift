@@ -23,9 +23,16 @@ private final class BrokerRun: ShareHandler, LinkOwner {
     final class End: ShareHandler, @unchecked Sendable {
         let done = DispatchSemaphore(value: 0)
         var failure: (any Error)?
+        weak var broker: Broker?
+        private var turnsLeft = 1000
 
-        /// The broker's last work, which had its place in the line, is done, and the broker gone.
+        /// Waits behind the broker's last work, which may take several shares, until it has let go of the broker.
         func shareBegins() {
+            if let broker, turnsLeft > 0 {
+                turnsLeft -= 1
+                return broker.loop.runLater(self)
+            }
+            if broker != nil { failure = FuzzFailure(description: "somebody keeps the broker") }
             done.signal()
         }
     }
@@ -188,6 +195,7 @@ private final class BrokerRun: ShareHandler, LinkOwner {
         for client in clients { client?.driver.close(abort: true) }
         try check()
         try ensure(broker.clients.isEmpty && held == 0, "\(held) bytes are held by nobody")
+        end.broker = broker
         loop.runLater(end)
     }
 
