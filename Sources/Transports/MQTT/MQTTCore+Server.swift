@@ -130,8 +130,8 @@ extension MQTTCore {
         context.counters.demands &+= 1 + UInt64(filters.count) / 8
         guard !routesSignals else { return .signal(MQTTSignal.unsubscribed(packetID, filters)) }
         write(.unsuback, packetID, &context)
-        let gone = Set(filters.map(ExactText.init))
-        subscriptions.removeAll { gone.contains(ExactText(text: $0.filter)) }
+        let gone = Set(filters.map(MQTTFilterKey.init))
+        subscriptions.removeAll { gone.contains(MQTTFilterKey($0.filter)) }
         defaultTopic = topicForClient
         return nil
     }
@@ -143,11 +143,11 @@ extension MQTTCore {
     /// are found by their bytes and not compared one with another, for there may be very many.
     private mutating func keep(_ asked: [MQTTSubscription], limit: Int) -> [MQTTQoS?] {
         var kept = subscriptions
-        var places: [ExactText: Int] = [:]
-        for (place, subscription) in kept.enumerated() { places[ExactText(text: subscription.filter)] = place }
+        var places: [MQTTFilterKey: Int] = [:]
+        for (place, subscription) in kept.enumerated() { places[MQTTFilterKey(subscription.filter)] = place }
         defer { subscriptions = kept }
         return asked.map { subscription in
-            let filter = ExactText(text: subscription.filter)
+            let filter = MQTTFilterKey(subscription.filter)
             if let place = places[filter] {
                 kept[place] = subscription
             } else {
@@ -172,18 +172,5 @@ extension MQTTCore {
             granted = max(granted ?? .atMostOnce, subscription.qos)
         }
         return min(publishQoS, granted ?? publishQoS)
-    }
-}
-
-/// Text that is the same only if its bytes are, which Swift's own comparison does not ask for.
-private struct ExactText: Hashable {
-    let text: String
-
-    static func == (left: ExactText, right: ExactText) -> Bool {
-        left.text.withContiguousUTF8 { left in right.text.withContiguousUTF8 { left.hasSameBytes(as: $0) } }
-    }
-
-    func hash(into hasher: inout Hasher) {
-        text.withContiguousUTF8 { hasher.combine(bytes: $0) }
     }
 }

@@ -138,7 +138,7 @@ extension MQTTPacketReader {
 
 /// The filters of one packet, so far as they are read.
 struct BegunFilters: Sendable {
-    /// How many are read at a time, some 10 µs, and of how many bytes.
+    /// How many are read at a time, and of how many bytes.
     static let atOnce = 64
     static let bytesAtOnce = 16 << 10
 

@@ -182,9 +182,11 @@ struct MQTTFilterKey: Hashable {
 
     init(_ text: String) { self.text = text }
 
-    static func == (left: MQTTFilterKey, right: MQTTFilterKey) -> Bool { left.text.utf8.elementsEqual(right.text.utf8) }
+    static func == (left: MQTTFilterKey, right: MQTTFilterKey) -> Bool {
+        left.text.withContiguousUTF8 { left in right.text.withContiguousUTF8 { left.hasSameBytes(as: $0) } }
+    }
 
     func hash(into hasher: inout Hasher) {
-        for byte in text.utf8 { hasher.combine(byte) }
+        text.withContiguousUTF8 { hasher.combine(bytes: $0) }
     }
 }
