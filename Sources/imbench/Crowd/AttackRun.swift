@@ -22,6 +22,9 @@ struct AttackRun {
     /// come: hostile clients that are placed give way to whoever else uses this machine, so it may take them a while to do any
     /// harm.
     var patience = Duration.seconds(30)
+    /// For how long all else comes to rest before the quiet time: at first, and after the attack, which is longer than the
+    /// server lingers with those who were hung up on.
+    var pauses = (first: Duration.milliseconds(200), afterwards: Duration.milliseconds(2500))
     /// What is started for the idle clients, and its arguments; `nil` is this program.
     var program: [String]?
 
@@ -52,11 +55,10 @@ struct AttackRun {
         }
         // Half of the quiet time comes before the attack and half behind it: a machine that becomes slower or faster in the
         // meantime does so for both.
-        var quiet = runBlocking(on: clientLoop) { await calm(honest, after: .milliseconds(200)) }
+        var quiet = runBlocking(on: clientLoop) { await calm(honest, after: pauses.first) }
         let attack = try storm(victim, honest)
         if attack.failure == nil {
-            // Longer than the server lingers with those who were hung up on.
-            let after = runBlocking(on: clientLoop) { await calm(honest, after: .milliseconds(2500)) }
+            let after = runBlocking(on: clientLoop) { await calm(honest, after: pauses.afterwards) }
             quiet.rtt.merge(after.rtt)
             quiet.failure = quiet.failure ?? after.failure
         }
