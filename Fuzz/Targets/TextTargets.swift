@@ -56,7 +56,7 @@ func fuzzConfiguration(_ bytes: [UInt8]) throws {
     }
 }
 
-/// The two validators and the standard library agree, whole and in slices.
+/// The validators and the standard library agree, whole and in slices.
 func fuzzUTF8(_ bytes: [UInt8]) throws {
     var input = FuzzInput(bytes)
     var slicing = Slicing(input.choice())
@@ -68,6 +68,8 @@ func fuzzUTF8(_ bytes: [UInt8]) throws {
     try ensure((accepted && validator.isComplete) == isText, "sliced: not \(isText)")
     let invalid = rest.withUnsafeBufferPointer { firstInvalidUTF8($0) }
     try ensure((invalid == nil) == isText, "the codecs say \(invalid as Any)")
+    let blocks = rest.withUnsafeBufferPointer { UTF8Blocks.areWellFormed($0) }
+    try ensure(blocks == isText, "in blocks: not \(isText)")
 }
 
 /// Both implementations: of bytes they give the same text, and of that text the bytes; of any text, the strict one

@@ -5,6 +5,22 @@
 enum UTF8Blocks {
     private typealias Block = SIMD16<UInt8>
 
+    /// Whether `text` is well-formed, whatever stands around it.
+    static func areWellFormed(_ text: UnsafeBufferPointer<UInt8>) -> Bool {
+        let last = text.count &- 16
+        guard last >= 3, let base = text.baseAddress else { return firstInvalidUTF8(text) == nil }
+        // Whole characters, before which nothing can be missing, until there are three bytes to look back at.
+        var start = 0
+        while start < 3 {
+            let length = base[start] < 0x80 ? 1 : lengthOfSequence(text, at: start)
+            guard length > 0 else { return false }
+            start &+= length
+        }
+        // No character may lack its last bytes at the end, where nothing follows.
+        guard base[last &+ 15] < 0xC0, base[last &+ 14] < 0xE0, base[last &+ 13] < 0xF0 else { return false }
+        return areWellFormed(base, from: start, last: last)
+    }
+
     /// Whether `base[start..<end]` is well-formed, provided that no character ends beyond `end`: what stands at `end` is ASCII and
     /// can be read.
     static func areWellFormed(_ base: UnsafePointer<UInt8>, from start: Int, to end: Int) -> Bool {
@@ -14,6 +30,12 @@ enum UTF8Blocks {
         guard start >= 3, last >= 3, (base[start &- 1] | base[start &- 2] | base[start &- 3]) < 0x80 else {
             return firstInvalidUTF8(UnsafeBufferPointer(start: base + start, count: end - start)) == nil
         }
+        return areWellFormed(base, from: start, last: last)
+    }
+
+    /// Checks all blocks up to the one at `last`.
+    @inline(__always)
+    private static func areWellFormed(_ base: UnsafePointer<UInt8>, from start: Int, last: Int) -> Bool {
         var wrong = Block()
         var index = start
         while index < last {

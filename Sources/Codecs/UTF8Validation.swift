@@ -32,7 +32,7 @@ func firstInvalidUTF8(_ bytes: UnsafeBufferPointer<UInt8>) -> Int? {
 }
 
 /// How long the sequence at `index` is, which does not begin with ASCII; 0 if it is not well-formed.
-private func lengthOfSequence(_ bytes: UnsafeBufferPointer<UInt8>, at index: Int) -> Int {
+func lengthOfSequence(_ bytes: UnsafeBufferPointer<UInt8>, at index: Int) -> Int {
     // The second byte's range is narrower where it would be overlong, a surrogate, or beyond U+10FFFF.
     let (length, second): (Int, ClosedRange<UInt8>)
     switch bytes[index] {
@@ -57,7 +57,7 @@ private func lengthOfSequence(_ bytes: UnsafeBufferPointer<UInt8>, at index: Int
 @usableFromInline
 func string(utf8 bytes: UnsafeBufferPointer<UInt8>) -> String? {
     let isASCII = isASCII(bytes)
-    guard isASCII || firstInvalidUTF8(bytes) == nil else { return nil }
+    guard isASCII || UTF8Blocks.areWellFormed(bytes) else { return nil }
     return string(wellFormed: bytes, isASCII: isASCII)
 }
 

@@ -199,7 +199,7 @@ extension ProtobufReader {
             try nextTag()
         }
         // One growth in place of three for the maps of a few entries that messages have.
-        if values.isEmpty { values.reserveCapacity(4) }
+        if values.isEmpty { values = Dictionary(minimumCapacity: 4) }
         values[key] = value
         end = outerEnd
     }

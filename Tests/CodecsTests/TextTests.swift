@@ -1,8 +1,8 @@
 import Codecs
 import Testing
 
-/// UTF-8 (Unicode, table 3-7) in JSON's strings, at every place of the blocks in which it is checked.
-@Suite struct JSONTextTests {
+/// UTF-8 (Unicode, table 3-7) in the strings of both formats, at every place of the blocks in which it is checked.
+@Suite struct TextTests {
     /// What is wrong from its first byte on, with whatever character behind it.
     private static let wrong = [
         "80", "BF", "C0 80", "C1 BF", "C2", "C2 C2 80", "DF 7F", "E0 80 80", "E0 9F BF", "E0 A0", "E1 80", "E1 80 C0",
@@ -36,6 +36,10 @@ import Testing
                         }
                         #expect(error?.code == .invalidUTF8 && error?.offset == member.utf8.count + 5 + front.count)
                     }
+                    // Fewer than 128, so that their length takes one byte.
+                    let field = [2 << 3 | 2, UInt8(bytes.count)] + bytes
+                    let error = codecError { try ProtobufCodec().decode(Inner.self, from: field) }
+                    #expect(error?.code == .invalidUTF8 && error?.offset == 2)
                 }
             }
         }
@@ -51,6 +55,9 @@ import Testing
                     let back = try JSONCodec().decode(Inner.self, from: document("snakeCase", Array(text.utf8)))
                     #expect(back.snakeCase.utf8.elementsEqual(text.utf8))
                     #expect(try json(message) == "{\"snakeCase\":\"\(text)\"}")
+                    let binary = ProtobufCodec()
+                    let copy = try binary.decode(Inner.self, from: binary.encode(message))
+                    #expect(copy.snakeCase.utf8.elementsEqual(text.utf8))
                 }
             }
         }
