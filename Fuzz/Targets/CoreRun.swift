@@ -180,7 +180,7 @@ struct CoreRun<Core: ProtocolCore>: ~Copyable {
         case .acknowledged(let id): events.append(.acknowledged(id))
         case .refused(let id, let error): events.append(.refused(id, error))
         case .progress: break
-        case .signal(let signal): if let signal = signal as? MQTTSignal { events.append(.signal(signal)) }
+        case .signal(let signal): if let signal = signal.mqtt { events.append(.signal(signal)) }
         case .closed(let reason):
             events.append(.closed(reason))
             isClosed = true

@@ -100,7 +100,7 @@ final class Broker: LinkHandler {
     var now: Instant { Instant(nanoseconds: loop.now) }
 
     func handle(_ event: CoreEvent, on driver: LinkDriver) {
-        guard case .signal(let signal as MQTTSignal) = event else { return }
+        guard case .signal(let any) = event, let signal = any.mqtt else { return }
         if case .connected(let connect) = signal { return add(driver, connect) }
         // A client whose identifier was taken over is no longer listened to.
         guard let identifier = identifiers[ObjectIdentifier(driver)] else { return }

@@ -31,7 +31,7 @@ public final class EventLoop: TaskExecutor, @unchecked Sendable {
     @exclusivity(unchecked) private var later = RingQueue<any ShareHandler>()
     /// When who goes on just now (``runLater(_:)``) should stop, in nanoseconds of ``MonotonicClock``: when all of them have had
     /// their part of this turn. 0 while nobody does.
-    public private(set) var lineEnd: Int64 = 0
+    @exclusivity(unchecked) public private(set) var lineEnd: Int64 = 0
     /// How long those took who went on in this turn, in nanoseconds.
     @exclusivity(unchecked) var laterTook: Int64 = 0
     @exclusivity(unchecked) var events: [PollEvent] = []

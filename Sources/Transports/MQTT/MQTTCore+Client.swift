@@ -50,7 +50,7 @@ extension MQTTCore {
         case .connack(let sessionPresent, let code): return try receiveConnack(sessionPresent, code, &context)
         case .suback(let packetID, let granted): return try receiveSuback(packetID, granted, &context)
         case .unsuback(let packetID):
-            return .signal(MQTTSignal.unsubscribeAnswered(try finish(.unsubscribe, packetID, "UNSUBACK")))
+            return .mqtt(.unsubscribeAnswered(try finish(.unsubscribe, packetID, "UNSUBACK")))
         default: throw violation("a server does not send this packet (section 2.2.1)")
         }
     }
@@ -97,7 +97,7 @@ extension MQTTCore {
             )
         }
         guard packetID == handshakeSubscription, case .client(let configuration) = side else {
-            return .signal(MQTTSignal.subscribeAnswered(id, granted))
+            return .mqtt(.subscribeAnswered(id, granted))
         }
         handshakeSubscription = 0
         if let refused = granted.firstIndex(of: nil) {

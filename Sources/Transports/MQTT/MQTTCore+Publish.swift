@@ -15,7 +15,7 @@ extension MQTTCore {
             guard received.count < maximumUnreleased else { throw tooManyUnreleased() }
             if !confirmsReceipt { acceptOwnership(publish.packetID, &context) }
         }
-        guard !routesSignals else { return .signal(MQTTSignal.published(publish)) }
+        guard !routesSignals else { return .mqtt(.published(publish)) }
         if confirmsReceipt { unconfirmed.append(Unconfirmed(packetID: publish.packetID, qos: publish.qos)) }
         let payload = Payload(publish.payload, topic: publish.topic, isRetained: publish.retain)
         guard state == .open else { return try receiveEarly(payload, &context) }

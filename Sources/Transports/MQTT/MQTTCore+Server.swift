@@ -103,7 +103,7 @@ extension MQTTCore {
     ) -> CoreEvent? {
         guard case .server(let configuration) = side else { return nil }
         context.counters.demands &+= 1 + UInt64(asked.count) / 8
-        if routesSignals { return .signal(MQTTSignal.subscribed(packetID, asked)) }
+        if routesSignals { return .mqtt(.subscribed(packetID, asked)) }
         grant(packetID, keep(asked, limit: configuration.maximumSubscriptions), &context)
         defaultTopic = topicForClient
         return nil
@@ -128,7 +128,7 @@ extension MQTTCore {
         _ context: inout CoreContext
     ) -> CoreEvent? {
         context.counters.demands &+= 1 + UInt64(filters.count) / 8
-        guard !routesSignals else { return .signal(MQTTSignal.unsubscribed(packetID, filters)) }
+        guard !routesSignals else { return .mqtt(.unsubscribed(packetID, filters)) }
         write(.unsuback, packetID, &context)
         let gone = Set(filters.map(MQTTFilterKey.init))
         subscriptions.removeAll { gone.contains(MQTTFilterKey($0.filter)) }

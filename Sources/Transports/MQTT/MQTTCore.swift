@@ -228,7 +228,7 @@ package struct MQTTCore: ProtocolCore {
         if let connect {
             self.connect = nil
             hasDeferred = false
-            return .signal(MQTTSignal.connected(connect))
+            return .mqtt(.connected(connect))
         }
         guard let payload = early.popLast() else {
             hasDeferred = false

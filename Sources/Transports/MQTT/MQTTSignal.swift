@@ -3,7 +3,7 @@
 ///
 /// A client's DISCONNECT is ``CoreEvent/closed(_:)``; any other end of a server's link is an error. So a broker that keeps
 /// wills publishes them after an error and forgets them after `closed`.
-package enum MQTTSignal: CoreSignal, Hashable {
+package enum MQTTSignal: Sendable, Hashable {
     /// Server: the client was let in. Comes right after ``CoreEvent/opened``.
     indirect case connected(MQTTConnect)
     /// Server: the client publishes. At QoS 1 and 2, PUBACK or PUBREC is written already: the broker has taken
@@ -18,4 +18,23 @@ package enum MQTTSignal: CoreSignal, Hashable {
     case subscribeAnswered(UInt64, [MQTTQoS?])
     /// Client: the broker has confirmed the `unsubscribe` of this id.
     case unsubscribeAnswered(UInt64)
+}
+
+/// Carries an ``MQTTSignal`` past those who know no MQTT.
+private final class MQTTSignalCarrier: CoreSignal {
+    let signal: MQTTSignal
+
+    init(_ signal: MQTTSignal) {
+        self.signal = signal
+    }
+}
+
+extension CoreSignal {
+    /// What an ``MQTTCore`` has reported; `nil` if another core did.
+    package var mqtt: MQTTSignal? { (self as? MQTTSignalCarrier)?.signal }
+}
+
+extension CoreEvent {
+    /// A signal of an ``MQTTCore``.
+    static func mqtt(_ signal: MQTTSignal) -> CoreEvent { .signal(MQTTSignalCarrier(signal)) }
 }

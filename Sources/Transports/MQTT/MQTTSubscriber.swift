@@ -122,7 +122,7 @@ final class MQTTSubscriber {
     }
 
     private func take(_ signal: any CoreSignal) {
-        switch signal as? MQTTSignal {
+        switch signal.mqtt {
         case .subscribeAnswered(lastID, let granted): answered(granted)
         case .unsubscribeAnswered(lastID): answered([])
         default: return

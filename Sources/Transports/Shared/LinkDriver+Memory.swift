@@ -2,14 +2,50 @@ import SocketIO
 
 // Blocks for reading and writing, which all links of a loop share, so that an idle link owns none.
 extension LinkDriver {
-    /// Makes sure that there is memory, with some room. What arrives is read in ever larger parts (`doubles`); what is written
-    /// reserves its own length, and a few bytes behind much output are no reason to double it.
-    func borrowMemory(_ buffer: inout ByteBuffer, doubles: Bool = false) {
+    /// The least room to read or write into, in bytes.
+    private static let room = 4096
+
+    /// Makes sure that there is memory to write to, with some room. A message reserves its own length, and a few bytes behind much
+    /// output are no reason to double it.
+    func borrowMemory(_ buffer: inout ByteBuffer) {
         if buffer.capacity == 0 {
-            buffer = ByteBuffer(adopting: loop.takeBlock(), capacity: ScratchPool.blockSize)
-        } else if buffer.writableCount < 4096 {
-            buffer.reserve(doubles ? max(4096, buffer.count) : 4096)
+            buffer = takeBlock()
+        } else if buffer.writableCount < Self.room {
+            buffer.reserve(Self.room)
         }
+    }
+
+    /// Makes sure that there is memory to read into. The beginning of a frame that was kept in memory that fits it goes to the
+    /// front of a whole block, so that as much is read behind it as behind nothing; one that is too long for that grows where it
+    /// is, and is read in ever larger parts.
+    func borrowInput() {
+        if input.capacity < ScratchPool.blockSize, input.count < Self.shortPart {
+            var block = takeBlock()
+            input.withUnsafeReadableBytes { block.append(contentsOf: $0) }
+            input = block
+        } else if input.writableCount < Self.room {
+            input.reserve(max(Self.room, input.count))
+        }
+    }
+
+    private func takeBlock() -> ByteBuffer {
+        ByteBuffer(adopting: loop.takeBlock(), capacity: ScratchPool.blockSize)
+    }
+
+    /// Less than this does not keep a block, in bytes.
+    private static let shortPart = ScratchPool.blockSize / 4
+
+    /// Hands output to the kernel before the turn is over once it is about to outgrow its block, unless the kernel takes nothing
+    /// anyway: who sends much in one turn then writes all of it to the same memory. To be called by who sends, and not by a core
+    /// or what it calls.
+    func flushAhead() {
+        guard context.output.count > ScratchPool.blockSize - Self.room, flushRequested, stuckSince == 0, !isPumping
+        else {
+            return
+        }
+        flushRequested = false
+        flush()
+        tellMemory()
     }
 
     /// Gives the block back if nothing is in it. What is left of much, or waits for the rest of its frame, moves to memory that

@@ -11,7 +11,7 @@ enum Begun<Value> {
 // MARK: Events
 
 extension LinkDriver {
-    func deliver(_ event: CoreEvent) {
+    func deliver(_ event: consuming CoreEvent) {
         // Whatever has come may have made room in the protocol's window.
         if !waiting.blocked.isEmpty { requestFlush() }
         switch event {
@@ -25,7 +25,7 @@ extension LinkDriver {
         case .refused(let id, let error):
             waiting.unacknowledged.removeValue(forKey: id)??.resume(returning: .rejected(error))
         case .signal(let signal): onSignal?(signal)
-        case .progress: return
+        case .progress: return noteMuchWork()
         case .closed(let reason): return end(reason)
         }
         handler?.handle(event, on: self)

@@ -69,7 +69,7 @@ extension LinkDriver {
         }
         while isReadable, phase != .closed, mayRead || phase == .draining && !isWaitingForShare {
             if phase == .draining { input.removeAll() }
-            borrowMemory(&input, doubles: true)
+            borrowInput()
             let room = min(input.writableCount, readSize)
             switch channel.read(into: &input, atMost: readSize) {
             case .bytes(let count):
@@ -125,8 +125,6 @@ extension LinkDriver {
             while phase == .opening || phase == .open, mayRead,
                 let event = try core.next(&input, &context)
             {
-                // Work that brings nothing is not cheap for that.
-                if case .progress = event { events |= 3 }
                 deliver(event)
                 if isMuchWork {
                     isMuchWork = false
@@ -166,7 +164,8 @@ extension LinkDriver {
         waitForShare()
     }
 
-    /// What the handler was just given has been much work: the clock is looked at before the next.
+    /// What was just delivered has been much work, though it may have brought nobody anything: the clock is looked at before the
+    /// next.
     package func noteMuchWork() {
         isMuchWork = true
     }
@@ -208,7 +207,7 @@ extension LinkDriver {
             isWaitingForShare = false
             shareEnd = 0
             while phase == .opening || phase == .open, mayRead {
-                borrowMemory(&input, doubles: true)
+                borrowInput()
                 guard case .bytes = channel.read(into: &input, atMost: readSize) else { break }
                 pumpMuch()
             }

@@ -105,7 +105,8 @@ public enum SendStatus: Sendable, Hashable {
     case blocked
 }
 
-/// What a core tells its driver.
+/// What a core tells its driver. Small enough to go from one to the other in registers, since one goes with each message: what is
+/// large and rare lies elsewhere.
 public enum CoreEvent: Sendable {
     /// The handshake is complete; messages may flow. Exactly once, and first.
     case opened
@@ -116,17 +117,17 @@ public enum CoreEvent: Sendable {
     /// The far side has confirmed the message of this id.
     case acknowledged(UInt64)
     /// The far side has refused the message of this id.
-    case refused(UInt64, TransportError)
+    indirect case refused(UInt64, TransportError)
     /// Something that only this protocol has.
     case signal(any CoreSignal)
     /// Work was done of which nobody needs to hear, and there may be more: whoever drives the core may see to others first.
     case progress
     /// The link has ended cleanly; the last event.
-    case closed(CloseReason)
+    indirect case closed(CloseReason)
 }
 
 /// What a core may report beyond the common events, to servers that know the protocol.
-public protocol CoreSignal: Sendable {}
+public protocol CoreSignal: AnyObject, Sendable {}
 
 /// Client or server: which side of the protocol a core plays.
 public enum CoreRole: Sendable, Hashable {

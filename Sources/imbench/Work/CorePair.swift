@@ -80,13 +80,13 @@ struct CorePair {
     }
 }
 
-/// A core with its buffers.
+/// A core with its buffers, which are touched without looking for overlapping accesses, as a ``LinkDriver``'s are.
 final class CoreSide {
-    var core: any ProtocolCore
-    var input = ByteBuffer()
-    var context = CoreContext(random: .system())
+    @exclusivity(unchecked) var core: any ProtocolCore
+    @exclusivity(unchecked) var input = ByteBuffer()
+    @exclusivity(unchecked) var context = CoreContext(random: .system())
     /// How many messages have come.
-    private(set) var messages = 0
+    @exclusivity(unchecked) private(set) var messages = 0
 
     init(_ core: any ProtocolCore) {
         self.core = core

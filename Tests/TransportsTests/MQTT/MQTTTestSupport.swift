@@ -76,7 +76,7 @@ func connect(_ client: inout MQTTHarness, _ server: inout MQTTHarness, slice: In
 
 extension CoreHarness where Core == MQTTCore {
     var signals: [MQTTSignal] {
-        events.compactMap { if case .signal(let signal as MQTTSignal) = $0 { signal } else { nil } }
+        events.compactMap { if case .signal(let signal) = $0 { signal.mqtt } else { nil } }
     }
 
     var acknowledged: [UInt64] {
