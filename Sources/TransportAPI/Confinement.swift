@@ -15,21 +15,24 @@ package protocol Confinement<Confined>: Sendable {
 /// The isolation is handed on by hand: an async closure in a `nonisolated(nonsending)` function does not inherit the
 /// caller's, and would leave the place for the global executor if the caller is an actor that lives there.
 ///
-/// - Parameter cancel: called in that place if the task is cancelled; always after `park`, which is part of the job that is
-///   running now.
+/// - Parameters:
+///   - id: the name under which the caller waits.
+///   - cancel: called in that place, with that name, if the task is cancelled; always after `park`, which is part of the job that
+///     is running now. It captures nothing, so that waiting takes no memory for it: each message is waited for.
 @inlinable
-package func suspending<Value: Sendable, Place: Confinement>(
+package func suspending<Value: Sendable, ID: Sendable, Place: Confinement>(
     on confined: Place,
+    as id: ID,
     _ isolation: isolated (any Actor)?,
     park: (Place.Confined, UnsafeContinuation<Value, Never>) -> Void,
-    onCancel cancel: @escaping @Sendable (Place.Confined) -> Void
+    onCancel cancel: @escaping @Sendable (Place.Confined, ID) -> Void
 ) async -> Value {
     await withTaskCancellationHandler(
         operation: {
             _ = isolation
             return await withUnsafeContinuation(isolation: isolation) { park(confined.value, $0) }
         },
-        onCancel: { confined.execute { cancel(confined.value) } },
+        onCancel: { confined.execute { cancel(confined.value, id) } },
         isolation: isolation
     )
 }

@@ -28,12 +28,14 @@ package final class CoreLink: Link {
     package nonisolated(nonsending) func send(_ payload: Payload) async -> SendOutcome {
         guard loop.isCurrent else { return await sendFromElsewhere(payload) }
         switch driver.value.beginSend(payload) {
-        case .finished(let outcome): return outcome
+        case .finished(let outcome):
+            driver.value.flushAhead()
+            return outcome
         case .waiting(let id):
-            return await waiting(#isolation) {
+            return await suspending(on: driver, as: id, #isolation) {
                 $0.park(send: id, $1)
             } onCancel: {
-                $0.cancelSend(id)
+                $0.cancelSend($1)
             }
         }
     }
@@ -42,10 +44,10 @@ package final class CoreLink: Link {
         guard loop.isCurrent else { return try await receiveElsewhere().get() }
         if let message = driver.value.takeMessage() { return try message.get() }
         let id = driver.value.waiting.newID()
-        return try await waiting(#isolation) {
+        return try await suspending(on: driver, as: id, #isolation) {
             $0.waiting.receiver = .task(id: id, $1)
         } onCancel: {
-            $0.cancelReceive(id)
+            $0.cancelReceive($1)
         }.get()
     }
 
@@ -54,10 +56,10 @@ package final class CoreLink: Link {
         switch driver.value.beginPing() {
         case .finished(let result): return try result.get()
         case .waiting(let id):
-            return try await waiting(#isolation) {
+            return try await suspending(on: driver, as: id, #isolation) {
                 $0.park(ping: id, $1)
             } onCancel: {
-                $0.cancelPing(id)
+                $0.cancelPing($1)
             }.get()
         }
     }
@@ -86,19 +88,11 @@ package final class CoreLink: Link {
     private nonisolated(nonsending) func end() async -> CloseReason? {
         if let reason = driver.value.reason { return reason }
         let id = driver.value.waiting.newID()
-        return await waiting(#isolation) {
+        return await suspending(on: driver, as: id, #isolation) {
             $0.waiting.closers.append((id, $1))
         } onCancel: {
-            $0.cancelClosed(id)
+            $0.cancelClosed($1)
         }
-    }
-
-    private func waiting<Value: Sendable>(
-        _ isolation: isolated (any Actor)?,
-        park: (LinkDriver, UnsafeContinuation<Value, Never>) -> Void,
-        onCancel cancel: @escaping @Sendable (LinkDriver) -> Void
-    ) async -> Value {
-        await suspending(on: driver, isolation, park: park, onCancel: cancel)
     }
 }
 

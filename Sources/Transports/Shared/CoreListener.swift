@@ -81,10 +81,10 @@ package final class CoreListener: Listener {
         }
         if let next = queue.value.next() { return try next.get() }
         let id = queue.value.newID()
-        return try await suspending(on: queue, #isolation) {
+        return try await suspending(on: queue, as: id, #isolation) {
             $0.wait(id, $1)
         } onCancel: {
-            $0.cancel(id)
+            $0.cancel($1)
         }.get()
     }
 

@@ -28,11 +28,11 @@ final class ProxyTunnel: ByteStream, PollHandler {
     /// - Parameter deadline: when to give up, in nanoseconds of ``MonotonicClock``.
     nonisolated(nonsending) func open(deadline: Int64) async throws(TransportError) {
         let confined = LoopConfined(living: self, on: loop)
-        let error: TransportError? = await suspending(on: confined, #isolation) {
+        let error: TransportError? = await suspending(on: confined, as: (), #isolation) {
             $0.opener = $1
             $0.begin(deadline)
-        } onCancel: {
-            $0.finish(.cancelled(.connect))
+        } onCancel: { tunnel, _ in
+            tunnel.finish(.cancelled(.connect))
         }
         if let error { throw error }
     }

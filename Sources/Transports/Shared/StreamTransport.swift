@@ -96,11 +96,11 @@ extension LinkDriver {
     nonisolated(nonsending) func openLink(deadline: Int64) async throws(TransportError) -> CoreLink {
         let confined = LoopConfined(living: self, on: loop)
         ownDeadline = deadline
-        let error: TransportError? = await suspending(on: confined, #isolation) {
+        let error: TransportError? = await suspending(on: confined, as: (), #isolation) {
             $0.waiting.opener = $1
             $0.start()
-        } onCancel: {
-            if $0.phase == .opening { $0.end(.cancelled(.handshake), abort: true) }
+        } onCancel: { driver, _ in
+            if driver.phase == .opening { driver.end(.cancelled(.handshake), abort: true) }
         }
         if let error { throw error }
         return CoreLink(self, capabilities: core.capabilities)

@@ -143,8 +143,9 @@ package final class Broadcast<Element: Sendable> {
         listener.waiter = (waitID, continuation)
     }
 
-    func cancel(_ listener: Listener, _ waitID: UInt64) {
-        guard listener.waiter?.id == waitID else { return }
+    /// Ends a wait, unless it has ended.
+    func cancel(_ waitID: UInt64) {
+        guard let listener = listeners.first(where: { $0.waiter?.id == waitID }) else { return }
         listener.waiter?.continuation.resume(returning: nil)
         listener.waiter = nil
     }

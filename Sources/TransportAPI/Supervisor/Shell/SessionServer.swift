@@ -88,10 +88,10 @@ public final class Session: Sendable {
         }
         let (id, outcome) = shell.value.submit(payload)
         if let outcome { return outcome }
-        return await suspending(on: shell, #isolation) {
+        return await suspending(on: shell, as: id, #isolation) {
             $0.outgoing.wait(sender: id, $1)
-        } onCancel: {
-            $0.run { $0.cancel(id, at: $1, &$2) }
+        } onCancel: { shell, id in
+            shell.run { $0.cancel(id, at: $1, &$2) }
         }
     }
 

@@ -2,11 +2,12 @@
 /// sequence is made and ends when it and its iterators are let go, or the task is cancelled. One task at a time may wait.
 public struct Subscription<Element: Sendable>: AsyncSequence, Sendable {
     /// Keeps the listener's place for as long as anybody can ask for its elements.
-    fileprivate final class Place: Sendable {
-        let broadcast: RuntimeConfined<Broadcast<Element>>
-        let listener: RuntimeConfined<Listener>
+    @usableFromInline final class Place: Sendable {
+        fileprivate let broadcast: RuntimeConfined<Broadcast<Element>>
+        fileprivate let listener: RuntimeConfined<Listener>
 
-        init(_ broadcast: RuntimeConfined<Broadcast<Element>>, _ first: @escaping @Sendable () -> Element?) {
+        fileprivate init(_ broadcast: RuntimeConfined<Broadcast<Element>>, _ first: @escaping @Sendable () -> Element?)
+        {
             let listener = RuntimeConfined(Listener(first), to: broadcast.runtime)
             self.broadcast = broadcast
             self.listener = listener
@@ -56,49 +57,52 @@ public struct Subscription<Element: Sendable>: AsyncSequence, Sendable {
 
     /// Reads a sequence.
     public struct Iterator: AsyncIteratorProtocol {
-        fileprivate let place: Place
+        @usableFromInline let place: Place
 
         /// The next element; `nil` at the end, or when the task is cancelled.
+        @inlinable
         public mutating func next() async -> Element? {
-            await next(isolation: #isolation)
+            await place.next(#isolation)
         }
 
         /// As ``next()``, without leaving the caller's actor if that lives on the supervisor's loop.
+        @inlinable
         public mutating func next(isolation actor: isolated (any Actor)?) async -> Element? {
-            let (broadcast, listener) = (place.broadcast, place.listener)
-            guard broadcast.runtime.isCurrent else {
-                if case let element?? = broadcast.borrow({ $0.next(listener.value.entry(in: $0)) }) { return element }
-                return await suspendingElsewhere(on: broadcast, actor) { (broadcast, continuation) -> UInt64? in
-                    let entry = listener.value.entry(in: broadcast)
-                    if let element = broadcast.next(entry) {
-                        continuation.resume(returning: element)
-                        return nil
-                    }
-                    let waitID = broadcast.newWaitID()
-                    broadcast.wait(entry, waitID, continuation)
-                    return waitID
-                } onCancel: {
-                    $0.cancel(listener.value.entry(in: $0), $1)
-                }
-            }
-            return await Self.next(broadcast, listener, actor)
+            await place.next(actor)
         }
+    }
+}
 
-        // Who calls is in another module, and what is not made for its type there looks up types at run time, for each message.
-        @specialized(where Element == Payload)
-        private static func next(
-            _ broadcast: RuntimeConfined<Broadcast<Element>>,
-            _ listener: RuntimeConfined<Listener>,
-            _ isolation: isolated (any Actor)?
-        ) async -> Element? {
-            let entry = listener.value.entry(in: broadcast.value)
-            if let element = broadcast.value.next(entry) { return element }
-            let waitID = broadcast.value.newWaitID()
-            return await suspending(on: broadcast, isolation) {
-                $0.wait(entry, waitID, $1)
-            } onCancel: {
-                $0.cancel(listener.value.entry(in: $0), waitID)
+extension Subscription.Place {
+    // Who calls is in another module, and what is not made for its type there looks up types at run time, for each message.
+    @specialized(where Element == Payload)
+    @usableFromInline
+    func next(_ isolation: isolated (any Actor)?) async -> Element? {
+        guard broadcast.runtime.isCurrent else { return await nextElsewhere(isolation) }
+        let entry = listener.value.entry(in: broadcast.value)
+        if let element = broadcast.value.next(entry) { return element }
+        let waitID = broadcast.value.newWaitID()
+        return await suspending(on: broadcast, as: waitID, isolation) {
+            $0.wait(entry, waitID, $1)
+        } onCancel: {
+            $0.cancel($1)
+        }
+    }
+
+    private func nextElsewhere(_ isolation: isolated (any Actor)?) async -> Element? {
+        let listener = listener
+        if case let element?? = broadcast.borrow({ $0.next(listener.value.entry(in: $0)) }) { return element }
+        return await suspendingElsewhere(on: broadcast, isolation) { (broadcast, continuation) -> UInt64? in
+            let entry = listener.value.entry(in: broadcast)
+            if let element = broadcast.next(entry) {
+                continuation.resume(returning: element)
+                return nil
             }
+            let waitID = broadcast.newWaitID()
+            broadcast.wait(entry, waitID, continuation)
+            return waitID
+        } onCancel: {
+            $0.cancel($1)
         }
     }
 }

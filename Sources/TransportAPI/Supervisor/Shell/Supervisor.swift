@@ -98,10 +98,10 @@ public final class Supervisor: Sendable {
             return await withTaskExecutorPreference(runtime.taskExecutor) { await self.closed() }
         }
         let id = shell.value.closers.newID()
-        await suspending(on: shell, #isolation) {
+        await suspending(on: shell, as: id, #isolation) {
             $0.wait(closer: id, $1)
         } onCancel: {
-            $0.closers.cancel(id)
+            $0.closers.cancel($1)
         }
     }
 
@@ -126,10 +126,10 @@ public final class Supervisor: Sendable {
         }
         let (id, outcome) = shell.value.submit(payload)
         if let outcome { return outcome }
-        return await suspending(on: shell, #isolation) {
+        return await suspending(on: shell, as: id, #isolation) {
             $0.outgoing.wait(sender: id, $1)
         } onCancel: {
-            $0.handle(.cancel(id))
+            $0.handle(.cancel($1))
         }
     }
 
@@ -153,11 +153,11 @@ public final class Supervisor: Sendable {
             return id
         }
         if shell.value.outgoing.letGo(id) { return id }
-        let result: Result<MessageID, TransportError> = await suspending(on: shell, #isolation) {
+        let result: Result<MessageID, TransportError> = await suspending(on: shell, as: id, #isolation) {
             $0.outgoing.wait(submitter: id, $1)
         } onCancel: {
             // One that has its place by now is the supervisor's.
-            if $0.outgoing.isWaiting(submitter: id) { $0.handle(.cancel(id)) }
+            if $0.outgoing.isWaiting(submitter: $1) { $0.handle(.cancel($1)) }
         }
         return try result.get()
     }
