@@ -80,4 +80,40 @@ struct OutputMemoryTests {
         #expect(moves <= 10)
         #expect(states.allSatisfy { $0.reserved <= max(4 * $0.waiting, 64 << 10) })
     }
+
+    @Test("is one block for all that is sent in one turn, if the far side takes it")
+    func oneTurn() async throws {
+        let message = [UInt8](repeating: 7, count: 1000)
+        let (states, sent) = try await DrivenLink.onLoop { loop in
+            let link = DrivenLink(try FramedTCPCore(), on: loop)
+            defer { link.driver.close(abort: true) }
+            let states = (0..<200).map { _ in
+                _ = link.driver.beginSend(Payload(message))
+                link.driver.flushAhead()
+                return Self.state(link)
+            }
+            link.driver.turnEnded()
+            return (states, link.channel.sent)
+        }
+        #expect(states.allSatisfy { $0.reserved <= ScratchPool.blockSize })
+        #expect(sent.suffix(200 * 1004) == ArraySlice((0..<200).flatMap { _ in [0, 0, 3, 232] + message }))
+    }
+
+    @Test("of much that is sent in one turn waits, whole and in order, if the far side takes nothing")
+    func stuck() async throws {
+        let message = [UInt8](repeating: 7, count: 1000)
+        let (sent, late) = try await DrivenLink.onLoop { loop in
+            let link = DrivenLink(try FramedTCPCore(), on: loop)
+            defer { link.driver.close(abort: true) }
+            link.channel.room = 10
+            for _ in 0..<100 {
+                _ = link.driver.beginSend(Payload(message))
+                link.driver.flushAhead()
+            }
+            let sent = link.channel.sent.count
+            link.take(.max)
+            return (sent, link.driver.channel.bytesSent)
+        }
+        #expect(sent == 10 && late == 100 * 1004)
+    }
 }
