@@ -6,14 +6,16 @@ public struct Payload: Sendable, Hashable {
         case text, binary
     }
 
+    // In the order of their sizes, so that a payload and what a core says beside it go from one to the other in registers.
+
     /// The message's bytes.
     public var bytes: [UInt8]
-    /// Text or binary; `.binary` by default.
-    public var kind: Kind
     /// The topic of the message, for transports that route by topic (MQTT 3.1.1, section 3.3.2.1). On sending, `nil` means
     /// the topic that the configuration names; transports without topics leave it `nil` on receiving and refuse to send a
     /// payload that has one, so that a topic is never dropped silently.
     public var topic: String?
+    /// Text or binary; `.binary` by default.
+    public var kind: Kind
     /// Whether the far side is asked to confirm this message, for transports that can ask (MQTT: QoS 1 or 0); `nil`, the
     /// default, as the configuration says. Always `nil` on receiving.
     public var isConfirmed: Bool?
