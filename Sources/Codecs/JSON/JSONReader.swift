@@ -232,9 +232,11 @@ extension JSONReader {
             try expectColon()
             var value = T()
             try value.read(from: &self, as: encoding)
-            // One growth in place of three for the maps of a few entries that messages have.
-            if values.isEmpty { values = Dictionary(minimumCapacity: 4) }
-            if !isUnknownEnum { values[key] = value }
+            if !isUnknownEnum {
+                // One growth in place of three for the maps of a few entries that messages have.
+                if values.isEmpty { values = Dictionary(minimumCapacity: 4) }
+                values[key] = value
+            }
             isUnknownEnum = false
             hasMore = try continues(before: UInt8(ascii: "}"))
         }
