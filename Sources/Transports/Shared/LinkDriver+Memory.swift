@@ -16,14 +16,15 @@ extension LinkDriver {
     }
 
     /// Makes sure that there is memory to read into. The beginning of a frame that was kept in memory that fits it goes to the
-    /// front of a whole block, so that as much is read behind it as behind nothing; one that is too long for that grows where it
-    /// is, and is read in ever larger parts.
+    /// front of a whole block once that memory is full, so that much is read behind it; one that is too long for that grows where
+    /// it is, and is read in ever larger parts.
     func borrowInput() {
+        guard input.writableCount < Self.room else { return }
         if input.capacity < ScratchPool.blockSize, input.count < Self.shortPart {
             var block = takeBlock()
             input.withUnsafeReadableBytes { block.append(contentsOf: $0) }
             input = block
-        } else if input.writableCount < Self.room {
+        } else {
             input.reserve(max(Self.room, input.count))
         }
     }
@@ -36,20 +37,21 @@ extension LinkDriver {
     private static let shortPart = ScratchPool.blockSize / 4
 
     /// Hands output to the kernel before the turn is over once it is about to outgrow its block, unless the kernel takes nothing
-    /// anyway: who sends much in one turn then writes all of it to the same memory. To be called by who sends, and not by a core
-    /// or what it calls.
+    /// anyway: who sends much in one turn then writes all of it to the same memory. It counts as waiting until the turn is over
+    /// (``isOutputFull``), for who never had to wait would keep the loop from everybody else. To be called by who sends, and not by
+    /// a core or what it calls.
     func flushAhead() {
-        guard context.output.count > ScratchPool.blockSize - Self.room, flushRequested, stuckSince == 0, !isPumping
-        else {
-            return
-        }
-        flushRequested = false
+        let waiting = context.output.count
+        guard waiting > ScratchPool.blockSize - Self.room, flushRequested, stuckSince == 0, !isPumping,
+            !isWaitingForShare
+        else { return }
         flush()
+        sentAhead += waiting - context.output.count
         tellMemory()
     }
 
     /// Gives the block back if nothing is in it. What is left of much, or waits for the rest of its frame, moves to memory that
-    /// fits it, with as much room again: it moves once more only after half of it has gone, or it has grown.
+    /// fits it, with as much room again: it moves once more only after half of it has gone, or the room is used up.
     func returnMemory(_ buffer: inout ByteBuffer) {
         if buffer.isEmpty {
             if let block = buffer.surrender(size: ScratchPool.blockSize) {

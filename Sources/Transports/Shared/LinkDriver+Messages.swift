@@ -145,7 +145,7 @@ extension LinkDriver: MessagePeer {
     func beginSend(_ payload: Payload, mayWait: Bool = true) -> Begun<SendOutcome> {
         if phase != .open { return .finished(.rejected(reason?.sendError ?? .notOpen)) }
         let id = waiting.newID()
-        if mayWait, context.output.count >= limits.writeBuffer || !waiting.blocked.isEmpty {
+        if mayWait, isOutputFull || !waiting.blocked.isEmpty {
             waiting.blocked.append(.init(id: id, payload: payload))
             return .waiting(id)
         }

@@ -66,6 +66,9 @@ extension LinkDriver {
         }
     }
 
+    /// Whether who sends has to wait: for the kernel to take what waits, or, if so much has left in this turn, for the next.
+    var isOutputFull: Bool { context.output.count + sentAhead >= limits.writeBuffer }
+
     // MARK: The core's surroundings
 
     /// To be called before the core: gives it the time and memory to write to.

@@ -81,6 +81,8 @@ package final class LinkDriver: PollHandler, ShareHandler, TurnHandler, PatientH
     /// Something has been sent since something was read; counts round trips until the link is open.
     @exclusivity(unchecked) var isWaitingForAnswer = false
     @exclusivity(unchecked) var flushRequested = false
+    /// How much output has left before its turn was over (``flushAhead()``), in bytes.
+    @exclusivity(unchecked) var sentAhead = 0
     /// The output that is to be flushed may wait for that of others.
     @exclusivity(unchecked) var isFlushPatient = false
     @exclusivity(unchecked) var isInPatientLine = false
@@ -138,6 +140,7 @@ package final class LinkDriver: PollHandler, ShareHandler, TurnHandler, PatientH
         // It may have been done in the meantime, more urgently.
         guard flushRequested else { return }
         flushRequested = false
+        sentAhead = 0
         flush()
         tellMemory()
     }

@@ -116,4 +116,27 @@ struct OutputMemoryTests {
         }
         #expect(sent == 10 && late == 100 * 1004)
     }
+
+    @Test("that has left in one turn has a bound: who sends more waits for the next, so that others have theirs")
+    func endlessTurn() async throws {
+        let message = [UInt8](repeating: 7, count: 1000)
+        let (sent, isWaiting, atLast) = try await DrivenLink.onLoop { loop in
+            let link = DrivenLink(try FramedTCPCore(), on: loop)
+            defer { link.driver.close(abort: true) }
+            func send() -> Bool {
+                guard case .finished = link.driver.beginSend(Payload(message)) else { return false }
+                link.driver.flushAhead()
+                return true
+            }
+            var sent = 0
+            while sent < 1 << 20, send() { sent += 1 }
+            let isWaiting = !link.driver.waiting.blocked.isEmpty
+            // The next turn begins behind this one.
+            link.driver.turnEnded()
+            link.driver.turnEnded()
+            return (sent, isWaiting, (link.driver.waiting.blocked.isEmpty, link.driver.channel.bytesSent, send()))
+        }
+        #expect(sent == ((1 << 20) + 1003) / 1004 && isWaiting)
+        #expect(atLast == (true, UInt64(sent + 1) * 1004, true))
+    }
 }
