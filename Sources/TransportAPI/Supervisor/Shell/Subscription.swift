@@ -62,27 +62,41 @@ public struct Subscription<Element: Sendable>: AsyncSequence, Sendable {
         /// The next element; `nil` at the end, or when the task is cancelled.
         @inlinable
         public mutating func next() async -> Element? {
-            await place.next(#isolation)
+            await next(isolation: #isolation)
         }
 
         /// As ``next()``, without leaving the caller's actor if that lives on the supervisor's loop.
         @inlinable
         public mutating func next(isolation actor: isolated (any Actor)?) async -> Element? {
-            await place.next(actor)
+            var element: Element?
+            await place.next(into: &element, actor)
+            return element
         }
     }
 }
 
 extension Subscription.Place {
-    // Who calls is in another module, and what is not made for its type there looks up types at run time, for each message.
+    // Who calls is in another module, and what is not made for its type there looks up types at run time, for each message: also
+    // the type of an optional that is returned, but not of one that is filled in by something that has it made already.
     @specialized(where Element == Payload)
     @usableFromInline
-    func next(_ isolation: isolated (any Actor)?) async -> Element? {
-        guard broadcast.runtime.isCurrent else { return await nextElsewhere(isolation) }
+    func next(into element: inout Element?, _ isolation: isolated (any Actor)?) async {
+        await fill(&element, isolation)
+    }
+
+    @inline(never)
+    private func fill(_ element: inout Element?, _ isolation: isolated (any Actor)?) async {
+        guard broadcast.runtime.isCurrent else {
+            element = await nextElsewhere(isolation)
+            return
+        }
         let entry = listener.value.entry(in: broadcast.value)
-        if let element = broadcast.value.next(entry) { return element }
+        if let next = broadcast.value.next(entry) {
+            element = next
+            return
+        }
         let waitID = broadcast.value.newWaitID()
-        return await suspending(on: broadcast, as: waitID, isolation) {
+        element = await suspending(on: broadcast, as: waitID, isolation) {
             $0.wait(entry, waitID, $1)
         } onCancel: {
             $0.cancel($1)
