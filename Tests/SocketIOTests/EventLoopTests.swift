@@ -62,7 +62,7 @@ struct EventLoopTests {
     @Test("runs work in the order in which one thread posted it", arguments: PollerKind.allCases)
     func order(kind: PollerKind) async throws {
         let loop = try Loops.of(kind)
-        let seen = Mutex<[Int]>([])
+        let seen = Locked<[Int]>([])
         for number in 0..<1000 { loop.execute { seen.withLock { $0.append(number) } } }
         _ = try await on(loop) { 0 }
         #expect(seen.withLock { $0 } == Array(0..<1000))
@@ -71,7 +71,7 @@ struct EventLoopTests {
     @Test("runs what another thread has posted before what the loop posts itself later", arguments: PollerKind.allCases)
     func causality(kind: PollerKind) async throws {
         let loop = try Loops.of(kind)
-        let seen = Mutex<[String]>([])
+        let seen = Locked<[String]>([])
         try await on(loop) {
             let posted = Atomic<Bool>(false)
             _ = try? startThread("im-poster") {
@@ -109,7 +109,7 @@ struct EventLoopTests {
     @Test("fires timers in order and never early, and not those that were cancelled", arguments: PollerKind.allCases)
     func timers(kind: PollerKind) async throws {
         let loop = try Loops.of(kind)
-        let fired = Mutex<[Int]>([])
+        let fired = Locked<[Int]>([])
         let earliest = MonotonicClock.now() + 2_000_000
         let lateness = await withCheckedContinuation { (continuation: CheckedContinuation<Int64, Never>) in
             loop.execute {
@@ -141,7 +141,7 @@ struct EventLoopTests {
     @Test("keeps jobs in order while its queue grows around the ring's end")
     func ring() {
         var queue = RingQueue<LoopJob>()
-        let order = Mutex<[Int]>([])
+        let order = Locked<[Int]>([])
         var next = 0
         func add(_ count: Int) {
             for _ in 0..<count {

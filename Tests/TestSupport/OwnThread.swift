@@ -1,5 +1,4 @@
 import SocketIO
-import Synchronization
 import Testing
 
 /// Runs each test of a suite on a thread of its own, an event loop. On the global executor, which has as many threads as the
@@ -25,7 +24,7 @@ public struct OwnThread: SuiteTrait, TestTrait, TestScoping {
     }
 
     /// Loops live as long as the process; there are as many as tests ran at a time.
-    private static let idle = Mutex<[EventLoop]>([])
+    private static let idle = Locked<[EventLoop]>([])
 
     private static func takeLoop() throws -> EventLoop {
         if let loop = idle.withLock({ $0.popLast() }) { return loop }

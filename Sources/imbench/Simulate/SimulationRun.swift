@@ -1,4 +1,4 @@
-import Synchronization
+import SocketIO
 
 /// What a range of seeds has shown. The same for any number of threads.
 struct SimulationResult: Sendable, Equatable {
@@ -77,6 +77,6 @@ enum SimulationRun {
     }
 
     private final class Total: Sendable {
-        let value = Mutex(SimulationResult())
+        let value = Locked(SimulationResult())
     }
 }

@@ -1,7 +1,7 @@
 import Codecs
 import EmbeddedServers
 import Foundation
-import Synchronization
+import SocketIO
 import Testing
 import TransportAPI
 import Transports
@@ -108,7 +108,7 @@ struct ConfigurationFileTests {
 
     @Test("WebSocket gets the headers, and other transports work beside it", .timeLimit(.minutes(5)))
     func headers() async throws {
-        let seen = Mutex<[HTTPHeader]>([])
+        let seen = Locked<[HTTPHeader]>([])
         var registry = TransportRegistry.standard
         var webSocket = TransportDescriptor.webSocket
         let make = webSocket.make
