@@ -68,6 +68,8 @@ public final class ListeningSocket {
         guard let raw = descriptor?.raw else { return }
         if let token { loop.unwatch(raw, token) }
         token = nil
+        // A process that is just being started has a copy of each descriptor until its program runs, and would listen as long.
+        _ = shutdown(raw, Int32(SHUT_RDWR))
         descriptor = nil
     }
 }
