@@ -59,7 +59,7 @@ struct BrokerMosquittoTests {
             for _ in 0..<100 { seen.insert(try #require(try await text(reader))) }
             #expect(seen.count == 100)
         }
-        let large = Payload((0..<300_000).map { UInt8(truncatingIfNeeded: $0 &* 31) }, topic: "a/large")
+        let large = Payload(longBytes(300_000), topic: "a/large")
         async let outcome = link.send(large)
         for reader in [link, other] { #expect(try await reader.receive() == large) }
         #expect(await outcome.isSuccess)

@@ -134,7 +134,7 @@ struct PeerTests {
         let server = try Peer(try #require(Peers.pythonWithWebSockets), ["-c", Self.echoServer])
         let port = try #require(server.line()?.split(separator: " ").last)
         let link = try await registry.connect("ws://127.0.0.1:\(port)/chat?fragment=70000&deflate=\(deflate)")
-        let large = Payload((0..<1 << 20).map { UInt8(truncatingIfNeeded: $0 &* 31) })
+        let large = Payload(longBytes(1 << 20))
         for payload in [Payload(text: "Grüße 👋"), Payload([0, 255, 1]), Payload([]), large] {
             #expect(await link.send(payload) == .written)
             #expect(try await link.receive() == payload)

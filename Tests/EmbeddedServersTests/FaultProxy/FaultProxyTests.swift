@@ -17,7 +17,7 @@ struct FaultProxyTests {
         #expect(proxied.proxy.endpoint.scheme == name && proxied.proxy.endpoint.port != proxied.server.endpoint.port)
         let link = try await proxied.connect()
         for size in [0, 1, 1000, min(link.capabilities.maximumMessageSize, 2_000_000)] {
-            try await echo(link, (0..<size).map { UInt8(truncatingIfNeeded: $0 &* 31) })
+            try await echo(link, longBytes(size))
         }
         let statistics = await proxied.proxy.statistics()
         #expect(statistics.connections == 1 && statistics.openConnections == 1)

@@ -77,7 +77,7 @@ struct StreamFaultTests {
         let pair = try await ProxiedPair(url)
         let (sender, receiver) = toClient ? (pair.server, pair.client) : (pair.client, pair.server)
         await pair.proxy.set(.dead)
-        let bytes = (0..<300_000).map { UInt8(truncatingIfNeeded: $0 &* 7) }
+        let bytes = longBytes(300_000)
         let sending = Task { for _ in 0..<30 { #expect(await sender.send(Payload(bytes)).isSuccess) } }
         await pair.proxy.wait { $0.bytesHeld == FaultProxy.maximumBytesHeld }
         for _ in 0..<100 {

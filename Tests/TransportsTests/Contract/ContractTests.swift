@@ -79,19 +79,12 @@ struct ContractTests {
         let pair = try await Pair(name)
         let largest = min(pair.client.capabilities.maximumMessageSize, 3_000_000)
         for size in [0, 1, 256, largest] {
-            let bytes = everyByte(size)
+            let bytes = longBytes(size)
             async let outcome = pair.client.send(Payload(bytes))
             #expect(try await pair.server.receive()?.bytes == bytes)
             #expect(await outcome.isSuccess)
         }
         await pair.close()
-    }
-
-    /// Every byte, again and again; by doubling, since millions one by one take minutes under a sanitizer.
-    private func everyByte(_ size: Int) -> [UInt8] {
-        var bytes = [UInt8](0...255)
-        while bytes.count < size { bytes += bytes }
-        return [UInt8](bytes[..<size])
     }
 
     @Test("refuses a message beyond its limit with a typed error, and lives on", arguments: names)

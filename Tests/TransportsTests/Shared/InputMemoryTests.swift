@@ -18,7 +18,7 @@ struct InputMemoryTests {
         arguments: [0, 1, 100, 5000, 16_379, 16_380, 40_000]
     )
     func parts(cut: Int) async throws {
-        let long = (0..<50_000).map { UInt8(truncatingIfNeeded: $0 ^ $0 >> 8) }
+        let long = longBytes(50_000)
         let packet = Self.packet(long)
         let (kept, messages, left) = try await DrivenLink.onLoop { loop in
             let link = try GoodbyeBeforeResetTests.Kind.mqtt.open(on: loop)

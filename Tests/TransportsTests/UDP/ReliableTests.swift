@@ -1,3 +1,4 @@
+import TestSupport
 import Testing
 import TransportAPI
 
@@ -47,7 +48,7 @@ struct ReliableTests {
         pair.spoil(loss: 0.1, seed: 4)
         #expect(pair.client.core.capabilities.isReliable && pair.client.core.capabilities.isOrdered)
         #expect(pair.client.core.capabilities.maximumMessageSize == 1 << 20)
-        let bytes = (0..<1 << 20).map { UInt8(truncatingIfNeeded: $0 / 251) }
+        let bytes = longBytes(1 << 20)
         #expect(failsWith(.messageTooLarge) { _ = try pair.client.send(Payload(bytes + [1])) })
         #expect(try pair.client.send(Payload(bytes)) == .written)
         try pair.run(atMost: 20_000) { !$0.server.messages.isEmpty }

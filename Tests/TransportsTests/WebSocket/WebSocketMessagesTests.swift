@@ -1,3 +1,4 @@
+import TestSupport
 import Testing
 import TransportAPI
 
@@ -111,7 +112,7 @@ struct WebSocketMessagesTests {
 
     @Test("a large message that arrives in reads leaves nothing in the input and arrives whole")
     func large() throws {
-        let bytes = (0..<(3 << 20) + 5).map { UInt8(truncatingIfNeeded: $0 &* 13 &+ $0 >> 8) }
+        let bytes = longBytes((3 << 20) + 5)
         for (sender, receiver) in [(CoreRole.client, CoreRole.server), (.server, .client)] {
             for fragment in [nil, 10_000] {
                 var from = try openCore(sender) { $0.fragmentSize = fragment }
