@@ -47,18 +47,19 @@ final class ZLibDeflater: MessageDeflater, @unchecked Sendable {
         // Enough in nearly all cases, so that one turn does.
         var room = message.count / 2 + 64
         repeat {
-            let start = output.count
             guard let size = UInt32(exactly: room) else { return nil }
-            output.append(contentsOf: repeatElement(0, count: room))
-            let status = output.withUnsafeMutableBytes { bytes in
-                stream.pointee.output = bytes.baseAddress.map { $0 + start }
-                stream.pointee.outputCount = size
-                return functions.deflate(stream, ZLib.syncFlush)
+            var status = ZLib.ok
+            output.append(addingCapacity: room) { span in
+                span.withUnsafeMutableBufferPointer { bytes, written in
+                    stream.pointee.output = UnsafeMutableRawPointer(bytes.baseAddress)
+                    stream.pointee.outputCount = size
+                    status = functions.deflate(stream, ZLib.syncFlush)
+                    written = room - Int(stream.pointee.outputCount)
+                }
             }
             guard status == ZLib.ok || status == ZLib.bufferError else { return nil }
             room = max(output.count, 64)
         } while stream.pointee.outputCount == 0
-        output.removeLast(min(Int(stream.pointee.outputCount), output.count))
         guard stream.pointee.inputCount == 0, output.suffix(4) == [0, 0, 0xff, 0xff] else { return nil }
         output.removeLast(4)
         return output
