@@ -3,7 +3,7 @@ import SocketIO
 // Blocks for reading and writing, which all links of a loop share, so that an idle link owns none.
 extension LinkDriver {
     /// The least room to read or write into, in bytes.
-    private static let room = 4096
+    static let room = 4096
 
     /// Makes sure that there is memory to write to, with some room. A message reserves its own length, and a few bytes behind much
     /// output are no reason to double it.
@@ -35,20 +35,6 @@ extension LinkDriver {
 
     /// Less than this does not keep a block, in bytes.
     private static let shortPart = ScratchPool.blockSize / 4
-
-    /// Hands output to the kernel before the turn is over once it is about to outgrow its block, unless the kernel takes nothing
-    /// anyway: who sends much in one turn then writes all of it to the same memory. It counts as waiting until the turn is over
-    /// (``isOutputFull``), for who never had to wait would keep the loop from everybody else. To be called by who sends, and not by
-    /// a core or what it calls.
-    func flushAhead() {
-        let waiting = context.output.count
-        guard waiting > ScratchPool.blockSize - Self.room, flushRequested, stuckSince == 0, !isPumping,
-            !isWaitingForShare
-        else { return }
-        flush()
-        sentAhead += waiting - context.output.count
-        tellMemory()
-    }
 
     /// Gives the block back if nothing is in it. What is left of much, or waits for the rest of its frame, moves to memory that
     /// fits it, with as much room again: it moves once more only after half of it has gone, or the room is used up.

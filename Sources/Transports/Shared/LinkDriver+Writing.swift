@@ -66,6 +66,20 @@ extension LinkDriver {
         }
     }
 
+    /// Hands output to the kernel before the turn is over once it is about to outgrow its block, unless the kernel takes nothing
+    /// anyway: who sends much in one turn then writes all of it to the same memory. It counts as waiting until the turn is over
+    /// (``isOutputFull``), for who never had to wait would keep the loop from everybody else. To be called by who sends, and not by
+    /// a core or what it calls.
+    func flushAhead() {
+        let waiting = context.output.count
+        guard waiting > ScratchPool.blockSize - Self.room, flushRequested, stuckSince == 0, !isPumping,
+            !isWaitingForShare
+        else { return }
+        flush()
+        sentAhead += waiting - context.output.count
+        tellMemory()
+    }
+
     /// Whether who sends has to wait: for the kernel to take what waits, or, if so much has left in this turn, for the next.
     var isOutputFull: Bool { context.output.count + sentAhead >= limits.writeBuffer }
 
