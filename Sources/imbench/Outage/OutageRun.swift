@@ -41,6 +41,10 @@ struct OutageRun: Sendable {
             watch.mark()
         }
         let sending = Task(executorPreference: loop) { await sender.run() }
+        // A broker sends back what it takes. A link whose messages nobody takes is not read any more after a while, and what the
+        // far side confirms stays there with them.
+        let messages = supervisor.messages
+        Task(executorPreference: loop) { for await _ in messages {} }
         if fault.isMidway {
             await loop.pause(.milliseconds(300))
             watch.mark()
@@ -110,8 +114,14 @@ struct OutageRun: Sendable {
     /// Nothing gets through until the loss can have been noticed by both sides.
     private func darken(_ proxy: FaultProxy, _ faults: PathFaults) async {
         await proxy.set(faults)
-        await loop.pause(timing.interval + timing.timeout + timing.outage)
+        await loop.pause(timeToNotice + timing.outage)
         await proxy.set(.none)
+    }
+
+    /// How long it may take to notice that nothing gets through. The server's own question may still arrive while this side waits
+    /// for its answer, and is a sign of life.
+    private var timeToNotice: Duration {
+        (fault == .blackHoleToServer ? timing.interval : .zero) + timing.interval + timing.timeout
     }
 
     // MARK: The parts
@@ -224,24 +234,9 @@ struct OutageRun: Sendable {
         if fault.isBearable, row.detect != nil { return "the link did not survive" }
         // What the loop itself takes to come round.
         let slack = Duration.milliseconds(100)
-        // The server's own question may still arrive while this side waits for its answer, and is a sign of life.
-        let question = fault == .blackHoleToServer ? timing.interval : .zero
-        if fault.isSilent, let detect = row.detect, detect > question + timing.interval + timing.timeout + slack {
+        if fault.isSilent, let detect = row.detect, detect > timeToNotice + slack {
             return "detected only after \(detect)"
         }
         return nil
-    }
-}
-
-extension SendOutcome {
-    /// The outcome's name in reports.
-    var name: String {
-        switch self {
-        case .acknowledged: "acknowledged"
-        case .written: "written"
-        case .expired: "expired"
-        case .rejected: "rejected"
-        case .unknown: "unknown"
-        }
     }
 }

@@ -49,3 +49,16 @@ final class OutageSender: Sendable {
         return state.withLock { $0.outcomes }
     }
 }
+
+extension SendOutcome {
+    /// The outcome's name in reports.
+    var name: String {
+        switch self {
+        case .acknowledged: "acknowledged"
+        case .written: "written"
+        case .expired: "expired"
+        case .rejected: "rejected"
+        case .unknown: "unknown"
+        }
+    }
+}

@@ -186,14 +186,15 @@ private struct GoodbyeServer {
     let port: UInt16
 
     init(_ goodbye: [UInt8]) throws {
-        let listening: Int32
-        (listening, port) = try listenByHand()
-        Thread.detachNewThread { Self.serve(listening, goodbye) }
+        let listener = try HandListener()
+        port = listener.port
+        listener.serve { _, connection in
+            listener.stop()
+            Self.serve(connection, goodbye)
+        }
     }
 
-    private static func serve(_ listening: Int32, _ goodbye: [UInt8]) {
-        let connection = accept(listening, nil, nil)
-        close(listening)
+    private static func serve(_ connection: Int32, _ goodbye: [UInt8]) {
         let name = "Sec-WebSocket-Key: "
         let lines = readHead(from: connection).components(separatedBy: "\r\n")
         let key = lines.first { $0.hasPrefix(name) }?.dropFirst(name.count) ?? ""

@@ -3,51 +3,19 @@ import SocketIO
 
 /// An HTTP proxy that opens tunnels to this machine, on a thread for each direction of each.
 final class ProxyServer: Sendable {
-    let port: UInt16
-    private let listening: Int32
+    private let listener: HandListener
     private let heard = Locked<[String]>([])
     /// The requests, each up to its empty line.
     var heads: [String] { heard.withLock { $0 } }
 
+    var port: UInt16 { listener.port }
+
     init() throws {
-        (listening, port) = try Self.listen()
-        Thread { [self] in accept() }.start()
+        listener = try HandListener()
+        listener.serve { [self] in serve($1) }
     }
 
-    func stop() {
-        shutdown(listening, Int32(SHUT_RDWR))
-        close(listening)
-    }
-
-    private static func listen() throws -> (Int32, UInt16) {
-        let listening = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
-        var address = local(0)
-        var length = socklen_t(MemoryLayout<sockaddr_in>.size)
-        let result = withUnsafeMutablePointer(to: &address) { pointer in
-            pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) { pointer in
-                bind(listening, pointer, length) | Foundation.listen(listening, 16)
-                    | getsockname(listening, pointer, &length)
-            }
-        }
-        guard result == 0 else { throw POSIXError(.EADDRNOTAVAIL) }
-        return (listening, UInt16(bigEndian: address.sin_port))
-    }
-
-    private static func local(_ port: UInt16) -> sockaddr_in {
-        var address = sockaddr_in()
-        address.sin_family = sa_family_t(AF_INET)
-        address.sin_addr.s_addr = in_addr_t(0x7f00_0001).bigEndian
-        address.sin_port = port.bigEndian
-        return address
-    }
-
-    private func accept() {
-        while true {
-            let client = Foundation.accept(listening, nil, nil)
-            guard client >= 0 else { return }
-            Thread { [self] in serve(client) }.start()
-        }
-    }
+    func stop() { listener.stop() }
 
     private func serve(_ client: Int32) {
         defer { close(client) }
@@ -61,7 +29,7 @@ final class ProxyServer: Sendable {
         heard.withLock { $0.append(text) }
         // CONNECT host:port HTTP/1.1
         let target = text.split(separator: " ").dropFirst().first ?? ""
-        var address = Self.local(UInt16(target.split(separator: ":").last ?? "") ?? 0)
+        var address = sockaddr_in.loopback(UInt16(target.split(separator: ":").last ?? "") ?? 0)
         let server = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
         let result = withUnsafePointer(to: &address) { pointer in
             pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {

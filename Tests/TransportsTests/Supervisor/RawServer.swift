@@ -13,28 +13,17 @@ final class RawServer: Sendable {
         case silent
     }
 
-    let port: UInt16
-    private let listening: Int32
+    private let listener: HandListener
     private let held = Locked<[Int32]>([])
     private let heard = Locked<[String]>([])
     /// What was said to the answers of HTTP, each up to its empty line.
     var heads: [String] { heard.withLock { $0 } }
 
-    init(_ answers: Answer...) throws {
-        (listening, port) = try listenByHand()
-        let thread = Thread { [self] in serve(answers) }
-        thread.start()
-    }
+    var port: UInt16 { listener.port }
 
-    private func serve(_ answers: [Answer]) {
-        var next = 0
-        while true {
-            let connection = accept(listening, nil, nil)
-            guard connection >= 0 else { return }
-            let answer = answers[min(next, answers.count - 1)]
-            Thread { [self] in self.answer(answer, connection) }.start()
-            next += 1
-        }
+    init(_ answers: Answer...) throws {
+        listener = try HandListener()
+        listener.serve { [self] in answer(answers[min($0, answers.count - 1)], $1) }
     }
 
     private func answer(_ answer: Answer, _ connection: Int32) {
@@ -54,26 +43,9 @@ final class RawServer: Sendable {
 
     /// Ends the server and all that it holds.
     func stop() {
-        shutdown(listening, Int32(SHUT_RDWR))
-        close(listening)
+        listener.stop()
         for connection in held.withLock({ $0 }) { close(connection) }
     }
-}
-
-/// A socket that listens on loopback, on a port of the system's choice.
-func listenByHand() throws -> (listening: Int32, port: UInt16) {
-    let listening = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
-    var address = sockaddr_in()
-    address.sin_family = sa_family_t(AF_INET)
-    address.sin_addr.s_addr = in_addr_t(0x7f00_0001).bigEndian
-    var length = socklen_t(MemoryLayout<sockaddr_in>.size)
-    let result = withUnsafeMutablePointer(to: &address) { pointer in
-        pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) { pointer in
-            bind(listening, pointer, length) | listen(listening, 16) | getsockname(listening, pointer, &length)
-        }
-    }
-    guard result == 0 else { throw POSIXError(.EADDRNOTAVAIL) }
-    return (listening, UInt16(bigEndian: address.sin_port))
 }
 
 /// What comes over a connection up to an empty line, or its end.
