@@ -29,7 +29,7 @@ let package = Package(
                 .product(name: "SwiftProtobuf", package: "swift-protobuf"),
                 .product(name: "FlyingFox", package: "FlyingFox"),
             ],
-            resources: [.embedInCode("Shared/Corpus/messages.tsv")]
+            resources: [.embedInCode("Shared/Corpus/messages.tsv"), .embedInCode("Others/picows_round_trip.py")]
         ),
     ],
     swiftLanguageModes: [.v6]

@@ -20,6 +20,8 @@ extension Comparison {
         Comparison(.webSocketSupervisor, .webSocketNIO, .atMost(0.85)),
         Comparison(.webSocketSupervisor, .webSocketNIOAsync, .atMost(0.3)),
         Comparison(.webSocketSupervisor, .webSocketFlyingFox),
+        Comparison(.webSocketSupervisor, .webSocketLibwebsockets),
+        Comparison(.webSocketSupervisor, .webSocketPicows),
         Comparison(.webSocketSupervisor, .webSocketLink, .atMost(1.03)),
 
         Comparison(.tcpLinkOneWay, .tcpNIOOneWay, .atLeast(2)),

@@ -40,4 +40,15 @@ cbench_mosquitto *cbench_mosquitto_open(int port, const char *topic, int qos, in
 int64_t cbench_mosquitto_run(cbench_mosquitto *client, int64_t count, int window, size_t size);
 void cbench_mosquitto_close(cbench_mosquitto *client);
 
+// MARK: libwebsockets. Built where its headers are, found at run time. A client and a server that sends back what it gets, each
+// on a thread and a context of its own, with the library's own loop and without extensions.
+typedef struct cbench_websocket_echo cbench_websocket_echo;
+// Whether the library is there, and its headers were.
+int cbench_websocket_is_there(void);
+// Connects the two for messages of `size` bytes (8 at least); NULL with errno.
+cbench_websocket_echo *cbench_websocket_open(size_t size, int far_core);
+// As cbench_echo_run.
+long cbench_websocket_run(cbench_websocket_echo *echo, int64_t end, int64_t *times, size_t capacity);
+void cbench_websocket_close(cbench_websocket_echo *echo);
+
 #endif
