@@ -9,6 +9,9 @@ final class Stage: Sendable {
     let serverLoop: EventLoop
     /// `nil` where there is only one core.
     let placement: ThreadPlacement?
+    /// The cores of the two sides as C and others take them: -1 for any.
+    var nearCore: Int32 { Int32(placement?.near ?? -1) }
+    var farCore: Int32 { Int32(placement?.far ?? -1) }
 
     init() throws {
         clientLoop = try EventLoop(name: "bench-client")

@@ -6,8 +6,7 @@ extension Recipe {
         guard cbench_websocket_is_there() == 1 else {
             throw Missing(description: "libwebsockets or its headers are not installed (libwebsockets-dev)")
         }
-        let core = Int32(stage.placement?.far ?? -1)
-        guard let echo = cbench_websocket_open(Workload.roundTripSize, core) else {
+        guard let echo = cbench_websocket_open(Workload.roundTripSize, stage.farCore) else {
             throw SystemFailure("libwebsockets", errno: errno)
         }
         return CRoundTrip(stage, "libwebsockets", end: { cbench_websocket_close(echo) }) {

@@ -1,6 +1,6 @@
 # Round trips between a client and a server of picows, each in a process of its own on uvloop. Arguments: bytes of a message, and
-# the cores of the near and the far side, -1 for any. Says "ready", then answers each line, which is a duration in nanoseconds,
-# with the median of the round trips in microseconds; ends with its input.
+# the cores of the near and the far side, -1 for any. Says "ready", or "missing" and what it lacks; then answers each line, which
+# is a duration in nanoseconds, with the median of the round trips in microseconds; ends with its input.
 import asyncio
 import os
 import socket
@@ -46,7 +46,7 @@ class Asking(WSListener):
         self.number = 0
 
     def measure(self, duration):
-        self.over = asyncio.get_running_loop().create_future()
+        self.over = loop.create_future()
         self.times = []
         self.before = time.monotonic_ns()
         self.begin = self.before + WARMUP
@@ -76,14 +76,6 @@ class Asking(WSListener):
             self.over.set_exception(ConnectionError("the server is gone"))
 
 
-async def connect(port):
-    return (await ws_connect(Asking, f"ws://127.0.0.1:{port}/"))[1]
-
-
-async def measure(client, duration):
-    return await client.measure(duration)
-
-
 near, far = socket.socketpair()
 if os.fork() == 0:
     near.close()
@@ -91,7 +83,8 @@ if os.fork() == 0:
 far.close()
 stay(NEAR)
 loop = uvloop.new_event_loop()
-client = loop.run_until_complete(connect(int.from_bytes(near.recv(2), "big")))
+port = int.from_bytes(near.recv(2), "big")
+transport, client = loop.run_until_complete(ws_connect(Asking, f"ws://127.0.0.1:{port}/"))
 print("ready", flush=True)
 for line in sys.stdin:
-    print(loop.run_until_complete(measure(client, int(line))), flush=True)
+    print(loop.run_until_complete(client.measure(int(line))), flush=True)
