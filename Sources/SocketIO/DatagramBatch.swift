@@ -2,14 +2,15 @@
 import CSocketIO
 #endif
 
-/// Datagrams that one system call has taken from a socket. Taking several at once also tells when there are no more, which
-/// else would cost a call of its own after each.
+/// Datagrams that were taken from a socket together. Of one that comes alone, a second look tells that there are no more; where more
+/// have piled up, one system call takes many.
 public final class DatagramBatch {
     private static let capacity = 16
     private static let memory = 16 * 1024
 
     private let slot: Int
     private let count: Int
+    private let tellsSenders: Bool
     private let buffer: UnsafeMutableRawPointer
     private let lengths = UnsafeMutablePointer<UInt32>.allocate(capacity: capacity)
     private let senders = UnsafeMutablePointer<sockaddr_storage>.allocate(capacity: capacity)
@@ -18,11 +19,16 @@ public final class DatagramBatch {
     private var wanted = 2
     private var filled = 0
     private var next = 0
+    /// What the socket said behind the last fill, to be told by the next.
+    private var failure: SystemError?
     /// Whether the last fill left nothing in the socket, as far as it could see.
     public private(set) var wasLast = false
 
     /// Room for several datagrams of at most `largest` bytes.
-    public init(largest: Int) {
+    ///
+    /// - Parameter tellsSenders: whether to note who has sent each, which a connected socket knows.
+    public init(largest: Int, tellsSenders: Bool = true) {
+        self.tellsSenders = tellsSenders
         // One byte more than is allowed tells what is too long from what just fits.
         slot = max(512, largest + 1)
         count = max(2, min(Self.capacity, Self.memory / slot))
@@ -49,9 +55,9 @@ public final class DatagramBatch {
         return body(UnsafeRawBufferPointer(start: buffer + next * slot, count: Int(lengths[next])))
     }
 
-    /// Who sent the datagram that was taken last.
+    /// Who sent the datagram that was taken last, if senders are told.
     public var lastSender: SocketAddress? {
-        guard next > 0 else { return nil }
+        guard next > 0, tellsSenders else { return nil }
         let length = senderLengths[next - 1]
         return (senders + (next - 1)).withMemoryRebound(to: sockaddr.self, capacity: 1) {
             SocketAddress($0, length: length)
@@ -59,30 +65,53 @@ public final class DatagramBatch {
     }
 
     func fill(from raw: Int32) -> IOResult {
-        next = 0
-        filled = 0
-        let received = retryingInterrupts { receive(raw) }
-        filled = max(0, received)
-        #if os(Linux)
-        wasLast = received < wanted
-        #endif
-        wanted = min(count, wasLast ? 2 : Self.capacity)
-        return received == 0 ? .wouldBlock : IOResult(received, "recvmmsg")
+        (next, filled) = (0, 0)
+        let result = failure.take().map { .failed($0) } ?? take(from: raw)
+        if case .bytes(let received) = result { filled = received }
+        wasLast = filled < wanted && failure == nil
+        wanted = wasLast ? 2 : count
+        return result
     }
 
-    private func receive(_ raw: Int32) -> Int {
+    private func take(from raw: Int32) -> IOResult {
         #if os(Linux)
-        return Int(csocketio_receive_many(raw, buffer, slot, UInt32(wanted), lengths, senders, senderLengths))
-        #else
-        var length = socklen_t(MemoryLayout<sockaddr_storage>.size)
-        let received = senders.withMemoryRebound(to: sockaddr.self, capacity: 1) {
-            recvfrom(raw, buffer, slot, 0, $0, &length)
-        }
-        guard received >= 0 else { return -1 }
-        // One at a time: whether there are more shows the next call.
-        lengths[0] = received == slot ? 0 : UInt32(received)
-        senderLengths[0] = length
-        return 1
+        if wanted > 2 { return takeMany(raw) }
         #endif
+        return takeEach(raw)
+    }
+
+    #if os(Linux)
+    /// By one system call, which costs more than two simple ones.
+    private func takeMany(_ raw: Int32) -> IOResult {
+        let (senders, senderLengths) = tellsSenders ? (senders, senderLengths) : (nil, nil)
+        let received = retryingInterrupts {
+            Int(csocketio_receive_many(raw, buffer, slot, UInt32(wanted), lengths, senders, senderLengths))
+        }
+        return received == 0 ? .wouldBlock : IOResult(received, "recvmmsg")
+    }
+    #endif
+
+    /// One by one, until there are no more.
+    private func takeEach(_ raw: Int32) -> IOResult {
+        for index in 0..<wanted {
+            let result = IOResult(retryingInterrupts { takeOne(raw, at: index) }, "recvfrom")
+            switch result {
+            case .bytes(let received): lengths[index] = received == slot ? 0 : UInt32(received)
+            case .end: lengths[index] = 0
+            case .wouldBlock, .failed:
+                guard index > 0 else { return result }
+                if case .failed(let error) = result { failure = error }
+                return .bytes(index)
+            }
+        }
+        return .bytes(wanted)
+    }
+
+    private func takeOne(_ raw: Int32, at index: Int) -> Int {
+        guard tellsSenders else { return recv(raw, buffer + index * slot, slot, 0) }
+        senderLengths[index] = socklen_t(MemoryLayout<sockaddr_storage>.size)
+        return (senders + index).withMemoryRebound(to: sockaddr.self, capacity: 1) {
+            recvfrom(raw, buffer + index * slot, slot, 0, $0, senderLengths + index)
+        }
     }
 }

@@ -4,8 +4,8 @@ public final class Locked<Value: ~Copyable>: @unchecked Sendable {
     // Unchecked, because the compiler can't see that `withLock` is the only way to the value; and so is its exclusivity, which
     // the lock sees to.
 
-    private let mutex = UnsafeMutablePointer<pthread_mutex_t>.allocate(capacity: 1)
-    @exclusivity(unchecked) private var value: Value
+    @usableFromInline let mutex = UnsafeMutablePointer<pthread_mutex_t>.allocate(capacity: 1)
+    @usableFromInline @exclusivity(unchecked) var value: Value
 
     /// Puts `value`, which nobody else may hold, behind a lock.
     public init(_ value: consuming sending Value) {
@@ -20,6 +20,7 @@ public final class Locked<Value: ~Copyable>: @unchecked Sendable {
     }
 
     /// Gives `body` the value, and nobody else until it returns. It must neither wait nor take the lock again.
+    @inlinable
     public func withLock<Result, Failure: Error>(
         _ body: (inout Value) throws(Failure) -> Result
     ) throws(Failure) -> Result {

@@ -5,7 +5,7 @@ public struct LoopConfined<Value>: @unchecked Sendable {
 
     /// The loop.
     public let loop: EventLoop
-    private let confined: Value
+    @usableFromInline let confined: Value
 
     /// Confines `value`, which nobody else may hold, to `loop`.
     public init(_ value: sending Value, to loop: EventLoop) {
@@ -21,8 +21,13 @@ public struct LoopConfined<Value>: @unchecked Sendable {
     }
 
     /// The value. Stops the program if the caller is not on the loop: a mistake in this program that would race.
+    @inlinable
     public var value: Value {
         loop.assertCurrent()
         return confined
     }
+
+    /// The value if the caller is on the loop; else `nil`.
+    @inlinable
+    public var here: Value? { loop.isCurrent ? confined : nil }
 }

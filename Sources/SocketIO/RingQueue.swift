@@ -1,26 +1,40 @@
-/// First in, first out: a ring that grows when it is full and never shrinks.
-struct RingQueue<Element> {
-    private var ring: [Element?] = Array(repeating: nil, count: 64)
+/// First in, first out: a ring that grows when it is full and never shrinks. Every message passes several of them; memory of its
+/// own spares them what an array pays for being shared.
+struct RingQueue<Element>: ~Copyable {
+    /// A power of two.
+    private var capacity = 64
+    private var ring = UnsafeMutablePointer<Element>.allocate(capacity: 64)
     private var head = 0
     private(set) var count = 0
 
+    init() {}
+
+    deinit {
+        for offset in 0..<count { (ring + (head + offset) & (capacity - 1)).deinitialize(count: 1) }
+        ring.deallocate()
+    }
+
     var isEmpty: Bool { count == 0 }
 
-    mutating func append(_ element: Element) {
-        if count == ring.count {
-            ring = Array(ring[head...] + ring[..<head]) + Array(repeating: nil, count: count)
-            head = 0
-        }
-        ring[(head + count) & (ring.count - 1)] = element
+    mutating func append(_ element: consuming Element) {
+        if count == capacity { grow() }
+        (ring + (head + count) & (capacity - 1)).initialize(to: element)
         count += 1
     }
 
     mutating func popFirst() -> Element? {
         guard count > 0 else { return nil }
-        let element = ring[head]
-        ring[head] = nil
-        head = (head + 1) & (ring.count - 1)
+        let place = ring + head
+        head = (head + 1) & (capacity - 1)
         count -= 1
-        return element
+        return place.move()
+    }
+
+    private mutating func grow() {
+        let larger = UnsafeMutablePointer<Element>.allocate(capacity: capacity * 2)
+        larger.moveInitialize(from: ring + head, count: capacity - head)
+        (larger + (capacity - head)).moveInitialize(from: ring, count: head)
+        ring.deallocate()
+        (ring, head, capacity) = (larger, 0, capacity * 2)
     }
 }

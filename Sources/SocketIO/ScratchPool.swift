@@ -1,26 +1,32 @@
 /// Memory that everything on one event loop reads into and writes from in turn, so that an idle connection owns none.
-public struct ScratchPool {
+public struct ScratchPool: ~Copyable {
     // Kept small: one block for the connection that reads now, a few for those that wait for the kernel.
     private static let limit = 16
     /// How large a block is, in bytes.
     public static let blockSize = 64 * 1024
 
-    private var blocks: [UnsafeMutableRawPointer] = []
+    private let blocks = UnsafeMutablePointer<UnsafeMutableRawPointer>.allocate(capacity: limit)
+    private var count = 0
 
     init() {}
 
+    deinit {
+        for index in 0..<count { blocks[index].deallocate() }
+        blocks.deallocate()
+    }
+
     /// Takes a block of ``blockSize`` bytes.
-    public mutating func take() -> UnsafeMutableRawPointer {
-        blocks.popLast() ?? .allocate(byteCount: Self.blockSize, alignment: 16)
+    mutating func take() -> UnsafeMutableRawPointer {
+        guard count > 0 else { return .allocate(byteCount: Self.blockSize, alignment: 16) }
+        count -= 1
+        return blocks[count]
     }
 
     /// Gives a block back.
-    public mutating func give(_ block: UnsafeMutableRawPointer) {
-        if blocks.count < Self.limit {
-            blocks.append(block)
-        } else {
-            block.deallocate()
-        }
+    mutating func give(_ block: UnsafeMutableRawPointer) {
+        guard count < Self.limit else { return block.deallocate() }
+        blocks[count] = block
+        count += 1
     }
 }
 

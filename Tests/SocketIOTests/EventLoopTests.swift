@@ -157,7 +157,8 @@ struct EventLoopTests {
         run(50)
         add(100)
         run(110)
-        #expect(queue.isEmpty)
+        let isEmpty = queue.isEmpty
+        #expect(isEmpty)
         #expect(order.withLock { $0 } == Array(0..<160))
     }
 }

@@ -45,7 +45,9 @@ final class MemoryChannel: LinkChannel {
         return result
     }
 
-    func isDrained(afterReading _: Int, of _: Int) -> Bool { false }
+    func isDrained(afterReading count: Int, of capacity: Int) -> Bool {
+        count < capacity && incoming.awaitsMore()
+    }
 
     func flush(_ context: inout CoreContext) -> IOResult {
         while !context.output.isEmpty {

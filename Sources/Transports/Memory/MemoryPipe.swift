@@ -42,36 +42,49 @@ final class MemoryPipe: Sendable {
     }
 
     func write(_ source: UnsafeRawBufferPointer) -> IOResult {
-        let (result, wake): (IOResult, Signal?) = state.withLock { state in
-            guard !state.isClosed, !state.isEnded else { return (.failed(SystemError("write", EPIPE)), nil) }
+        var wake: Signal?
+        let result: IOResult = state.withLock { state in
+            guard !state.isClosed, !state.isEnded else { return .failed(SystemError("write", EPIPE)) }
             let room = min(Self.capacity - state.bytes.count, source.count)
             guard room > 0 else {
                 state.writerWaits = true
-                return (.wouldBlock, nil)
+                return .wouldBlock
             }
             state.bytes.append(contentsOf: UnsafeRawBufferPointer(rebasing: source[..<room]))
-            return (.bytes(room), state.takeReader())
+            wake = state.takeReader()
+            return .bytes(room)
         }
         wake?()
         return result
     }
 
     func read(into target: UnsafeMutableRawBufferPointer) -> IOResult {
-        let (result, wake): (IOResult, Signal?) = state.withLock { state in
+        var wake: Signal?
+        let result: IOResult = state.withLock { state in
             let count = min(state.bytes.count, target.count)
             guard count > 0 else {
-                if state.isEnded { return (.end, nil) }
+                if state.isEnded { return .end }
                 state.readerWaits = true
-                return (.wouldBlock, nil)
+                return .wouldBlock
             }
             state.bytes.withUnsafeReadableBytes {
                 target.copyMemory(from: UnsafeRawBufferPointer(rebasing: $0[..<count]))
             }
             state.bytes.consume(count)
-            return (.bytes(count), state.takeWriter())
+            wake = state.takeWriter()
+            return .bytes(count)
         }
         wake?()
         return result
+    }
+
+    /// Whether nothing is left and more may come, of which the reader hears from now on.
+    func awaitsMore() -> Bool {
+        state.withLock { state in
+            guard state.bytes.isEmpty, !state.isEnded else { return false }
+            state.readerWaits = true
+            return true
+        }
     }
 
     /// The writer has nothing more to say.

@@ -26,10 +26,10 @@ package final class CoreLink: Link {
     }
 
     package nonisolated(nonsending) func send(_ payload: Payload) async -> SendOutcome {
-        guard loop.isCurrent else { return await sendFromElsewhere(payload) }
-        switch driver.value.beginSend(payload) {
+        guard let here = driver.here else { return await sendFromElsewhere(payload) }
+        switch here.beginSend(payload) {
         case .finished(let outcome):
-            driver.value.flushAhead()
+            here.flushAhead()
             return outcome
         case .waiting(let id):
             return await suspending(on: driver, as: id, #isolation) {
@@ -41,9 +41,9 @@ package final class CoreLink: Link {
     }
 
     package nonisolated(nonsending) func receive() async throws(TransportError) -> Payload? {
-        guard loop.isCurrent else { return try await receiveElsewhere().get() }
-        if let message = driver.value.takeMessage() { return try message.get() }
-        let id = driver.value.waiting.newID()
+        guard let here = driver.here else { return try await receiveElsewhere().get() }
+        if let message = here.takeMessage() { return try message.get() }
+        let id = here.waiting.newID()
         return try await suspending(on: driver, as: id, #isolation) {
             $0.waiting.receiver = .task(id: id, $1)
         } onCancel: {
@@ -52,8 +52,8 @@ package final class CoreLink: Link {
     }
 
     package nonisolated(nonsending) func ping() async throws(TransportError) -> Duration {
-        guard loop.isCurrent else { return try await pingFromElsewhere().get() }
-        switch driver.value.beginPing() {
+        guard let here = driver.here else { return try await pingFromElsewhere().get() }
+        switch here.beginPing() {
         case .finished(let result): return try result.get()
         case .waiting(let id):
             return try await suspending(on: driver, as: id, #isolation) {
@@ -65,11 +65,11 @@ package final class CoreLink: Link {
     }
 
     package nonisolated(nonsending) func close(_ reason: CloseReason) async {
-        guard loop.isCurrent else {
+        guard let here = driver.here else {
             _ = await endElsewhere(closing: reason)
             return
         }
-        driver.value.beginClose(reason)
+        here.beginClose(reason)
         _ = await end()
     }
 

@@ -163,8 +163,10 @@ extension LinkDriver: MessagePeer {
     }
 
     private func handToCore(_ payload: Payload, _ id: UInt64) -> Result<SendStatus, TransportError> {
-        enterCore()
-        defer { leaveCore() }
+        // Between two events, the core's surroundings are seen to.
+        let isAlone = !isPumping
+        if isAlone { enterCore() }
+        defer { if isAlone { leaveCore() } }
         do throws(TransportError) {
             let status = try core.send(payload, id: id, &context)
             guard status != .blocked else { return .success(status) }

@@ -35,7 +35,7 @@ final class DatagramChannel: LinkChannel {
         self.open = open
         socket = try open()
         lastHeard = now
-        batch = DatagramBatch(largest: largest)
+        batch = DatagramBatch(largest: largest, tellsSenders: false)
         headerBytes = socket.local?.isIPv6 == true ? 48 : 28
     }
 

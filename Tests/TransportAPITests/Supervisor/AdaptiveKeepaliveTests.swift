@@ -65,7 +65,8 @@ struct AdaptiveKeepaliveTests {
     mutating func noAnswer() throws {
         let first = try #require(trial(settle()))
         #expect(trial(now(.trial(first.number, .unclear))) == nil)
-        let due = try #require(machine.deadline)
+        let deadline = machine.deadline
+        let due = try #require(deadline)
         #expect(time.duration(to: due) == .seconds(20), "the link's own probe comes before")
         #expect(trial(after(.seconds(61), .tick(bytesReceived: 0))) != nil)
     }

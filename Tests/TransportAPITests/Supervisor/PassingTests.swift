@@ -50,8 +50,10 @@ import Testing
 
         /// A message from the far side.
         mutating func receive(_ payload: Payload, on link: Int) {
+            let deadline = quick.machine.deadline ?? Instant(nanoseconds: .max)
             guard quick.machine.passReceived(link, at: quick.now) else { return tell(.received(link, payload)) }
             received += 1
+            #expect(deadline <= quick.machine.deadline ?? Instant(nanoseconds: .max))
             let (log, _) = Self.live(&ordinary, .received(link, payload), nil)
             #expect(log == ["\(SupervisorAction.deliver(payload))"])
         }
@@ -81,10 +83,11 @@ import Testing
 
         /// What of a machine messages change.
         private static func state(_ machine: SupervisorMachine) -> [String] {
-            let delivery = machine.delivery
+            var machine = machine
+            let (deadline, delivery) = (machine.deadline, machine.delivery)
             return [
                 "\(machine.phase) \(machine.link) \(machine.failures) \(machine.isReading)",
-                "\(String(describing: machine.deadline)) \(String(describing: machine.keepalive))",
+                "\(String(describing: deadline)) \(String(describing: machine.keepalive))",
                 "\(machine.lastSent) \(machine.lastProbed) \(machine.idleSince)",
                 "\(delivery.link) \(delivery.handedTo) \(delivery.unsettled) \(delivery.isHolding) \(delivery.lastSequence)",
                 "\(delivery.outbox.count) \(delivery.outbox.sentCount) \(delivery.outbox.bytes) \(delivery.waiting.count)",

@@ -16,14 +16,14 @@ extension SupervisorMachine {
         delivery.passed()
     }
 
-    /// Takes a message that is to be delivered as it is; `false`: it was not taken.
+    /// Takes a message that is to be delivered as it is; `false`: it was not taken. The ``deadline`` comes no earlier by it, since
+    /// the far side has not been asked for a sign of life.
     package mutating func passReceived(_ link: Int, at now: Instant) -> Bool {
         guard link == self.link, case .open = phase, adaptive == nil, delivery.style == .plain,
-            case .automatic = configuration.keepalive.probe
+            keepalive?.askedAt == nil, case .automatic = configuration.keepalive.probe
         else { return false }
         keepalive?.received(at: now)
         idleSince = now
-        deadline = nextDeadline()
         return true
     }
 }

@@ -57,9 +57,6 @@ package struct SupervisorMachine: Sendable {
     var pingToken: UInt32 = 0
     var pingSentAt: Instant?
     var isReading = true
-    /// When ``Event/tick(bytesReceived:)`` is due; `nil`: never. Kept, because it is asked for after each event, and computing it
-    /// from outside would copy the machine.
-    package internal(set) var deadline: Instant?
 
     /// A machine for these endpoints, of which there must be at least one.
     ///
@@ -121,10 +118,7 @@ package struct SupervisorMachine: Sendable {
         _ actions: inout [SupervisorAction]
     ) {
         let count = actions.count
-        defer {
-            if adaptive != nil { noteSending(actions[count...], at: now) }
-            deadline = nextDeadline()
-        }
+        defer { if adaptive != nil { noteSending(actions[count...], at: now) } }
         if case .submit(let id, let payload) = event { return submit(id, payload, at: now, &actions) }
         if phase == .closed { return reject(event, &actions) }
         switch event {
@@ -153,19 +147,22 @@ package struct SupervisorMachine: Sendable {
         }
     }
 
-    /// What ``deadline`` is now. `mutating`, so that it is computed where the machine lies.
-    mutating func nextDeadline() -> Instant? {
-        let own: Instant?
-        switch phase {
-        case .closed: return nil
-        case .idle, .offline, .suspended: own = nil
-        case .connecting(let deadline), .waiting(let deadline): own = deadline
-        case .greeting(let deadline): own = earlier(deadline, helloRetry)
-        case .open:
-            let trial = adaptive != nil && canTry ? adaptive?.deadline(on: path.network) : nil
-            own = earlier(keepalive?.deadline, trial)
+    /// When ``Event/tick(bytesReceived:)`` is due; `nil`: never. `mutating`, so that it is asked where the machine lies: asking
+    /// a machine in a class otherwise copies it.
+    package var deadline: Instant? {
+        mutating get {
+            let own: Instant?
+            switch phase {
+            case .closed: return nil
+            case .idle, .offline, .suspended: own = nil
+            case .connecting(let deadline), .waiting(let deadline): own = deadline
+            case .greeting(let deadline): own = earlier(deadline, helloRetry)
+            case .open:
+                let trial = adaptive != nil && canTry ? adaptive?.deadline(on: path.network) : nil
+                own = earlier(keepalive?.deadline, trial)
+            }
+            return earlier(own, delivery.deadline)
         }
-        return earlier(own, delivery.deadline)
     }
 
     /// A link that reports to a machine that has closed must still be let go, and a caller still be told.

@@ -86,16 +86,15 @@ extension Subscription.Place {
 
     @inline(never)
     private func fill(_ element: inout Element?, _ isolation: isolated (any Actor)?) async {
-        guard broadcast.runtime.isCurrent else {
+        guard let here = broadcast.here, let entry = listener.here?.entry(in: here) else {
             element = await nextElsewhere(isolation)
             return
         }
-        let entry = listener.value.entry(in: broadcast.value)
-        if let next = broadcast.value.next(entry) {
+        if let next = here.next(entry) {
             element = next
             return
         }
-        let waitID = broadcast.value.newWaitID()
+        let waitID = here.newWaitID()
         element = await suspending(on: broadcast, as: waitID, isolation) {
             $0.wait(entry, waitID, $1)
         } onCancel: {

@@ -110,7 +110,7 @@ public final class Supervisor: Sendable {
     /// Sends one message and waits for its end: the far side's acknowledgement where there is one, else until the link has
     /// taken it. With no link the message waits in the outbox. Cancelling the task ends the wait.
     public nonisolated(nonsending) func send(_ payload: Payload) async -> SendOutcome {
-        guard runtime.isCurrent else {
+        guard let here = shell.here else {
             return await suspendingElsewhere(on: shell, #isolation, isShort: !isStored) {
                 (shell, continuation) -> MessageID? in
                 let (id, outcome) = shell.submit(payload)
@@ -124,7 +124,7 @@ public final class Supervisor: Sendable {
                 $0.handle(.cancel($1))
             }
         }
-        let (id, outcome) = shell.value.submit(payload)
+        let (id, outcome) = here.submit(payload)
         if let outcome { return outcome }
         return await suspending(on: shell, as: id, #isolation) {
             $0.outgoing.wait(sender: id, $1)

@@ -46,6 +46,9 @@ package struct RuntimeConfined<Value>: Confinement, @unchecked Sendable {
         return confined
     }
 
+    /// The value if the caller is on the runtime; else `nil`.
+    package var here: Value? { runtime.isCurrent ? confined : nil }
+
     package func execute(_ work: @escaping @Sendable () -> Void) {
         runtime.execute(work)
     }

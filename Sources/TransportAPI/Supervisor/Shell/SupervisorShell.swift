@@ -174,7 +174,6 @@ final class SupervisorShell: LinkOwner {
             return handle(.received(link, payload))
         }
         queue.performAll(behind: { deliver(payload) }, perform)
-        armTimer()
     }
 
     private func deliver(_ payload: Payload) {
