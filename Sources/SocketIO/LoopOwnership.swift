@@ -1,3 +1,4 @@
+import CSocketIO
 import Synchronization
 
 /// Who runs a loop now: its own thread, or while that sleeps whoever has borrowed the loop. Everything that lives on the loop
@@ -35,8 +36,21 @@ struct LoopOwnership: ~Copyable, @unchecked Sendable {
         thread.store(currentThread(), ordering: .relaxed)
     }
 
-    /// Makes the calling thread the owner if nobody is and the loop's thread does not wait for it. Never blocks.
+    /// How often a borrower looks whether the owner is done: for a few microseconds.
+    private static let looks = 200
+
+    /// Makes the calling thread the owner if nobody is, or is any more in a moment, and the loop's thread does not wait for it.
+    /// Never blocks.
+    ///
+    /// Who was resumed by the loop often asks before that has gone back to sleep; to be handed over to it, and to be resumed once
+    /// more, takes far longer than the rest of its turn.
     func tryTake() -> Bool {
+        var looks = Self.looks
+        while thread.load(ordering: .relaxed) != 0 {
+            guard looks > 0 else { return false }
+            looks -= 1
+            csocketio_pause()
+        }
         guard !isWanted.load(ordering: .relaxed), pthread_mutex_trylock(mutex) == 0 else { return false }
         thread.store(currentThread(), ordering: .relaxed)
         return true

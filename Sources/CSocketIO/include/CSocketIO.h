@@ -2,6 +2,15 @@
 #ifndef CSOCKETIO_H
 #define CSOCKETIO_H
 
+// Lets the other thread of this core have it for a moment.
+static inline void csocketio_pause(void) {
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__) || defined(__arm__)
+    __asm__ volatile("yield");
+#endif
+}
+
 #if defined(__linux__)
 #include <linux/rtnetlink.h>
 #include <stddef.h>

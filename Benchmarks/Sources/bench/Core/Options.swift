@@ -1,9 +1,9 @@
 /// What the command line asks for.
 struct Options: Sendable {
     /// Repetitions of each contender.
-    var repeats = 5
+    var repeats = 15
     /// Of one repetition, in nanoseconds.
-    var duration: Int64 = 300_000_000
+    var duration: Int64 = 100_000_000
     /// Only comparisons whose name has one of these in it; all if there are none.
     var only: [String] = []
     /// Whether cores are kept awake, and those that wait are measured on idle cores beside.
@@ -16,8 +16,8 @@ struct Options: Sendable {
         bench [options]: compares this package with others and with C, side by side, and prints one table of ratios
 
             --awake          keeps the cores awake, and shows the ratios on idle ones beside
-            --repeat N       repetitions of each contender (5)
-            --duration MS    of one repetition, in milliseconds (300)
+            --repeat N       repetitions of each contender (15)
+            --duration MS    of one repetition, in milliseconds (100)
             --only NAME      only rows whose name has NAME in it; may be given several times
             --output FILE    writes all values as JSON
             --help           this
