@@ -216,7 +216,7 @@ func runSliced<Core: ProtocolCore>(
     _ steps: [CoreStep],
     _ choice: UInt8,
     inputLimit: Int,
-    check: (borrowing Core) throws -> Void = { _ in },
+    check: (inout Core) throws -> Void = { _ in },
     mayDiffer: (TransportError) -> Bool = { _ in false }
 ) throws -> [SeenEvent] {
     var whole = CoreRun(try make(), inputLimit: inputLimit)
@@ -227,8 +227,8 @@ func runSliced<Core: ProtocolCore>(
         try sliced.perform(step, &cuts)
         whole.collect()
         sliced.collect()
-        try check(whole.core)
-        try check(sliced.core)
+        try check(&whole.core)
+        try check(&sliced.core)
     }
     if whole.failure.map(mayDiffer) == true || sliced.failure.map(mayDiffer) == true { return whole.events }
     try ensure(whole.events == sliced.events, "sliced \(choice): \(sliced.events) instead of \(whole.events)")

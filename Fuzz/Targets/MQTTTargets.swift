@@ -67,7 +67,7 @@ func fuzzMQTTClient(_ bytes: [UInt8]) throws {
         steps,
         slicing,
         inputLimit: packetLimit,
-        check: checkClient
+        check: { try checkClient($0) }
     )
     let session = MQTTSession()
     for half in [steps.prefix(steps.count / 2), steps.suffix(steps.count - steps.count / 2)] {

@@ -16,13 +16,14 @@ public final class DatagramBatch {
     private let senders = UnsafeMutablePointer<sockaddr_storage>.allocate(capacity: capacity)
     private let senderLengths = UnsafeMutablePointer<socklen_t>.allocate(capacity: capacity)
     /// How many are asked for next: two, which tells whether there are more, until there are.
-    private var wanted = 2
-    private var filled = 0
-    private var next = 0
+    @exclusivity(unchecked) private var wanted = 2
+    @exclusivity(unchecked) private var filled = 0
+    @exclusivity(unchecked) private var next = 0
     /// What the socket said behind the last fill, to be told by the next.
-    private var failure: SystemError?
+    @exclusivity(unchecked) private var failure: SystemError?
+    @exclusivity(unchecked) private var isLast = false
     /// Whether the last fill left nothing in the socket, as far as it could see.
-    public private(set) var wasLast = false
+    public var wasLast: Bool { isLast }
 
     /// Room for several datagrams of at most `largest` bytes.
     ///
@@ -68,8 +69,8 @@ public final class DatagramBatch {
         (next, filled) = (0, 0)
         let result = failure.take().map { .failed($0) } ?? take(from: raw)
         if case .bytes(let received) = result { filled = received }
-        wasLast = filled < wanted && failure == nil
-        wanted = wasLast ? 2 : count
+        isLast = filled < wanted && failure == nil
+        wanted = isLast ? 2 : count
         return result
     }
 

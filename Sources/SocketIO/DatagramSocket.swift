@@ -1,8 +1,8 @@
 /// A UDP socket on an event loop: connected to one peer, or bound and open to all. Lives on its loop's thread.
 public final class DatagramSocket {
     private let loop: EventLoop
-    private var descriptor: Descriptor?
-    private var token: UInt64?
+    @exclusivity(unchecked) private var descriptor: Descriptor?
+    @exclusivity(unchecked) private var token: UInt64?
     /// This side's address.
     public private(set) var local: SocketAddress?
 

@@ -12,16 +12,16 @@ final class EpollPoller: Poller {
     private let timer: Descriptor
     // These three are of the thread that waits.
     private let buffer = UnsafeMutableBufferPointer<epoll_event>.allocate(capacity: EpollPoller.batch)
-    private var timeout: Int32 = 0
-    private var count = 0
+    @exclusivity(unchecked) private var timeout: Int32 = 0
+    @exclusivity(unchecked) private var count = 0
 
     /// Descriptors that are watched for reading only, and whether each is watched for writing now. A UDP socket becomes
     /// writable anew whenever a datagram has left it, which would wake the loop for each one sent.
-    private var readers: [UInt64: (descriptor: Int32, isWriting: Bool)] = [:]
+    @exclusivity(unchecked) private var readers: [UInt64: (descriptor: Int32, isWriting: Bool)] = [:]
     /// How many of them are.
-    private(set) var writing = 0
+    @exclusivity(unchecked) private(set) var writing = 0
     /// When the timer rings; `.max` if it is not set.
-    private var armed = Int64.max
+    @exclusivity(unchecked) private var armed = Int64.max
 
     init() throws(SystemError) {
         let epoll = epoll_create1(Int32(EPOLL_CLOEXEC))
@@ -86,7 +86,7 @@ final class EpollPoller: Poller {
         count = Int(epoll_wait(epoll.raw, buffer.baseAddress, Int32(Self.batch), timeout))
     }
 
-    func collect(into events: inout [PollEvent]) {
+    func collect(into events: inout RingQueue<PollEvent>) {
         guard count > 0 else { return }
         for event in buffer.prefix(count) {
             switch event.data.u64 {

@@ -34,7 +34,7 @@ public final class EventLoop: TaskExecutor, @unchecked Sendable {
     @exclusivity(unchecked) public private(set) var lineEnd: Int64 = 0
     /// How long those took who went on in this turn, in nanoseconds.
     @exclusivity(unchecked) var laterTook: Int64 = 0
-    @exclusivity(unchecked) var events: [PollEvent] = []
+    @exclusivity(unchecked) var events = RingQueue<PollEvent>()
     /// Memory for reading, shared by all that live on the loop.
     @exclusivity(unchecked) var scratch = ScratchPool()
     @usableFromInline @exclusivity(unchecked) var turnBegan: Int64 = MonotonicClock.now()
@@ -174,11 +174,7 @@ public final class EventLoop: TaskExecutor, @unchecked Sendable {
         runWaiting()
         wait()
         if hasMail.load(ordering: .relaxed) { collectMail() }
-        for index in events.indices {
-            let event = events[index]
-            watched.handler(event.token)?.ready(event.readiness)
-        }
-        events.removeAll(keepingCapacity: true)
+        while let event = events.popFirst() { watched.handler(event.token)?.ready(event.readiness) }
         fireTimers()
     }
 

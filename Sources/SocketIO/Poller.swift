@@ -45,7 +45,7 @@ protocol Poller: AnyObject {
     /// the other members touch while it waits, so that another thread may call those; what they change counts for this wait.
     func block()
     /// Appends what has happened by the end of ``block()``. What was removed meanwhile may be among it, under its old token.
-    func collect(into events: inout [PollEvent])
+    func collect(into events: inout RingQueue<PollEvent>)
     /// Somebody who blocks now is to wake at `deadline` if that comes before the time that he was given.
     func hasten(to deadline: Int64)
     /// Ends a ``block()`` early. May be called from any thread at any time; the only member that may.
@@ -54,7 +54,7 @@ protocol Poller: AnyObject {
 
 extension Poller {
     /// Waits until something happens or `deadline` has come, and appends what happened. May return early.
-    func wait(until deadline: Int64?, into events: inout [PollEvent]) {
+    func wait(until deadline: Int64?, into events: inout RingQueue<PollEvent>) {
         prepare(until: deadline)
         block()
         collect(into: &events)

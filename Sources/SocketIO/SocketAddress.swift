@@ -42,6 +42,8 @@ public struct SocketAddress: Sendable {
         withUnsafeBytes(of: words) { UInt16(bigEndian: $0.loadUnaligned(fromByteOffset: 2, as: UInt16.self)) }
     }
 
+    private var familyAndPort: UInt32 { withUnsafeBytes(of: words.0) { $0.load(as: UInt32.self) } }
+
     /// The address in numbers, without brackets.
     public var host: String {
         // Servers say it of each newcomer.
@@ -109,7 +111,9 @@ public struct SocketAddress: Sendable {
 extension SocketAddress: Hashable, CustomStringConvertible {
     /// Whether family, port and address are the same.
     public static func == (left: SocketAddress, right: SocketAddress) -> Bool {
-        left.withIdentity { left in right.withIdentity { left.elementsEqual($0) } }
+        guard left.isIPv6 else { return left.words.0 == right.words.0 }
+        return left.familyAndPort == right.familyAndPort && left.words.1 == right.words.1
+            && left.words.2 == right.words.2
     }
 
     /// Hashes what ``==(_:_:)`` compares.

@@ -9,11 +9,12 @@ public final class StreamSocket: ByteStream {
     private static let unsentBound: Int32 = 128 << 10
 
     private let loop: EventLoop
-    private var descriptor: Descriptor?
-    private var token: UInt64?
-    private var hangUpSeen = false
+    // Unchecked exclusivity, here as in all that each message passes: nobody is called while these change.
+    @exclusivity(unchecked) private var descriptor: Descriptor?
+    @exclusivity(unchecked) private var token: UInt64?
+    @exclusivity(unchecked) private var hangUpSeen = false
     /// The kernel took no more, and has not been said to have room since.
-    private var isFull = false
+    @exclusivity(unchecked) private var isFull = false
     private let isIPv6: Bool
     /// The far side's address.
     public let peer: SocketAddress?

@@ -30,8 +30,16 @@ struct PollerTests {
     }
 
     private func wait(_ poller: any Poller, _ deadline: Int64? = .min) -> [PollEvent] {
+        poller.prepare(until: deadline)
+        poller.block()
+        return collect(poller)
+    }
+
+    private func collect(_ poller: any Poller) -> [PollEvent] {
+        var queue = RingQueue<PollEvent>()
         var events: [PollEvent] = []
-        poller.wait(until: deadline, into: &events)
+        poller.collect(into: &queue)
+        while let event = queue.popFirst() { events.append(event) }
         return events
     }
 
@@ -135,9 +143,7 @@ struct PollerTests {
         early.write(1)
         try poller.add(late.left.raw, token: 2, interest: [.read, .write])
         poller.block()
-        var events: [PollEvent] = []
-        poller.collect(into: &events)
-        events += wait(poller)
+        let events = collect(poller) + wait(poller)
         #expect(Set(events.map(\.token)) == [1, 2])
     }
 
@@ -151,8 +157,7 @@ struct PollerTests {
         poller.block()
         poller.remove(pair.left.raw, token: 1)
         try poller.add(pair.left.raw, token: 2, interest: .read)
-        var events: [PollEvent] = []
-        poller.collect(into: &events)
+        let events = collect(poller)
         #expect(!events.contains { $0.token == 2 })
         #expect(wait(poller).map(\.token) == [2])
     }
@@ -165,9 +170,7 @@ struct PollerTests {
             poller.prepare(until: deadline)
             poller.hasten(to: MonotonicClock.now() + 1_000_000)
             poller.block()
-            var events: [PollEvent] = []
-            poller.collect(into: &events)
-            #expect(events.isEmpty)
+            #expect(collect(poller).isEmpty)
         }
         #expect(MonotonicClock.now() < start + 600 * second)
     }

@@ -44,13 +44,15 @@ extension Instant {
 
 extension MQTTCore {
     package var deadline: Instant? {
-        switch state {
-        case .idle, .closing, .closed: return nil
-        case .connecting, .subscribing: return handshakeDeadline
-        case .open: break
+        mutating get {
+            switch state {
+            case .idle, .closing, .closed: return nil
+            case .connecting, .subscribing: return handshakeDeadline
+            case .open: break
+            }
+            guard let keepAliveDeadline else { return acknowledgementDeadline }
+            return min(keepAliveDeadline, acknowledgementDeadline ?? keepAliveDeadline)
         }
-        guard let keepAliveDeadline else { return acknowledgementDeadline }
-        return min(keepAliveDeadline, acknowledgementDeadline ?? keepAliveDeadline)
     }
 
     private var keepAliveDeadline: Instant? {

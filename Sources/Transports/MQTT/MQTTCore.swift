@@ -154,9 +154,11 @@ package struct MQTTCore: ProtocolCore {
     /// What a server keeps of its client: who it is, its will, its last topic, its filters if no broker has them, and what it has
     /// not released.
     package var heldBytes: Int {
-        guard !isClient else { return 0 }
-        let unreleased = received.capacity * Self.bytesOfReceived + inherited.capacity * Self.bytesOfInherited
-        return heldOfConnect + heldOfFilters + reader.heldBytes + unreleased
+        mutating get {
+            guard !isClient else { return 0 }
+            let unreleased = received.capacity * Self.bytesOfReceived + inherited.capacity * Self.bytesOfInherited
+            return heldOfConnect + heldOfFilters + reader.heldBytes + unreleased
+        }
     }
 
     package var capabilities: Capabilities {

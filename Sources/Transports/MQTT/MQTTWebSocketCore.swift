@@ -51,7 +51,9 @@ struct MQTTWebSocketCore: ProtocolCore {
     var capabilities: Capabilities { inner.capabilities }
     var confirmsReceipt: Bool { inner.confirmsReceipt }
     /// A message that is not whole, and a packet that is not, though the messages that brought its beginning are.
-    var heldBytes: Int { outer.heldBytes + (between?.input.capacity ?? 0) + inner.heldBytes }
+    var heldBytes: Int {
+        mutating get { outer.heldBytes + (between?.input.capacity ?? 0) + inner.heldBytes }
+    }
 
     mutating func start(_ context: inout CoreContext) {
         between = Between()
@@ -178,9 +180,11 @@ struct MQTTWebSocketCore: ProtocolCore {
     }
 
     var deadline: Instant? {
-        guard !isOver else { return nil }
-        guard isInside, let inner = inner.deadline else { return outer.deadline }
-        return outer.deadline.map { min($0, inner) } ?? inner
+        mutating get {
+            guard !isOver else { return nil }
+            guard isInside, let inner = inner.deadline else { return outer.deadline }
+            return outer.deadline.map { min($0, inner) } ?? inner
+        }
     }
 
     mutating func deadlineReached(_ context: inout CoreContext) throws(TransportError) {

@@ -7,8 +7,8 @@ final class MemoryChannel: LinkChannel {
     private let outgoing: MemoryPipe
     /// The link's driver, until it closes the channel.
     private var handler: (any PollHandler)?
-    private(set) var bytesSent: UInt64 = 0
-    private(set) var bytesReceived: UInt64 = 0
+    @exclusivity(unchecked) private(set) var bytesSent: UInt64 = 0
+    @exclusivity(unchecked) private(set) var bytesReceived: UInt64 = 0
 
     init(incoming: MemoryPipe, outgoing: MemoryPipe, on loop: EventLoop) {
         self.incoming = incoming

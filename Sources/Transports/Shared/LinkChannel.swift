@@ -45,8 +45,8 @@ extension LinkChannel {
 /// A link over a byte stream.
 final class StreamChannel: LinkChannel {
     private let stream: any ByteStream
-    private(set) var bytesSent: UInt64 = 0
-    private(set) var bytesReceived: UInt64 = 0
+    @exclusivity(unchecked) private(set) var bytesSent: UInt64 = 0
+    @exclusivity(unchecked) private(set) var bytesReceived: UInt64 = 0
 
     let roundTripsToConnect: Int
 

@@ -27,8 +27,8 @@ public protocol ProtocolCore: Sendable {
     var redirection: Redirection? { get }
 
     /// How many bytes are kept for the link that a far side can make more: of a message that has not arrived whole, for
-    /// compression, of what it has said of itself. Default: none. `mutating`, so that it is asked where the core lies: asking an
-    /// existential otherwise copies it, and the driver asks after each message.
+    /// compression, of what it has said of itself. Default: none. `mutating`, here and in the cores, so that it is asked where
+    /// the core lies: asking an existential otherwise copies it, and the driver asks after each message.
     var heldBytes: Int { mutating get }
 
     /// The receiver is done with the oldest message that was reported and not confirmed: it has asked for the next one. May
@@ -82,7 +82,9 @@ extension ProtocolCore {
     /// Yes.
     public var acknowledges: Bool { true }
     /// None.
-    public var heldBytes: Int { 0 }
+    public var heldBytes: Int {
+        mutating get { 0 }
+    }
     /// Does nothing.
     public mutating func confirmReceipt(_ context: inout CoreContext) {}
     /// Does nothing.

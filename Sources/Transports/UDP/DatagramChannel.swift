@@ -13,20 +13,20 @@ final class DatagramChannel: LinkChannel {
     static let silence: Int64 = 5_000_000_000
 
     private let open: () throws(SystemError) -> DatagramSocket
-    private var socket: DatagramSocket
+    @exclusivity(unchecked) private var socket: DatagramSocket
     private var handler: (any PollHandler)?
-    private(set) var bytesSent: UInt64 = 0
-    private(set) var bytesReceived: UInt64 = 0
-    private var datagrams: UInt64 = 0
-    private var received: UInt64 = 0
+    @exclusivity(unchecked) private(set) var bytesSent: UInt64 = 0
+    @exclusivity(unchecked) private(set) var bytesReceived: UInt64 = 0
+    @exclusivity(unchecked) private var datagrams: UInt64 = 0
+    @exclusivity(unchecked) private var received: UInt64 = 0
     /// What it was when something was sent last.
-    private var receivedBefore: UInt64 = 0
+    @exclusivity(unchecked) private var receivedBefore: UInt64 = 0
     private let headerBytes: UInt64
     private let batch: DatagramBatch
     /// Whether the kernel may have datagrams beyond the batch: those that came while it was worked off, too.
-    private var mayHaveMore = false
-    private var lastHeard: Int64
-    private var renewAt: Int64 = 0
+    @exclusivity(unchecked) private var mayHaveMore = false
+    @exclusivity(unchecked) private var lastHeard: Int64
+    @exclusivity(unchecked) private var renewAt: Int64 = 0
 
     /// - Parameters:
     ///   - open: opens a socket that is connected to the peer, once now and once for each address that this side may get.

@@ -173,6 +173,9 @@ struct ReliableSession: Sendable {
         return sender.isIdle || closeAt <= now
     }
 
+    /// What it holds of messages that its user has not taken and the far side has not acknowledged, in bytes.
+    var heldBytes: Int { receiver.held + sender.pieces.buffered }
+
     /// After the far side's goodbye only what has arrived is still to be given.
     var deadline: Instant? {
         guard farewell == nil else { return giveAt }

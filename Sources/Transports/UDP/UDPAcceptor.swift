@@ -13,18 +13,18 @@ final class UDPAcceptor: PollHandler, ShareHandler, LinkOwner, Acceptor {
     let limits: LinkLimits
     let handler: any LinkHandler
     let queue: AcceptQueue
-    var core: UDPListenerCore
+    @exclusivity(unchecked) var core: UDPListenerCore
     private let batch: DatagramBatch
-    private var random = RandomSource.system()
-    private var reply = ByteBuffer()
-    private var requests = WaitingRequests()
-    private var waiting = FlowQueues<(bytes: [UInt8], sender: SocketAddress)>()
-    private var refusals = AnswerMeter()
-    private var isGoingOn = false
-    private var isWaitingForShare = false
-    var sessions: [UInt64: (driver: LinkDriver, channel: UDPSessionChannel)] = [:]
+    @exclusivity(unchecked) private var random = RandomSource.system()
+    @exclusivity(unchecked) private var reply = ByteBuffer()
+    @exclusivity(unchecked) private var requests = WaitingRequests()
+    @exclusivity(unchecked) private var waiting = FlowQueues<(bytes: [UInt8], sender: SocketAddress)>()
+    @exclusivity(unchecked) private var refusals = AnswerMeter()
+    @exclusivity(unchecked) private var isGoingOn = false
+    @exclusivity(unchecked) private var isWaitingForShare = false
+    @exclusivity(unchecked) var sessions: [UInt64: (driver: LinkDriver, channel: UDPSessionChannel)] = [:]
     /// What all sessions keep in memory, in bytes.
-    var heldBytes = 0
+    @exclusivity(unchecked) var heldBytes = 0
     var meter = NoteMeter()
     var noteTimer: UInt64?
     /// A session is being ended for a newcomer.
@@ -32,8 +32,8 @@ final class UDPAcceptor: PollHandler, ShareHandler, LinkOwner, Acceptor {
     /// Who is to be told when the socket has room again.
     private var blocked: [UDPSessionChannel] = []
     /// The socket has no room, of which the loop will tell: nothing is tried until then.
-    private var isFull = false
-    var isClosed = false
+    @exclusivity(unchecked) private var isFull = false
+    @exclusivity(unchecked) var isClosed = false
 
     init(
         _ address: SocketAddress,

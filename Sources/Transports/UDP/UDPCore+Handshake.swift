@@ -35,12 +35,14 @@ extension UDPCore {
 
     /// Client: the next hello, or the end of the patience; server: when silence ends the session.
     public var deadline: Instant? {
-        switch (phase, role) {
-        case (.greeting, .client), (.confirming, .client): min(timers.retransmitAt, timers.giveUpAt)
-        case (.greeting, .server), (.opening, .server): timers.idleCheckAt
-        case (.open, .server): reliable?.deadline.map { min($0, timers.idleCheckAt) } ?? timers.idleCheckAt
-        case (.open, .client): reliable?.deadline
-        default: nil
+        mutating get {
+            switch (phase, role) {
+            case (.greeting, .client), (.confirming, .client): min(timers.retransmitAt, timers.giveUpAt)
+            case (.greeting, .server), (.opening, .server): timers.idleCheckAt
+            case (.open, .server): reliable?.deadline.map { min($0, timers.idleCheckAt) } ?? timers.idleCheckAt
+            case (.open, .client): reliable?.deadline
+            default: nil
+            }
         }
     }
 

@@ -71,8 +71,7 @@ public struct UDPCore: ProtocolCore {
 
     /// What a reliable session holds of messages that its user has not taken and the far side has not acknowledged.
     public var heldBytes: Int {
-        guard let reliable else { return 0 }
-        return reliable.receiver.held + reliable.sender.pieces.buffered
+        mutating get { reliable?.heldBytes ?? 0 }
     }
 
     /// No.

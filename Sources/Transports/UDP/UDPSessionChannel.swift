@@ -4,13 +4,13 @@ import TransportAPI
 /// One session's part of a shared socket.
 final class UDPSessionChannel: LinkChannel {
     private let acceptor: UDPAcceptor
-    private var path: SessionPath<SocketAddress>
+    @exclusivity(unchecked) private var path: SessionPath<SocketAddress>
     /// The session's driver, until it closes the channel.
     private var handler: (any PollHandler)?
-    private(set) var bytesSent: UInt64 = 0
-    private(set) var bytesReceived: UInt64 = 0
-    private var datagramsSent: UInt64 = 0
-    private var datagramsReceived: UInt64 = 0
+    @exclusivity(unchecked) private(set) var bytesSent: UInt64 = 0
+    @exclusivity(unchecked) private(set) var bytesReceived: UInt64 = 0
+    @exclusivity(unchecked) private var datagramsSent: UInt64 = 0
+    @exclusivity(unchecked) private var datagramsReceived: UInt64 = 0
 
     /// The acceptor has found no room for what this session sends, and will tell when there is some.
     var isBlocked = false

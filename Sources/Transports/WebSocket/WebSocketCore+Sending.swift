@@ -22,8 +22,9 @@ extension WebSocketCore {
         return .written
     }
 
+    /// `mutating`, because a closure that calls it else takes a copy of the core along.
     @inline(__always)
-    private func write(
+    private mutating func write(
         _ bytes: UnsafeRawBufferPointer,
         _ opcode: Opcode,
         _ reservedBits: UInt8,

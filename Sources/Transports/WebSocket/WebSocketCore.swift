@@ -73,7 +73,9 @@ public struct WebSocketCore: ProtocolCore {
     }
 
     /// The message under assembly, and what compresses.
-    public var heldBytes: Int { reader.heldBytes + (deflation?.heldBytes ?? 0) }
+    public var heldBytes: Int {
+        mutating get { reader.heldBytes + (deflation?.heldBytes ?? 0) }
+    }
 
     /// Opens the link.
     public mutating func start(_ context: inout CoreContext) {
@@ -147,8 +149,10 @@ public struct WebSocketCore: ProtocolCore {
 
     /// When the handshake, the goodbye, or a pong that was put off wants attention.
     public var deadline: Instant? {
-        guard let pong = liveness.pongDue else { return phaseDeadline }
-        return phaseDeadline.map { min($0, pong) } ?? pong
+        mutating get {
+            guard let pong = liveness.pongDue else { return phaseDeadline }
+            return phaseDeadline.map { min($0, pong) } ?? pong
+        }
     }
 
     /// Gives up what has taken too long.

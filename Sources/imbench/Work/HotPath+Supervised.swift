@@ -4,16 +4,20 @@ import TransportAPI
 import Transports
 
 extension HotPath {
-    /// Through everything but the system: the public interface, the supervisor, drivers and the loop, inside the process.
-    static let supervised = HotPath(
-        name: "supervised",
-        summary: "a supervisor sends a message of 128 bytes inside the process, and receives it back"
-    ) {
-        let loop = try makeLoop("work")
-        let supervisor = try runBlocking(on: loop) { await open(on: loop) }.get()
-        return { times in
-            let result = runBlocking(on: loop) { await exchange(supervisor.client, times) }
-            if let problem = result { throw Mistake(description: problem) }
+    /// Through everything: the public interface, the supervisor, drivers and the loop, and the system, of which the calls count
+    /// and what it does does not.
+    static let supervised = ["memory", "tcp", "ws", "udp"].map { scheme in
+        HotPath(
+            name: "supervised-\(scheme)",
+            summary: "a supervisor sends a message of 128 bytes to an echo server on its loop, and receives it back"
+        ) {
+            let loop = try makeLoop("work")
+            let url = scheme == "memory" ? "memory://work" : "\(scheme)://127.0.0.1:0"
+            let supervisor = try runBlocking(on: loop) { await open(url, on: loop) }.get()
+            return { times in
+                let result = runBlocking(on: loop) { await exchange(supervisor.client, times) }
+                if let problem = result { throw Mistake(description: problem) }
+            }
         }
     }
 
@@ -23,9 +27,9 @@ extension HotPath {
         let server: EmbeddedServer
     }
 
-    private static func open(on loop: EventLoop) async -> Result<Supervised, TransportError> {
+    private static func open(_ url: String, on loop: EventLoop) async -> Result<Supervised, TransportError> {
         do throws(TransportError) {
-            let server = try await EmbeddedServer.start("memory://work", on: loop)
+            let server = try await EmbeddedServer.start(url, on: loop)
             var setup = Supervisor.Setup(endpoints: [server.endpoint]) { endpoint throws(TransportError) in
                 try TransportRegistry.standard.transport(for: endpoint, on: loop)
             }

@@ -13,7 +13,7 @@ struct HotPath: Sendable {
     let prepare: @Sendable () throws -> Work
 
     /// All of them.
-    static let all = codecs + cores + handshakes + [routing, supervised]
+    static let all = codecs + cores + handshakes + [routing] + supervised
 
     /// The message that all of them carry: a text of 128 bytes in a conversation.
     static let message = EchoBench.message(size: 128, seed: 1)

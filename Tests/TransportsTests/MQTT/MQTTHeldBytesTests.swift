@@ -19,12 +19,12 @@ struct MQTTHeldBytesTests {
     func connect() throws {
         var hello = MQTTConnect(clientID: String(repeating: "n", count: 1000))
         hello.will = MQTTWill(topic: "gone", payload: [UInt8](repeating: 1, count: 5000))
-        let broker = try opened(hello) {
+        var broker = try opened(hello) {
             $0.routesSignals = true
             $0.sessions = MQTTSessions()
         }
         #expect(broker.isOpen && broker.core.heldBytes == 6004)
-        let alone = try opened(hello) { $0.routesSignals = false }
+        var alone = try opened(hello) { $0.routesSignals = false }
         #expect(alone.isOpen && alone.core.heldBytes == 0)
     }
 

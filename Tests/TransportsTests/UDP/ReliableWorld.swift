@@ -80,6 +80,7 @@ struct ReliableWorld: ~Copyable {
     /// Goes on to whatever happens next; `false` if nothing does until `end`.
     mutating func step(until end: Instant) -> Bool {
         for datagram in client.takeDatagrams() { launch(datagram, toServer: true, address) }
+        var session = session
         let deadlines = [client.failure == nil ? client.core.deadline : nil, session?.deadline, rebindAt]
         let next = (flights.map(\.at) + deadlines.compactMap(\.self)).min() ?? end
         guard next < end else { return false }

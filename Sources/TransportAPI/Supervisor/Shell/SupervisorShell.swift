@@ -6,7 +6,9 @@ final class SupervisorShell: LinkOwner {
     let factory: TransportFactory
     private var transports: [Endpoint: (prepared: Endpoint, transport: any Transport)] = [:]
     let preparation: EndpointPreparation?
-    let observer: (any SupervisorObserver)?
+    private let observer: (any SupervisorObserver)?
+    /// Asked for each message, where looking at the observer itself would copy it.
+    private let isObserved: Bool
     let states = Broadcast<SupervisorState>(limit: 64, .dropOldest, keepsBacklog: false)
     let messages: Broadcast<Payload>
     let outgoing: Outgoing
@@ -38,6 +40,7 @@ final class SupervisorShell: LinkOwner {
         factory = setup.factory
         preparation = setup.preparation
         observer = setup.observer
+        isObserved = setup.observer != nil
         outgoing = Outgoing(setup.store)
         timer = DeadlineTimer(on: runtime)
         messages = Broadcast(limit: setup.configuration.messageBuffer, .pause, keepsBacklog: true)
@@ -177,7 +180,7 @@ final class SupervisorShell: LinkOwner {
     }
 
     private func deliver(_ payload: Payload) {
-        if observer != nil { note(.received(bytes: payload.bytes.count)) }
+        if isObserved { note(.received(bytes: payload.bytes.count)) }
         messages.send(payload)
     }
 
@@ -185,7 +188,7 @@ final class SupervisorShell: LinkOwner {
     func submit(_ payload: Payload) -> (MessageID, SendOutcome?) {
         guard let outcome = pass(payload) else { return outgoing.handIn(payload) { handIn($0, $1) } }
         let id = outgoing.newID()
-        if observer != nil {
+        if isObserved {
             note(.submitted(id, bytes: payload.bytes.count))
             note(.finished(id, outcome))
         }
@@ -202,12 +205,12 @@ final class SupervisorShell: LinkOwner {
     }
 
     private func handIn(_ id: MessageID, _ payload: Payload) {
-        if observer != nil { note(.submitted(id, bytes: payload.bytes.count)) }
+        if isObserved { note(.submitted(id, bytes: payload.bytes.count)) }
         handle(.submit(id, payload))
     }
 
     private func finished(_ id: MessageID, _ outcome: SendOutcome) {
-        if outgoing.finished(id, outcome, isOver: machine.isOver), observer != nil { note(.finished(id, outcome)) }
+        if outgoing.finished(id, outcome, isOver: machine.isOver), isObserved { note(.finished(id, outcome)) }
     }
 
     func wait(closer id: UInt64, _ continuation: UnsafeContinuation<Void, Never>) {
