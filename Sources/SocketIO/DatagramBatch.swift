@@ -15,6 +15,7 @@ public final class DatagramBatch {
     private let lengths = UnsafeMutablePointer<UInt32>.allocate(capacity: capacity)
     private let senders = UnsafeMutablePointer<sockaddr_storage>.allocate(capacity: capacity)
     private let senderLengths = UnsafeMutablePointer<socklen_t>.allocate(capacity: capacity)
+    // Unchecked exclusivity, because nobody is called while these change.
     /// How many are asked for next: two, which tells whether there are more, until there are.
     @exclusivity(unchecked) private var wanted = 2
     @exclusivity(unchecked) private var filled = 0

@@ -1,6 +1,7 @@
 /// A UDP socket on an event loop: connected to one peer, or bound and open to all. Lives on its loop's thread.
 public final class DatagramSocket {
     private let loop: EventLoop
+    // Unchecked exclusivity, because nobody is called while these change.
     @exclusivity(unchecked) private var descriptor: Descriptor?
     @exclusivity(unchecked) private var token: UInt64?
     /// This side's address.

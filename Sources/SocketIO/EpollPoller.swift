@@ -10,7 +10,8 @@ final class EpollPoller: Poller {
     private let epoll: Descriptor
     private let wakeUp: Descriptor
     private let timer: Descriptor
-    // These three are of the thread that waits.
+    // Unchecked exclusivity, here and below, because nobody is called while these change. These three are of the thread that
+    // waits.
     private let buffer = UnsafeMutableBufferPointer<epoll_event>.allocate(capacity: EpollPoller.batch)
     @exclusivity(unchecked) private var timeout: Int32 = 0
     @exclusivity(unchecked) private var count = 0

@@ -9,7 +9,7 @@ public final class StreamSocket: ByteStream {
     private static let unsentBound: Int32 = 128 << 10
 
     private let loop: EventLoop
-    // Unchecked exclusivity, here as in all that each message passes: nobody is called while these change.
+    // Unchecked exclusivity, because nobody is called while these change.
     @exclusivity(unchecked) private var descriptor: Descriptor?
     @exclusivity(unchecked) private var token: UInt64?
     @exclusivity(unchecked) private var hangUpSeen = false

@@ -7,6 +7,7 @@ final class MemoryChannel: LinkChannel {
     private let outgoing: MemoryPipe
     /// The link's driver, until it closes the channel.
     private var handler: (any PollHandler)?
+    // Unchecked exclusivity, because nobody is called while these change.
     @exclusivity(unchecked) private(set) var bytesSent: UInt64 = 0
     @exclusivity(unchecked) private(set) var bytesReceived: UInt64 = 0
 

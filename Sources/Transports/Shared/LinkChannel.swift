@@ -45,6 +45,7 @@ extension LinkChannel {
 /// A link over a byte stream.
 final class StreamChannel: LinkChannel {
     private let stream: any ByteStream
+    // Unchecked exclusivity, because nobody is called while these change.
     @exclusivity(unchecked) private(set) var bytesSent: UInt64 = 0
     @exclusivity(unchecked) private(set) var bytesReceived: UInt64 = 0
 

@@ -13,6 +13,7 @@ final class DatagramChannel: LinkChannel {
     static let silence: Int64 = 5_000_000_000
 
     private let open: () throws(SystemError) -> DatagramSocket
+    // Unchecked exclusivity, here and below, because nobody is called while these change.
     @exclusivity(unchecked) private var socket: DatagramSocket
     private var handler: (any PollHandler)?
     @exclusivity(unchecked) private(set) var bytesSent: UInt64 = 0

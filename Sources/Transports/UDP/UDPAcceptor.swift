@@ -13,6 +13,7 @@ final class UDPAcceptor: PollHandler, ShareHandler, LinkOwner, Acceptor {
     let limits: LinkLimits
     let handler: any LinkHandler
     let queue: AcceptQueue
+    // Unchecked exclusivity, because a core calls nobody, and what else is called while one of these changes touches another.
     @exclusivity(unchecked) var core: UDPListenerCore
     private let batch: DatagramBatch
     @exclusivity(unchecked) private var random = RandomSource.system()

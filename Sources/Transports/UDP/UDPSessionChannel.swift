@@ -4,6 +4,7 @@ import TransportAPI
 /// One session's part of a shared socket.
 final class UDPSessionChannel: LinkChannel {
     private let acceptor: UDPAcceptor
+    // Unchecked exclusivity, here and below, because nobody is called while these change.
     @exclusivity(unchecked) private var path: SessionPath<SocketAddress>
     /// The session's driver, until it closes the channel.
     private var handler: (any PollHandler)?
