@@ -27,7 +27,8 @@ enum NIOOneWay<Wire: NIOWire> {
             connected: { try Self.add(Sending<Wire>(size), to: $0) }
         )
         return Flood(size: size, unit: unit, first: first, end: { try? channel.close().wait() }) { count in
-            let taken = taking.loop.flatSubmit { taking.begin(count) }
+            // Its loop is another one: the first messages may be there before it has begun.
+            let taken = try taking.loop.submit { taking.begin(count) }.wait()
             let start = Clocks.monotonic()
             channel.eventLoop.execute { sending.begin(count) }
             return try taken.wait() - start
