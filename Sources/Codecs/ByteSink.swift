@@ -96,6 +96,23 @@ protocol SinkCodec: MessageCodec {
     func write<M: WireMessage>(_ message: M, to sink: inout ByteSink) throws(CodecError)
 }
 
+/// Puts the message together on the stack, and calls `body` with its bytes.
+@inlinable @inline(__always)
+func withEncoded<M: WireMessage, C: SinkCodec, Result>(
+    _ message: M,
+    by codec: C,
+    _ body: (UnsafeBufferPointer<UInt8>) -> Result
+) throws(CodecError) -> Result {
+    try withUnsafeTemporaryAllocation(of: UInt8.self, capacity: 1024) { scratch throws(CodecError) in
+        guard let base = scratch.baseAddress else { return body(UnsafeBufferPointer(start: nil, count: 0)) }
+        var sink = ByteSink(base: base, capacity: 1024)
+        defer { sink.release() }
+        try codec.write(message, to: &sink)
+        guard sink.count <= codec.limits.maximumLength else { throw CodecError(.tooLong, at: sink.count) }
+        return body(UnsafeBufferPointer(start: sink.base, count: sink.count))
+    }
+}
+
 extension [UInt8] {
     /// Appends the encoded message, or nothing if that fails.
     ///
@@ -126,15 +143,7 @@ extension [UInt8] {
 
     @inlinable @inline(never)
     mutating func appendFromStack<M: WireMessage, C: SinkCodec>(_ message: M, by codec: C) throws(CodecError) {
-        try withUnsafeTemporaryAllocation(of: UInt8.self, capacity: 1024) { scratch throws(CodecError) in
-            guard let base = scratch.baseAddress else { return }
-            var sink = ByteSink(base: base, capacity: 1024)
-            defer { sink.release() }
-            try codec.write(message, to: &sink)
-            guard sink.count <= codec.limits.maximumLength else { throw CodecError(.tooLong, at: sink.count) }
-            let bytes = UnsafeBufferPointer(start: sink.base, count: sink.count)
-            if capacity == 0 { self = Array(bytes) } else { append(contentsOf: bytes) }
-        }
+        try withEncoded(message, by: codec) { if capacity == 0 { self = Array($0) } else { append(contentsOf: $0) } }
     }
 
     @inline(never)

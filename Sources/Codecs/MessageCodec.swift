@@ -11,6 +11,9 @@ public protocol MessageCodec: Sendable {
     /// messages, makes encoding free of allocations.
     func encode<M: WireMessage>(_ message: M, into output: inout [UInt8]) throws(CodecError)
 
+    /// The encoded message, in an array of its size.
+    func encode<M: WireMessage>(_ message: M) throws(CodecError) -> [UInt8]
+
     /// Reads the one message that `bytes` hold.
     func decode<M: WireMessage>(_ type: M.Type, from bytes: UnsafeRawBufferPointer) throws(CodecError) -> M
 }
@@ -59,6 +62,12 @@ public struct ProtobufCodec: MessageCodec, SinkCodec {
         try output.appendMessage(message, by: self)
     }
 
+    /// The encoded message, in an array of its size.
+    @inlinable
+    public func encode<M: WireMessage>(_ message: M) throws(CodecError) -> [UInt8] {
+        try withEncoded(message, by: self) { Array($0) }
+    }
+
     @inlinable @inline(__always)
     func write<M: WireMessage>(_ message: M, to sink: inout ByteSink) throws(CodecError) {
         var writer = ProtobufWriter(sink, limits: limits)
@@ -94,6 +103,12 @@ public struct JSONCodec: MessageCodec, SinkCodec {
     @inlinable
     public func encode<M: WireMessage>(_ message: M, into output: inout [UInt8]) throws(CodecError) {
         try output.appendMessage(message, by: self)
+    }
+
+    /// The encoded message, in an array of its size.
+    @inlinable
+    public func encode<M: WireMessage>(_ message: M) throws(CodecError) -> [UInt8] {
+        try withEncoded(message, by: self) { Array($0) }
     }
 
     @inlinable @inline(__always)

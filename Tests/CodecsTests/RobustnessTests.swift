@@ -61,4 +61,39 @@ import Testing
             _ = try? codec.decode(AllTypes.self, from: bytes)
         }
     }
+
+    @Test("a message in an array of its own is what is appended to another, and too long for the same limit")
+    func ownArrays() throws {
+        // About the length that is put together on the stack, and far from it.
+        for length in [0, 1, 100, 127, 128, 5000] + Array(980...1040) {
+            let message = Inner(snakeCase: String(repeating: "a", count: length))
+            for format in WireFormat.allCases {
+                for limit in [length, length + 40] {
+                    let codec = format.codec(limits: CodecLimits(maximumLength: limit))
+                    let appended = try? encodedBehindOne(message, by: codec)
+                    switch codec {
+                    case .json(let codec): #expect(try appended == Self.own(message, codec))
+                    case .protobuf(let codec): #expect(try appended == Self.own(message, codec))
+                    }
+                    #expect(try appended == Self.own(message, codec))
+                }
+            }
+        }
+    }
+
+    /// The message in its own array, or `nil` if it is too long.
+    private static func own(_ message: Inner, _ codec: some MessageCodec) throws -> [UInt8]? {
+        do throws(CodecError) {
+            return try codec.encode(message)
+        } catch {
+            #expect(error.code == .tooLong)
+            return nil
+        }
+    }
+
+    private func encodedBehindOne(_ message: Inner, by codec: ConfiguredCodec) throws -> [UInt8] {
+        var bytes: [UInt8] = [0x2A]
+        try codec.encode(message, into: &bytes)
+        return Array(bytes.dropFirst())
+    }
 }
