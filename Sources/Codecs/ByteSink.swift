@@ -182,6 +182,10 @@ func forEachInKeyOrder<K: WireMapKey, T: WireValue>(
     _ values: [K: T],
     _ body: (K, T) throws(CodecError) -> Void
 ) throws(CodecError) {
+    guard values.count > 1 else {
+        for entry in values { try body(entry.key, entry.value) }
+        return
+    }
     guard values.count <= 16 else {
         for entry in values.sorted(by: { $0.key.precedes($1.key) }) { try body(entry.key, entry.value) }
         return

@@ -64,9 +64,9 @@ extension JSONWriter {
         _ value: inout T?,
         as encoding: IntegerEncoding
     ) throws(CodecError) {
-        guard let value else { return }
+        guard value != nil else { return }
         writeName(name)
-        try value.write(to: &self, as: encoding)
+        try value?.write(to: &self, as: encoding)
     }
 
     /// Writes an array unless it is empty.

@@ -101,9 +101,9 @@ extension ProtobufWriter {
         _ value: inout T?,
         as encoding: IntegerEncoding
     ) throws(CodecError) {
-        guard let value else { return }
+        guard value != nil else { return }
         writeTag(number, T.wireType(as: encoding))
-        try value.write(to: &self, as: encoding)
+        try value?.write(to: &self, as: encoding)
     }
 
     /// Writes the elements, numbers packed.
