@@ -19,7 +19,7 @@ public struct ChatMessage: Sendable, Hashable {
     /// A file or image, or a part of one.
     public var attachment: [UInt8] = []
     /// Whatever else the application has to say about it.
-    public var attributes: [String: String] = [:]
+    public var attributes = [String: String]()
     /// Fields of a newer schema.
     public var unknownFields = UnknownFields()
 

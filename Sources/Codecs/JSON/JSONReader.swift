@@ -210,6 +210,7 @@ extension JSONReader {
         var hasMore = try !closes(UInt8(ascii: "]"))
         while hasMore {
             try countElement(besides: values.count)
+            values.reserveFew()
             var value = T()
             try value.read(from: &self, as: encoding)
             if !isUnknownEnum { values.append(value) }

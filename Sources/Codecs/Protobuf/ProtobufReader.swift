@@ -141,6 +141,7 @@ extension ProtobufReader {
             do throws(CodecError) {
                 guard values.count < maximumCount, elementsLeft > 0 else { throw failure(.tooManyElements) }
                 elementsLeft &-= 1
+                values.reserveFew()
                 var value = T()
                 try value.read(from: &self, as: encoding)
                 values.append(value)
