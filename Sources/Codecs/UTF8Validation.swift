@@ -54,7 +54,7 @@ func lengthOfSequence(_ bytes: UnsafeBufferPointer<UInt8>, at index: Int) -> Int
 ///
 /// They are validated once, here, and copied once. `String(validating:as:)` would do, but asks the runtime for generic
 /// metadata at every call, which costs more than all the rest; the initialiser that repairs goes byte by byte.
-@usableFromInline
+@usableFromInline @inline(__always)
 func string(utf8 bytes: UnsafeBufferPointer<UInt8>) -> String? {
     let isASCII = isASCII(bytes)
     guard isASCII || UTF8Blocks.areWellFormed(bytes) else { return nil }
@@ -82,13 +82,17 @@ func string(wellFormed bytes: UnsafeBufferPointer<UInt8>, isASCII: Bool) -> Stri
 private func isASCII(_ bytes: UnsafeBufferPointer<UInt8>) -> Bool {
     let raw = UnsafeRawBufferPointer(bytes)
     guard bytes.count >= 8 else { return bytes.reduce(0, |) < 0x80 }
-    // The last word overlaps the one before.
-    var index = bytes.count &- 8
+    // What is loaded last overlaps what was loaded before.
+    guard bytes.count >= 16 else {
+        let first = raw.loadUnaligned(as: UInt64.self)
+        let last = raw.loadUnaligned(fromByteOffset: bytes.count &- 8, as: UInt64.self)
+        return (first | last) & JSONWord.highBits == 0
+    }
+    var index = bytes.count &- 16
     while true {
-        guard raw.loadUnaligned(fromByteOffset: index, as: UInt64.self) & 0x8080_8080_8080_8080 == 0 else {
-            return false
-        }
+        let words = raw.loadUnaligned(fromByteOffset: index, as: SIMD2<UInt64>.self)
+        guard (words[0] | words[1]) & JSONWord.highBits == 0 else { return false }
         guard index > 0 else { return true }
-        index = max(index &- 8, 0)
+        index = max(index &- 16, 0)
     }
 }
