@@ -96,8 +96,13 @@ extension JSONReader {
     /// Reads what most strings are: up to fifteen bytes of ASCII without an escape. Else it stays where it is.
     @inline(__always)
     mutating func readShort() -> String? {
-        guard end &- position > 16, base[position] == UInt8(ascii: "\"") else { return nil }
-        let block = UnsafeRawPointer(base + position + 1).loadUnaligned(as: SIMD16<UInt8>.self)
+        let left = end &- position &- 1
+        guard left > 0, base[position] == UInt8(ascii: "\"") else { return nil }
+        let source = base + position + 1
+        // The strings that come last in a message are short as well.
+        let block =
+            left >= 16
+            ? UnsafeRawPointer(source).loadUnaligned(as: SIMD16<UInt8>.self) : JSONWord.padded(source, count: left)
         let words = unsafeBitCast(block, to: SIMD2<UInt64>.self)
         let (first, second) = (UInt64(littleEndian: words[0]), UInt64(littleEndian: words[1]))
         let (low, high) = JSONWord.specials(block)
@@ -106,7 +111,7 @@ extension JSONReader {
         let count = isOneWord ? low.trailingZeroBitCount / 8 : 8 &+ high.trailingZeroBitCount / 8
         let seen = isOneWord ? JSONWord.passed(first, low) : first | JSONWord.passed(second, high)
         guard seen & JSONWord.highBits == 0, base[position &+ 1 &+ count] == UInt8(ascii: "\"") else { return nil }
-        let bytes = UnsafeBufferPointer(start: base + position + 1, count: count)
+        let bytes = UnsafeBufferPointer(start: source, count: count)
         let text = Codecs.string(wellFormed: bytes, isASCII: true)
         position &+= count &+ 2
         return text

@@ -64,6 +64,15 @@ enum JSONWord {
             | UInt64(source[count &- 1]) &<< (bits &- 8)
     }
 
+    /// The `count` bytes at `source`, of which there are one to fifteen, and spaces behind them.
+    @inline(never)
+    static func padded(_ source: UnsafePointer<UInt8>, count: Int) -> SIMD16<UInt8> {
+        let first = loaded(source, count: min(count, 8))
+        let second = count > 8 ? loaded(source + 8, count: count &- 8) : ones &* 0x20
+        // The same sixteen bytes: both types are plain bits of one size.
+        return unsafeBitCast(SIMD2(first.littleEndian, second.littleEndian), to: SIMD16<UInt8>.self)
+    }
+
     /// The digit zero, eight times.
     static let zeros: UInt64 = 0x3030_3030_3030_3030
 
