@@ -19,9 +19,10 @@ public final class EventLoop: TaskExecutor, @unchecked Sendable {
     private let mailbox = Locked<[LoopJob]>([])
     let hasMail = Atomic<Bool>(false)
     let isAsleep = Atomic<Bool>(false)
-    /// For how long the loop polls before it sleeps, in nanoseconds.
-    let busyTime = Atomic<Int64>(0)
+    /// For how long the loop polls before it sleeps, in nanoseconds, or `adaptivePolling`.
+    let pollingTime = Atomic<Int64>(EventLoop.adaptivePolling)
 
+    @exclusivity(unchecked) var habit = PollingHabit()
     @exclusivity(unchecked) private var jobs = RingQueue<LoopJob>()
     @exclusivity(unchecked) private var watched = WatchList()
     @exclusivity(unchecked) private(set) var timers = TimerQueue<() -> Void>()

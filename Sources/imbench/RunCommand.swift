@@ -29,7 +29,7 @@ func runComparison(_ given: Options) throws(SystemFailure) -> Int32 {
         outside: options.urls,
         seed: seed,
         placement: placement,
-        busyPoll: options.busyPoll
+        polling: options.polling
     )
     let sizes = EchoBench.encodedSizes(options, seed: seed)
     let floors = FloorBench(kinds: FloorKind.allCases, sizes: sizes, placement: placement)

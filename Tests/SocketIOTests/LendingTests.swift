@@ -136,7 +136,7 @@ struct LendingTests {
     @Test("does all that as well while it polls before it sleeps", arguments: PollerKind.allCases)
     func pollingBusily(kind: PollerKind) async throws {
         let loop = try EventLoop(poller: kind, name: "busy")
-        loop.pollBusily(for: .milliseconds(5))
+        loop.polling = .always(for: .milliseconds(5))
         try await stampede(on: loop)
         for _ in 0..<20 {
             let deadline = MonotonicClock.now() + 500_000
@@ -147,7 +147,7 @@ struct LendingTests {
             }
             #expect(fired >= deadline)
         }
-        loop.pollBusily(for: .zero)
+        loop.polling = .never
         #expect(borrowing(loop) { loop.isCurrent })
     }
 

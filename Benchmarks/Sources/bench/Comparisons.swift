@@ -3,7 +3,7 @@ extension Comparison {
     static let all: [Comparison] = [
         Comparison(.tcpSupervisor, .tcpFloor, .atMost(1.15)),
         Comparison(.tcpLink, .tcpFloor, .atMost(1.15)),
-        Comparison(.tcpSupervisorPolling, .tcpFloor, .atMost(1.15)),
+        Comparison(.tcpSupervisorSleeping, .tcpFloor, .atMost(1.15)),
         Comparison(.tcpSupervisorElsewhere, .tcpFloor, .atMost(1.7)),
         Comparison(.tcpSupervisorElsewhere, .tcpSupervisor),
         Comparison(.tcpSupervisor, .tcpNIO),
@@ -11,14 +11,16 @@ extension Comparison {
         Comparison(.tcpSupervisor, .tcpLink, .atMost(1.03)),
 
         Comparison(.udpSupervisor, .udpFloor, .atMost(1.15)),
-        Comparison(.udpSupervisorPolling, .udpFloor, .atMost(1.15)),
+        Comparison(.udpSupervisorSleeping, .udpFloor, .atMost(1.15)),
         Comparison(.udpLink, .udpFloor, .atMost(1.15)),
 
         Comparison(.webSocketSupervisor, .webSocketFloor, .atMost(1.25)),
-        Comparison(.webSocketSupervisorPolling, .webSocketFloor, .atMost(1.25)),
+        Comparison(.webSocketSupervisorSleeping, .webSocketFloor, .atMost(1.25)),
         Comparison(.webSocketLink, .webSocketFloor, .atMost(1.25)),
         Comparison(.webSocketSupervisor, .webSocketNIO, .atMost(0.85)),
         Comparison(.webSocketSupervisor, .webSocketNIOAsync, .atMost(0.3)),
+        Comparison(.webSocketSupervisorSleeping, .webSocketNIO),
+        Comparison(.webSocketSupervisorSleeping, .webSocketNIOAsync),
         Comparison(.webSocketSupervisor, .webSocketFlyingFox),
         Comparison(.webSocketSupervisor, .webSocketLibwebsockets),
         Comparison(.webSocketSupervisor, .webSocketPicows),

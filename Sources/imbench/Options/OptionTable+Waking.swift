@@ -1,3 +1,4 @@
+import SocketIO
 import TransportAPI
 
 extension OptionTable {
@@ -18,10 +19,20 @@ extension OptionTable {
             group: .load,
             commands: [.run],
             summary:
-                "how long client and server poll before they sleep, as in 50us, in place of not at all; their CPU time counts it",
-            shown: { $0.busyPoll == .zero ? nil : DurationText.format($0.busyPoll) },
+                "how long client and server poll before they sleep, as in 50us, or auto: as it pays; CPU time counts it. Default: never",
+            shown: { options in
+                switch options.polling {
+                case .never: nil
+                case .adaptive: "auto"
+                case .always(let time): DurationText.format(time)
+                }
+            },
             apply: { (options, text, _) throws(UsageError) in
-                options.busyPoll = try DurationText.parse(text, "busy-poll", in: .zero ... .seconds(1))
+                guard text != "auto" else { return options.polling = .adaptive }
+                guard let time = try? DurationText.parse(text, "busy-poll", in: .zero ... .seconds(1)) else {
+                    throw UsageError("--busy-poll: '\(text)' is neither auto nor a duration up to 1s, such as 50us")
+                }
+                options.polling = time == .zero ? .never : .always(for: time)
             }
         ),
     ]

@@ -1,4 +1,5 @@
 import EmbeddedServers
+import SocketIO
 import TransportAPI
 
 /// Everything that the command line says, checked. Built by ``OptionParser``.
@@ -30,8 +31,8 @@ struct Options: Sendable, Equatable {
     var inFlight = 1
     /// Whether spinning threads keep the cores from sleeping.
     var awake = false
-    /// How long the loops poll before they sleep.
-    var busyPoll = Duration.zero
+    /// Whether the loops poll before they sleep.
+    var polling = Polling.never
     /// Outside servers in place of the embedded ones, at most one for each transport.
     var urls: [Endpoint] = []
     /// Where `serve` listens; empty for every transport on a port that the system chooses.

@@ -13,20 +13,20 @@ final class Stage {
     private let seed: UInt64
     private var servers: [String: EmbeddedServer] = [:]
 
-    /// Starts the loops, on cores of their own where a placement is given; before they sleep they poll for `busyPoll`.
+    /// Starts the loops, on cores of their own where a placement is given; before they sleep they poll as `polling` says.
     init(
         registry: TransportRegistry,
         outside: [Endpoint],
         seed: UInt64,
         placement: ThreadPlacement?,
-        busyPoll: Duration = .zero
+        polling: Polling = .never
     ) throws(SystemFailure) {
         clientLoop = try makeLoop("im-client")
         serverLoop = try makeLoop("im-server")
         self.registry = registry
         self.outside = outside
         self.seed = seed
-        for loop in [clientLoop, serverLoop] { loop.pollBusily(for: busyPoll) }
+        for loop in [clientLoop, serverLoop] { loop.polling = polling }
         guard let placement else { return }
         clientLoop.execute { CoreMask(only: placement.near).applyToThisThread() }
         serverLoop.execute { CoreMask(only: placement.far).applyToThisThread() }

@@ -1,3 +1,4 @@
+import SocketIO
 import Testing
 import TransportAPI
 
@@ -64,7 +65,7 @@ private func mistake(_ line: String) -> String? { mistake(line.split(separator: 
         #expect(spaced.output == "out.json")
         #expect(spaced.urls.map(\.host) == ["a"])
         #expect(spaced.awake && spaced.quiet)
-        #expect(spaced.busyPoll == .microseconds(50))
+        #expect(spaced.polling == .always(for: .microseconds(50)))
     }
 
     @Test("the command may come after options")

@@ -1,0 +1,118 @@
+import Testing
+
+@testable import SocketIO
+
+@Suite("A loop that learns when polling pays")
+struct PollingHabitTests {
+    private static let soon: Int64 = 8_000
+    private static let asleep: Int64 = 60_000
+    private static let late: Int64 = 5_000_000
+
+    private var habit = PollingHabit()
+
+    private mutating func wait(_ time: Int64, times: Int) {
+        for _ in 0..<times { habit.waited(time) }
+    }
+
+    @Test("sleeps at once until sixteen waits in a row were short")
+    mutating func begins() {
+        #expect(habit.pollingTime == 0)
+        wait(Self.asleep, times: 15)
+        #expect(habit.pollingTime == 0)
+        habit.waited(Self.late)
+        wait(Self.asleep, times: 15)
+        #expect(habit.pollingTime == 0)
+        habit.waited(Self.asleep)
+        #expect(habit.pollingTime == PollingHabit.time)
+    }
+
+    @Test("never polls where answers take a millisecond, however many there are")
+    mutating func distantPeer() {
+        for _ in 0..<100_000 {
+            habit.waited(1_000_000)
+            #expect(habit.pollingTime == 0)
+        }
+    }
+
+    @Test("polls on while what it polls for comes soon, and bears one poll in vain")
+    mutating func goesOn() {
+        wait(Self.asleep, times: 16)
+        wait(Self.soon, times: 1000)
+        habit.waited(Self.late)
+        #expect(habit.pollingTime > 0)
+        wait(Self.soon, times: 20)
+        #expect(habit.pollingTime > 0)
+    }
+
+    @Test("stops after at most three polls in vain")
+    mutating func stops() {
+        wait(Self.asleep, times: 16)
+        wait(Self.soon, times: 1000)
+        wait(Self.late, times: 3)
+        #expect(habit.pollingTime == 0)
+    }
+
+    @Test("tries less and less often what does not pay, and soon again what has paid")
+    mutating func patience() {
+        var trials: [Int] = []
+        for _ in 0..<9 {
+            var waits = 0
+            while habit.pollingTime == 0 {
+                habit.waited(Self.asleep)
+                waits += 1
+            }
+            trials.append(waits)
+            while habit.pollingTime > 0 { habit.waited(Self.asleep) }
+        }
+        #expect(trials == [16, 32, 64, 128, 256, 512, 1024, 1024, 1024])
+        wait(Self.asleep, times: 1024)
+        wait(Self.soon, times: 1000)
+        wait(Self.late, times: 3)
+        #expect(habit.pollingTime == 0)
+        wait(Self.asleep, times: 16)
+        #expect(habit.pollingTime > 0)
+    }
+
+    @Test("polls in vain for less than a tenth of the time of steady events that are too far apart for it")
+    mutating func costOfTrying() {
+        var polled: Int64 = 0
+        let events = 100_000
+        for _ in 0..<events {
+            polled += min(habit.pollingTime, Self.asleep)
+            habit.waited(Self.asleep)
+        }
+        #expect(polled * 10 < Int64(events) * Self.asleep)
+    }
+}
+
+@Suite("How a loop polls")
+struct PollingTests {
+    @Test("is adaptive until something else is asked for, within bounds")
+    func bounds() throws {
+        let loop = try EventLoop(name: "polling")
+        #expect(loop.polling == .adaptive)
+        loop.polling = .always(for: .seconds(7200))
+        #expect(loop.polling == .always(for: .seconds(3600)))
+        for none in [Polling.never, .always(for: .zero), .always(for: .seconds(-1))] {
+            loop.polling = none
+            #expect(loop.polling == .never)
+        }
+        loop.polling = .adaptive
+        #expect(loop.polling == .adaptive)
+    }
+
+    @Test(
+        "gives both sides of a conversation their turns",
+        arguments: [Polling.adaptive, .never, .always(for: .milliseconds(1))]
+    )
+    func conversation(polling: Polling) async throws {
+        let (near, far) = (try EventLoop(name: "near"), try EventLoop(name: "far"))
+        for loop in [near, far] { loop.polling = polling }
+        let count = await Task(executorPreference: near) {
+            var count = 0
+            for _ in 0..<2_000 { count += await Task(executorPreference: far) { 1 }.value }
+            return count
+        }.value
+        #expect(count == 2_000)
+    }
+}
