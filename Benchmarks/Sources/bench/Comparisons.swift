@@ -27,8 +27,10 @@ extension Comparison {
         Comparison(.webSocketSupervisor, .webSocketLink, .atMost(1.03)),
 
         Comparison(.tcpLinkOneWay, .tcpNIOOneWay, .atLeast(2)),
-        Comparison(.tcpLinkOneWay, .tcpOneWayFloor, .atLeast(0.8)),
+        Comparison(.tcpLinkOneWay, .tcpOneWayFloor),
+        Comparison(.tcpBatchesOneWay, .tcpOneWayFloor, .atLeast(0.8)),
         Comparison(.webSocketLinkOneWay, .webSocketNIOOneWay, .atLeast(2)),
+        Comparison(.webSocketBatchesOneWay, .webSocketNIOOneWay),
         Comparison(.webSocketLinkLarge, .webSocketNIOLarge, .atLeast(2)),
 
         Comparison(.linkAtMostOnce, .libraryAtMostOnce, .atLeast(1)),

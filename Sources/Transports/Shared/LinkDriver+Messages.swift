@@ -42,11 +42,12 @@ extension LinkDriver {
     }
 
     private func received(_ payload: Payload) {
-        if let receiver = waiting.receiver.take() {
-            isAwaitingConfirmation = confirmsReceipt
+        if !inbox.gathers, let receiver = waiting.receiver.take() {
+            if confirmsReceipt { unconfirmed = 1 }
             receiver.take(.success(payload))
         } else if inbox.hasRoom {
             inbox.append(payload)
+            wakeGatherer()
         } else {
             // Over datagrams, or behind our goodbye; otherwise nothing is read when there is no room.
             statistics.overflowed += 1
@@ -61,7 +62,7 @@ extension LinkDriver {
     func takeMessage() -> Waiting.Received? {
         confirmTaken()
         if let payload = inbox.popFirst() {
-            isAwaitingConfirmation = confirmsReceipt
+            if confirmsReceipt { unconfirmed = 1 }
             resumeReading()
             return .success(payload)
         }
@@ -70,32 +71,36 @@ extension LinkDriver {
             ? nil : .failure(TransportError(.busy, .open, "another task is receiving already"))
     }
 
-    /// The receiver is done with the message that it was given, if it has not said so yet.
+    /// The receiver is done with what it was given, if it has not said so yet.
     func confirmTaken() {
-        if isAwaitingConfirmation { confirmReceipt() }
+        if unconfirmed > 0 { confirmReceipts() }
     }
 
-    private func confirmReceipt() {
-        isAwaitingConfirmation = false
+    private func confirmReceipts() {
+        defer { unconfirmed = 0 }
         // A stream ends with the goodbye; over datagrams more may follow, since what was sent before it is still repeated.
         guard phase == .open, !isClosing || channel.isDatagram else {
             // The far side can't be told any more, but a session may take note.
             var nowhere = ByteBuffer()
             let ends = context.datagramEnds
             swap(&context.output, &nowhere)
-            core.confirmReceipt(&context)
+            confirmEach()
             context.datagramEnds = ends
             return swap(&context.output, &nowhere)
         }
         // From a receiver on the loop it may come between two events; the core's surroundings are seen to then.
-        guard !isPumping else { return core.confirmReceipt(&context) }
+        guard !isPumping else { return confirmEach() }
         enterCore()
-        core.confirmReceipt(&context)
+        confirmEach()
         leaveCore()
     }
 
+    private func confirmEach() {
+        for _ in 0..<unconfirmed { core.confirmReceipt(&context) }
+    }
+
     /// Goes on reading if a full inbox had stopped it.
-    private func resumeReading() {
+    func resumeReading() {
         guard isStalled, inbox.isHalfEmpty else { return }
         isStalled = false
         shareEnd = 0
@@ -104,9 +109,10 @@ extension LinkDriver {
     }
 
     func cancelReceive(_ id: UInt64) {
-        guard case .task(id, let continuation)? = waiting.receiver else { return }
-        waiting.receiver = nil
-        continuation.resume(returning: .failure(.cancelled(.open)))
+        switch waiting.receiver {
+        case .task(id, _), .gatherer(id, _): waiting.receiver.take()?.take(.failure(.cancelled(.open)))
+        default: break
+        }
     }
 }
 
@@ -184,7 +190,14 @@ extension LinkDriver: MessagePeer {
         var sent = 0
         while phase == .open, sent < waiting.blocked.count, context.output.count < limits.writeBuffer {
             let send = waiting.blocked[sent]
-            switch handToCore(send.payload, send.id) {
+            guard let payload = send.payload else {
+                // Who waits with a batch writes it when it is resumed, which is soon; others come behind.
+                guard context.output.count <= Self.batchRoom else { break }
+                send.continuation?.resume(returning: .written)
+                sent += 1
+                continue
+            }
+            switch handToCore(payload, send.id) {
             case .success(.written): send.continuation?.resume(returning: .written)
             case .success(.awaitingAcknowledgement): waiting.unacknowledged[send.id] = .some(send.continuation)
             case .success(.blocked):

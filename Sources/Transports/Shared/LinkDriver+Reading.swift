@@ -122,9 +122,12 @@ extension LinkDriver {
         var events = 0
         let asked = context.counters.demands
         do throws(TransportError) {
-            while phase == .opening || phase == .open, mayRead,
-                let event = try core.next(&input, &context)
-            {
+            while phase == .opening || phase == .open, mayRead {
+                if inbox.gathers, gatherMessages() {
+                    giveWayIfShareIsOver()
+                    continue
+                }
+                guard let event = try core.next(&input, &context) else { break }
                 deliver(event)
                 if isMuchWork {
                     isMuchWork = false

@@ -40,8 +40,9 @@ package final class LinkDriver: PollHandler, ShareHandler, TurnHandler, PatientH
     @exclusivity(unchecked) var statistics = LinkStatistics()
     let started: Int64
     let confirmsReceipt: Bool
-    /// A message was given to the receiver, who is not known to be done with it; see ``ProtocolCore/confirmReceipt(_:)``.
-    @exclusivity(unchecked) var isAwaitingConfirmation = false
+    /// How many messages were given to the receiver, who is not known to be done with them; see
+    /// ``ProtocolCore/confirmReceipt(_:)``.
+    @exclusivity(unchecked) var unconfirmed = 0
 
     @exclusivity(unchecked) var isReadable = false
     /// This link has had its share of a turn, and waits for the next one.

@@ -41,6 +41,15 @@ public protocol ProtocolCore: Sendable {
     /// Reads on until there is something to report; `nil` when more bytes are needed.
     mutating func next(_ input: inout ByteBuffer, _ context: inout CoreContext) throws(TransportError) -> CoreEvent?
 
+    /// Moves messages that lie whole in the input into `batch`, at most `count`, while they are as usual as can be; whatever else
+    /// is there is left to ``next(_:_:)``, which reports it. Returns how many. Default: none.
+    mutating func readMessages(
+        _ input: inout ByteBuffer,
+        _ context: inout CoreContext,
+        into batch: inout MessageBatch,
+        atMost count: Int
+    ) -> Int
+
     /// The far side has closed its half of the byte stream and all input was read.
     mutating func inputEnded(_ context: inout CoreContext) throws(TransportError) -> CoreEvent
 
@@ -49,6 +58,15 @@ public protocol ProtocolCore: Sendable {
     /// - Parameter id: names the message in ``CoreEvent/acknowledged(_:)``.
     mutating func send(_ payload: Payload, id: UInt64, _ context: inout CoreContext) throws(TransportError)
         -> SendStatus
+
+    /// Writes messages of `batch` from `cursor` on, and moves that behind them: about `room` bytes, and one message at least. Stops
+    /// before what this core wants to be asked about by ``send(_:id:_:)``. Only where nothing is acknowledged. Default: writes none.
+    mutating func writeMessages(
+        of batch: borrowing MessageBatch,
+        from cursor: inout MessageBatch.Cursor,
+        room: Int,
+        _ context: inout CoreContext
+    )
 
     /// Writes one message that is encoded already in the core's own format, so that a server encodes once for many. The link
     /// is open.
@@ -85,6 +103,20 @@ extension ProtocolCore {
     public var heldBytes: Int {
         mutating get { 0 }
     }
+    /// Moves none.
+    public mutating func readMessages(
+        _ input: inout ByteBuffer,
+        _ context: inout CoreContext,
+        into batch: inout MessageBatch,
+        atMost count: Int
+    ) -> Int { 0 }
+    /// Writes none.
+    public mutating func writeMessages(
+        of batch: borrowing MessageBatch,
+        from cursor: inout MessageBatch.Cursor,
+        room: Int,
+        _ context: inout CoreContext
+    ) {}
     /// Does nothing.
     public mutating func confirmReceipt(_ context: inout CoreContext) {}
     /// Does nothing.

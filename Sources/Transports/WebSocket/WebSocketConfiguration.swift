@@ -107,7 +107,7 @@ public enum WebSocketDecision: Sendable, Hashable {
 extension WebSocketConfiguration {
     /// Checks everything, and throws `.invalidConfiguration` that names the key.
     public func validate() throws(TransportError) {
-        try require(maximumMessageSize > 0, "maximumMessageSize", "must be positive")
+        try require(1...Int(Int32.max) ~= maximumMessageSize, "maximumMessageSize", "must be from 1 to 2147483647")
         try require(maximumFragments > 0, "maximumFragments", "must be positive")
         try require(maximumHeaderBytes >= 256, "maximumHeaderBytes", "must be at least 256")
         try require(maximumHeaderCount >= 10, "maximumHeaderCount", "must be at least 10")

@@ -1,0 +1,76 @@
+import SocketIO
+import TransportAPI
+
+// Many messages at a time, for who takes and sends them so (``MessageBatch``): they cost neither an array nor an event each.
+extension LinkDriver {
+    // MARK: Receiving
+
+    /// Gives all that is there to `batch`; `false` at the end, if it has come; `nil` if there is nothing yet.
+    func takeMessages(into batch: inout MessageBatch) -> Result<Bool, TransportError>? {
+        confirmTaken()
+        inbox.take(into: &batch)
+        if !batch.isEmpty {
+            if confirmsReceipt { unconfirmed = batch.count }
+            resumeReading()
+            return .success(true)
+        }
+        if let reason { return reason.receiveResult.map { $0 != nil } }
+        return waiting.receiver == nil
+            ? nil : .failure(TransportError(.busy, .open, "another task is receiving already"))
+    }
+
+    /// Moves what is usual from the input to the inbox at once; whether there was any.
+    func gatherMessages() -> Bool {
+        let count = core.readMessages(&input, &context, into: &inbox.batch, atMost: inbox.room)
+        guard count > 0 else { return false }
+        statistics.messagesReceived += UInt64(count)
+        if !waiting.blocked.isEmpty { requestFlush() }
+        wakeGatherer()
+        return true
+    }
+
+    /// Something is there for who takes all of it.
+    func wakeGatherer() {
+        guard case .gatherer(_, let continuation)? = waiting.receiver else { return }
+        waiting.receiver = nil
+        continuation.resume(returning: .success(true))
+    }
+
+    // MARK: Sending
+
+    /// Up to how much output who waits with a batch is let go on, in bytes: little, because a batch has gathered what there is to
+    /// gather, and what is written behind much that waits for the kernel has left the processor's cache before it is sent.
+    static let batchRoom = ScratchPool.blockSize / 4
+
+    enum BatchStep {
+        /// All has been written.
+        case finished
+        /// The next message is to be sent by itself.
+        case single
+        /// There is no room; who waits is told under this id when there is.
+        case waiting(UInt64)
+        case refused(TransportError)
+    }
+
+    /// Writes messages of `batch` from `cursor` on, block by block, and hands each block to the kernel.
+    func send(_ batch: borrowing MessageBatch, from cursor: inout MessageBatch.Cursor) -> BatchStep {
+        while cursor.index < batch.count {
+            guard phase == .open else { return .refused(reason?.sendError ?? .notOpen) }
+            if isOutputFull || !waiting.blocked.isEmpty || context.output.count > Self.batchRoom {
+                let id = waiting.newID()
+                waiting.blocked.append(.init(id: id))
+                // It is told when there is room, and that may be at the end of this turn.
+                requestFlush()
+                return .waiting(id)
+            }
+            let before = cursor.index
+            enterCore()
+            core.writeMessages(of: batch, from: &cursor, room: ScratchPool.blockSize - context.output.count, &context)
+            statistics.messagesSent += UInt64(cursor.index - before)
+            leaveCore()
+            guard cursor.index > before else { return .single }
+            flushAhead()
+        }
+        return .finished
+    }
+}
