@@ -56,7 +56,7 @@ public struct MessageBatch: ~Copyable {
     /// Forgets all messages, and keeps the memory.
     public mutating func removeAll() {
         (end, count, longest) = (0, 0, 0)
-        if !heads.isEmpty { heads = [] }
+        heads.removeAll(keepingCapacity: true)
     }
 
     private mutating func append(copying bytes: UnsafeRawBufferPointer, kind: Payload.Kind) throws(TransportError) {

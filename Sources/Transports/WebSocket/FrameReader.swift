@@ -118,7 +118,7 @@ struct FrameReader: Sendable {
     }
 
     @inline(__always)
-    private func readHeader(_ input: borrowing ByteBuffer) throws(TransportError) -> FrameHeader? {
+    func readHeader(_ input: borrowing ByteBuffer) throws(TransportError) -> FrameHeader? {
         try input.withUnsafeReadableBytes { bytes throws(TransportError) in
             try FrameHeader.read(
                 bytes,
