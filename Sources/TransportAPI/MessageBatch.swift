@@ -61,13 +61,18 @@ public struct MessageBatch: ~Copyable {
 
     private mutating func append(copying bytes: UnsafeRawBufferPointer, kind: Payload.Kind) throws(TransportError) {
         guard bytes.count <= Self.limit else {
-            throw TransportError(.messageTooLarge, .open, "\(bytes.count) bytes are more than the limit of \(Self.limit)")
+            throw TransportError(
+                .messageTooLarge,
+                .open,
+                "\(bytes.count) bytes are more than the limit of \(Self.limit)"
+            )
         }
         append(bytes.count, kind) { $0.copyMemory(from: bytes) }
     }
 
     /// Appends one message of `length` bytes, at most `limit`, that `write` writes.
-    package mutating func append(_ length: Int, _ kind: Payload.Kind, _ write: (UnsafeMutableRawBufferPointer) -> Void) {
+    package mutating func append(_ length: Int, _ kind: Payload.Kind, _ write: (UnsafeMutableRawBufferPointer) -> Void)
+    {
         let start = reserve(Self.prefix + length)
         start.storeBytes(of: UInt32(truncatingIfNeeded: length).bigEndian, as: UInt32.self)
         write(UnsafeMutableRawBufferPointer(start: start + Self.prefix, count: length))
@@ -192,7 +197,8 @@ extension MessageBatch {
         } else {
             repeat {
                 cursor = cursor.advanced(over: bytes(at: cursor).count)
-            } while cursor.offset + Self.prefix <= end && cursor.offset + Self.prefix + bytes(at: cursor).count - start <= room
+            } while cursor.offset + Self.prefix <= end
+                && cursor.offset + Self.prefix + bytes(at: cursor).count - start <= room
         }
         body(UnsafeRawBufferPointer(start: memory + start, count: cursor.offset - start))
     }

@@ -76,7 +76,9 @@ extension CoreLink {
     ) async throws(TransportError) -> Bool {
         if let result = driver.borrow({ $0.takeMessages(into: &batch) }), let result { return try result.get() }
         let result: Result<Bool, TransportError> = await withTaskExecutorPreference(loop) {
-            do throws(TransportError) { return .success(try await self.receive(into: &batch)) } catch { return .failure(error) }
+            do throws(TransportError) { return .success(try await self.receive(into: &batch)) } catch {
+                return .failure(error)
+            }
         }
         return try result.get()
     }

@@ -4,9 +4,12 @@ import TransportAPI
 public struct WebSocketConfiguration: Sendable {
     // MARK: Both roles
 
-    /// The largest message accepted and sent, in bytes of payload; 16 MiB. A larger one that arrives ends the link with close
-    /// code 1009 before any of it is buffered; sending one throws `.messageTooLarge`.
+    /// The largest message accepted and sent, in bytes of payload; 16 MiB, and no more than 2 GiB - 1 whatever is said here. A
+    /// larger one that arrives ends the link with close code 1009 before any of it is buffered; sending one throws
+    /// `.messageTooLarge`.
     public var maximumMessageSize = 16 << 20
+    /// The largest that can be asked for.
+    static let largestMessage = Int(Int32.max)
     /// The most frames of a message that arrives; 100,000. Beyond it the link ends with close code 1008. Empty frames within a
     /// message count among the frames that ``LinkLimits/controlRate`` bounds, too.
     public var maximumFragments = 100_000
@@ -107,7 +110,7 @@ public enum WebSocketDecision: Sendable, Hashable {
 extension WebSocketConfiguration {
     /// Checks everything, and throws `.invalidConfiguration` that names the key.
     public func validate() throws(TransportError) {
-        try require(1...Int(Int32.max) ~= maximumMessageSize, "maximumMessageSize", "must be from 1 to 2147483647")
+        try require(maximumMessageSize > 0, "maximumMessageSize", "must be positive")
         try require(maximumFragments > 0, "maximumFragments", "must be positive")
         try require(maximumHeaderBytes >= 256, "maximumHeaderBytes", "must be at least 256")
         try require(maximumHeaderCount >= 10, "maximumHeaderCount", "must be at least 10")

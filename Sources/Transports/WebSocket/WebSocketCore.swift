@@ -51,6 +51,8 @@ public struct WebSocketCore: ProtocolCore {
     /// - Throws: `.invalidConfiguration` that names the key.
     public init(_ role: CoreRole, _ configuration: WebSocketConfiguration) throws(TransportError) {
         try configuration.validate()
+        var configuration = configuration
+        configuration.maximumMessageSize = min(configuration.maximumMessageSize, WebSocketConfiguration.largestMessage)
         self.role = role
         self.configuration = configuration
         reader = FrameReader(

@@ -65,7 +65,7 @@ extension TransportDescriptor {
         var configuration = WebSocketConfiguration()
         configuration.maximumMessageSize = try options.maximumMessageSize(
             default: configuration.maximumMessageSize,
-            atMost: Int(Int32.max)
+            atMost: WebSocketConfiguration.largestMessage
         )
         configuration.fragmentSize = try options.integer("fragment", in: 1...Int(Int32.max))
         if let bytes = try options.integer("max-head", in: 256...1 << 20) { configuration.maximumHeaderBytes = bytes }

@@ -74,7 +74,8 @@ final class LinkPair: Sendable {
         return try blocking(on: stage.clientLoop) { [near, far] in
             let receiver = Task(executorPreference: serverLoop) {
                 inBatches
-                    ? try await Self.receiveBatches(count, size, from: far) : try await Self.receive(count, size, from: far)
+                    ? try await Self.receiveBatches(count, size, from: far)
+                    : try await Self.receive(count, size, from: far)
             }
             let start = Clocks.monotonic()
             let sent =
