@@ -56,9 +56,26 @@ func lengthOfSequence(_ bytes: UnsafeBufferPointer<UInt8>, at index: Int) -> Int
 /// metadata at every call, which costs more than all the rest; the initialiser that repairs goes byte by byte.
 @usableFromInline @inline(__always)
 func string(utf8 bytes: UnsafeBufferPointer<UInt8>) -> String? {
+    if let base = bytes.baseAddress, 1...8 ~= bytes.count {
+        let word = JSONWord.loaded(base, count: bytes.count)
+        if word & JSONWord.highBits == 0 { return string(ascii: word, count: bytes.count) }
+    }
     let isASCII = isASCII(bytes)
     guard isASCII || UTF8Blocks.areWellFormed(bytes) else { return nil }
     return string(wellFormed: bytes, isASCII: isASCII)
+}
+
+/// A string of one to eight bytes of ASCII, the lowest `count` of `word`.
+///
+/// They are written as one word, since that is how the string is made of them: for one that was written in parts, the processor
+/// would wait until all parts are in memory.
+@inline(__always)
+func string(ascii word: UInt64, count: Int) -> String {
+    String(unsafeUninitializedCapacity: 15) { text in
+        guard let target = text.baseAddress else { return 0 }
+        UnsafeMutableRawPointer(target).storeBytes(of: word.littleEndian, as: UInt64.self)
+        return count
+    }
 }
 
 /// A string of `bytes`, which are well-formed UTF-8.

@@ -111,10 +111,9 @@ extension JSONReader {
         let count = isOneWord ? low.trailingZeroBitCount / 8 : 8 &+ high.trailingZeroBitCount / 8
         let seen = isOneWord ? JSONWord.passed(first, low) : first | JSONWord.passed(second, high)
         guard seen & JSONWord.highBits == 0, base[position &+ 1 &+ count] == UInt8(ascii: "\"") else { return nil }
-        let bytes = UnsafeBufferPointer(start: source, count: count)
-        let text = Codecs.string(wellFormed: bytes, isASCII: true)
-        position &+= count &+ 2
-        return text
+        defer { position &+= count &+ 2 }
+        if isOneWord { return Codecs.string(ascii: first, count: count) }
+        return Codecs.string(wellFormed: UnsafeBufferPointer(start: source, count: count), isASCII: true)
     }
 
     /// Passes over an escape, and over both halves of a surrogate pair.

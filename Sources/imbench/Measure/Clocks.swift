@@ -18,6 +18,9 @@ enum Clocks {
     @inline(__always)
     static func threadCPU() -> Int64 { read(CLOCK_THREAD_CPUTIME_ID) }
 
+    /// Processor time that all threads of this process have used.
+    static func processCPU() -> Int64 { read(CLOCK_PROCESS_CPUTIME_ID) }
+
     /// The monotonic time as the instant that transports take.
     static func now() -> Instant { Instant(nanoseconds: monotonic()) }
 

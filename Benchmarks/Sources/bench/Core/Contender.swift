@@ -19,6 +19,8 @@ struct Recipe: Sendable {
     /// Unique among all, together with the workload.
     var name: String
     var workload: Workload
+    /// Whether both sides are in this process, so that its processor time is theirs.
+    var isInProcess = true
     /// Sets it up; throws ``Missing`` where this machine lacks something that need not be there.
     var open: @Sendable (Stage) throws -> any Contender
 

@@ -51,6 +51,7 @@ extension Report {
             ("median", JSONValue(RepeatStatistics(measurement.values)?.median)),
             ("values", .array(measurement.values.map(JSONValue.number))),
             ("idle_values", .array(measurement.idleValues.map(JSONValue.number))),
+            ("cpu_us", JSONValue(measurement.processorTime)),
         ])
     }
 }

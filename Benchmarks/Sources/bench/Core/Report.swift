@@ -16,6 +16,7 @@ struct Report: Sendable {
         table.columns += ["peer", "ratio", "of repeats", "wanted"].map { .init(title: $0) }
         table.columns.append(.init(title: "met", alignedRight: false))
         if options.isAwake { table.columns.append(.init(title: "idle cores")) }
+        table.columns.append(.init(title: "CPU"))
         table.rows = verdicts.map(row)
         let judged = verdicts.compactMap(\.isMet)
         return style.bold("im-transports beside others, and beside C") + "\n" + style.dim(conditions) + "\n\n"
@@ -42,7 +43,15 @@ struct Report: Sendable {
         cells.append(verdict.comparison.wanted?.text ?? "")
         cells.append(verdict.isMet.map { $0 ? "yes" : "NO" } ?? "")
         if options.isAwake { cells.append(verdict.idleRatio.map { shown($0.median) } ?? "") }
+        cells.append(Self.processorTime(verdict))
         return TextTable.Row(cells: cells)
+    }
+
+    /// What a round trip takes of the processor, ours and the peer's.
+    private static func processorTime(_ verdict: Verdict) -> String {
+        guard let ours = verdict.ours.processorTime else { return "" }
+        return "\(shown(ours)) µs"
+            + (verdict.peer.map { " / " + ($0.processorTime.map { "\(shown($0)) µs" } ?? "-") } ?? "")
     }
 
     /// The median with its unit, in thousands or millions where there are many.

@@ -28,9 +28,9 @@ final class Runner {
         var progress = Progress(total: options.repeats * (entries.count + waiting), isQuiet: false)
         for turn in 0..<options.repeats where !Interruption.isRequested {
             let spinners = options.isAwake ? try AwakeSpinners() : nil
-            measure(turn, &progress, \.values) { _ in true }
+            measure(turn, &progress, \.values, isAwake: options.isAwake) { _ in true }
             spinners?.stop()
-            if options.isAwake { measure(turn, &progress, \.idleValues, \.isWaiting) }
+            if options.isAwake { measure(turn, &progress, \.idleValues, isAwake: false, \.isWaiting) }
         }
         progress.finish()
         for entry in entries { entry.contender?.close() }
@@ -42,6 +42,7 @@ final class Runner {
         _ turn: Int,
         _ progress: inout Progress,
         _ values: WritableKeyPath<Measurement, [Double]>,
+        isAwake: Bool,
         _ isChosen: (Workload) -> Bool
     ) {
         var workloads: [Workload] = []
@@ -54,8 +55,12 @@ final class Runner {
                 let index = group[(place + turn) % group.count]
                 progress.step(entries[index].measurement.recipe.key)
                 attempt(index) { [options] entry in
+                    let (start, before) = (Clocks.monotonic(), Clocks.processCPU())
                     guard let value = try entry.contender?.measure(for: options.duration) else { return }
+                    let (elapsed, used) = (Clocks.monotonic() - start, Clocks.processCPU() - before)
                     entry.measurement[keyPath: values].append(value)
+                    guard workload.isWaiting, !isAwake else { return }
+                    entry.measurement.busyCores.append(Double(used) / Double(max(1, elapsed)))
                 }
             }
         }

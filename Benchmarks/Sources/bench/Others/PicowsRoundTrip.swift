@@ -1,7 +1,7 @@
 import Foundation
 
 extension Recipe {
-    static let webSocketPicows = Recipe(name: "picows (Python)", workload: .webSocketRoundTrip) {
+    static let webSocketPicows = Recipe(name: "picows (Python)", workload: .webSocketRoundTrip, isInProcess: false) {
         try PicowsRoundTrip($0)
     }
 }
