@@ -2,8 +2,8 @@
 import CSocketIO
 #endif
 
-/// Datagrams that were taken from a socket together. Of one that comes alone, a second look tells that there are no more; where more
-/// have piled up, one system call takes many.
+/// Datagrams that were taken from a socket together. The first comes alone, so that it can be answered before a second look tells
+/// that there are no more; where more have piled up, one system call takes many.
 public final class DatagramBatch {
     private static let capacity = 16
     private static let memory = 16 * 1024
@@ -16,8 +16,8 @@ public final class DatagramBatch {
     private let senders = UnsafeMutablePointer<sockaddr_storage>.allocate(capacity: capacity)
     private let senderLengths = UnsafeMutablePointer<socklen_t>.allocate(capacity: capacity)
     // Unchecked exclusivity, because nobody is called while these change.
-    /// How many are asked for next: two, which tells whether there are more, until there are.
-    @exclusivity(unchecked) private var wanted = 2
+    /// How many are asked for next: one, then two, until there are more than that.
+    @exclusivity(unchecked) private var wanted = 1
     @exclusivity(unchecked) private var filled = 0
     @exclusivity(unchecked) private var next = 0
     /// What the socket said behind the last fill, to be told by the next.
@@ -25,6 +25,8 @@ public final class DatagramBatch {
     @exclusivity(unchecked) private var isLast = false
     /// Whether the last fill left nothing in the socket, as far as it could see.
     public var wasLast: Bool { isLast }
+    /// Whether the last fill asked for one datagram, and got it: whether more are there is not known.
+    public private(set) var wasFirst = false
 
     /// Room for several datagrams of at most `largest` bytes.
     ///
@@ -71,7 +73,8 @@ public final class DatagramBatch {
         let result = failure.take().map { .failed($0) } ?? take(from: raw)
         if case .bytes(let received) = result { filled = received }
         isLast = filled < wanted && failure == nil
-        wanted = isLast ? 2 : count
+        wasFirst = wanted == 1 && filled == 1
+        wanted = isLast ? 1 : wanted == 1 ? 2 : count
         return result
     }
 

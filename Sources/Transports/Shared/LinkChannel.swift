@@ -24,6 +24,8 @@ protocol LinkChannel: AnyObject {
     func read(into input: inout ByteBuffer, atMost limit: Int) -> IOResult
     /// Whether, after a read of `count` bytes into room for `capacity`, nothing more can be there now.
     func isDrained(afterReading count: Int, of capacity: Int) -> Bool
+    /// Whether what was read is all there is as far as is known, so that to look for more may wait until it is answered.
+    var mayLookLater: Bool { get }
     /// Hands the output to the kernel: `.bytes` when all of it went, `.wouldBlock` when some is left.
     func flush(_ context: inout CoreContext) -> IOResult
     /// The machine's addresses may be others by now. Whether this side has another one from now on, which the far side should
@@ -38,6 +40,8 @@ protocol LinkChannel: AnyObject {
 extension LinkChannel {
     /// None.
     var peer: SocketAddress? { nil }
+    /// No: streams are read until there is nothing.
+    var mayLookLater: Bool { false }
     /// Can't.
     func renew(_: Instant) -> Bool { false }
 }

@@ -67,7 +67,7 @@ extension LinkDriver {
             isStalled = false
             pump()
         }
-        while isReadable, phase != .closed, mayRead || phase == .draining && !isWaitingForShare {
+        reading: while isReadable, phase != .closed, mayRead || phase == .draining && !isWaitingForShare {
             if phase == .draining { input.removeAll() }
             borrowInput()
             let room = min(input.writableCount, readSize)
@@ -78,6 +78,10 @@ extension LinkDriver {
                 if channel.isDrained(afterReading: count, of: room) {
                     isReadable = false
                     if phase != .draining { pump() }
+                } else if channel.mayLookLater {
+                    if phase != .draining { pump() }
+                    waitForPatience()
+                    break reading
                 } else if isBusy || channel.isDatagram {
                     // A second datagram is not much yet.
                     pumpMuch()

@@ -25,7 +25,11 @@ extension LinkDriver {
         if isBusy { return waitForShare() }
         guard isPatient else { return loop.atEndOfTurn(self) }
         isFlushPatient = true
-        // Who was more urgent in the meantime has its place still.
+        waitForPatience()
+    }
+
+    /// Waits for what comes behind the end of a turn. Who was more urgent in the meantime has its place still.
+    func waitForPatience() {
         guard !isInPatientLine else { return }
         isInPatientLine = true
         loop.runPatiently(self)
@@ -34,6 +38,8 @@ extension LinkDriver {
     package func turnCame() {
         isInPatientLine = false
         turnEnded()
+        // What came alone is answered by now; what has come meanwhile is not.
+        if isReadable, channel.isDatagram { readWhilePossible() }
     }
 
     func flush() {

@@ -76,6 +76,8 @@ final class DatagramChannel: LinkChannel {
         batch.isEmpty && !mayHaveMore
     }
 
+    var mayLookLater: Bool { batch.isEmpty && batch.wasFirst }
+
     func flush(_ context: inout CoreContext) -> IOResult {
         let now = context.now.nanoseconds
         if received != receivedBefore { (lastHeard, receivedBefore) = (now, received) }

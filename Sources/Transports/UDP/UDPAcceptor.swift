@@ -79,8 +79,8 @@ final class UDPAcceptor: PollHandler, ShareHandler, LinkOwner, Acceptor {
         var turn = ReadingTurn(MonotonicClock.now())
         while !isClosed || !sessions.isEmpty {
             guard case .bytes(let count) = socket.receive(into: batch) else { break }
-            // It comes alone: nothing waits before it, and nothing comes behind it yet.
-            let isLittle = count == 1 && batch.wasLast && waiting.isEmpty
+            // It comes alone as far as is known: nothing waits before it, and the look for more comes behind its answer.
+            let isLittle = count == 1 && (batch.wasFirst || batch.wasLast) && waiting.isEmpty
             while batch.takeNext({ input.append(contentsOf: $0) }) != nil {
                 if let sender = batch.lastSender, !input.isEmpty { sort(&input, from: sender, isLittle) }
                 input.removeAll()
@@ -177,7 +177,7 @@ final class UDPAcceptor: PollHandler, ShareHandler, LinkOwner, Acceptor {
         switch decision {
         case .session(let id):
             guard let session = sessions[id] else { break }
-            session.driver.deliver(datagram: &input, from: sender, to: session.channel)
+            session.driver.deliver(datagram: &input, from: sender, to: session.channel, andFlush: true)
         case .accept(let session): accept(session, &input, from: sender)
         case .reply(let reason):
             if let reason { note(reason, sender) }

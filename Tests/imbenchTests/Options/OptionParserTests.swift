@@ -68,6 +68,17 @@ private func mistake(_ line: String) -> String? { mistake(line.split(separator: 
         #expect(spaced.polling == .always(for: .microseconds(50)))
     }
 
+    @Test("loops poll as it is asked for, and not at all by default")
+    func polling() throws {
+        #expect(try parse("run").polling == .never)
+        #expect(try parse("run --busy-poll auto").polling == .adaptive)
+        #expect(try parse("run --busy-poll 0s").polling == .never)
+        for value in ["soon", "2s", "-1s", ""] {
+            let sentence = "--busy-poll: '\(value)' is neither auto nor a duration up to 1s, such as 50us"
+            #expect(mistake("run --busy-poll=\(value)") == sentence)
+        }
+    }
+
     @Test("the command may come after options")
     func commandAfterOptions() throws {
         #expect(try parse("--format json overhead").command == .overhead)
