@@ -13,7 +13,7 @@ extension EventLoop {
         guard asked != 0 else { return sleep() }
         let start = MonotonicClock.now()
         let time = asked == Self.adaptivePolling ? habit.pollingTime : asked
-        if time == 0 || !poll(until: start + time) { sleep() }
+        if time == 0 || !poll(until: start + time, as: asked) { sleep() }
         if asked == Self.adaptivePolling { habit.waited(now - start) }
     }
 
@@ -24,13 +24,14 @@ extension EventLoop {
         isAsleep.store(false, ordering: .sequentiallyConsistent)
     }
 
-    /// Polls until something has happened; `false` if nothing had by `end`. Who posts need not wake it.
-    private func poll(until end: Int64) -> Bool {
+    /// Polls until something has happened; `false` if nothing had by `end`, or if ``polling`` is another one by now. Who posts need
+    /// not wake it.
+    private func poll(until end: Int64, as asked: Int64) -> Bool {
         repeat {
             waitLent(until: .min)
             let isDue = timers.next.map { $0 <= now } ?? false
             if !events.isEmpty || !isIdle || isDue || hasMail.load(ordering: .relaxed) { return true }
-        } while now < end
+        } while now < end && pollingTime.load(ordering: .relaxed) == asked
         return false
     }
 

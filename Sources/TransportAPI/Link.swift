@@ -54,7 +54,10 @@ extension Link {
     /// Sends one message after the other.
     public nonisolated(nonsending) func send(_ batch: borrowing MessageBatch) async -> SendOutcomes {
         var outcomes = SendOutcomes()
-        for payload in batch.payloads() { outcomes.append(await send(payload)) }
+        for payload in batch.payloads() {
+            let isCancelled = Task.isCancelled && outcomes.last?.isSuccess == false
+            outcomes.append(isCancelled ? .rejected(.cancelledSend) : await send(payload))
+        }
         return outcomes
     }
 

@@ -15,6 +15,8 @@ public struct MessageBatch: ~Copyable {
     package var longest = 0
     /// What there is to say of each message beside its bytes, in payloads without bytes; empty while there is nothing.
     @usableFromInline var heads: [Payload] = []
+    /// Whether more is to be said of any message than whether it is text: its topic, or how it is to be sent.
+    package private(set) var hasProperties = false
 
     /// An empty batch without memory.
     public init() {}
@@ -55,7 +57,7 @@ public struct MessageBatch: ~Copyable {
 
     /// Forgets all messages, and keeps the memory.
     public mutating func removeAll() {
-        (end, count, longest) = (0, 0, 0)
+        (end, count, longest, hasProperties) = (0, 0, 0, false)
         heads.removeAll(keepingCapacity: true)
     }
 
@@ -83,7 +85,7 @@ public struct MessageBatch: ~Copyable {
 
     /// Appends messages that lie behind their lengths as here, the longest of `longest` bytes.
     package mutating func append(run: UnsafeRawBufferPointer, count more: Int, longest: Int) {
-        guard let source = run.baseAddress else { return }
+        guard more > 0, let source = run.baseAddress else { return }
         reserve(run.count).copyMemory(from: source, byteCount: run.count)
         end += run.count
         (count, self.longest) = (count + more, max(self.longest, longest))
@@ -103,6 +105,7 @@ public struct MessageBatch: ~Copyable {
             guard head != Payload([]) else { return }
             heads = Array(repeating: Payload([]), count: count - 1)
         }
+        if head != Payload([], kind: head.kind) { hasProperties = true }
         if heads.count == count { heads[count - 1] = head } else { heads.append(head) }
     }
 
@@ -176,15 +179,10 @@ extension MessageBatch {
     }
 
     /// The message behind `cursor`, which moves behind it; `nil` at the end.
-    package func takePayload(at cursor: inout Cursor) -> Payload? {
+    public func takePayload(at cursor: inout Cursor) -> Payload? {
         guard let payload = payload(at: cursor) else { return nil }
         cursor = cursor.advanced(over: payload.bytes.count)
         return payload
-    }
-
-    /// Whether topics, or anything else but text or binary, are to be said of any message.
-    package var hasTopics: Bool {
-        heads.contains { $0 != Payload([], kind: $0.kind) }
     }
 
     /// Gives what is behind `cursor`, at most `room` bytes and with its lengths, to `body`, and moves behind it. All of it if there

@@ -31,6 +31,7 @@ public struct SendOutcomes: Sendable, Hashable, RandomAccessCollection {
 
     /// The outcome of the message at `index` of the batch.
     public subscript(index: Int) -> SendOutcome {
+        precondition(indices.contains(index), "the batch has no such message")
         var (low, high) = (0, runs.count - 1)
         while low < high {
             let middle = (low + high) / 2

@@ -37,14 +37,14 @@ struct MessageBatchTests {
             Payload(text: "x"),
         ]
         var batch = MessageBatch()
-        let hadTopics = batch.hasTopics
+        let hadProperties = batch.hasProperties
         for payload in payloads { try batch.append(payload) }
-        let (kept, hasTopics) = (batch.payloads(), batch.hasTopics)
-        #expect(kept == payloads && hasTopics && !hadTopics)
+        let (kept, hasProperties) = (batch.payloads(), batch.hasProperties)
+        #expect(kept == payloads && hasProperties && !hadProperties)
         var texts = MessageBatch()
         try texts.append(Payload(text: "x"))
-        let textHasTopics = texts.hasTopics
-        #expect(!textHasTopics)
+        let textHasProperties = texts.hasProperties
+        #expect(!textHasProperties)
     }
 
     @Test("is as new once emptied, and asks for no memory again")

@@ -17,7 +17,12 @@ extension CoreLink {
             case .finished: break
             case .single:
                 guard let payload = batch.takePayload(at: &cursor) else { break }
-                outcomes.append(await send(payload))
+                let outcome = await send(payload)
+                outcomes.append(outcome)
+                if !outcome.isSuccess, Task.isCancelled {
+                    outcomes.append(.rejected(.cancelled(.open)), count: batch.count - cursor.index)
+                    return outcomes
+                }
             case .waiting(let id):
                 let outcome = await suspending(on: driver, as: id, #isolation) {
                     $0.park(send: id, $1)
@@ -36,17 +41,21 @@ extension CoreLink {
         return outcomes
     }
 
-    /// How many messages of a batch wait for their acknowledgements at a time, beyond what the protocol's window takes.
-    private static let sendersAtOnce = 256
+    /// How many messages of a batch are under way at a time, if the protocol's window is as large.
+    private static let sendersAtOnce = 1024
 
     /// Sends messages that are acknowledged one by one, many under way at a time: as tasks on the loop, which begin in their order.
     private nonisolated(nonsending) func sendEach(_ payloads: [Payload]) async -> SendOutcomes {
         let loop = loop
         let settled = await withTaskGroup(of: (Int, SendOutcome).self) { group in
-            var settled = Array(repeating: SendOutcome.expired, count: payloads.count)
+            let cancelled = SendOutcome.rejected(.cancelled(.open))
+            var settled = Array(repeating: cancelled, count: payloads.count)
             for (index, payload) in payloads.enumerated() {
                 if index >= Self.sendersAtOnce, let (index, outcome) = await group.next() { settled[index] = outcome }
-                group.addTask(executorPreference: loop) { (index, await self.send(payload)) }
+                guard !Task.isCancelled else { break }
+                group.addTask(executorPreference: loop) {
+                    (index, Task.isCancelled ? cancelled : await self.send(payload))
+                }
             }
             for await (index, outcome) in group { settled[index] = outcome }
             return settled

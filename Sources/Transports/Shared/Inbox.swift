@@ -14,8 +14,8 @@ struct Inbox: ~Copyable {
     /// Whether messages are gathered in ``batch``, because they were last asked for in that way.
     private(set) var gathers = false
 
-    /// How much memory an emptied batch may keep, in bytes.
-    private static let keptMemory = 256 << 10
+    /// How much memory an emptied batch may keep, in bytes: as much as comes in one read.
+    private static let keptMemory = 128 << 10
 
     init(_ limits: LinkLimits) {
         self.limits = limits
@@ -62,6 +62,11 @@ struct Inbox: ~Copyable {
         other.removeAll()
         if other.heldBytes > Self.keptMemory { other = MessageBatch() }
         swap(&batch, &other)
+    }
+
+    /// Lets go of memory in which nothing is, since nothing more comes.
+    mutating func close() {
+        if batch.isEmpty { batch = MessageBatch() }
     }
 
     private mutating func gather() {

@@ -7,6 +7,10 @@ extension LinkDriver {
 
     /// Gives all that is there to `batch`; `false` at the end, if it has come; `nil` if there is nothing yet.
     func takeMessages(into batch: inout MessageBatch) -> Result<Bool, TransportError>? {
+        guard waiting.receiver == nil else {
+            batch.removeAll()
+            return .failure(.busyReceiving)
+        }
         confirmTaken()
         inbox.take(into: &batch)
         if !batch.isEmpty {
@@ -14,9 +18,7 @@ extension LinkDriver {
             resumeReading()
             return .success(true)
         }
-        if let reason { return reason.receiveResult.map { $0 != nil } }
-        return waiting.receiver == nil
-            ? nil : .failure(TransportError(.busy, .open, "another task is receiving already"))
+        return reason?.receiveResult.map { $0 != nil }
     }
 
     /// Moves what is usual from the input to the inbox at once; whether there was any.
@@ -65,7 +67,8 @@ extension LinkDriver {
             }
             let before = cursor.index
             enterCore()
-            core.writeMessages(of: batch, from: &cursor, room: ScratchPool.blockSize - context.output.count, &context)
+            let room = min(ScratchPool.blockSize, limits.writeBuffer) - context.output.count
+            core.writeMessages(of: batch, from: &cursor, room: room, &context)
             statistics.messagesSent += UInt64(cursor.index - before)
             leaveCore()
             guard cursor.index > before else { return .single }

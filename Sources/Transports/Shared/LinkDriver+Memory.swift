@@ -58,16 +58,19 @@ extension LinkDriver {
     /// datagram.
     func letGoOfParts() {
         core.linkEnded()
+        inbox.close()
         guard !channel.isDatagram else { return }
         input.removeAll()
         returnMemory(&input)
     }
 
-    /// Tells the owner what this link keeps in memory: what waits for its rest, and what waits for the kernel.
+    /// Tells the owner what this link keeps in memory: what waits for its rest, for the kernel, and for who takes batches.
     func tellMemory() {
         guard let owner else { return }
         let isAlive = phase == .opening || phase == .open
-        let held = (isAlive ? core.heldBytes : 0) + input.ownMemory + context.output.ownMemory
+        let held =
+            (isAlive ? core.heldBytes : 0) + input.ownMemory + context.output.ownMemory
+            + inbox.batch.heldBytes
         guard held != heldBytes else { return }
         let change = held - heldBytes
         heldBytes = held

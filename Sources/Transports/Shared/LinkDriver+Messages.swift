@@ -42,7 +42,8 @@ extension LinkDriver {
     }
 
     private func received(_ payload: Payload) {
-        if !inbox.gathers, let receiver = waiting.receiver.take() {
+        if let receiver = waiting.receiver, !receiver.gathers {
+            waiting.receiver = nil
             if confirmsReceipt { unconfirmed = 1 }
             receiver.take(.success(payload))
         } else if inbox.hasRoom {
@@ -60,15 +61,14 @@ extension LinkDriver {
 extension LinkDriver {
     /// The next message, if there is one, or the end, if it has come. Who asks for it is done with the one before.
     func takeMessage() -> Waiting.Received? {
+        guard waiting.receiver == nil else { return .failure(.busyReceiving) }
         confirmTaken()
         if let payload = inbox.popFirst() {
             if confirmsReceipt { unconfirmed = 1 }
             resumeReading()
             return .success(payload)
         }
-        if let reason { return reason.receiveResult }
-        return waiting.receiver == nil
-            ? nil : .failure(TransportError(.busy, .open, "another task is receiving already"))
+        return reason?.receiveResult
     }
 
     /// The receiver is done with what it was given, if it has not said so yet.
@@ -232,6 +232,7 @@ extension LinkDriver: MessagePeer {
 }
 
 extension TransportError {
+    static let busyReceiving = TransportError(.busy, .open, "another task is receiving already")
     static let notOpen = TransportError(.busy, .handshake, "the link is not open yet")
     static let bufferFull = TransportError(
         .bufferFull,

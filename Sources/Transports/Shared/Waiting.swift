@@ -16,6 +16,11 @@ struct Waiting {
         /// Lives on the loop.
         case neighbour(any LinkReceiver)
 
+        /// Whether messages go to the inbox, from where this one takes them.
+        var gathers: Bool {
+            if case .gatherer = self { true } else { false }
+        }
+
         func take(_ arrival: Received) {
             switch self {
             case .task(_, let continuation): continuation.resume(returning: arrival)

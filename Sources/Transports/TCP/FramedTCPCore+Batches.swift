@@ -26,14 +26,14 @@ extension FramedTCPCore {
         return found
     }
 
-    /// Writes messages of our format as they lie there. Stops before one that may be too long, and where there are topics.
+    /// Writes messages of our format as they lie there. Writes none if one of them may be too long or has properties.
     public mutating func writeMessages(
         of batch: borrowing MessageBatch,
         from cursor: inout MessageBatch.Cursor,
         room: Int,
         _ context: inout CoreContext
     ) {
-        guard phase == .open, isFramed, batch.longest <= limit, !batch.hasTopics else { return }
+        guard phase == .open, isFramed, batch.longest <= limit, !batch.hasProperties else { return }
         batch.takeRun(from: &cursor, room: room) { context.output.append(contentsOf: $0) }
     }
 }

@@ -13,8 +13,8 @@ extension WebSocketCore {
         phase == .open ? reader.takeMessages(from: &input, into: &batch, atMost: count) : 0
     }
 
-    /// Writes one frame for each message. Stops before text that is not UTF-8 and where a message may be too long; writes nothing
-    /// where messages are compressed or fragmented, or have topics.
+    /// Writes one frame for each message, and stops before text that is not UTF-8. Writes none where messages are compressed or
+    /// fragmented, or if one of them may be too long or has properties.
     public mutating func writeMessages(
         of batch: borrowing MessageBatch,
         from cursor: inout MessageBatch.Cursor,
@@ -22,7 +22,7 @@ extension WebSocketCore {
         _ context: inout CoreContext
     ) {
         guard phase == .open, deflation == nil, configuration.fragmentSize == nil,
-            batch.longest <= configuration.maximumMessageSize, !batch.hasTopics
+            batch.longest <= configuration.maximumMessageSize, !batch.hasProperties
         else { return }
         let before = context.output.count
         batch.forEach(from: &cursor) { bytes, kind in

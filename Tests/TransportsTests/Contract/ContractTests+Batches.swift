@@ -6,18 +6,18 @@ import TransportAPI
 // Messages by the batch, on the links' loop and away from it.
 
 extension ContractTests {
-    private static func batch(_ numbers: Range<Int>, padding: Int = 0) throws -> MessageBatch {
+    static func batch(_ numbers: Range<Int>, padding: Int = 0) throws -> MessageBatch {
         var batch = MessageBatch()
         for number in numbers { try batch.append(Payload(numbered(number, padding))) }
         return batch
     }
 
-    private static func numbered(_ number: Int, _ padding: Int) -> [UInt8] {
+    static func numbered(_ number: Int, _ padding: Int) -> [UInt8] {
         Array("\(number)".utf8) + [UInt8](repeating: 0x20, count: padding)
     }
 
     /// Takes batches until `count` messages have come, and gives their bytes.
-    private static func take(_ count: Int, from link: any Link) async throws -> [[UInt8]] {
+    static func take(_ count: Int, from link: any Link) async throws -> [[UInt8]] {
         var batch = MessageBatch()
         var taken: [[UInt8]] = []
         while taken.count < count, try await link.receive(into: &batch) {
@@ -109,83 +109,48 @@ extension ContractTests {
         await pair.close()
     }
 
-    @Test("tells who takes batches of the end, behind the last messages", arguments: names, Caller.allCases)
-    func endOfBatches(name: String, caller: Caller) async throws {
-        try await caller.run {
-            let pair = try await Pair(name)
-            let outcomes = await pair.client.send(try Self.batch(0..<5))
-            #expect(outcomes.isSuccess)
-            var batch = MessageBatch()
-            #expect(try await Self.take(5, from: pair.server).count == 5)
-            let waiting = Task {
-                var batch = MessageBatch()
-                return try await pair.server.receive(into: &batch)
+    @Test(
+        "takes batches and single messages of many tasks at once, each once, and each task's in order",
+        arguments: names
+    )
+    func manyBatchSenders(name: String) async throws {
+        let pair = try await Pair(name)
+        let (senders, rounds, size) = (4, 5, 10)
+        let sending = (0..<senders).map { sender in
+            Task.detached {
+                for round in 0..<rounds {
+                    let first = sender * 1000 + round * (size + 1)
+                    let outcomes = await pair.client.send(try Self.batch(first..<first + size))
+                    #expect(outcomes.count == size && outcomes.isSuccess)
+                    #expect(await pair.client.send(Payload(Self.numbered(first + size, 0))).isSuccess)
+                }
             }
-            await pair.client.close()
-            #expect(try await waiting.value == false)
-            let isThere = try await pair.server.receive(into: &batch)
-            let isEmpty = batch.isEmpty
-            #expect(!isThere && isEmpty)
-            let late = await pair.client.send(try Self.batch(0..<3))
-            #expect(late.count == 3 && !late.isSuccess)
-            for outcome in late {
-                guard case .rejected = outcome else { return #expect(Bool(false), "\(outcome)") }
-            }
-            await pair.close()
         }
+        let count = senders * rounds * (size + 1)
+        let taken = try await Self.take(count, from: pair.server).compactMap {
+            Int(String(decoding: $0, as: UTF8.self))
+        }
+        for task in sending { try await task.value }
+        for sender in 0..<senders {
+            #expect(taken.filter { $0 / 1000 == sender } == (0..<rounds * (size + 1)).map { sender * 1000 + $0 })
+        }
+        #expect(taken.count == count)
+        #expect(await pair.client.statistics().messagesSent == UInt64(count))
+        #expect(await pair.server.statistics().messagesReceived == UInt64(count))
+        await pair.close()
     }
 
     @Test(
-        "lets who waits for a batch be cancelled, and gives the messages to the next",
-        arguments: names,
-        Caller.allCases
+        "has many messages of a batch under way where they are acknowledged, and keeps their order",
+        arguments: ["mqtt", "mqtt+ws"]
     )
-    func cancelledBatch(name: String, caller: Caller) async throws {
-        try await caller.run {
-            let pair = try await Pair(name)
-            for _ in 0..<20 {
-                let waiting = Task {
-                    var batch = MessageBatch()
-                    return try await pair.server.receive(into: &batch) ? batch.payloads() : []
-                }
-                waiting.cancel()
-                let outcomes = await pair.client.send(try Self.batch(7..<8))
-                #expect(outcomes.isSuccess)
-                do {
-                    #expect(try await waiting.value.map(\.bytes) == [Array("7".utf8)])
-                } catch {
-                    #expect((error as? TransportError)?.code == .cancelled)
-                    #expect(try await Self.take(1, from: pair.server) == [Array("7".utf8)])
-                }
-            }
-            await pair.close()
-        }
-    }
-
-    @Test("refuses a second one who waits, whichever way either of them asks", arguments: names)
-    func secondReceiver(name: String) async throws {
-        let pair = try await Pair(name)
-        await withTaskGroup(of: TransportError.Code?.self) { group in
-            group.addTask {
-                await Self.code {
-                    var batch = MessageBatch()
-                    _ = try await pair.client.receive(into: &batch)
-                }
-            }
-            group.addTask { await Self.code { _ = try await pair.client.receive() } }
-            // Which of them comes second is up to chance; the other waits on.
-            #expect(await group.next() == .busy)
-            await pair.close()
-            #expect(await group.next() == .some(nil))
-        }
-    }
-
-    private static func code(_ body: () async throws -> Void) async -> TransportError.Code? {
-        do {
-            try await body()
-            return nil
-        } catch {
-            return (error as? TransportError)?.code
-        }
+    func acknowledgedBatch(name: String) async throws {
+        let options = [("qos", "1"), ("in-flight", "20")].map { Endpoint.Option(name: $0.0, value: $0.1) }
+        let pair = try await Pair(name, options: options)
+        let sending = Task { await pair.client.send(try Self.batch(0..<3000)) }
+        let taken = try await Self.take(3000, from: pair.server)
+        #expect(taken == (0..<3000).map { Self.numbered($0, 0) })
+        #expect(try await sending.value.allSatisfy { $0 == .acknowledged })
+        await pair.close()
     }
 }

@@ -35,6 +35,19 @@ struct CoreHarness<Core: ProtocolCore>: ~Copyable {
         drain()
     }
 
+    /// Calls `next` once; whether there was something to report.
+    mutating func drainOne() -> Bool {
+        guard failure == nil else { return false }
+        do throws(TransportError) {
+            guard let event = try core.next(&input, &context) else { return false }
+            events.append(event)
+            return true
+        } catch {
+            failure = error
+            return false
+        }
+    }
+
     /// Calls `next` until it has nothing more to report.
     mutating func drain() {
         guard failure == nil else { return }
