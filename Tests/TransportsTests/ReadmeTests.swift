@@ -32,6 +32,15 @@ private func chat(_ file: String) async throws {
     await supervisor.close()
 }
 
+private func forward(from source: any Link, to target: any Link, count: (RawSpan) -> Void) async throws {
+    var batch = MessageBatch()
+    while try await source.receive(into: &batch) {
+        batch.forEach { bytes, _ in count(bytes) }
+        let outcomes = await target.send(batch)
+        guard outcomes.isSuccess else { return print("\(outcomes.count { !$0.isSuccess }) were not sent") }
+    }
+}
+
 private struct NotSent: Error {
     var outcome: SendOutcome
 }
@@ -103,6 +112,25 @@ struct ReadmeTests {
         }
         try await chat(#"{"endpoints": ["\#(endpoint)"], "codec": "\#(format.name)"}"#)
         await server.stop()
+    }
+
+    @Test("shows how messages are taken and sent by the batch")
+    func batches() async throws {
+        let listener = try await TransportRegistry.standard.listen("ws://127.0.0.1:0")
+        let client = try await TransportRegistry.standard.connect("\(listener.endpoint)")
+        let server = try #require(try await listener.accept())
+        let forwarding = Task {
+            var bytes = 0
+            try await forward(from: server, to: server) { bytes += $0.byteCount }
+            return bytes
+        }
+        for text in ["a", "bc", "def"] {
+            #expect(await client.send(Payload(text: text)) == .written)
+            #expect(try await client.receive() == Payload(text: text))
+        }
+        await client.close()
+        #expect(try await forwarding.value == 6)
+        await listener.close()
     }
 
     @Test("shows how to follow states, with credentials asked for at each attempt")
