@@ -77,26 +77,27 @@ extension LinkDriver {
     }
 
     private func confirmReceipts() {
-        defer { unconfirmed = 0 }
+        let count = unconfirmed
+        unconfirmed = 0
         // A stream ends with the goodbye; over datagrams more may follow, since what was sent before it is still repeated.
         guard phase == .open, !isClosing || channel.isDatagram else {
             // The far side can't be told any more, but a session may take note.
             var nowhere = ByteBuffer()
             let ends = context.datagramEnds
             swap(&context.output, &nowhere)
-            confirmEach()
+            confirmReceipts(count)
             context.datagramEnds = ends
             return swap(&context.output, &nowhere)
         }
         // From a receiver on the loop it may come between two events; the core's surroundings are seen to then.
-        guard !isPumping else { return confirmEach() }
+        guard !isPumping else { return confirmReceipts(count) }
         enterCore()
-        confirmEach()
+        confirmReceipts(count)
         leaveCore()
     }
 
-    private func confirmEach() {
-        for _ in 0..<unconfirmed { core.confirmReceipt(&context) }
+    private func confirmReceipts(_ count: Int) {
+        for _ in 0..<count { core.confirmReceipt(&context) }
     }
 
     /// Goes on reading if a full inbox had stopped it.

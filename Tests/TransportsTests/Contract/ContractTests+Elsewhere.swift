@@ -1,3 +1,4 @@
+import SocketIO
 import Testing
 import TransportAPI
 
@@ -46,5 +47,48 @@ extension ContractTests {
             #expect(received?.bytes == payload.bytes)
         }
         await pair.close()
+    }
+}
+
+extension ContractTests {
+    @Test("serves an actor that lives on another loop, and never takes it away from there", arguments: names)
+    func stranger(name: String) async throws {
+        let pair = try await Pair(name)
+        try await Stranger().exchange(pair)
+        await pair.close()
+    }
+}
+
+/// An actor whose executor is another loop than the links'.
+private actor Stranger {
+    private static let loop = try? EventLoop(name: "strange")
+
+    nonisolated var unownedExecutor: UnownedSerialExecutor {
+        (Self.loop ?? .shared).serialExecutor.asUnownedSerialExecutor()
+    }
+
+    private var isAtHome: Bool { Self.loop?.isCurrent ?? false }
+
+    func exchange(_ pair: ContractTests.Pair) async throws {
+        var batch = MessageBatch()
+        for number in 0..<50 as Range<UInt8> {
+            #expect(await pair.client.send(Payload([number])).isSuccess && isAtHome)
+            #expect(try await pair.server.receive()?.bytes == [number])
+            #expect(isAtHome)
+            batch.removeAll()
+            for more in 0..<9 as Range<UInt8> { try batch.append(Payload([number, more])) }
+            let outcomes = await pair.client.send(batch)
+            #expect(outcomes.count == 9 && outcomes.isSuccess && isAtHome)
+            var count = 0
+            while count < 9, try await pair.server.receive(into: &batch) {
+                count += batch.payloads().count
+                #expect(isAtHome)
+            }
+            #expect(await pair.client.statistics().messagesSent == UInt64(number) * 10 + 10)
+            #expect(isAtHome)
+        }
+        await pair.client.close()
+        let isThere = try await pair.server.receive(into: &batch)
+        #expect(!isThere && isAtHome)
     }
 }
