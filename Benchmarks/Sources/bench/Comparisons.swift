@@ -6,6 +6,8 @@ extension Comparison {
         Comparison(.tcpSupervisorSleeping, .tcpFloor, .atMost(1.15)),
         Comparison(.tcpSupervisorElsewhere, .tcpFloor, .atMost(1.7)),
         Comparison(.tcpSupervisorElsewhere, .tcpSupervisor),
+        Comparison(.tcpSupervisorElsewhereSleeping, .tcpFloor, .atMost(1.7)),
+        Comparison(.tcpSupervisorElsewhereSleeping, .tcpSupervisorSleeping),
         Comparison(.tcpSupervisor, .tcpNIO),
         Comparison(.tcpSupervisor, .tcpNIOAsync),
         Comparison(.tcpSupervisor, .tcpLink, .atMost(1.03)),

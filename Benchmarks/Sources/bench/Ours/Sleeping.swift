@@ -27,6 +27,13 @@ extension Recipe {
     static let udpSupervisorSleeping = supervisor("udp", .udpRoundTrip)
     static let webSocketSupervisorSleeping = supervisor("ws", .webSocketRoundTrip)
 
+    static let tcpSupervisorElsewhereSleeping = Recipe(
+        name: "supervisor, never polling, caller on the global executor",
+        workload: .tcpRoundTrip
+    ) {
+        Sleeping($0, try SupervisorRoundTrip($0, EchoServer($0, "tcp"), prefersLoop: false))
+    }
+
     private static func supervisor(_ scheme: String, _ workload: Workload) -> Recipe {
         Recipe(name: "supervisor, never polling", workload: workload) {
             Sleeping($0, try SupervisorRoundTrip($0, EchoServer($0, scheme)))
