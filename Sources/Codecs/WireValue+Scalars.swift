@@ -118,7 +118,7 @@ extension String: WireMapKey {
     /// Reads a value.
     @inlinable
     public mutating func read<R: ValueReader>(from reader: inout R, as encoding: IntegerEncoding) throws(CodecError) {
-        self = try reader.readString()
+        fill(with: try reader.readString())
     }
     /// Whether the value's UTF-8 comes before that of `other`; `<` would compare what Unicode takes for equal.
     @inlinable
@@ -136,6 +136,29 @@ extension String: WireMapKey {
     @inlinable
     public init(name reader: inout JSONReader) throws(CodecError) {
         self = try reader.readString()
+    }
+}
+
+extension String {
+    /// Puts `text` in the place of what stands here.
+    ///
+    /// In a new message that is an empty string, which owns nothing. The compiler can't know that, and the runtime would find it out
+    /// anew for each field; so what has the very bits of `String()` is not released. An empty string that has reserved room has
+    /// other bits.
+    @inlinable @inline(__always)
+    mutating func fill(with text: String) {
+        withUnsafeMutablePointer(to: &self) { place in
+            if String.isBareEmpty(place) { place.initialize(to: text) } else { place.pointee = text }
+        }
+    }
+
+    /// Whether the string at `place` has the bits of `String()`. `false` where a string is not two words of 64 bits.
+    @inlinable @inline(__always)
+    static func isBareEmpty(_ place: UnsafePointer<String>) -> Bool {
+        guard MemoryLayout<String>.size == MemoryLayout<(UInt64, UInt64)>.size else { return false }
+        let empty = unsafeBitCast(String(), to: (UInt64, UInt64).self)
+        let words = UnsafeRawPointer(place)
+        return words.load(as: UInt64.self) ^ empty.0 | words.load(fromByteOffset: 8, as: UInt64.self) ^ empty.1 == 0
     }
 }
 

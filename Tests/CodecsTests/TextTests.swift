@@ -97,6 +97,36 @@ import Testing
         }
     }
 
+    @Test("a text takes the place of whatever stood in the field: nothing, a short text, a long one, room of its own")
+    func replaces() throws {
+        let texts = ["", "short", "fifteen letters", String(repeating: "long 你好", count: 10)]
+        for first in texts {
+            for second in texts {
+                let fields = field(2, first) + field(2, second)
+                #expect(try ProtobufCodec().decode(Inner.self, from: fields).snakeCase == second)
+            }
+        }
+        for text in texts {
+            #expect(try ProtobufCodec().decode(Roomy.self, from: field(1, text)).text == text)
+        }
+        #expect(try ProtobufCodec().decode(Roomy.self, from: [UInt8]()).text.isEmpty)
+    }
+
+    private func field(_ number: UInt8, _ text: String) -> [UInt8] {
+        [number << 3 | 2, UInt8(text.utf8.count)] + Array(text.utf8)
+    }
+
+    /// Its empty text has memory of its own.
+    private struct Roomy: WireMessage {
+        var text = ""
+
+        init() { text.reserveCapacity(100) }
+
+        mutating func visitFields<V: FieldVisitor>(_ visitor: inout V) throws(CodecError) {
+            try visitor.field(1, "text", &text)
+        }
+    }
+
     @Test("a text as long as the limit allows comes back, one longer is refused")
     func longTexts() throws {
         let text = String(repeating: "0123456789 äöü 你好😀", count: 5_000)
