@@ -70,11 +70,14 @@ public final class DatagramSocket {
         return result
     }
 
-    /// Closes the socket.
+    /// Closes the socket. What comes for it is answered by ICMP from now on.
     public func close() {
         guard let raw = descriptor?.raw else { return }
         if let token { loop.unwatch(raw, token) }
         token = nil
+        // A process that is just being started has a copy of each descriptor until its program runs, and what came as long would be
+        // swallowed by it. A socket that is connected to itself takes nothing: nobody sends from there.
+        if let local { _ = local.withPointer { connect(raw, $0, $1) } }
         descriptor = nil
     }
 

@@ -11,26 +11,6 @@ struct ReservedPortTests {
         return address.withPointer { bind(socket.raw, $0, $1) } == 0
     }
 
-    /// What comes next, which over loopback is soon there, but not at once when the machine is busy.
-    private func next(of socket: DatagramSocket, tries: Int = 1_000_000) -> IOResult {
-        var result = IOResult.wouldBlock
-        for _ in 0..<tries where result == .wouldBlock {
-            result = socket.receive(into: DatagramBatch(largest: 100))
-            if result == .wouldBlock { sched_yield() }
-        }
-        return result
-    }
-
-    /// What becomes of datagrams that nobody takes. The kernel answers so many of them in a second (icmp(7)), so that one may be
-    /// passed over while others are answered.
-    private func refusal(of socket: DatagramSocket) -> Int32? {
-        for _ in 0..<1000 {
-            if case .failed(let error) = [UInt8(1)].withUnsafeBytes({ socket.send($0) }) { return error.number }
-            if case .failed(let error) = next(of: socket, tries: 1000) { return error.number }
-        }
-        return nil
-    }
-
     @Test("is served again and again, by one listener at a time, and is nobody else's in between")
     func listeners() async throws {
         let loop = try Loops.of(.automatic)
@@ -55,7 +35,7 @@ struct ReservedPortTests {
         let port = try ReservedPort(isDatagram: true)
         for _ in 0..<3 {
             #expect(try !isFree(port.address, isDatagram: true))
-            try await on(loop) { [self] in
+            try await on(loop) {
                 let server = try DatagramSocket(boundTo: port.address, on: loop)
                 let error = #expect(throws: SystemError.self) {
                     _ = try DatagramSocket(boundTo: port.address, on: loop)

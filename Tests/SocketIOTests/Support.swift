@@ -31,4 +31,24 @@ final class Recorder: PollHandler {
     }
 }
 
+/// What comes next, which over loopback is soon there, but not at once when the machine is busy.
+func next(of socket: DatagramSocket, tries: Int = 1_000_000) -> IOResult {
+    var result = IOResult.wouldBlock
+    for _ in 0..<tries where result == .wouldBlock {
+        result = socket.receive(into: DatagramBatch(largest: 100))
+        if result == .wouldBlock { sched_yield() }
+    }
+    return result
+}
+
+/// What becomes of datagrams that nobody takes. The kernel answers so many of them in a second (icmp(7)), so that one may be
+/// passed over while others are answered.
+func refusal(of socket: DatagramSocket) -> Int32? {
+    for _ in 0..<1000 {
+        if case .failed(let error) = [UInt8(1)].withUnsafeBytes({ socket.send($0) }) { return error.number }
+        if case .failed(let error) = next(of: socket, tries: 1000) { return error.number }
+    }
+    return nil
+}
+
 let second: Int64 = 1_000_000_000

@@ -1,0 +1,54 @@
+import Testing
+
+@testable import SocketIO
+
+/// A process that is just being started has copies of all descriptors until its program runs.
+extension SocketTests {
+    /// Copies of whatever is bound to `port`.
+    private func copies(of port: UInt16) -> [Int32] {
+        let descriptors = (0..<65_536 as Range<Int32>).filter { number in
+            SocketAddress.filled { getsockname(number, $0, $1) }?.port == port
+        }
+        return descriptors.map { dup($0) }
+    }
+
+    @Test("stop listening when they are closed, whoever has copies of them")
+    func copiedListener() async throws {
+        let loop = EventLoop.shared
+        let listener = try await listen(on: loop)
+        let port = try await port(of: listener)
+        let copies = copies(of: port)
+        defer { for copy in copies { close(copy) } }
+        #expect(copies.count == 1 && copies.allSatisfy { $0 >= 0 })
+        try await on(loop) { listener.value.close() }
+        let error = await #expect(throws: ConnectError.self) {
+            let deadline = MonotonicClock.now() + 10_000_000_000
+            _ = try await StreamSocket.connect(to: "127.0.0.1", port: port, on: loop, deadline: deadline)
+        }
+        guard case .system(let system) = error, system.number == ECONNREFUSED else {
+            Issue.record("\(String(describing: error))")
+            return
+        }
+    }
+
+    @Test(
+        "take no datagrams when they are closed, whoever has copies of them",
+        arguments: ["127.0.0.1", "0.0.0.0", "::"]
+    )
+    func copiedDatagramSocket(host: String) async throws {
+        let loop = EventLoop.shared
+        try await on(loop) { [self] in
+            let address = try #require(SocketAddress(numeric: host, port: 0))
+            let server = try DatagramSocket(boundTo: address, on: loop)
+            let port = try #require(server.local).port
+            let peer = try #require(SocketAddress(numeric: host == "::" ? "::1" : "127.0.0.1", port: port))
+            let client = try DatagramSocket(connectedTo: peer, on: loop)
+            let copies = copies(of: port)
+            defer { for copy in copies { close(copy) } }
+            #expect(copies.count == 1 && copies.allSatisfy { $0 >= 0 })
+            server.close()
+            #expect(refusal(of: client) == ECONNREFUSED)
+            client.close()
+        }
+    }
+}
