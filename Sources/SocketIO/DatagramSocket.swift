@@ -75,9 +75,9 @@ public final class DatagramSocket {
         guard let raw = descriptor?.raw else { return }
         if let token { loop.unwatch(raw, token) }
         token = nil
-        // A process that is just being started has a copy of each descriptor until its program runs, and what came as long would be
-        // swallowed by it. A socket that is connected to itself takes nothing: nobody sends from there.
-        if let local { _ = local.withPointer { connect(raw, $0, $1) } }
+        // A process that is just being started has a copy of each descriptor until its program runs. It is not to swallow what comes, nor
+        // to keep the port, as long.
+        if let local { _ = ReservedPort.silence(raw, at: local) }
         descriptor = nil
     }
 

@@ -31,10 +31,8 @@ public final class ReservedPort: Sendable {
             throw SystemError("getsockname")
         }
         if isDatagram {
-            // A datagram socket that is connected takes datagrams from its peer alone; from itself it sends none. A port that
-            // is shared already might have been chosen for it, too.
-            guard local.withPointer({ connect(raw, $0, $1) }) == 0 else { throw SystemError("connect") }
-            Self.share(raw, true)
+            // A port that is shared already might have been chosen for it, too.
+            guard Self.silence(raw, at: local) else { throw SystemError("connect") }
         }
         key = Key(address: local, isDatagram: isDatagram)
         descriptor = consume socket
@@ -43,6 +41,15 @@ public final class ReservedPort: Sendable {
 
     deinit {
         Self.kept.withLock { _ = $0.remove(key) }
+    }
+
+    /// Lets a datagram socket that is bound to `local` take nothing more, and others be bound there too.
+    ///
+    /// One that is connected takes datagrams from its peer alone, and this one's peer is itself, which sends none.
+    static func silence(_ raw: Int32, at local: SocketAddress) -> Bool {
+        guard local.withPointer({ systemConnect(raw, $0, $1) }) == 0 else { return false }
+        share(raw, true)
+        return true
     }
 
     /// Binds a socket of this process, also to a port that is kept.
@@ -65,4 +72,8 @@ public final class ReservedPort: Sendable {
 
 private func systemBind(_ raw: Int32, _ address: UnsafePointer<sockaddr>, _ length: socklen_t) -> Int32 {
     bind(raw, address, length)
+}
+
+private func systemConnect(_ raw: Int32, _ address: UnsafePointer<sockaddr>, _ length: socklen_t) -> Int32 {
+    connect(raw, address, length)
 }

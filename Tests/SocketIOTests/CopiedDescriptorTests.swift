@@ -4,10 +4,13 @@ import Testing
 
 /// A process that is just being started has copies of all descriptors until its program runs.
 extension SocketTests {
-    /// Copies of whatever is bound to `port`.
-    private func copies(of port: UInt16) -> [Int32] {
+    /// Copies of whatever is bound to `port`, which other tests' sockets of the other type may have, too.
+    private func copies(of port: UInt16, type: Int32) -> [Int32] {
         let descriptors = (0..<65_536 as Range<Int32>).filter { number in
-            SocketAddress.filled { getsockname(number, $0, $1) }?.port == port
+            var found: Int32 = 0
+            var size = socklen_t(MemoryLayout<Int32>.size)
+            return getsockopt(number, SOL_SOCKET, SO_TYPE, &found, &size) == 0 && found == type
+                && SocketAddress.filled { getsockname(number, $0, $1) }?.port == port
         }
         return descriptors.map { dup($0) }
     }
@@ -17,7 +20,7 @@ extension SocketTests {
         let loop = EventLoop.shared
         let listener = try await listen(on: loop)
         let port = try await port(of: listener)
-        let copies = copies(of: port)
+        let copies = copies(of: port, type: Platform.streamSocket)
         defer { for copy in copies { close(copy) } }
         #expect(copies.count == 1 && copies.allSatisfy { $0 >= 0 })
         try await on(loop) { listener.value.close() }
@@ -43,12 +46,32 @@ extension SocketTests {
             let port = try #require(server.local).port
             let peer = try #require(SocketAddress(numeric: host == "::" ? "::1" : "127.0.0.1", port: port))
             let client = try DatagramSocket(connectedTo: peer, on: loop)
-            let copies = copies(of: port)
+            let copies = copies(of: port, type: Platform.datagramSocket)
             defer { for copy in copies { close(copy) } }
             #expect(copies.count == 1 && copies.allSatisfy { $0 >= 0 })
             server.close()
             #expect(refusal(of: client) == ECONNREFUSED)
             client.close()
+        }
+    }
+
+    @Test("leave a reserved port to the next when they are closed, whoever has copies of them")
+    func copiedReservation() async throws {
+        let loop = EventLoop.shared
+        let reserved = try ReservedPort(isDatagram: true)
+        try await on(loop) { [self] in
+            let first = try DatagramSocket(boundTo: reserved.address, on: loop)
+            let copies = copies(of: reserved.port, type: Platform.datagramSocket)
+            defer { for copy in copies { close(copy) } }
+            // That which reserves it has one, too.
+            #expect(copies.count == 2 && copies.allSatisfy { $0 >= 0 })
+            first.close()
+            let second = try DatagramSocket(boundTo: reserved.address, on: loop)
+            let client = try DatagramSocket(connectedTo: reserved.address, on: loop)
+            #expect([UInt8(1)].withUnsafeBytes { client.send($0) } == .bytes(1))
+            #expect(next(of: second) == .bytes(1))
+            client.close()
+            second.close()
         }
     }
 }
