@@ -156,6 +156,7 @@ extension String {
     @inlinable @inline(__always)
     static func isBareEmpty(_ place: UnsafePointer<String>) -> Bool {
         guard MemoryLayout<String>.size == MemoryLayout<(UInt64, UInt64)>.size else { return false }
+        // As many bytes as the guard has made sure of, and bits that own nothing.
         let empty = unsafeBitCast(String(), to: (UInt64, UInt64).self)
         let words = UnsafeRawPointer(place)
         return words.load(as: UInt64.self) ^ empty.0 | words.load(fromByteOffset: 8, as: UInt64.self) ^ empty.1 == 0
