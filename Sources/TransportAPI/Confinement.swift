@@ -4,33 +4,46 @@ package protocol Confinement<Confined>: Sendable {
     associatedtype Confined
     /// What is confined. To be asked for in its place only.
     var value: Confined { get }
+    /// What is confined if the caller is in its place; else `nil`.
+    var here: Confined? { get }
     /// Runs `work` in its place.
     func execute(_ work: @escaping @Sendable () -> Void)
     /// Runs `body` in its place here and now, without waiting for it; `nil` if it is not to be had.
     func borrow<Result: Sendable>(_ body: (Confined) -> Result) -> Result?
 }
 
-/// Suspends the caller, who runs in the place of `confined`, until somebody resumes the continuation that `park` puts away.
+/// Suspends the caller, who runs in the place of `confined`, until somebody resumes the continuation of what `begin` begins; `nil`
+/// at once, and nothing was begun, if the caller is not there any more.
+///
+/// Between the call and `begin` others may run there: at each suspension the system sends an actor that lives in the place through
+/// its queue once more if its task prefers another executor, and takes who only came along with such an actor to that executor. So
+/// nothing that was seen or begun before the call counts any more.
 ///
 /// The isolation is handed on by hand: an async closure in a `nonisolated(nonsending)` function does not inherit the
 /// caller's, and would leave the place for the global executor if the caller is an actor that lives there.
 ///
 /// - Parameters:
 ///   - id: the name under which the caller waits.
-///   - cancel: called in that place, with that name, if the task is cancelled; always after `park`, which is part of the job that
-///     is running now. It captures nothing, so that waiting takes no memory for it: each message is waited for.
+///   - begin: called in that place, once. Resumes the continuation, or puts it away under that name.
+///   - cancel: called in that place, with that name, if the task is cancelled, at least once after `begin`; finds nobody if the wait
+///     has ended. It captures nothing, so that waiting takes no memory for it: each message is waited for.
 @inlinable
 package func suspending<Value: Sendable, ID: Sendable, Place: Confinement>(
     on confined: Place,
     as id: ID,
     _ isolation: isolated (any Actor)?,
-    park: (Place.Confined, UnsafeContinuation<Value, Never>) -> Void,
+    begin: (Place.Confined, UnsafeContinuation<Value, Never>) -> Void,
     onCancel cancel: @escaping @Sendable (Place.Confined, ID) -> Void
-) async -> Value {
-    await withTaskCancellationHandler(
+) async -> Value? {
+    guard confined.here != nil else { return nil }
+    return await withTaskCancellationHandler(
         operation: {
             _ = isolation
-            return await withUnsafeContinuation(isolation: isolation) { park(confined.value, $0) }
+            return await withUnsafeContinuation(isolation: isolation) {
+                begin(confined.value, $0)
+                // The cancellation may have come first.
+                if Task.isCancelled { cancel(confined.value, id) }
+            }
         },
         onCancel: { confined.execute { cancel(confined.value, id) } },
         isolation: isolation
@@ -42,14 +55,15 @@ package func suspending<Value: Sendable, ID: Sendable, Place: Confinement>(
 ///
 /// - Parameters:
 ///   - isShort: whether `begin` waits for nothing, so that the place may be borrowed for it.
-///   - begin: called in that place, once. Resumes the continuation, or puts it away and gives the name under which it waits.
-///   - cancel: called in that place, with that name, if the task is cancelled before or while it waits; always after `begin`.
+///   - begin: called in that place, once. Resumes the continuation, or puts it away under the name that it gives.
+///   - cancel: called in that place, with that name, if the task is cancelled; always after `begin`. Finds nobody if the wait has
+///     ended.
 @inlinable
 package func suspendingElsewhere<Value: Sendable, ID: Sendable, Place: Confinement>(
     on confined: Place,
     _ isolation: isolated (any Actor)?,
     isShort: Bool = true,
-    begin: @escaping @Sendable (Place.Confined, UnsafeContinuation<Value, Never>) -> ID?,
+    begin: @escaping @Sendable (Place.Confined, UnsafeContinuation<Value, Never>) -> ID,
     onCancel cancel: @escaping @Sendable (Place.Confined, ID) -> Void
 ) async -> Value {
     let operation = BegunElsewhere<ID>()
@@ -58,7 +72,7 @@ package func suspendingElsewhere<Value: Sendable, ID: Sendable, Place: Confineme
             _ = isolation
             return await withUnsafeContinuation(isolation: isolation) { continuation in
                 let work: @Sendable (Place.Confined) -> Void = { held in
-                    guard let id = begin(held, continuation) else { return }
+                    let id = begin(held, continuation)
                     operation.id = id
                     // The cancellation may have come first: it was posted, or the task was cancelled from the start.
                     if operation.isCancelled { cancel(held, id) }

@@ -11,7 +11,8 @@ extension CoreLink {
         var cursor = MessageBatch.Cursor()
         while cursor.index < batch.count {
             let before = cursor.index
-            let step = driver.value.send(batch, from: &cursor)
+            // Who has been taken away from the loop meanwhile sends the rest one by one.
+            let step = driver.here?.send(batch, from: &cursor) ?? .single
             outcomes.append(.written, count: cursor.index - before)
             switch step {
             case .finished: break
@@ -23,13 +24,14 @@ extension CoreLink {
                     outcomes.append(.rejected(.cancelled(.open)), count: batch.count - cursor.index)
                     return outcomes
                 }
-            case .waiting(let id):
+            case .full:
+                let id = driver.value.waiting.newID()
                 let outcome = await suspending(on: driver, as: id, #isolation) {
-                    $0.park(send: id, $1)
+                    $0.awaitRoom(id, $1)
                 } onCancel: {
                     $0.cancelSend($1)
                 }
-                guard outcome.isSuccess else {
+                if let outcome, !outcome.isSuccess {
                     outcomes.append(outcome, count: batch.count - cursor.index)
                     return outcomes
                 }
@@ -71,12 +73,12 @@ extension CoreLink {
             if let result = here.takeMessages(into: &batch) { return try result.get() }
             let id = here.waiting.newID()
             let result = await suspending(on: driver, as: id, #isolation) {
-                $0.waiting.receiver = .gatherer(id: id, $1)
+                $0.awaitMessages(id, $1)
             } onCancel: {
                 $0.cancelReceive($1)
             }
             // Whoever was told that something is there finds it, unless it asks in another way before.
-            if case .failure(let error) = result { throw error }
+            if case .failure(let error)? = result { throw error }
         }
     }
 

@@ -7,8 +7,10 @@ import TransportAPI
 extension CoreLink {
     nonisolated(nonsending) func sendFromElsewhere(_ payload: Payload) async -> SendOutcome {
         if settlesAtOnce, case let outcome?? = driver.borrow({ $0.sendUnlessWaiting(payload) }) { return outcome }
-        return await suspendingElsewhere(on: driver, #isolation) { (driver, continuation) -> UInt64? in
-            driver.beginSend(payload).answer(continuation) { driver.park(send: $0, continuation) }
+        return await suspendingElsewhere(on: driver, #isolation) { (driver, continuation) -> UInt64 in
+            let id = driver.waiting.newID()
+            driver.send(payload, id, continuation)
+            return id
         } onCancel: {
             $0.cancelSend($1)
         }
@@ -16,13 +18,9 @@ extension CoreLink {
 
     nonisolated(nonsending) func receiveElsewhere() async -> Waiting.Received {
         if case let message?? = driver.borrow({ $0.takeMessage() }) { return message }
-        return await suspendingElsewhere(on: driver, #isolation) { (driver, continuation) -> UInt64? in
-            if let message = driver.takeMessage() {
-                continuation.resume(returning: message)
-                return nil
-            }
+        return await suspendingElsewhere(on: driver, #isolation) { (driver, continuation) -> UInt64 in
             let id = driver.waiting.newID()
-            driver.waiting.receiver = .task(id: id, continuation)
+            driver.receive(id, continuation)
             return id
         } onCancel: {
             $0.cancelReceive($1)
@@ -30,8 +28,10 @@ extension CoreLink {
     }
 
     nonisolated(nonsending) func pingFromElsewhere() async -> Result<Duration, TransportError> {
-        await suspendingElsewhere(on: driver, #isolation) { (driver, continuation) -> UInt64? in
-            driver.beginPing().answer(continuation) { driver.park(ping: $0, continuation) }
+        await suspendingElsewhere(on: driver, #isolation) { (driver, continuation) -> UInt64 in
+            let id = driver.waiting.newID()
+            driver.ping(id, continuation)
+            return id
         } onCancel: {
             $0.cancelPing($1)
         }
@@ -39,32 +39,13 @@ extension CoreLink {
 
     /// Waits for the end, which `goodbye` begins if it is given; `nil` if the task was cancelled before.
     nonisolated(nonsending) func endElsewhere(closing goodbye: CloseReason? = nil) async -> CloseReason? {
-        await suspendingElsewhere(on: driver, #isolation) { (driver, continuation) -> UInt64? in
+        await suspendingElsewhere(on: driver, #isolation) { (driver, continuation) -> UInt64 in
             if let goodbye { driver.beginClose(goodbye) }
-            if let reason = driver.reason {
-                continuation.resume(returning: reason)
-                return nil
-            }
             let id = driver.waiting.newID()
-            driver.waiting.closers.append((id, continuation))
+            driver.awaitEnd(id, continuation)
             return id
         } onCancel: {
-            $0.cancelClosed($1)
-        }
-    }
-}
-
-extension Begun where Value: Sendable {
-    /// Answers who is to hear of it if it has finished, else parks him; under which id.
-    fileprivate func answer(_ continuation: UnsafeContinuation<Value, Never>, orPark park: (UInt64) -> Void) -> UInt64?
-    {
-        switch self {
-        case .finished(let value):
-            continuation.resume(returning: value)
-            return nil
-        case .waiting(let id):
-            park(id)
-            return id
+            $0.cancelEnd($1)
         }
     }
 }

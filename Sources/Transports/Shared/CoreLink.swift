@@ -25,74 +25,80 @@ package final class CoreLink: Link {
         loop.execute { [driver] in driver.value.beginClose(.user) }
     }
 
+    // Who is on the loop at first may not be there any more when it suspends, and goes on as from elsewhere then.
+
     package nonisolated(nonsending) func send(_ payload: Payload) async -> SendOutcome {
-        guard let here = driver.here else { return await sendFromElsewhere(payload) }
-        switch here.beginSend(payload) {
-        case .finished(let outcome):
-            here.flushAhead()
-            return outcome
-        case .waiting(let id):
-            return await suspending(on: driver, as: id, #isolation) {
-                $0.park(send: id, $1)
+        if let here = driver.here {
+            if settlesAtOnce, let outcome = here.sendUnlessWaiting(payload) {
+                here.flushAhead()
+                return outcome
+            }
+            let id = here.waiting.newID()
+            let outcome = await suspending(on: driver, as: id, #isolation) {
+                $0.send(payload, id, $1)
             } onCancel: {
                 $0.cancelSend($1)
             }
+            if let outcome { return outcome }
         }
+        return await sendFromElsewhere(payload)
     }
 
     package nonisolated(nonsending) func receive() async throws(TransportError) -> Payload? {
-        guard let here = driver.here else { return try await receiveElsewhere().get() }
-        if let message = here.takeMessage() { return try message.get() }
-        let id = here.waiting.newID()
-        return try await suspending(on: driver, as: id, #isolation) {
-            $0.waiting.receiver = .task(id: id, $1)
-        } onCancel: {
-            $0.cancelReceive($1)
-        }.get()
+        if let here = driver.here {
+            if let message = here.takeMessage() { return try message.get() }
+            let id = here.waiting.newID()
+            let message = await suspending(on: driver, as: id, #isolation) {
+                $0.receive(id, $1)
+            } onCancel: {
+                $0.cancelReceive($1)
+            }
+            if let message { return try message.get() }
+        }
+        return try await receiveElsewhere().get()
     }
 
     package nonisolated(nonsending) func ping() async throws(TransportError) -> Duration {
-        guard let here = driver.here else { return try await pingFromElsewhere().get() }
-        switch here.beginPing() {
-        case .finished(let result): return try result.get()
-        case .waiting(let id):
-            return try await suspending(on: driver, as: id, #isolation) {
-                $0.park(ping: id, $1)
+        if let id = driver.here?.waiting.newID() {
+            let answer = await suspending(on: driver, as: id, #isolation) {
+                $0.ping(id, $1)
             } onCancel: {
                 $0.cancelPing($1)
-            }.get()
+            }
+            if let answer { return try answer.get() }
         }
+        return try await pingFromElsewhere().get()
     }
 
     package nonisolated(nonsending) func close(_ reason: CloseReason) async {
-        guard let here = driver.here else {
-            _ = await endElsewhere(closing: reason)
-            return
-        }
-        here.beginClose(reason)
-        _ = await end()
+        _ = await end(closing: reason)
     }
 
     package nonisolated(nonsending) func closed() async -> CloseReason {
-        let reason = loop.isCurrent ? await end() : await endElsewhere()
-        return reason ?? CloseReason(.cancelled(.open))
+        await end() ?? CloseReason(.cancelled(.open))
+    }
+
+    /// Waits for the end, which `goodbye` begins if it is given; `nil` if the task was cancelled before.
+    private nonisolated(nonsending) func end(closing goodbye: CloseReason? = nil) async -> CloseReason? {
+        if let here = driver.here {
+            if let goodbye { here.beginClose(goodbye) }
+            if let reason = here.reason { return reason }
+            let id = here.waiting.newID()
+            let reason = await suspending(on: driver, as: id, #isolation) {
+                $0.awaitEnd(id, $1)
+            } onCancel: {
+                $0.cancelEnd($1)
+            }
+            if let reason { return reason }
+            return await endElsewhere()
+        }
+        return await endElsewhere(closing: goodbye)
     }
 
     package nonisolated(nonsending) func statistics() async -> LinkStatistics {
         // Whoever is on the loop has it.
         if let current = driver.borrow({ $0.currentStatistics }) { return current }
         return await withTaskExecutorPreference(loop) { await self.statistics() }
-    }
-
-    /// Waits for the end; `nil` if the task was cancelled before.
-    private nonisolated(nonsending) func end() async -> CloseReason? {
-        if let reason = driver.value.reason { return reason }
-        let id = driver.value.waiting.newID()
-        return await suspending(on: driver, as: id, #isolation) {
-            $0.waiting.closers.append((id, $1))
-        } onCancel: {
-            $0.cancelClosed($1)
-        }
     }
 }
 
@@ -129,7 +135,11 @@ extension CoreLink: ImmediateLink {
 }
 
 extension LinkDriver {
-    func cancelClosed(_ id: UInt64) {
+    func awaitEnd(_ id: UInt64, _ continuation: UnsafeContinuation<CloseReason?, Never>) {
+        if let reason { continuation.resume(returning: reason) } else { waiting.closers.append((id, continuation)) }
+    }
+
+    func cancelEnd(_ id: UInt64) {
         guard let index = waiting.closers.firstIndex(where: { $0.id == id }) else { return }
         waiting.closers.remove(at: index).continuation.resume(returning: nil)
     }

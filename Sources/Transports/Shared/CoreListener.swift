@@ -76,16 +76,17 @@ package final class CoreListener: Listener {
     }
 
     package nonisolated(nonsending) func accept() async throws(TransportError) -> (any Link)? {
-        guard loop.isCurrent else {
-            return try await running(on: loop) { () async throws(TransportError) in try await self.accept() }
+        if let here = queue.here {
+            if let next = here.next() { return try next.get() }
+            let id = here.newID()
+            let next = await suspending(on: queue, as: id, #isolation) {
+                $0.wait(id, $1)
+            } onCancel: {
+                $0.cancel($1)
+            }
+            if let next { return try next.get() }
         }
-        if let next = queue.value.next() { return try next.get() }
-        let id = queue.value.newID()
-        return try await suspending(on: queue, as: id, #isolation) {
-            $0.wait(id, $1)
-        } onCancel: {
-            $0.cancel($1)
-        }.get()
+        return try await running(on: loop) { () async throws(TransportError) in try await self.accept() }
     }
 
     package nonisolated(nonsending) func close() async {

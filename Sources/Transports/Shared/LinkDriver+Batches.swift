@@ -31,6 +31,13 @@ extension LinkDriver {
         return true
     }
 
+    /// Tells who takes all that has come as soon as there is something, or the end.
+    func awaitMessages(_ id: UInt64, _ continuation: UnsafeContinuation<Result<Bool, TransportError>, Never>) {
+        guard waiting.receiver == nil else { return continuation.resume(returning: .failure(.busyReceiving)) }
+        guard inbox.count == 0, reason == nil else { return continuation.resume(returning: .success(true)) }
+        waiting.receiver = .gatherer(id: id, continuation)
+    }
+
     /// Something is there for who takes all of it.
     func wakeGatherer() {
         guard case .gatherer(_, let continuation)? = waiting.receiver else { return }
@@ -49,8 +56,8 @@ extension LinkDriver {
         case finished
         /// The next message is to be sent by itself.
         case single
-        /// There is no room; who waits is told under this id when there is.
-        case waiting(UInt64)
+        /// There is no room.
+        case full
         case refused(TransportError)
     }
 
@@ -58,13 +65,7 @@ extension LinkDriver {
     func send(_ batch: borrowing MessageBatch, from cursor: inout MessageBatch.Cursor) -> BatchStep {
         while cursor.index < batch.count {
             guard phase == .open else { return .refused(reason?.sendError ?? .notOpen) }
-            if isOutputFull || !waiting.blocked.isEmpty || context.output.count > Self.batchRoom {
-                let id = waiting.newID()
-                waiting.blocked.append(.init(id: id))
-                // It is told when there is room, and that may be at the end of this turn.
-                requestFlush()
-                return .waiting(id)
-            }
+            guard hasBatchRoom else { return .full }
             let before = cursor.index
             enterCore()
             let room = min(ScratchPool.blockSize, limits.writeBuffer) - context.output.count
@@ -75,5 +76,18 @@ extension LinkDriver {
             flushAhead()
         }
         return .finished
+    }
+
+    private var hasBatchRoom: Bool {
+        !isOutputFull && waiting.blocked.isEmpty && context.output.count <= Self.batchRoom
+    }
+
+    /// Tells who writes a batch that there is room again, or that the link has ended.
+    func awaitRoom(_ id: UInt64, _ continuation: UnsafeContinuation<SendOutcome, Never>) {
+        guard phase == .open else { return continuation.resume(returning: .rejected(reason?.sendError ?? .notOpen)) }
+        guard !hasBatchRoom else { return continuation.resume(returning: .written) }
+        waiting.blocked.append(.init(id: id, continuation: continuation))
+        // That may be at the end of this turn.
+        requestFlush()
     }
 }

@@ -71,6 +71,15 @@ extension LinkDriver {
         return reason?.receiveResult
     }
 
+    /// Gives the next message, or the end, as soon as it is there.
+    func receive(_ id: UInt64, _ continuation: UnsafeContinuation<Waiting.Received, Never>) {
+        if let message = takeMessage() {
+            continuation.resume(returning: message)
+        } else {
+            waiting.receiver = .task(id: id, continuation)
+        }
+    }
+
     /// The receiver is done with what it was given, if it has not said so yet.
     func confirmTaken() {
         if unconfirmed > 0 { confirmReceipts() }
@@ -134,7 +143,7 @@ extension LinkDriver: MessagePeer {
 
     /// Sends at once, or says that it would have to wait.
     func sendUnlessWaiting(_ payload: Payload) -> SendOutcome? {
-        guard phase != .open || context.output.count < limits.writeBuffer && waiting.blocked.isEmpty else { return nil }
+        guard phase != .open || !isOutputFull && waiting.blocked.isEmpty else { return nil }
         switch beginSend(payload, mayWait: false) {
         case .finished(.rejected(.bufferFull)): return nil
         case .finished(let outcome): return outcome
@@ -148,10 +157,18 @@ extension LinkDriver: MessagePeer {
         abandon(reason)
     }
 
+    /// Sends a message and tells its outcome.
+    func send(_ payload: Payload, _ id: UInt64, _ continuation: UnsafeContinuation<SendOutcome, Never>) {
+        switch beginSend(payload, as: id) {
+        case .finished(let outcome): continuation.resume(returning: outcome)
+        case .waiting: park(send: id, continuation)
+        }
+    }
+
     /// Hands a message to the core, or puts it in line.
-    func beginSend(_ payload: Payload, mayWait: Bool = true) -> Begun<SendOutcome> {
+    func beginSend(_ payload: Payload, as name: UInt64? = nil, mayWait: Bool = true) -> Begun<SendOutcome> {
         if phase != .open { return .finished(.rejected(reason?.sendError ?? .notOpen)) }
-        let id = waiting.newID()
+        let id = name ?? waiting.newID()
         if mayWait, isOutputFull || !waiting.blocked.isEmpty {
             waiting.blocked.append(.init(id: id, payload: payload))
             return .waiting(id)
@@ -211,14 +228,12 @@ extension LinkDriver: MessagePeer {
         if sent > 0, phase == .open { waiting.blocked.removeFirst(sent) }
     }
 
-    func park(send id: UInt64, _ continuation: UnsafeContinuation<SendOutcome, Never>) {
-        if let index = waiting.blocked.firstIndex(where: { $0.id == id }) {
-            waiting.blocked[index].continuation = continuation
-        } else if waiting.unacknowledged[id] != nil {
-            waiting.unacknowledged[id] = .some(continuation)
+    /// Who waits for a message that has been begun just now.
+    private func park(send id: UInt64, _ continuation: UnsafeContinuation<SendOutcome, Never>) {
+        if let last = waiting.blocked.indices.last, waiting.blocked[last].id == id {
+            waiting.blocked[last].continuation = continuation
         } else {
-            // It can't have ended between being begun and being parked, which is one stretch on the loop.
-            continuation.resume(returning: .unknown(reason?.endError ?? .notOpen))
+            waiting.unacknowledged[id] = .some(continuation)
         }
     }
 

@@ -9,7 +9,15 @@ extension LinkDriver {
     /// more pings than it bears.
     static let pingPatience: Int64 = 1_000_000_000
 
-    func beginPing() -> Begun<Result<Duration, TransportError>> {
+    /// Pings, and tells how long the answer took.
+    func ping(_ id: UInt64, _ continuation: UnsafeContinuation<Result<Duration, TransportError>, Never>) {
+        switch beginPing(as: id) {
+        case .finished(let result): continuation.resume(returning: result)
+        case .waiting: waiting.pings[waiting.pings.count - 1].continuation = continuation
+        }
+    }
+
+    func beginPing(as name: UInt64? = nil) -> Begun<Result<Duration, TransportError>> {
         if phase != .open { return .finished(.failure(reason?.endError ?? .notOpen)) }
         let now = MonotonicClock.now()
         let isFull = waiting.pings.count >= Self.maximumPings
@@ -24,7 +32,7 @@ extension LinkDriver {
             return .finished(.failure(error))
         }
         if isFull { giveUpPing() }
-        let id = waiting.newID()
+        let id = name ?? waiting.newID()
         waiting.pings.append(.init(id: id, sentAt: now))
         return .waiting(id)
     }
@@ -49,13 +57,6 @@ extension LinkDriver {
         guard !waiting.pings.isEmpty else { return }
         let ping = waiting.pings.removeFirst()
         ping.continuation?.resume(returning: .success(.nanoseconds(MonotonicClock.now() - ping.sentAt)))
-    }
-
-    func park(ping id: UInt64, _ continuation: UnsafeContinuation<Result<Duration, TransportError>, Never>) {
-        guard let index = waiting.pings.firstIndex(where: { $0.id == id }) else {
-            return continuation.resume(returning: .failure(reason?.endError ?? .notOpen))
-        }
-        waiting.pings[index].continuation = continuation
     }
 
     func cancelPing(_ id: UInt64) {

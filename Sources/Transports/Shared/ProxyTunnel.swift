@@ -28,13 +28,13 @@ final class ProxyTunnel: ByteStream, PollHandler {
     /// - Parameter deadline: when to give up, in nanoseconds of ``MonotonicClock``.
     nonisolated(nonsending) func open(deadline: Int64) async throws(TransportError) {
         let confined = LoopConfined(living: self, on: loop)
-        let error: TransportError? = await suspending(on: confined, as: (), #isolation) {
+        let opened: TransportError?? = await suspending(on: confined, as: (), #isolation) {
             $0.opener = $1
             $0.begin(deadline)
         } onCancel: { tunnel, _ in
             tunnel.finish(.cancelled(.connect))
         }
-        if let error { throw error }
+        if let error = opened ?? .notOpen { throw error }
     }
 
     private func begin(_ deadline: Int64) {

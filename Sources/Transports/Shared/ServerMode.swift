@@ -126,7 +126,7 @@ package final class AcceptQueue {
     }
 
     func wait(_ id: UInt64, _ continuation: UnsafeContinuation<Result<(any Link)?, TransportError>, Never>) {
-        waiter = (id, continuation)
+        if let next = next() { continuation.resume(returning: next) } else { waiter = (id, continuation) }
     }
 
     func cancel(_ id: UInt64) {

@@ -96,13 +96,13 @@ extension LinkDriver {
     nonisolated(nonsending) func openLink(deadline: Int64) async throws(TransportError) -> CoreLink {
         let confined = LoopConfined(living: self, on: loop)
         ownDeadline = deadline
-        let error: TransportError? = await suspending(on: confined, as: (), #isolation) {
+        let opened: TransportError?? = await suspending(on: confined, as: (), #isolation) {
             $0.waiting.opener = $1
             $0.start()
         } onCancel: { driver, _ in
             if driver.phase == .opening { driver.end(.cancelled(.handshake), abort: true) }
         }
-        if let error { throw error }
+        if let error = opened ?? .notOpen { throw error }
         return CoreLink(self, capabilities: core.capabilities)
     }
 }

@@ -8,10 +8,12 @@ enum Caller: CaseIterable {
     /// In an actor that lives on the loop.
     case resident
 
-    func run<Value: Sendable>(_ body: @escaping @Sendable () async throws -> Value) async throws -> Value {
+    func run<Value: Sendable>(
+        _ body: nonisolated(nonsending) @escaping @Sendable () async throws -> Value
+    ) async throws -> Value {
         switch self {
-        case .onLoop: try await Task(executorPreference: EventLoop.shared, operation: body).value
-        case .elsewhere: try await Task.detached(operation: body).value
+        case .onLoop: try await Task(executorPreference: EventLoop.shared) { try await body() }.value
+        case .elsewhere: try await Task.detached { try await body() }.value
         case .resident: try await Resident().run(body)
         }
     }
@@ -32,7 +34,10 @@ actor Resident {
         return received
     }
 
-    func run<Value: Sendable>(_ body: @Sendable () async throws -> Value) async throws -> Value {
-        try await body()
+    func run<Value: Sendable>(
+        _ body: nonisolated(nonsending) @Sendable () async throws -> Value
+    ) async throws -> Value {
+        #expect(EventLoop.shared.isCurrent)
+        return try await body()
     }
 }

@@ -138,9 +138,14 @@ package final class Broadcast<Element: Sendable> {
         return lastWaitID
     }
 
+    /// Gives the next element, or the end, as soon as it is there. One waits at a time: a second one gets the end.
     func wait(_ listener: Listener, _ waitID: UInt64, _ continuation: UnsafeContinuation<Element?, Never>) {
-        guard !listener.isFinished, listener.waiter == nil else { return continuation.resume(returning: nil) }
-        listener.waiter = (waitID, continuation)
+        guard listener.waiter == nil else { return continuation.resume(returning: nil) }
+        if let next = next(listener) {
+            continuation.resume(returning: next)
+        } else {
+            listener.waiter = (waitID, continuation)
+        }
     }
 
     /// Ends a wait, unless it has ended.

@@ -11,6 +11,11 @@ final class Outgoing {
         var isStored = false
         /// The caller has its answer; an end other than good is told by ``undelivered``.
         var isOnItsOwn = false
+        /// How it ended, kept for a caller who is about to wait for that.
+        var outcome: SendOutcome?
+
+        /// Whether somebody is to hear of its end who does not wait yet.
+        var isExpected: Bool { sender == nil && submitter == nil && !isOnItsOwn }
     }
 
     private struct Current {
@@ -110,7 +115,8 @@ final class Outgoing {
             current?.outcome = outcome
             return true
         }
-        guard let message = messages.removeValue(forKey: id) else { return false }
+        guard let message = messages[id], message.outcome == nil else { return false }
+        if message.isExpected { messages[id]?.outcome = outcome } else { messages[id] = nil }
         if isOver, message.isStored, message.isOnItsOwn, outcome.mayBeTriedAgain { return true }
         if message.isStored { store?.remove(id) }
         tell(message, id, outcome)
@@ -138,24 +144,30 @@ final class Outgoing {
 
     // MARK: Waiting
 
+    /// Waits for the end of a message that was handed in and was not let go on.
     func wait(sender id: MessageID, _ continuation: UnsafeContinuation<SendOutcome, Never>) {
-        guard messages[id] != nil else {
-            return continuation.resume(returning: .unknown(TransportError(.cancelled, .open, "the message has ended")))
-        }
         messages[id]?.sender = continuation
+        tellIfOver(id)
+    }
+
+    private func tellIfOver(_ id: MessageID) {
+        guard let message = messages[id], let outcome = message.outcome else { return }
+        messages[id] = nil
+        tell(message, id, outcome)
     }
 
     /// Lets the caller of a message go on if it has a place in the outbox already; `false`: it has to wait for one.
     func letGo(_ id: MessageID) -> Bool {
-        guard messages[id]?.isAccepted != false else { return false }
+        guard messages[id]?.isAccepted == true else { return false }
         messages[id]?.isOnItsOwn = true
         return true
     }
 
-    /// Waits for a place in the outbox.
+    /// Waits for a place in the outbox for a message that was handed in and was not let go on.
     func wait(submitter id: MessageID, _ continuation: UnsafeContinuation<Result<MessageID, TransportError>, Never>) {
-        guard !letGo(id) else { return continuation.resume(returning: .success(id)) }
         messages[id]?.submitter = continuation
+        tellIfOver(id)
+        if letGo(id) { messages[id]?.submitter.take()?.resume(returning: .success(id)) }
     }
 
     /// Whether somebody waits for a place in the outbox for this message.

@@ -86,33 +86,31 @@ extension Subscription.Place {
 
     @inline(never)
     private func fill(_ element: inout Element?, _ isolation: isolated (any Actor)?) async {
-        guard let here = broadcast.here, let entry = listener.here?.entry(in: here) else {
-            element = await nextElsewhere(isolation)
-            return
+        if let here = broadcast.here, let entry = listener.here?.entry(in: here) {
+            if let next = here.next(entry) {
+                element = next
+                return
+            }
+            let waitID = here.newWaitID()
+            let next: Element?? = await suspending(on: broadcast, as: waitID, isolation) {
+                $0.wait(entry, waitID, $1)
+            } onCancel: {
+                $0.cancel($1)
+            }
+            if let next {
+                element = next
+                return
+            }
         }
-        if let next = here.next(entry) {
-            element = next
-            return
-        }
-        let waitID = here.newWaitID()
-        element = await suspending(on: broadcast, as: waitID, isolation) {
-            $0.wait(entry, waitID, $1)
-        } onCancel: {
-            $0.cancel($1)
-        }
+        element = await nextElsewhere(isolation)
     }
 
     private func nextElsewhere(_ isolation: isolated (any Actor)?) async -> Element? {
         let listener = listener
         if case let element?? = broadcast.borrow({ $0.next(listener.value.entry(in: $0)) }) { return element }
-        return await suspendingElsewhere(on: broadcast, isolation) { (broadcast, continuation) -> UInt64? in
-            let entry = listener.value.entry(in: broadcast)
-            if let element = broadcast.next(entry) {
-                continuation.resume(returning: element)
-                return nil
-            }
+        return await suspendingElsewhere(on: broadcast, isolation) { (broadcast, continuation) -> UInt64 in
             let waitID = broadcast.newWaitID()
-            broadcast.wait(entry, waitID, continuation)
+            broadcast.wait(listener.value.entry(in: broadcast), waitID, continuation)
             return waitID
         } onCancel: {
             $0.cancel($1)

@@ -94,15 +94,15 @@ public final class Supervisor: Sendable {
 
     /// Waits until the supervisor has ended: closed, or given up. Returns early if the task is cancelled.
     public nonisolated(nonsending) func closed() async {
-        guard runtime.isCurrent else {
-            return await withTaskExecutorPreference(runtime.taskExecutor) { await self.closed() }
+        if let id = shell.here?.closers.newID() {
+            let end: Void? = await suspending(on: shell, as: id, #isolation) {
+                $0.wait(closer: id, $1)
+            } onCancel: {
+                $0.closers.cancel($1)
+            }
+            if end != nil { return }
         }
-        let id = shell.value.closers.newID()
-        await suspending(on: shell, as: id, #isolation) {
-            $0.wait(closer: id, $1)
-        } onCancel: {
-            $0.closers.cancel($1)
-        }
+        await withTaskExecutorPreference(runtime.taskExecutor) { await self.closed() }
     }
 
     // MARK: Messages
@@ -110,24 +110,27 @@ public final class Supervisor: Sendable {
     /// Sends one message and waits for its end: the far side's acknowledgement where there is one, else until the link has
     /// taken it. With no link the message waits in the outbox. Cancelling the task ends the wait.
     public nonisolated(nonsending) func send(_ payload: Payload) async -> SendOutcome {
-        guard let here = shell.here else {
-            return await suspendingElsewhere(on: shell, #isolation, isShort: !isStored) {
-                (shell, continuation) -> MessageID? in
-                let (id, outcome) = shell.submit(payload)
-                if let outcome {
-                    continuation.resume(returning: outcome)
-                    return nil
-                }
-                shell.outgoing.wait(sender: id, continuation)
-                return id
+        var handedIn: MessageID?
+        if let here = shell.here {
+            let (id, outcome) = here.submit(payload)
+            if let outcome { return outcome }
+            let end = await suspending(on: shell, as: id, #isolation) {
+                $0.outgoing.wait(sender: id, $1)
             } onCancel: {
                 $0.handle(.cancel($1))
             }
+            if let end { return end }
+            handedIn = id
         }
-        let (id, outcome) = here.submit(payload)
-        if let outcome { return outcome }
-        return await suspending(on: shell, as: id, #isolation) {
-            $0.outgoing.wait(sender: id, $1)
+        return await suspendingElsewhere(on: shell, #isolation, isShort: !isStored) {
+            [handedIn] (shell, continuation) -> MessageID in
+            let (id, outcome) = handedIn.map { ($0, nil) } ?? shell.submit(payload)
+            if let outcome {
+                continuation.resume(returning: outcome)
+            } else {
+                shell.outgoing.wait(sender: id, continuation)
+            }
+            return id
         } onCancel: {
             $0.handle(.cancel($1))
         }
@@ -138,7 +141,7 @@ public final class Supervisor: Sendable {
     ///
     /// - Throws: why there is no place for it.
     public nonisolated(nonsending) func submit(_ payload: Payload) async throws(TransportError) -> MessageID {
-        guard runtime.isCurrent else {
+        guard let here = shell.here else {
             let result: Result<MessageID, TransportError> = await withTaskExecutorPreference(runtime.taskExecutor) {
                 do throws(TransportError) { return .success(try await self.submit(payload)) } catch {
                     return .failure(error)
@@ -146,20 +149,25 @@ public final class Supervisor: Sendable {
             }
             return try result.get()
         }
-        let (id, outcome) = shell.value.submit(payload)
+        let (id, outcome) = here.submit(payload)
         if case .rejected(let error) = outcome { throw error }
         if let outcome {
-            shell.value.outgoing.note(outcome, of: id, payload)
+            here.outgoing.note(outcome, of: id, payload)
             return id
         }
-        if shell.value.outgoing.letGo(id) { return id }
-        let result: Result<MessageID, TransportError> = await suspending(on: shell, as: id, #isolation) {
+        if here.outgoing.letGo(id) { return id }
+        let place = await suspending(on: shell, as: id, #isolation) {
             $0.outgoing.wait(submitter: id, $1)
         } onCancel: {
-            // One that has its place by now is the supervisor's.
-            if $0.outgoing.isWaiting(submitter: $1) { $0.handle(.cancel($1)) }
+            $0.cancel(submitter: $1)
         }
-        return try result.get()
+        if let place { return try place.get() }
+        return try await suspendingElsewhere(on: shell, #isolation) { (shell, continuation) -> MessageID in
+            shell.outgoing.wait(submitter: id, continuation)
+            return id
+        } onCancel: {
+            $0.cancel(submitter: $1)
+        }.get()
     }
 
     /// Messages that ``submit(_:)`` took and that were not delivered. The newest 1024 are kept for the first who asks.

@@ -213,6 +213,11 @@ final class SupervisorShell: LinkOwner {
         if outgoing.finished(id, outcome, isOver: machine.isOver), isObserved { note(.finished(id, outcome)) }
     }
 
+    /// Nobody waits any more for a place in the outbox for this message; one that has its place is the supervisor's.
+    func cancel(submitter id: MessageID) {
+        if outgoing.isWaiting(submitter: id) { handle(.cancel(id)) }
+    }
+
     func wait(closer id: UInt64, _ continuation: UnsafeContinuation<Void, Never>) {
         if state.isFinal { continuation.resume() } else { closers.wait(id, continuation) }
     }

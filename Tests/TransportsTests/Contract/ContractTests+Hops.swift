@@ -1,0 +1,91 @@
+import EmbeddedServers
+import SocketIO
+import TestSupport
+import Testing
+import TransportAPI
+
+@testable import Transports
+
+// An actor that lives on the loop, called by a task that prefers another executor: at each of its suspensions the system sends it
+// through the queue of the loop once more, and what stands there already comes before.
+extension ContractTests {
+    @Test("lets an actor on its loop wait for what comes just before that", arguments: names)
+    func waitBehindTheEnd(name: String) async throws {
+        let pair = try await Pair(name)
+        let link = try #require(pair.client as? CoreLink)
+        let resident = Resident()
+        #expect(try await resident.receive(link) { link.driver.value.abandon(.user) } == nil)
+        let (first, second) = (try await Pair(name), try await Pair(name))
+        let (one, other) = (try #require(first.client as? CoreLink), try #require(second.client as? CoreLink))
+        #expect(await resident.closed(one) { one.driver.value.abandon(.user) }.initiator == .user)
+        #expect(try await resident.gather(other) { other.driver.value.abandon(.user) } == false)
+        for pair in [pair, first, second] { await pair.close() }
+    }
+
+    @Test("ends the waits of an actor on its loop whose task was cancelled before", arguments: names)
+    func cancelledBefore(name: String) async throws {
+        let pair = try await Pair(name)
+        let link = try #require(pair.client as? CoreLink)
+        let (resident, aside) = (Resident(), try EventLoop(name: "im-aside"))
+        let waits: [@Sendable () async throws -> Void] = [
+            { _ = try await resident.receive(link) {} },
+            { _ = try await resident.gather(link) {} },
+            { _ = try await pair.listener.accept() },
+        ]
+        for wait in waits {
+            let task = Task(executorPreference: aside) {
+                withUnsafeCurrentTask { $0?.cancel() }
+                try await wait()
+            }
+            let error = await #expect(throws: TransportError.self) { try await task.value }
+            #expect(error?.code == .cancelled)
+        }
+        await pair.close()
+    }
+
+    @Test("accepts for an actor on its loop what comes just before", arguments: names)
+    func acceptBehind(name: String) async throws {
+        let listener = try await registry.listen(Self.url(name))
+        let core = try #require(listener as? CoreListener)
+        #expect(try await Resident().accept(core).map { _ in 0 } == nil)
+    }
+
+    @Test("serves an actor on its loop whose turns are full", arguments: names)
+    func longQueue(name: String) async throws {
+        let server = try await EmbeddedServer.start(Self.url(name), .echo)
+        var endpoint = server.endpoint
+        endpoint.options = try ContractTests.loopback(name, "queue")
+        let link = try await registry.transport(for: endpoint).connect(timeout: .seconds(10))
+        let resident = Resident()
+        for number in 0..<20 {
+            // More than one turn of the loop works off.
+            for _ in 0..<5000 { EventLoop.shared.execute {} }
+            #expect(try await resident.echo(link, message("\(number)"))?.bytes == Array("\(number)".utf8))
+        }
+        await link.close()
+        await server.stop()
+    }
+}
+
+extension Resident {
+    fileprivate func receive(_ link: CoreLink, behind job: @escaping @Sendable () -> Void) async throws -> Payload? {
+        EventLoop.shared.execute(job)
+        return try await link.receive()
+    }
+
+    fileprivate func gather(_ link: CoreLink, behind job: @escaping @Sendable () -> Void) async throws -> Bool {
+        EventLoop.shared.execute(job)
+        var batch = MessageBatch()
+        return try await link.receive(into: &batch)
+    }
+
+    fileprivate func accept(_ listener: CoreListener) async throws -> (any Link)? {
+        EventLoop.shared.execute { _ = Task.immediate { await listener.close() } }
+        return try await listener.accept()
+    }
+
+    fileprivate func closed(_ link: CoreLink, behind job: @escaping @Sendable () -> Void) async -> CloseReason {
+        EventLoop.shared.execute(job)
+        return await link.closed()
+    }
+}
