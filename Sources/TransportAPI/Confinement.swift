@@ -12,8 +12,7 @@ package protocol Confinement<Confined>: Sendable {
     func borrow<Result: Sendable>(_ body: (Confined) -> Result) -> Result?
 }
 
-/// Suspends the caller, who runs in the place of `confined`, until somebody resumes the continuation of what `begin` begins; `nil`
-/// at once, and nothing was begun, if the caller is not there any more.
+/// Suspends the caller, who runs in the place of `confined`, until somebody resumes the continuation of what `begin` begins.
 ///
 /// Between the call and `begin` others may run there: at each suspension the system sends an actor that lives in the place through
 /// its queue once more if its task prefers another executor, and takes who only came along with such an actor to that executor. So
@@ -27,22 +26,24 @@ package protocol Confinement<Confined>: Sendable {
 ///   - begin: called in that place, once. Resumes the continuation, or puts it away under that name.
 ///   - cancel: called in that place, with that name, if the task is cancelled, at least once after `begin`; finds nobody if the wait
 ///     has ended. It captures nothing, so that waiting takes no memory for it: each message is waited for.
+///   - elsewhere: called instead of `begin` if the caller is not in that place any more.
 @inlinable
 package func suspending<Value: Sendable, ID: Sendable, Place: Confinement>(
     on confined: Place,
     as id: ID,
     _ isolation: isolated (any Actor)?,
     begin: (Place.Confined, UnsafeContinuation<Value, Never>) -> Void,
-    onCancel cancel: @escaping @Sendable (Place.Confined, ID) -> Void
-) async -> Value? {
-    guard confined.here != nil else { return nil }
+    onCancel cancel: @escaping @Sendable (Place.Confined, ID) -> Void,
+    elsewhere: () async -> Value
+) async -> Value {
+    guard let here = confined.here else { return await elsewhere() }
     return await withTaskCancellationHandler(
         operation: {
             _ = isolation
             return await withUnsafeContinuation(isolation: isolation) {
-                begin(confined.value, $0)
+                begin(here, $0)
                 // The cancellation may have come first.
-                if Task.isCancelled { cancel(confined.value, id) }
+                if Task.isCancelled { cancel(here, id) }
             }
         },
         onCancel: { confined.execute { cancel(confined.value, id) } },

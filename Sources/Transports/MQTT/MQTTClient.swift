@@ -220,12 +220,13 @@ public final class MQTTClient: Sendable {
         _ isNew: Bool
     ) async -> MQTTSubscriber.Answer {
         let number = subscriber.value.wish(filter, qos, isNew: isNew)
-        let answer = await suspending(on: subscriber, as: (number, filter), #isolation) {
+        return await suspending(on: subscriber, as: (number, filter), #isolation) {
             $0.wait(filter, .init(number: number, isSubscribing: qos != nil, isNew: isNew, continuation: $1))
         } onCancel: {
             $0.cancel($1.0, for: $1.1)
+        } elsewhere: {
+            .failure(.notOpen)
         }
-        return answer ?? .failure(.notOpen)
     }
 }
 

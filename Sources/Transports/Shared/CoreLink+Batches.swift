@@ -30,8 +30,10 @@ extension CoreLink {
                     $0.awaitRoom(id, $1)
                 } onCancel: {
                     $0.cancelSend($1)
+                } elsewhere: {
+                    .written
                 }
-                if let outcome, !outcome.isSuccess {
+                guard outcome.isSuccess else {
                     outcomes.append(outcome, count: batch.count - cursor.index)
                     return outcomes
                 }
@@ -76,9 +78,11 @@ extension CoreLink {
                 $0.awaitMessages(id, $1)
             } onCancel: {
                 $0.cancelReceive($1)
+            } elsewhere: {
+                .success(true)
             }
             // Whoever was told that something is there finds it, unless it asks in another way before.
-            if case .failure(let error)? = result { throw error }
+            if case .failure(let error) = result { throw error }
         }
     }
 

@@ -25,74 +25,71 @@ package final class CoreLink: Link {
         loop.execute { [driver] in driver.value.beginClose(.user) }
     }
 
-    // Who is on the loop at first may not be there any more when it suspends, and goes on as from elsewhere then.
-
     package nonisolated(nonsending) func send(_ payload: Payload) async -> SendOutcome {
-        if let here = driver.here {
-            if settlesAtOnce, let outcome = here.sendUnlessWaiting(payload) {
-                here.flushAhead()
-                return outcome
-            }
-            let id = here.waiting.newID()
-            let outcome = await suspending(on: driver, as: id, #isolation) {
-                $0.send(payload, id, $1)
-            } onCancel: {
-                $0.cancelSend($1)
-            }
-            if let outcome { return outcome }
+        guard let here = driver.here else { return await sendFromElsewhere(payload) }
+        if settlesAtOnce, let outcome = here.sendUnlessWaiting(payload) {
+            here.flushAhead()
+            return outcome
         }
-        return await sendFromElsewhere(payload)
+        let id = here.waiting.newID()
+        return await suspending(on: driver, as: id, #isolation) {
+            $0.send(payload, id, $1)
+        } onCancel: {
+            $0.cancelSend($1)
+        } elsewhere: {
+            await sendFromElsewhere(payload)
+        }
     }
 
     package nonisolated(nonsending) func receive() async throws(TransportError) -> Payload? {
-        if let here = driver.here {
-            if let message = here.takeMessage() { return try message.get() }
-            let id = here.waiting.newID()
-            let message = await suspending(on: driver, as: id, #isolation) {
-                $0.receive(id, $1)
-            } onCancel: {
-                $0.cancelReceive($1)
-            }
-            if let message { return try message.get() }
-        }
-        return try await receiveElsewhere().get()
+        guard let here = driver.here else { return try await receiveElsewhere().get() }
+        if let message = here.takeMessage() { return try message.get() }
+        let id = here.waiting.newID()
+        return try await suspending(on: driver, as: id, #isolation) {
+            $0.receive(id, $1)
+        } onCancel: {
+            $0.cancelReceive($1)
+        } elsewhere: {
+            await receiveElsewhere()
+        }.get()
     }
 
     package nonisolated(nonsending) func ping() async throws(TransportError) -> Duration {
-        if let id = driver.here?.waiting.newID() {
-            let answer = await suspending(on: driver, as: id, #isolation) {
-                $0.ping(id, $1)
-            } onCancel: {
-                $0.cancelPing($1)
-            }
-            if let answer { return try answer.get() }
-        }
-        return try await pingFromElsewhere().get()
+        guard let id = driver.here?.waiting.newID() else { return try await pingFromElsewhere().get() }
+        return try await suspending(on: driver, as: id, #isolation) {
+            $0.ping(id, $1)
+        } onCancel: {
+            $0.cancelPing($1)
+        } elsewhere: {
+            await pingFromElsewhere()
+        }.get()
     }
 
     package nonisolated(nonsending) func close(_ reason: CloseReason) async {
-        _ = await end(closing: reason)
+        guard let here = driver.here else {
+            _ = await endElsewhere(closing: reason)
+            return
+        }
+        here.beginClose(reason)
+        _ = await end()
     }
 
     package nonisolated(nonsending) func closed() async -> CloseReason {
         await end() ?? CloseReason(.cancelled(.open))
     }
 
-    /// Waits for the end, which `goodbye` begins if it is given; `nil` if the task was cancelled before.
-    private nonisolated(nonsending) func end(closing goodbye: CloseReason? = nil) async -> CloseReason? {
-        if let here = driver.here {
-            if let goodbye { here.beginClose(goodbye) }
-            if let reason = here.reason { return reason }
-            let id = here.waiting.newID()
-            let reason = await suspending(on: driver, as: id, #isolation) {
-                $0.awaitEnd(id, $1)
-            } onCancel: {
-                $0.cancelEnd($1)
-            }
-            if let reason { return reason }
-            return await endElsewhere()
+    /// Waits for the end; `nil` if the task was cancelled before.
+    private nonisolated(nonsending) func end() async -> CloseReason? {
+        guard let here = driver.here else { return await endElsewhere() }
+        if let reason = here.reason { return reason }
+        let id = here.waiting.newID()
+        return await suspending(on: driver, as: id, #isolation) {
+            $0.awaitEnd(id, $1)
+        } onCancel: {
+            $0.cancelEnd($1)
+        } elsewhere: {
+            await endElsewhere()
         }
-        return await endElsewhere(closing: goodbye)
     }
 
     package nonisolated(nonsending) func statistics() async -> LinkStatistics {

@@ -76,17 +76,22 @@ package final class CoreListener: Listener {
     }
 
     package nonisolated(nonsending) func accept() async throws(TransportError) -> (any Link)? {
-        if let here = queue.here {
-            if let next = here.next() { return try next.get() }
-            let id = here.newID()
-            let next = await suspending(on: queue, as: id, #isolation) {
-                $0.wait(id, $1)
-            } onCancel: {
-                $0.cancel($1)
-            }
-            if let next { return try next.get() }
+        guard let here = queue.here else { return try await acceptElsewhere().get() }
+        if let next = here.next() { return try next.get() }
+        let id = here.newID()
+        return try await suspending(on: queue, as: id, #isolation) {
+            $0.wait(id, $1)
+        } onCancel: {
+            $0.cancel($1)
+        } elsewhere: {
+            await acceptElsewhere()
+        }.get()
+    }
+
+    private nonisolated(nonsending) func acceptElsewhere() async -> Result<(any Link)?, TransportError> {
+        await withTaskExecutorPreference(loop) {
+            do throws(TransportError) { return .success(try await self.accept()) } catch { return .failure(error) }
         }
-        return try await running(on: loop) { () async throws(TransportError) in try await self.accept() }
     }
 
     package nonisolated(nonsending) func close() async {

@@ -1,13 +1,6 @@
 import SocketIO
 import TransportAPI
 
-/// Where an operation stands after it was begun.
-enum Begun<Value> {
-    case finished(Value)
-    /// It waits under this id.
-    case waiting(UInt64)
-}
-
 // MARK: Events
 
 extension LinkDriver {
@@ -132,24 +125,26 @@ extension LinkDriver: MessagePeer {
     /// Sends at once or not at all, for servers: a message that finds the write buffer full is refused.
     package func sendNow(_ payload: Payload) -> SendOutcome {
         guard context.output.count < limits.writeBuffer else { return .rejected(.bufferFull) }
-        switch beginSend(payload, mayWait: false) {
-        case .finished(let outcome): return outcome
-        case .waiting(let id):
-            // Nobody waits for the acknowledgement.
-            waiting.unacknowledged[id] = .some(nil)
-            return .written
-        }
+        return sendAtOnce(payload) ?? .rejected(.bufferFull)
     }
 
-    /// Sends at once, or says that it would have to wait.
+    /// Sends at once; `nil`: it would have to wait.
     func sendUnlessWaiting(_ payload: Payload) -> SendOutcome? {
         guard phase != .open || !isOutputFull && waiting.blocked.isEmpty else { return nil }
-        switch beginSend(payload, mayWait: false) {
-        case .finished(.rejected(.bufferFull)): return nil
-        case .finished(let outcome): return outcome
-        case .waiting(let id):
+        return sendAtOnce(payload)
+    }
+
+    /// Sends a message whose acknowledgement nobody waits for; `nil` if the core has no room for it.
+    private func sendAtOnce(_ payload: Payload) -> SendOutcome? {
+        guard phase == .open else { return .rejected(reason?.sendError ?? .notOpen) }
+        let id = waiting.newID()
+        switch handToCore(payload, id) {
+        case .success(.written): return .written
+        case .success(.awaitingAcknowledgement):
             waiting.unacknowledged[id] = .some(nil)
             return .written
+        case .success(.blocked): return nil
+        case .failure(let error): return .rejected(error)
         }
     }
 
@@ -157,32 +152,16 @@ extension LinkDriver: MessagePeer {
         abandon(reason)
     }
 
-    /// Sends a message and tells its outcome.
+    /// Sends a message, or puts it in line, and tells its outcome.
     func send(_ payload: Payload, _ id: UInt64, _ continuation: UnsafeContinuation<SendOutcome, Never>) {
-        switch beginSend(payload, as: id) {
-        case .finished(let outcome): continuation.resume(returning: outcome)
-        case .waiting: park(send: id, continuation)
-        }
-    }
-
-    /// Hands a message to the core, or puts it in line.
-    func beginSend(_ payload: Payload, as name: UInt64? = nil, mayWait: Bool = true) -> Begun<SendOutcome> {
-        if phase != .open { return .finished(.rejected(reason?.sendError ?? .notOpen)) }
-        let id = name ?? waiting.newID()
-        if mayWait, isOutputFull || !waiting.blocked.isEmpty {
-            waiting.blocked.append(.init(id: id, payload: payload))
-            return .waiting(id)
-        }
+        let blocked = Waiting.BlockedSend(id: id, payload: payload, continuation: continuation)
+        guard phase == .open else { return continuation.resume(returning: .rejected(reason?.sendError ?? .notOpen)) }
+        guard !isOutputFull, waiting.blocked.isEmpty else { return waiting.blocked.append(blocked) }
         switch handToCore(payload, id) {
-        case .success(.written): return .finished(.written)
-        case .success(.awaitingAcknowledgement):
-            waiting.unacknowledged[id] = .some(nil)
-            return .waiting(id)
-        case .success(.blocked) where mayWait:
-            waiting.blocked.append(.init(id: id, payload: payload))
-            return .waiting(id)
-        case .success(.blocked): return .finished(.rejected(.bufferFull))
-        case .failure(let error): return .finished(.rejected(error))
+        case .success(.written): continuation.resume(returning: .written)
+        case .success(.awaitingAcknowledgement): waiting.unacknowledged[id] = continuation
+        case .success(.blocked): waiting.blocked.append(blocked)
+        case .failure(let error): continuation.resume(returning: .rejected(error))
         }
     }
 
@@ -211,35 +190,26 @@ extension LinkDriver: MessagePeer {
             guard let payload = send.payload else {
                 // Who waits with a batch writes it when it is resumed, which is soon; others come behind.
                 guard context.output.count <= Self.batchRoom else { break }
-                send.continuation?.resume(returning: .written)
+                send.continuation.resume(returning: .written)
                 sent += 1
                 continue
             }
             switch handToCore(payload, send.id) {
-            case .success(.written): send.continuation?.resume(returning: .written)
-            case .success(.awaitingAcknowledgement): waiting.unacknowledged[send.id] = .some(send.continuation)
+            case .success(.written): send.continuation.resume(returning: .written)
+            case .success(.awaitingAcknowledgement): waiting.unacknowledged[send.id] = send.continuation
             case .success(.blocked):
                 waiting.blocked.removeFirst(sent)
                 return
-            case .failure(let error): send.continuation?.resume(returning: .rejected(error))
+            case .failure(let error): send.continuation.resume(returning: .rejected(error))
             }
             sent += 1
         }
         if sent > 0, phase == .open { waiting.blocked.removeFirst(sent) }
     }
 
-    /// Who waits for a message that has been begun just now.
-    private func park(send id: UInt64, _ continuation: UnsafeContinuation<SendOutcome, Never>) {
-        if let last = waiting.blocked.indices.last, waiting.blocked[last].id == id {
-            waiting.blocked[last].continuation = continuation
-        } else {
-            waiting.unacknowledged[id] = .some(continuation)
-        }
-    }
-
     func cancelSend(_ id: UInt64) {
         if let index = waiting.blocked.firstIndex(where: { $0.id == id }) {
-            waiting.blocked.remove(at: index).continuation?.resume(returning: .rejected(.cancelled(.open)))
+            waiting.blocked.remove(at: index).continuation.resume(returning: .rejected(.cancelled(.open)))
         } else if let continuation = waiting.unacknowledged[id], let continuation {
             waiting.unacknowledged[id] = .some(nil)
             continuation.resume(returning: .unknown(.cancelled(.open)))

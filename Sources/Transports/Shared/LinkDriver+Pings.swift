@@ -11,30 +11,26 @@ extension LinkDriver {
 
     /// Pings, and tells how long the answer took.
     func ping(_ id: UInt64, _ continuation: UnsafeContinuation<Result<Duration, TransportError>, Never>) {
-        switch beginPing(as: id) {
-        case .finished(let result): continuation.resume(returning: result)
-        case .waiting: waiting.pings[waiting.pings.count - 1].continuation = continuation
+        do throws(TransportError) { try beginPing(id, continuation) } catch {
+            continuation.resume(returning: .failure(error))
         }
     }
 
-    func beginPing(as name: UInt64? = nil) -> Begun<Result<Duration, TransportError>> {
-        if phase != .open { return .finished(.failure(reason?.endError ?? .notOpen)) }
+    func beginPing(
+        _ id: UInt64,
+        _ continuation: UnsafeContinuation<Result<Duration, TransportError>, Never>? = nil
+    ) throws(TransportError) {
+        if phase != .open { throw reason?.endError ?? .notOpen }
         let now = MonotonicClock.now()
         let isFull = waiting.pings.count >= Self.maximumPings
         if isFull, !mayGiveUpPing(now) {
-            return .finished(.failure(TransportError(.busy, .open, "16 pings wait for their answers already")))
+            throw TransportError(.busy, .open, "16 pings wait for their answers already")
         }
         enterCore()
         defer { leaveCore() }
-        do throws(TransportError) {
-            try core.ping(&context)
-        } catch {
-            return .finished(.failure(error))
-        }
+        try core.ping(&context)
         if isFull { giveUpPing() }
-        let id = name ?? waiting.newID()
-        waiting.pings.append(.init(id: id, sentAt: now))
-        return .waiting(id)
+        waiting.pings.append(.init(id: id, sentAt: now, continuation: continuation))
     }
 
     private func mayGiveUpPing(_ now: Int64) -> Bool {

@@ -28,13 +28,15 @@ final class ProxyTunnel: ByteStream, PollHandler {
     /// - Parameter deadline: when to give up, in nanoseconds of ``MonotonicClock``.
     nonisolated(nonsending) func open(deadline: Int64) async throws(TransportError) {
         let confined = LoopConfined(living: self, on: loop)
-        let opened: TransportError?? = await suspending(on: confined, as: (), #isolation) {
+        let error: TransportError? = await suspending(on: confined, as: (), #isolation) {
             $0.opener = $1
             $0.begin(deadline)
         } onCancel: { tunnel, _ in
             tunnel.finish(.cancelled(.connect))
+        } elsewhere: {
+            .notOpen
         }
-        if let error = opened ?? .notOpen { throw error }
+        if let error { throw error }
     }
 
     private func begin(_ deadline: Int64) {

@@ -96,13 +96,15 @@ extension LinkDriver {
     nonisolated(nonsending) func openLink(deadline: Int64) async throws(TransportError) -> CoreLink {
         let confined = LoopConfined(living: self, on: loop)
         ownDeadline = deadline
-        let opened: TransportError?? = await suspending(on: confined, as: (), #isolation) {
+        let error: TransportError? = await suspending(on: confined, as: (), #isolation) {
             $0.waiting.opener = $1
             $0.start()
         } onCancel: { driver, _ in
             if driver.phase == .opening { driver.end(.cancelled(.handshake), abort: true) }
+        } elsewhere: {
+            .notOpen
         }
-        if let error = opened ?? .notOpen { throw error }
+        if let error { throw error }
         return CoreLink(self, capabilities: core.capabilities)
     }
 }

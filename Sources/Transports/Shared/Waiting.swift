@@ -35,14 +35,14 @@ struct Waiting {
         var id: UInt64
         /// `nil` for who waits with a batch, and writes that when there is room.
         var payload: Payload?
-        var continuation: UnsafeContinuation<SendOutcome, Never>?
+        var continuation: UnsafeContinuation<SendOutcome, Never>
     }
 
     /// A ping that waits for its answer.
     struct Ping {
         var id: UInt64
         var sentAt: Int64
-        /// `nil` once its task was cancelled: the answer will come all the same, and must not be taken for the next one's.
+        /// `nil` if nobody waits for it, or not any more: the answer will come all the same, and must not be taken for the next one's.
         var continuation: UnsafeContinuation<Result<Duration, TransportError>, Never>?
     }
 
@@ -50,7 +50,7 @@ struct Waiting {
     var opener: UnsafeContinuation<TransportError?, Never>?
     var receiver: Receiver?
     var blocked: [BlockedSend] = []
-    /// Messages that were sent and wait for their acknowledgement; `nil` until their task waits, or if nobody does.
+    /// Messages that were sent and wait for their acknowledgement; `nil` if nobody waits for that.
     var unacknowledged: [UInt64: UnsafeContinuation<SendOutcome, Never>?] = [:]
     var pings: [Ping] = []
     /// How many answers come before that to the first of ``pings``: to those that were given up.
@@ -73,7 +73,7 @@ struct Waiting {
 
         let error = reason.endError
         all.opener?.resume(returning: error)
-        for send in all.blocked { send.continuation?.resume(returning: .rejected(reason.sendError)) }
+        for send in all.blocked { send.continuation.resume(returning: .rejected(reason.sendError)) }
         for send in all.unacknowledged.values { send?.resume(returning: .unknown(error)) }
         for ping in all.pings { ping.continuation?.resume(returning: .failure(error)) }
         for closer in all.closers { closer.continuation.resume(returning: reason) }

@@ -23,11 +23,11 @@ struct PingTests {
         while driver.waiting.pings.isEmpty { await Task.yield() }
         let second = Task(executorPreference: loop) { try await face.ping() }
         while driver.waiting.pings.count < 2 { await Task.yield() }
-        for _ in 2..<16 { #expect(Self.refusal(driver.beginPing()) == nil) }
-        #expect(Self.refusal(driver.beginPing()) == .busy)
+        for _ in 2..<16 { #expect(Self.refusal(driver) == nil) }
+        #expect(Self.refusal(driver) == .busy)
 
         for index in driver.waiting.pings.indices { driver.waiting.pings[index].sentAt -= LinkDriver.pingPatience }
-        #expect(Self.refusal(driver.beginPing()) == nil)
+        #expect(Self.refusal(driver) == nil)
         let error = await #expect(throws: TransportError.self) { _ = try await first.value }
         #expect(error?.code == .timedOut)
 
@@ -46,19 +46,19 @@ struct PingTests {
             let link = DrivenLink(try FramedTCPCore(), on: loop)
             let driver = link.driver
             link.channel.room = 0
-            for _ in 0..<16 { _ = driver.beginPing() }
+            for _ in 0..<16 { _ = Self.refusal(driver) }
             for index in driver.waiting.pings.indices { driver.waiting.pings[index].sentAt -= LinkDriver.pingPatience }
             link.write([UInt8](repeating: 7, count: driver.limits.writeBuffer))
             defer { driver.close(abort: true) }
-            return Self.refusal(driver.beginPing())
+            return Self.refusal(driver)
         }
         #expect(refusal == .busy)
     }
 
-    /// What a ping was refused with.
-    private static func refusal(_ begun: Begun<Result<Duration, TransportError>>) -> TransportError.Code? {
-        guard case .finished(.failure(let error)) = begun else { return nil }
-        return error.code
+    /// Pings, for nobody; what that is refused with.
+    private static func refusal(_ driver: LinkDriver) -> TransportError.Code? {
+        do throws(TransportError) { try driver.beginPing(driver.waiting.newID()) } catch { return error.code }
+        return nil
     }
 
     /// A pong of our TCP format.

@@ -102,7 +102,7 @@ struct ClosingReceiverTests {
             }
         }
         carry(messages, driver, wire, &server, &outcome)
-        for byte in 0..<4 as Range<UInt8> { _ = driver.beginSend(Payload([byte])) }
+        for byte in 0..<4 as Range<UInt8> { _ = driver.sendNow(Payload([byte])) }
         driver.beginClose(.user)
         for _ in 0..<5 { if case .success(.some(_))? = driver.takeMessage() { outcome.received += 1 } }
         carry([], driver, wire, &server, &outcome)

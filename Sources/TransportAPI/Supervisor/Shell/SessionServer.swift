@@ -88,18 +88,18 @@ public final class Session: Sendable {
         }
         let (id, outcome) = shell.value.submit(payload)
         if let outcome { return outcome }
-        let settled = await suspending(on: shell, as: id, #isolation) {
+        return await suspending(on: shell, as: id, #isolation) {
             $0.outgoing.wait(sender: id, $1)
         } onCancel: { shell, id in
             shell.run { $0.cancel(id, at: $1, &$2) }
-        }
-        if let settled { return settled }
-        // No longer there, but the message is on its way.
-        return await suspendingElsewhere(on: shell, #isolation) { (shell, continuation) -> MessageID in
-            shell.outgoing.wait(sender: id, continuation)
-            return id
-        } onCancel: { shell, id in
-            shell.run { $0.cancel(id, at: $1, &$2) }
+        } elsewhere: {
+            // The message is on its way already.
+            await suspendingElsewhere(on: shell, nil) { (shell, continuation) -> MessageID in
+                shell.outgoing.wait(sender: id, continuation)
+                return id
+            } onCancel: { shell, id in
+                shell.run { $0.cancel(id, at: $1, &$2) }
+            }
         }
     }
 

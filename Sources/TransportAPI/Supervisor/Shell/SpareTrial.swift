@@ -112,13 +112,14 @@ private final class Pause {
 private func pause(_ duration: Duration, on runtime: any SupervisorRuntime) async {
     let pause = RuntimeConfined(Pause(), to: runtime)
     await withTaskExecutorPreference(runtime.taskExecutor) {
-        _ = await suspending(on: pause, as: runtime, nil) {
+        await suspending(on: pause, as: runtime, nil) {
             (held: Pause, continuation: UnsafeContinuation<Void, Never>) in
             held.continuation = continuation
             held.timer = runtime.schedule(at: runtime.clock.advanced(by: duration)) { held.end() }
         } onCancel: { held, runtime in
             if let timer = held.timer { runtime.cancel(timer: timer) }
             held.end()
+        } elsewhere: {
         }
     }
 }

@@ -86,23 +86,22 @@ extension Subscription.Place {
 
     @inline(never)
     private func fill(_ element: inout Element?, _ isolation: isolated (any Actor)?) async {
-        if let here = broadcast.here, let entry = listener.here?.entry(in: here) {
-            if let next = here.next(entry) {
-                element = next
-                return
-            }
-            let waitID = here.newWaitID()
-            let next: Element?? = await suspending(on: broadcast, as: waitID, isolation) {
-                $0.wait(entry, waitID, $1)
-            } onCancel: {
-                $0.cancel($1)
-            }
-            if let next {
-                element = next
-                return
-            }
+        guard let here = broadcast.here, let entry = listener.here?.entry(in: here) else {
+            element = await nextElsewhere(isolation)
+            return
         }
-        element = await nextElsewhere(isolation)
+        if let next = here.next(entry) {
+            element = next
+            return
+        }
+        let waitID = here.newWaitID()
+        element = await suspending(on: broadcast, as: waitID, isolation) {
+            $0.wait(entry, waitID, $1)
+        } onCancel: {
+            $0.cancel($1)
+        } elsewhere: {
+            await nextElsewhere(isolation)
+        }
     }
 
     private func nextElsewhere(_ isolation: isolated (any Actor)?) async -> Element? {

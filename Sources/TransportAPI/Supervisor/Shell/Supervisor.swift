@@ -94,14 +94,17 @@ public final class Supervisor: Sendable {
 
     /// Waits until the supervisor has ended: closed, or given up. Returns early if the task is cancelled.
     public nonisolated(nonsending) func closed() async {
-        if let id = shell.here?.closers.newID() {
-            let end: Void? = await suspending(on: shell, as: id, #isolation) {
-                $0.wait(closer: id, $1)
-            } onCancel: {
-                $0.closers.cancel($1)
-            }
-            if end != nil { return }
+        guard let id = shell.here?.closers.newID() else { return await closedElsewhere() }
+        await suspending(on: shell, as: id, #isolation) {
+            $0.wait(closer: id, $1)
+        } onCancel: {
+            $0.closers.cancel($1)
+        } elsewhere: {
+            await closedElsewhere()
         }
+    }
+
+    private nonisolated(nonsending) func closedElsewhere() async {
         await withTaskExecutorPreference(runtime.taskExecutor) { await self.closed() }
     }
 
@@ -110,20 +113,24 @@ public final class Supervisor: Sendable {
     /// Sends one message and waits for its end: the far side's acknowledgement where there is one, else until the link has
     /// taken it. With no link the message waits in the outbox. Cancelling the task ends the wait.
     public nonisolated(nonsending) func send(_ payload: Payload) async -> SendOutcome {
-        var handedIn: MessageID?
-        if let here = shell.here {
-            let (id, outcome) = here.submit(payload)
-            if let outcome { return outcome }
-            let end = await suspending(on: shell, as: id, #isolation) {
-                $0.outgoing.wait(sender: id, $1)
-            } onCancel: {
-                $0.handle(.cancel($1))
-            }
-            if let end { return end }
-            handedIn = id
+        guard let here = shell.here else { return await sendFromElsewhere(payload) }
+        let (id, outcome) = here.submit(payload)
+        if let outcome { return outcome }
+        return await suspending(on: shell, as: id, #isolation) {
+            $0.outgoing.wait(sender: id, $1)
+        } onCancel: {
+            $0.handle(.cancel($1))
+        } elsewhere: {
+            await sendFromElsewhere(payload, handedIn: id)
         }
-        return await suspendingElsewhere(on: shell, #isolation, isShort: !isStored) {
-            [handedIn] (shell, continuation) -> MessageID in
+    }
+
+    /// - Parameter handedIn: the message, if that has been handed in.
+    private nonisolated(nonsending) func sendFromElsewhere(
+        _ payload: Payload,
+        handedIn: MessageID? = nil
+    ) async -> SendOutcome {
+        await suspendingElsewhere(on: shell, #isolation, isShort: !isStored) { (shell, continuation) -> MessageID in
             let (id, outcome) = handedIn.map { ($0, nil) } ?? shell.submit(payload)
             if let outcome {
                 continuation.resume(returning: outcome)
@@ -156,17 +163,17 @@ public final class Supervisor: Sendable {
             return id
         }
         if here.outgoing.letGo(id) { return id }
-        let place = await suspending(on: shell, as: id, #isolation) {
+        return try await suspending(on: shell, as: id, #isolation) {
             $0.outgoing.wait(submitter: id, $1)
         } onCancel: {
             $0.cancel(submitter: $1)
-        }
-        if let place { return try place.get() }
-        return try await suspendingElsewhere(on: shell, #isolation) { (shell, continuation) -> MessageID in
-            shell.outgoing.wait(submitter: id, continuation)
-            return id
-        } onCancel: {
-            $0.cancel(submitter: $1)
+        } elsewhere: {
+            await suspendingElsewhere(on: shell, nil) { (shell, continuation) -> MessageID in
+                shell.outgoing.wait(submitter: id, continuation)
+                return id
+            } onCancel: {
+                $0.cancel(submitter: $1)
+            }
         }.get()
     }
 
