@@ -16,7 +16,7 @@ package protocol Confinement<Confined>: Sendable {
 ///
 /// Between the call and `begin` others may run there: at each suspension the system sends an actor that lives in the place through
 /// its queue once more if its task prefers another executor, and takes who only came along with such an actor to that executor. So
-/// nothing that was seen or begun before the call counts any more.
+/// what was seen before the call may not hold any more, and what was begun may have ended: `begin` looks again.
 ///
 /// The isolation is handed on by hand: an async closure in a `nonisolated(nonsending)` function does not inherit the
 /// caller's, and would leave the place for the global executor if the caller is an actor that lives there.

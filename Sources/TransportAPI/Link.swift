@@ -10,7 +10,8 @@ public protocol Link: AnyObject, Sendable {
 
     /// Sends one message. Returns when the far side has acknowledged it, where the transport has acknowledgements, and
     /// otherwise when the message lies in the kernel's or this link's bounded buffer; waits while that is full. Cancelling
-    /// the task ends the wait at once; the outcome then says whether anything of the message may have left.
+    /// the task ends the wait at once; the outcome then says whether anything of the message may have left. What one task sends
+    /// leaves in its order; there is none between tasks.
     nonisolated(nonsending) func send(_ payload: Payload) async -> SendOutcome
 
     /// Waits for the next message; `nil` after the link has ended in a clean close. One task at a time may wait.

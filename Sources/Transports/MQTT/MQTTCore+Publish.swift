@@ -121,6 +121,11 @@ extension MQTTCore {
         return qos == .atMostOnce ? .written : .awaitingAcknowledgement
     }
 
+    /// Not at QoS 0, which only a client knows before it looks at the topic.
+    public func acknowledges(_ payload: Payload) -> Bool {
+        !isClient || payload.isConfirmed ?? (publishQoS != .atMostOnce)
+    }
+
     private func qos(of payload: Payload, _ topic: String) -> MQTTQoS {
         let configured = isClient ? publishQoS : qosForClient(topic)
         guard let isConfirmed = payload.isConfirmed else { return configured }

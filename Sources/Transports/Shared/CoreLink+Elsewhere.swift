@@ -6,7 +6,7 @@ import TransportAPI
 // does it when it comes to it if not: the answer can't come in between, and nobody changes threads but for the answer.
 extension CoreLink {
     nonisolated(nonsending) func sendFromElsewhere(_ payload: Payload) async -> SendOutcome {
-        if settlesAtOnce, case let outcome?? = driver.borrow({ $0.sendUnlessWaiting(payload) }) { return outcome }
+        if case let outcome?? = driver.borrow({ sendAtOnce(payload, by: $0) }) { return outcome }
         return await suspendingElsewhere(on: driver, #isolation) { (driver, continuation) -> UInt64 in
             let id = driver.waiting.newID()
             driver.send(payload, id, continuation)

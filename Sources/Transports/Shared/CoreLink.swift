@@ -9,7 +9,7 @@ package final class CoreLink: Link {
     package let capabilities: Capabilities
     package let driver: LoopConfined<LinkDriver>
     let loop: EventLoop
-    /// Whether a message that is sent at once has its outcome.
+    /// Whether any message that is sent at once has its outcome.
     let settlesAtOnce: Bool
 
     /// The face of `driver`, which must be open.
@@ -27,18 +27,24 @@ package final class CoreLink: Link {
 
     package nonisolated(nonsending) func send(_ payload: Payload) async -> SendOutcome {
         guard let here = driver.here else { return await sendFromElsewhere(payload) }
-        if settlesAtOnce, let outcome = here.sendUnlessWaiting(payload) {
+        if let outcome = sendAtOnce(payload, by: here) {
             here.flushAhead()
             return outcome
         }
         let id = here.waiting.newID()
         return await suspending(on: driver, as: id, #isolation) {
             $0.send(payload, id, $1)
+            $0.flushAhead()
         } onCancel: {
             $0.cancelSend($1)
         } elsewhere: {
             await sendFromElsewhere(payload)
         }
+    }
+
+    /// Sends a message that is not acknowledged, if it need not wait.
+    func sendAtOnce(_ payload: Payload, by driver: LinkDriver) -> SendOutcome? {
+        settlesAtOnce || !driver.core.acknowledges(payload) ? driver.sendUnlessWaiting(payload) : nil
     }
 
     package nonisolated(nonsending) func receive() async throws(TransportError) -> Payload? {

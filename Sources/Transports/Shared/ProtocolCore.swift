@@ -23,6 +23,9 @@ public protocol ProtocolCore: Sendable {
     /// always right; sending from another thread costs less where it says no.
     var acknowledges: Bool { get }
 
+    /// Whether this message may be acknowledged, where ``acknowledges`` says that some may. Default: yes, which is always right.
+    func acknowledges(_ payload: Payload) -> Bool
+
     /// Where the link is to be had instead, once the handshake has failed for that reason. Default: nowhere.
     var redirection: Redirection? { get }
 
@@ -99,6 +102,8 @@ extension ProtocolCore {
     public var confirmsReceipt: Bool { false }
     /// Yes.
     public var acknowledges: Bool { true }
+    /// Yes.
+    public func acknowledges(_: Payload) -> Bool { true }
     /// None.
     public var heldBytes: Int {
         mutating get { 0 }

@@ -9,7 +9,9 @@ final class Outgoing {
         var isAccepted = false
         /// The store has it.
         var isStored = false
-        /// The caller has its answer; an end other than good is told by ``undelivered``.
+        /// Its caller goes on as soon as it has a place in the outbox.
+        var isSubmitted = false
+        /// The caller has its answer, or is not to wait for another; an end other than good is told by ``undelivered``.
         var isOnItsOwn = false
         /// How it ended, kept for a caller who is about to wait for that.
         var outcome: SendOutcome?
@@ -97,9 +99,9 @@ final class Outgoing {
         messages[id]?.isAccepted = true
         messages[id]?.isStored = store != nil
         if !message.isStored { store?.insert(id, message.payload) }
-        guard let submitter = messages[id]?.submitter.take() else { return }
+        guard message.isSubmitted else { return }
         messages[id]?.isOnItsOwn = true
-        submitter.resume(returning: .success(id))
+        messages[id]?.submitter.take()?.resume(returning: .success(id))
     }
 
     /// A message has ended.
@@ -144,7 +146,7 @@ final class Outgoing {
 
     // MARK: Waiting
 
-    /// Waits for the end of a message that was handed in and was not let go on.
+    /// Waits for the end of a message that was handed in.
     func wait(sender id: MessageID, _ continuation: UnsafeContinuation<SendOutcome, Never>) {
         messages[id]?.sender = continuation
         tellIfOver(id)
@@ -156,18 +158,21 @@ final class Outgoing {
         tell(message, id, outcome)
     }
 
-    /// Lets the caller of a message go on if it has a place in the outbox already; `false`: it has to wait for one.
+    /// Lets the caller of a message that was handed in go on if it has a place in the outbox already; `false`: it has to wait for
+    /// one.
     func letGo(_ id: MessageID) -> Bool {
+        messages[id]?.isSubmitted = true
         guard messages[id]?.isAccepted == true else { return false }
         messages[id]?.isOnItsOwn = true
         return true
     }
 
-    /// Waits for a place in the outbox for a message that was handed in and was not let go on.
+    /// Waits for the place in the outbox of a message that was not let go.
     func wait(submitter id: MessageID, _ continuation: UnsafeContinuation<Result<MessageID, TransportError>, Never>) {
+        // It had its place meanwhile, and may have ended since.
+        guard messages[id]?.isOnItsOwn == false else { return continuation.resume(returning: .success(id)) }
         messages[id]?.submitter = continuation
         tellIfOver(id)
-        if letGo(id) { messages[id]?.submitter.take()?.resume(returning: .success(id)) }
     }
 
     /// Whether somebody waits for a place in the outbox for this message.
