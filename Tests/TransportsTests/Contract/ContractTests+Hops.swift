@@ -1,4 +1,3 @@
-import EmbeddedServers
 import SocketIO
 import TestSupport
 import Testing
@@ -48,22 +47,6 @@ extension ContractTests {
         let listener = try await registry.listen(Self.url(name))
         let core = try #require(listener as? CoreListener)
         #expect(try await Resident().accept(core).map { _ in 0 } == nil)
-    }
-
-    @Test("serves an actor on its loop whose turns are full", arguments: names)
-    func longQueue(name: String) async throws {
-        let server = try await EmbeddedServer.start(Self.url(name), .echo)
-        var endpoint = server.endpoint
-        endpoint.options = try ContractTests.loopback(name, "queue")
-        let link = try await registry.transport(for: endpoint).connect(timeout: .seconds(10))
-        let resident = Resident()
-        for number in 0..<20 {
-            // More than one turn of the loop works off.
-            for _ in 0..<5000 { EventLoop.shared.execute {} }
-            #expect(try await resident.echo(link, message("\(number)"))?.bytes == Array("\(number)".utf8))
-        }
-        await link.close()
-        await server.stop()
     }
 }
 

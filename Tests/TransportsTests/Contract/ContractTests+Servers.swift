@@ -69,14 +69,16 @@ extension ContractTests {
         await server.stop()
     }
 
-    @Test("serves an actor that lives on its loop without leaving the loop", arguments: names)
-    func resident(name: String) async throws {
+    /// - Parameter jobs: how many stand in the loop's queue each time; more than one turn works off, or none.
+    @Test("serves an actor that lives on its loop without leaving the loop", arguments: names, [0, 5000])
+    func resident(name: String, jobs: Int) async throws {
         let server = try await EmbeddedServer.start(Self.url(name), .echo)
         var endpoint = server.endpoint
         endpoint.options = try ContractTests.loopback(name, "resident")
         let link = try await registry.transport(for: endpoint).connect(timeout: .seconds(10))
         let resident = Resident()
         for number in 0..<20 {
+            for _ in 0..<jobs { EventLoop.shared.execute {} }
             let echo = try await resident.echo(link, message("\(number)"))
             #expect(echo?.bytes == Array("\(number)".utf8))
         }
