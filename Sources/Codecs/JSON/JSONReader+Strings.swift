@@ -39,6 +39,7 @@ extension JSONReader {
         var seen = SIMD2<UInt64>()
         while end &- index >= 16 {
             let block = UnsafeRawPointer(base + index).loadUnaligned(as: SIMD16<UInt8>.self)
+            // The same sixteen bytes: both types are plain bits of one size.
             let words = unsafeBitCast(block, to: SIMD2<UInt64>.self)
             let (low, high) = JSONWord.specials(block)
             guard low | high != 0 else {

@@ -120,7 +120,7 @@ struct OutputMemoryTests {
     @Test("that has left in one turn has a bound: who sends more waits for the next, so that others have theirs")
     func endlessTurn() async throws {
         let message = [UInt8](repeating: 7, count: 1000)
-        let (sent, isWaiting, atLast) = try await DrivenLink.onLoop { loop in
+        let (sent, waiting, atLast) = try await DrivenLink.onLoop { loop in
             let link = DrivenLink(try FramedTCPCore(), on: loop)
             defer { link.driver.close(abort: true) }
             func send() -> Bool {
@@ -130,12 +130,20 @@ struct OutputMemoryTests {
             }
             var sent = 0
             while sent < 1 << 20, send() { sent += 1 }
-            let isWaiting = !send()
+            // Who waits is told when the message is written.
+            let driver = LoopConfined(living: link.driver, on: loop)
+            let waits = Task.immediate {
+                await withUnsafeContinuation { driver.value.send(Payload(message), 1, $0) }
+            }
+            let isWaiting = !link.driver.waiting.blocked.isEmpty
             // The next turn begins behind this one.
             link.driver.turnEnded()
-            return (sent, isWaiting, (link.driver.channel.bytesSent, send()))
+            link.driver.turnEnded()
+            let isOver = link.driver.waiting.blocked.isEmpty
+            return (sent, (isOne: isWaiting, task: waits), (isOver, link.driver.channel.bytesSent, send()))
         }
-        #expect(sent == ((1 << 20) + 1003) / 1004 && isWaiting)
-        #expect(atLast == (UInt64(sent) * 1004, true))
+        #expect(sent == ((1 << 20) + 1003) / 1004 && waiting.isOne)
+        #expect(await waiting.task.value == .written)
+        #expect(atLast == (true, UInt64(sent + 1) * 1004, true))
     }
 }
