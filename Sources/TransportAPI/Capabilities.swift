@@ -8,6 +8,9 @@ public struct Capabilities: Sendable, Hashable {
     public var hasNativePing: Bool
     /// Whether the far side acknowledges each message, so that sending ends in ``SendOutcome/acknowledged``.
     public var acknowledgesMessages: Bool
+    /// Whether the next link of the same transport completes what this one has sent and not seen acknowledged, such as in a
+    /// session of MQTT that the broker keeps. ``Link/send(_:as:isRepeated:)`` waits for that.
+    public var completesSends: Bool
     /// Whether messages carry a topic by which the far side routes them.
     public var routesByTopic: Bool
     /// Whether text and binary are told apart on the wire.
@@ -21,6 +24,7 @@ public struct Capabilities: Sendable, Hashable {
         isOrdered: Bool = true,
         hasNativePing: Bool = true,
         acknowledgesMessages: Bool = false,
+        completesSends: Bool = false,
         routesByTopic: Bool = false,
         distinguishesText: Bool = false,
         maximumMessageSize: Int
@@ -29,6 +33,7 @@ public struct Capabilities: Sendable, Hashable {
         self.isOrdered = isOrdered
         self.hasNativePing = hasNativePing
         self.acknowledgesMessages = acknowledgesMessages
+        self.completesSends = completesSends
         self.routesByTopic = routesByTopic
         self.distinguishesText = distinguishesText
         self.maximumMessageSize = maximumMessageSize

@@ -14,6 +14,17 @@ public protocol Link: AnyObject, Sendable {
     /// leaves in its order; there is none between tasks.
     nonisolated(nonsending) func send(_ payload: Payload) async -> SendOutcome
 
+    /// Sends one message as ``send(_:)-(Payload)``, under an identifier by which the next link of the same transport knows it again
+    /// (``Capabilities/completesSends``). Default: sends it, and knows none again.
+    ///
+    /// - Parameters:
+    ///   - id: no other message of the transport has it.
+    ///   - isRepeated: a link before this one was given the message under this identifier, and ended before the message was
+    ///     acknowledged. Then nothing is sent: the call returns when this link has completed what that one has left.
+    /// - Returns: `.unknown` with ``TransportError/Code-swift.enum/notFound`` for a repeated message of which this link knows nothing.
+    ///   Any other `.unknown` means that this link has ended, and that the next one may complete the message.
+    nonisolated(nonsending) func send(_ payload: Payload, as id: MessageID, isRepeated: Bool) async -> SendOutcome
+
     /// Waits for the next message; `nil` after the link has ended in a clean close. One task at a time may wait.
     ///
     /// - Throws: the error that ended the link, ``TransportError/Code-swift.enum/cancelled`` if the task was cancelled (the
@@ -52,6 +63,15 @@ public protocol Link: AnyObject, Sendable {
 }
 
 extension Link {
+    /// Sends the message, unless a link before may have sent it.
+    public nonisolated(nonsending) func send(
+        _ payload: Payload,
+        as id: MessageID,
+        isRepeated: Bool
+    ) async -> SendOutcome {
+        isRepeated ? .unknown(.nothingLeft) : await send(payload)
+    }
+
     /// Sends one message after the other.
     public nonisolated(nonsending) func send(_ batch: borrowing MessageBatch) async -> SendOutcomes {
         var outcomes = SendOutcomes()
@@ -74,4 +94,13 @@ extension Link {
     public nonisolated(nonsending) func close() async {
         await close(.user)
     }
+}
+
+extension TransportError {
+    /// The link can't say what became of a message that one before it has sent.
+    package static let nothingLeft = TransportError(
+        .notFound,
+        .open,
+        "the link that the message was sent over has ended, and this one knows nothing of it"
+    )
 }

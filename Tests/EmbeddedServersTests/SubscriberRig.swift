@@ -15,7 +15,7 @@ final class SubscriberRig {
     private var states: Subscription<SupervisorState>.Iterator
     private var publisher: (any Link)?
 
-    init(_ scheme: String = "mqtt", _ options: String = "", serving: String = "") async throws {
+    init(_ scheme: String = "mqtt", _ options: String = "", qos: Int = 1, serving: String = "") async throws {
         port = try ReservedPort(isDatagram: false)
         url = "\(scheme)://\(port.address)/"
         server = try await EmbeddedServer.startBroker(url + serving)
@@ -23,7 +23,7 @@ final class SubscriberRig {
         let proxied = try #require(proxy.endpoint.port)
         let file = """
             {
-              "endpoints": ["\(scheme)://127.0.0.1:\(proxied)/?qos=1&\(options)"],
+              "endpoints": ["\(scheme)://127.0.0.1:\(proxied)/?qos=\(qos)&\(options)"],
               "backoff": {"policy": "exponential", "initial": "20ms", "maximum": "200ms", "jitter": "equal"}
             }
             """

@@ -81,6 +81,13 @@ struct InFlight: Sendable {
         return true
     }
 
+    /// Gives what was taken up from a former link the id of a caller who waits for it now; `false` if nothing is in flight.
+    mutating func adopt(_ packetID: UInt16, as id: UInt64) -> Bool {
+        guard kind(of: packetID) != .free else { return false }
+        slots[Int(packetID) & (slots.count - 1)].id = id
+        return true
+    }
+
     /// Takes up what a former link has left in flight, under its identifier. Does nothing if that is in use.
     mutating func resume(_ kind: Kind, _ packetID: UInt16, id: UInt64, now: Instant) {
         guard packetID != 0, kind != .free else { return }

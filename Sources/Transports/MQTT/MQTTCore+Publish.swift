@@ -105,7 +105,7 @@ extension MQTTCore {
             let kind: InFlight.Kind = qos == .exactlyOnce ? .exactlyOnce : .publish
             guard session?.hasRoom ?? true, let free = begin(kind, id: id, context.now) else { return .blocked }
             packetID = free
-            if let live { live.note(MQTTPublish(topic, payload, qos, retain: retain, packetID)) }
+            if let live { live.note(MQTTPublish(topic, payload, qos, retain: retain, packetID), id: id) }
         }
         topic.withContiguousUTF8 {
             MQTTPacketWriter.publish(

@@ -33,7 +33,7 @@ extension MQTTCore {
         switch packet {
         case .puback(let packetID):
             let id = try finish(.publish, packetID, "PUBACK")
-            live?.settle(packetID)
+            live?.settle(packetID, isAwaited: id != Self.nobody)
             return id == Self.nobody ? nil : .acknowledged(id)
         case .pubrec(let packetID):
             if inFlight.kind(of: packetID) == .release { countRepetition(&context) }
@@ -47,7 +47,7 @@ extension MQTTCore {
             return nil
         case .pubcomp(let packetID):
             let id = try finish(.release, packetID, "PUBCOMP")
-            live?.settle(packetID)
+            live?.settle(packetID, isAwaited: id != Self.nobody)
             return id == Self.nobody ? nil : .acknowledged(id)
         case .pubrel(let packetID):
             // One that is not known is answered too: its message is none that is still to be delivered.
@@ -146,6 +146,13 @@ extension MQTTCore {
             inFlight.resume(kind, entry.publish.packetID, id: Self.nobody, now: context.now)
         }
         if inFlight.count > 0 { expectAcknowledgement(context.now) }
+    }
+
+    package mutating func completion(of id: UInt64) -> SendCompletion? {
+        guard let live else { return nil }
+        if live.takeCompleted(id) { return .acknowledged }
+        guard let packetID = live.packetID(of: id), inFlight.adopt(packetID, as: id) else { return nil }
+        return .pending
     }
 
     /// Sends what is unacknowledged again, with its packet identifiers (MQTT-4.4.0-1).

@@ -165,6 +165,7 @@ package struct MQTTCore: ProtocolCore {
         Capabilities(
             hasNativePing: isClient,
             acknowledgesMessages: publishQoS != .atMostOnce,
+            completesSends: isClient && session != nil,
             routesByTopic: true,
             maximumMessageSize: maximumMessageSize
         )

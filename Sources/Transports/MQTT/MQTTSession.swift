@@ -11,6 +11,8 @@ package final class MQTTSession: @unchecked Sendable {
     /// A PUBLISH without its acknowledgement.
     struct Sent: Sendable {
         var publish: MQTTPublish
+        /// The id under which it was sent, if later links may ask for it (``SendID/named``); 0 if not.
+        var id: UInt64 = 0
         /// PUBREC has come: the far side has the message, and PUBCOMP is missing.
         var isReleased = false
         /// Greater than that of all that was sent before, a PUBREL counting anew (MQTT-4.6.0-1, MQTT-4.6.0-4).
@@ -19,6 +21,8 @@ package final class MQTTSession: @unchecked Sendable {
 
     /// How many bytes of messages may be unacknowledged before further ones wait; one message may pass it.
     static let maximumSentBytes = 4 << 20
+    /// How many completed messages are remembered for callers who may ask about them.
+    private static let maximumCompleted = 4096
 
     /// Who this is to its owner; of no meaning to the core.
     package let id: UInt64
@@ -31,6 +35,8 @@ package final class MQTTSession: @unchecked Sendable {
     private(set) var sent: [UInt16: Sent] = [:]
     /// Packet identifiers that PUBREC has answered and PUBREL has not released.
     var received: Set<UInt16> = []
+    /// Named messages that a link has completed for the one before it, and nobody has asked about since.
+    private var completed: Set<UInt64> = []
     private var sentBytes = 0
     private var lastOrder: UInt64 = 0
     private var turn: UInt64 = 0
@@ -66,10 +72,10 @@ package final class MQTTSession: @unchecked Sendable {
     var hasRoom: Bool { sentBytes < Self.maximumSentBytes }
 
     /// A PUBLISH was sent for the first time.
-    func note(_ publish: MQTTPublish) {
+    func note(_ publish: MQTTPublish, id: UInt64) {
         guard !isClean else { return }
         lastOrder += 1
-        sent[publish.packetID] = Sent(publish: publish, order: lastOrder)
+        sent[publish.packetID] = Sent(publish: publish, id: SendID.isNamed(id) ? id : 0, order: lastOrder)
         sentBytes += publish.keptBytes
         outbox.ledger?.add(publish)
     }
@@ -87,11 +93,27 @@ package final class MQTTSession: @unchecked Sendable {
     }
 
     /// PUBACK or PUBCOMP has come.
-    func settle(_ packetID: UInt16) {
-        guard let entry = sent.removeValue(forKey: packetID), !entry.isReleased else { return }
+    ///
+    /// - Parameter isAwaited: whether the link's caller waits for it; what was named is remembered otherwise.
+    func settle(_ packetID: UInt16, isAwaited: Bool) {
+        guard let entry = sent.removeValue(forKey: packetID) else { return }
+        if entry.id != 0, !isAwaited { noteCompleted(entry.id) }
+        guard !entry.isReleased else { return }
         sentBytes -= entry.publish.keptBytes
         outbox.ledger?.remove(entry.publish)
     }
+
+    private func noteCompleted(_ id: UInt64) {
+        // Those left over are of callers that have given up.
+        if completed.count >= Self.maximumCompleted { completed = [] }
+        completed.insert(id)
+    }
+
+    /// Whether a named message has been completed; it is forgotten then.
+    func takeCompleted(_ id: UInt64) -> Bool { completed.remove(id) != nil }
+
+    /// The packet identifier under which a named message is in flight.
+    func packetID(of id: UInt64) -> UInt16? { sent.first { $0.value.id == id }?.key }
 
     /// The far side does not know the session: it releases nothing and completes nothing. What it has not confirmed, it
     /// may not have.

@@ -51,6 +51,7 @@ struct MQTTWebSocketCore: ProtocolCore {
     var capabilities: Capabilities { inner.capabilities }
     var confirmsReceipt: Bool { inner.confirmsReceipt }
     func acknowledges(_ payload: Payload) -> Bool { inner.acknowledges(payload) }
+    mutating func completion(of id: UInt64) -> SendCompletion? { inner.completion(of: id) }
     /// A message that is not whole, and a packet that is not, though the messages that brought its beginning are.
     var heldBytes: Int {
         mutating get { outer.heldBytes + (between?.input.capacity ?? 0) + inner.heldBytes }

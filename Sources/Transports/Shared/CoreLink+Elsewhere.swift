@@ -16,6 +16,19 @@ extension CoreLink {
         }
     }
 
+    nonisolated(nonsending) func sendFromElsewhere(
+        _ payload: Payload,
+        _ id: UInt64,
+        isRepeated: Bool
+    ) async -> SendOutcome {
+        await suspendingElsewhere(on: driver, #isolation) { (driver, continuation) -> UInt64 in
+            isRepeated ? driver.complete(id, continuation) : driver.send(payload, id, continuation)
+            return id
+        } onCancel: {
+            $0.cancelSend($1)
+        }
+    }
+
     nonisolated(nonsending) func receiveElsewhere() async -> Waiting.Received {
         if case let message?? = driver.borrow({ $0.takeMessage() }) { return message }
         return await suspendingElsewhere(on: driver, #isolation) { (driver, continuation) -> UInt64 in

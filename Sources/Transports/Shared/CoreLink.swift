@@ -42,6 +42,23 @@ package final class CoreLink: Link {
         }
     }
 
+    package nonisolated(nonsending) func send(
+        _ payload: Payload,
+        as name: MessageID,
+        isRepeated: Bool
+    ) async -> SendOutcome {
+        guard capabilities.completesSends else { return isRepeated ? .unknown(.nothingLeft) : await send(payload) }
+        let id = name.number | SendID.named
+        return await suspending(on: driver, as: id, #isolation) {
+            isRepeated ? $0.complete(id, $1) : $0.send(payload, id, $1)
+            $0.flushAhead()
+        } onCancel: {
+            $0.cancelSend($1)
+        } elsewhere: {
+            await sendFromElsewhere(payload, id, isRepeated: isRepeated)
+        }
+    }
+
     /// Sends a message that is not acknowledged, if it need not wait.
     func sendAtOnce(_ payload: Payload, by driver: LinkDriver) -> SendOutcome? {
         settlesAtOnce || !driver.core.acknowledges(payload) ? driver.sendUnlessWaiting(payload) : nil

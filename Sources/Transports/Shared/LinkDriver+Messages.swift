@@ -165,6 +165,16 @@ extension LinkDriver: MessagePeer {
         }
     }
 
+    /// Waits for the end of a message that the link before has left.
+    func complete(_ id: UInt64, _ continuation: UnsafeContinuation<SendOutcome, Never>) {
+        guard phase == .open else { return continuation.resume(returning: .unknown(reason?.endError ?? .notOpen)) }
+        switch core.completion(of: id) {
+        case .pending: waiting.unacknowledged[id] = continuation
+        case .acknowledged: continuation.resume(returning: .acknowledged)
+        case nil: continuation.resume(returning: .unknown(.nothingLeft))
+        }
+    }
+
     private func handToCore(_ payload: Payload, _ id: UInt64) -> Result<SendStatus, TransportError> {
         // Between two events, the core's surroundings are seen to.
         let isAlone = !isPumping

@@ -62,6 +62,11 @@ public protocol ProtocolCore: Sendable {
     mutating func send(_ payload: Payload, id: UInt64, _ context: inout CoreContext) throws(TransportError)
         -> SendStatus
 
+    /// What became of a message that the core of the link before was given under this id, and had not seen acknowledged when its link
+    /// ended; `nil` if nothing is known of it. Asked once, where ``Capabilities/completesSends`` says that links complete what others
+    /// have left. Only ids with ``SendID/named`` are the same for all links. Default: `nil`.
+    mutating func completion(of id: UInt64) -> SendCompletion?
+
     /// Writes messages of `batch` from `cursor` on, and moves that behind them: about `room` bytes, and one message at least. Stops
     /// before what this core wants to be asked about by ``send(_:id:_:)``. Only where nothing is acknowledged. Default: writes none.
     mutating func writeMessages(
@@ -108,6 +113,8 @@ extension ProtocolCore {
     public var heldBytes: Int {
         mutating get { 0 }
     }
+    /// Nothing is known.
+    public mutating func completion(of id: UInt64) -> SendCompletion? { nil }
     /// Moves none.
     public mutating func readMessages(
         _ input: inout ByteBuffer,
@@ -142,6 +149,23 @@ public enum SendStatus: Sendable, Hashable {
     case awaitingAcknowledgement
     /// The protocol's window is full: nothing was written, try again after the next acknowledgement.
     case blocked
+}
+
+/// How far a message has come that an earlier link has left.
+public enum SendCompletion: Sendable, Hashable {
+    /// ``CoreEvent/acknowledged(_:)`` will follow under the same id.
+    case pending
+    /// The peer has acknowledged it over this link already.
+    case acknowledged
+}
+
+/// The ids of messages that are sent.
+public enum SendID {
+    /// The bit that tells ids that all links of a transport share from those that a driver counts for one link.
+    public static let named: UInt64 = 1 << 63
+
+    /// Whether a later link may ask what became of the message (``ProtocolCore/completion(of:)``).
+    public static func isNamed(_ id: UInt64) -> Bool { id & named != 0 && id != .max }
 }
 
 /// What a core tells its driver. Small enough to go from one to the other in registers, since one goes with each message: what is

@@ -38,6 +38,8 @@ extension World {
             } else {
                 sendUp(link, id, payload)
             }
+        case .complete(let link, _, _, _):
+            fail(.oneLink, "the client asks link \(link), which completes nothing, for what another has left")
         case .ping(let link):
             log.note(now, 4, link)
             guard isLive(link) else { return fail(.oneLink, "the client pings on link \(link), which is over") }

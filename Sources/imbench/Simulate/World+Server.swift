@@ -43,6 +43,8 @@ extension World {
             }
             if let id { queue.push(.serverSettled(link, id, .written), at: now + Self.settling) }
             sendDown(link, payload)
+        case .complete(let link, _, _, _):
+            fail(.oneLink, "the server asks link \(link), which completes nothing, for what another has left")
         case .ping(let link):
             log.note(now, 42, link)
             if !scenario.capabilities.hasNativePing { fail(.oneLink, "a ping on a link that has none") }

@@ -26,6 +26,9 @@ extension Delivery {
                 outbox[position].mayHaveLeft = outbox[position].isRepeated
                 if outbox[position].isTold, !outbox[position].mayHaveLeft { outbox.remove(at: position) }
                 isHolding = true
+            case (_, .unknown(let error)) where isCompletedByNext && error.code != .notFound:
+                // The link has ended, and the next one completes the message, also one that no caller waits for.
+                isHolding = true
             case (.origin, .unknown):
                 // The link has ended, whatever it ended by. The receiver drops the message if it comes twice.
                 isHolding = true

@@ -37,9 +37,12 @@ package struct Delivery: Sendable {
     package internal(set) var style = Style.plain
     /// Whether the link loses messages, so that they must be sent again on it.
     var isLossy = false
-    /// The link that messages were handed to last, and how many of them it has not settled.
+    /// Whether the link completes what one before it has left (``Capabilities/completesSends``).
+    var completesSends = false
+    /// The link that messages were handed to last, how many of them it has not settled, and whether the next one completes those.
     var handedTo = 0
     var unsettled = 0
+    var isCompletedByNext = false
     /// The link gave a message back or has ended: nothing more is handed over until it has settled all.
     var isHolding = false
     /// When the oldest messages under way are sent again.
@@ -70,6 +73,7 @@ package struct Delivery: Sendable {
         self.link = link
         style = Self.style(configuration, capabilities)
         isLossy = !capabilities.isReliable
+        completesSends = capabilities.completesSends
         retransmission = nil
         recovery = nil
         roundTrip.answered()
@@ -179,13 +183,18 @@ package struct Delivery: Sendable {
         if handedTo != link {
             handedTo = link
             unsettled = 0
+            isCompletedByNext = completesSends
         }
         unsettled += 1
         switch style {
+        case .plain where entry.isRepeated: actions.append(.complete(link, entry.id, payload, orSend: false))
         case .plain: actions.append(.transmit(link, entry.id, payload))
         case .session: actions.append(.transmit(link, entry.id, SessionFrame.message(entry.sequence, payload).payload))
         case .origin:
-            actions.append(.transmit(link, entry.id, SessionFrame.origin(identity, entry.id.number, payload).payload))
+            let frame = SessionFrame.origin(identity, entry.id.number, payload).payload
+            // The receiver drops what comes twice.
+            guard entry.isRepeated, completesSends else { return actions.append(.transmit(link, entry.id, frame)) }
+            actions.append(.complete(link, entry.id, frame, orSend: true))
         }
     }
 

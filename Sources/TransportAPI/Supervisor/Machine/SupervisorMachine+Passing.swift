@@ -37,5 +37,6 @@ extension Delivery {
 
     fileprivate mutating func passed() {
         handedTo = link
+        isCompletedByNext = completesSends
     }
 }

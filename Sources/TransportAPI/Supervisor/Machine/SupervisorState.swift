@@ -73,6 +73,9 @@ package enum SupervisorAction: Sendable {
     case abandon(link: Int)
     /// Send this over the link. With an identifier, the outcome is to be reported.
     case transmit(Int, MessageID?, Payload)
+    /// Have the link complete a message that one before it has left, and report the outcome. Where it knows nothing of the message,
+    /// send it again if that is asked for.
+    case complete(Int, MessageID, Payload, orSend: Bool)
     /// Send the protocol's own ping and report the answer.
     case ping(link: Int)
     /// Make another connection to the endpoint, leave it idle, and see with the protocol's ping whether it is alive then.

@@ -85,6 +85,26 @@ final class LinkPort {
         if settlesAtOnce, sendsUnderWay == 0, let immediate, let outcome = immediate.sendNow(payload) {
             return settled(id, outcome)
         }
+        begin(id) { link in
+            guard let id, link.capabilities.completesSends else { return await link.send(payload) }
+            return await link.send(payload, as: id, isRepeated: false)
+        }
+    }
+
+    /// Has the link complete what one before has left, and reports the outcome.
+    ///
+    /// - Parameter orSend: whether a link that knows nothing of the message sends it again.
+    func complete(_ id: MessageID, _ payload: Payload, orSend: Bool) {
+        begin(id) { link in
+            let outcome = await link.send(payload, as: id, isRepeated: true)
+            guard orSend, case .unknown(let error) = outcome, error.code == .notFound else { return outcome }
+            return await link.send(payload, as: id, isRepeated: false)
+        }
+    }
+
+    /// Sends in a task of its own, unless too many do.
+    @inline(__always)
+    private func begin(_ id: MessageID?, _ send: @escaping @Sendable (any Link) async -> SendOutcome) {
         guard sendsUnderWay < Self.maximumSendsUnderWay else {
             let error = TransportError(.bufferFull, .open, "the far side sends, but does not read")
             giveUp(error)
@@ -92,7 +112,7 @@ final class LinkPort {
         }
         sendsUnderWay += 1
         Task(executorPreference: owner.runtime.taskExecutor) { [link, confined] in
-            let outcome = await link.send(payload)
+            let outcome = await send(link)
             confined.value.sendsUnderWay -= 1
             confined.value.settled(id, outcome)
         }

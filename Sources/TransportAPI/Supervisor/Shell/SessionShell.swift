@@ -37,7 +37,9 @@ final class SessionShell: LinkOwner {
 
     private func perform(_ action: SupervisorAction) {
         switch action {
-        case .transmit(let link, let id, let payload): transmit(link, id, payload)
+        case .transmit(let link, let id, let payload): port(link, for: id)?.transmit(id, payload)
+        case .complete(let link, let id, let payload, let orSend):
+            port(link, for: id)?.complete(id, payload, orSend: orSend)
         case .deliver(let payload): messages.send(payload)
         case .accepted(let id): outgoing.accepted(id)
         case .finish(let id, let outcome): outgoing.finished(id, outcome)
@@ -53,10 +55,12 @@ final class SessionShell: LinkOwner {
         }
     }
 
-    private func transmit(_ link: Int, _ id: MessageID?, _ payload: Payload) {
-        if let port = ports[link] { return port.transmit(id, payload) }
+    /// The link that is to take a message; `nil` once it has ended, which is reported.
+    private func port(_ link: Int, for id: MessageID?) -> LinkPort? {
+        if let port = ports[link] { return port }
         let gone = TransportError(.connectionLost, .open, "the link has ended")
         if let id { happened(.settled(id, .rejected(gone)), on: link) }
+        return nil
     }
 
     func happened(_ event: LinkEvent, on link: Int) {

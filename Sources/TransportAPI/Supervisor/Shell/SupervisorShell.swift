@@ -98,7 +98,9 @@ final class SupervisorShell: LinkOwner {
 
     private func perform(_ action: SupervisorAction) {
         switch action {
-        case .transmit(let link, let id, let payload): transmit(link, id, payload)
+        case .transmit(let link, let id, let payload): port(link, for: id)?.transmit(id, payload)
+        case .complete(let link, let id, let payload, let orSend):
+            port(link, for: id)?.complete(id, payload, orSend: orSend)
         case .deliver(let payload): deliver(payload)
         case .accepted(let id): outgoing.accepted(id)
         case .finish(let id, let outcome): finished(id, outcome)
@@ -166,10 +168,12 @@ final class SupervisorShell: LinkOwner {
 
     // MARK: Messages
 
-    private func transmit(_ link: Int, _ id: MessageID?, _ payload: Payload) {
-        if let port = attempts[link]?.port { return port.transmit(id, payload) }
+    /// The link that is to take a message; `nil` once it has ended, which is reported.
+    private func port(_ link: Int, for id: MessageID?) -> LinkPort? {
+        if let port = attempts[link]?.port { return port }
         let gone = TransportError(.connectionLost, .open, "the link has ended")
         if let id { handle(.settled(link, id, .rejected(gone))) }
+        return nil
     }
 
     private func received(_ payload: Payload, on link: Int) {

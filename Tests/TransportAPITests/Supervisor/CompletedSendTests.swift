@@ -1,0 +1,112 @@
+import Testing
+
+@testable import TransportAPI
+
+/// Messages that a link has sent and not seen acknowledged, where the next link completes them.
+@Suite("Sends that the next link completes")
+struct CompletedSendTests {
+    private static let kept = Capabilities(
+        acknowledgesMessages: true,
+        completesSends: true,
+        routesByTopic: true,
+        maximumMessageSize: 1 << 20
+    )
+
+    private func client(_ mode: DeliveryConfiguration.Mode = .plain) -> MachineHarness {
+        var configuration = SupervisorConfiguration()
+        configuration.delivery.mode = mode
+        configuration.backoff = .immediate
+        configuration.outbox.maximumAge = .seconds(60)
+        var client = MachineHarness(configuration)
+        client.tell(.connect)
+        client.tell(.connected(client.machine.link, Self.kept))
+        return client
+    }
+
+    /// Opens the next link, and gives what the machine asks of it: what it is to complete, and what it is to send.
+    private func reopen(_ client: inout MachineHarness, _ capabilities: Capabilities = kept) -> [String] {
+        client.tell(.connect)
+        return client.tell(.connected(client.machine.link, capabilities)).compactMap { action in
+            switch action {
+            case .complete(_, let id, _, let orSend): "complete \(id.number)\(orSend ? " or send" : "")"
+            case .transmit(_, let id?, _): "send \(id.number)"
+            default: nil
+            }
+        }
+    }
+
+    /// The link ends with these messages under way.
+    private func end(_ client: inout MachineHarness, _ ids: [MessageID]) {
+        let link = client.machine.link
+        for id in ids { client.tell(.settled(link, id, .unknown(gone))) }
+        client.tell(.ended(link, lost))
+    }
+
+    @Test(
+        "A message that a link leaves unacknowledged waits for the next link, which completes it before new ones are sent"
+    )
+    func completed() {
+        var client = client()
+        let (first, second) = (client.submit(), client.submit())
+        end(&client, [first, second])
+        let third = client.submit()
+        #expect(client.outcomes(first).isEmpty && client.outcomes(second).isEmpty)
+        #expect(reopen(&client) == ["complete 1", "complete 2", "send 3"])
+        for id in [first, second, third] {
+            client.tell(.settled(client.machine.link, id, .acknowledged))
+            #expect(client.outcomes(id) == [.acknowledged])
+        }
+    }
+
+    @Test("A message waits for as many links as it takes")
+    func severalLinks() {
+        var client = client()
+        let id = client.submit()
+        for _ in 0..<3 {
+            end(&client, [id])
+            #expect(reopen(&client) == ["complete 1"])
+        }
+        client.tell(.settled(client.machine.link, id, .acknowledged))
+        #expect(client.outcomes(id) == [.acknowledged])
+    }
+
+    @Test("A message ends in unknown if the next link knows nothing of it", arguments: [true, false])
+    func forgotten(isKept: Bool) {
+        var client = client()
+        let id = client.submit()
+        end(&client, [id])
+        #expect(reopen(&client, isKept ? Self.kept : .session) == ["complete 1"])
+        client.tell(.settled(client.machine.link, id, .unknown(.nothingLeft)))
+        #expect(client.outcomes(id) == [.unknown(.nothingLeft)])
+        #expect(client.machine.delivery.outbox.isEmpty)
+    }
+
+    @Test("A message that no link completes ends in unknown when it is too old, or when the supervisor closes")
+    func neverCompleted() {
+        var client = client()
+        let old = client.submit()
+        end(&client, [old])
+        client.wait(.seconds(61))
+        client.tell(.tick(bytesReceived: 0))
+        #expect(client.outcomes(old) == [.unknown(.acknowledgementMissing)])
+        _ = reopen(&client)
+        let closed = client.submit()
+        end(&client, [closed])
+        client.tell(.close(.user))
+        guard case .unknown(let error)? = client.outcomes(closed).first else {
+            Issue.record("\(client.outcomes(closed))")
+            return
+        }
+        #expect(error.code == .closedByUser)
+    }
+
+    @Test("With an envelope, a link that knows nothing of the message sends it again")
+    func origin() {
+        var client = client(.session)
+        let id = client.submit()
+        end(&client, [id])
+        #expect(reopen(&client) == ["complete 1 or send"])
+        end(&client, [id])
+        #expect(reopen(&client, .broker) == ["send 1"])
+    }
+}
