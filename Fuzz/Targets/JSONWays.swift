@@ -149,5 +149,13 @@ private struct NameReader: FieldVisitor {
         }
     }
 
+    mutating func identifier(_ number: UInt32, _ name: StaticString, _ values: inout [String]) throws(CodecError) {
+        try read { reader throws(CodecError) in try reader.identifier(number, name, &values) }
+    }
+
+    mutating func check(_ name: StaticString, identifier length: Int) throws(CodecError) {
+        try reader.check(name, identifier: length)
+    }
+
     mutating func unknownFields(_ storage: inout UnknownFields) throws(CodecError) {}
 }

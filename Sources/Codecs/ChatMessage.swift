@@ -37,6 +37,36 @@ public struct ChatMessage: Sendable, Hashable {
 }
 
 extension ChatMessage {
+    /// Whether both have the same fields; texts are compared by their UTF-8, in a time proportional to their length.
+    public static func == (left: ChatMessage, right: ChatMessage) -> Bool {
+        left.sentAtMs == right.sentAtMs && left.kind == right.kind && left.attachment == right.attachment
+            && left.unknownFields == right.unknownFields && left.id.hasSameUTF8(as: right.id)
+            && left.conversation.hasSameUTF8(as: right.conversation) && left.sender.hasSameUTF8(as: right.sender)
+            && left.text.hasSameUTF8(as: right.text) && hasSameUTF8(left.replyTo, right.replyTo)
+            && left.mentions.elementsEqual(right.mentions) { $0.hasSameUTF8(as: $1) }
+            && left.attributes.count == right.attributes.count
+            && left.attributes.allSatisfy { key, value in
+                guard let index = right.attributes.index(forKey: key) else { return false }
+                let other = right.attributes[index]
+                return key.hasSameUTF8(as: other.key) && value.hasSameUTF8(as: other.value)
+            }
+    }
+
+    private static func hasSameUTF8(_ left: String?, _ right: String?) -> Bool {
+        guard let left, let right else { return left == nil && right == nil }
+        return left.hasSameUTF8(as: right)
+    }
+
+    /// Hashes what identifies a message: its identifier, conversation, sender and time.
+    public func hash(into hasher: inout Hasher) {
+        hasher.combine(UTF8Key(id))
+        hasher.combine(UTF8Key(conversation))
+        hasher.combine(UTF8Key(sender))
+        hasher.combine(sentAtMs)
+    }
+}
+
+extension ChatMessage {
     /// What a message is.
     public struct Kind: WireEnum {
         /// The number on the wire.
@@ -80,14 +110,14 @@ extension ChatMessage: WireMessage {
     /// Shows every field to `visitor`.
     @inlinable
     public mutating func visitFields<V: FieldVisitor>(_ visitor: inout V) throws(CodecError) {
-        try visitor.field(1, "id", &id)
-        try visitor.field(2, "conversation", &conversation)
-        try visitor.field(3, "sender", &sender)
+        try visitor.identifier(1, "id", &id)
+        try visitor.identifier(2, "conversation", &conversation)
+        try visitor.identifier(3, "sender", &sender)
         try visitor.field(4, "sentAtMs", &sentAtMs)
         try visitor.field(5, "kind", &kind)
         try visitor.field(6, "text", &text)
-        try visitor.field(7, "replyTo", &replyTo)
-        try visitor.field(8, "mentions", &mentions)
+        try visitor.identifier(7, "replyTo", &replyTo)
+        try visitor.identifier(8, "mentions", &mentions)
         try visitor.field(9, "attachment", &attachment)
         try visitor.field(10, "attributes", &attributes)
         try visitor.unknownFields(&unknownFields)

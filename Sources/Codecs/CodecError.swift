@@ -31,7 +31,7 @@ extension CodecError {
     /// What can go wrong in reading or writing a message.
     public enum Code: String, Sendable, Hashable, CaseIterable {
         // Both formats
-        case truncated, invalidUTF8, tooDeep, tooLong, tooManyElements
+        case truncated, invalidUTF8, tooDeep, tooLong, tooManyElements, keyTooLong, ambiguousKey
         // Protobuf
         case varintOverflow, invalidFieldNumber, invalidWireType, unmatchedGroup, lengthOutOfBounds
         // JSON
@@ -46,6 +46,8 @@ extension CodecError {
             case .tooDeep: "The message is nested deeper than the limit."
             case .tooLong: "The message is longer than the limit."
             case .tooManyElements: "Repeated fields or maps have more elements than the limit."
+            case .keyTooLong: "A key or an identifier is longer than the limit."
+            case .ambiguousKey: "Two keys of a map differ in their bytes, and are the same text to Unicode."
             case .varintOverflow: "A varint does not fit its width."
             case .invalidFieldNumber: "A field number is zero or too large."
             case .invalidWireType: "A wire type does not exist."

@@ -12,6 +12,9 @@ public struct CodecLimits: Sendable, Hashable {
     /// The most elements of all repeated fields and maps of one message together, those of nested messages included, on reading.
     /// Default 262,144. An element may take two bytes in the input and, as an empty message, hundreds in memory.
     public var maximumElements: Int
+    /// The longest key of a map, and the longest field declared as an identifier (`identifier` of ``FieldVisitor``), in bytes of UTF-8, on reading. Default 256. It is checked before the key is hashed: the hash of a `String` takes a time
+    /// quadratic in its number of combining marks.
+    public var maximumKeyLength: Int
 
     /// The greatest depth that can be set: what the stack of a secondary thread bears.
     public static let greatestDepth = 256
@@ -21,12 +24,14 @@ public struct CodecLimits: Sendable, Hashable {
         maximumDepth: Int = 64,
         maximumLength: Int = 16 << 20,
         maximumCount: Int = 65_536,
-        maximumElements: Int = 262_144
+        maximumElements: Int = 262_144,
+        maximumKeyLength: Int = 256
     ) {
         self.maximumDepth = Self.clamped(maximumDepth)
         self.maximumLength = maximumLength
         self.maximumCount = maximumCount
         self.maximumElements = maximumElements
+        self.maximumKeyLength = maximumKeyLength
     }
 
     private static func clamped(_ depth: Int) -> Int { max(1, min(depth, greatestDepth)) }

@@ -79,11 +79,54 @@ public protocol FieldVisitor {
         keys: IntegerEncoding
     ) throws(CodecError)
 
+    /// A repeated field of identifiers, each no longer than ``CodecLimits/maximumKeyLength`` on reading.
+    mutating func identifier(_ number: UInt32, _ name: StaticString, _ values: inout [String]) throws(CodecError)
+
+    /// Throws if an identifier that has been read is longer than ``CodecLimits/maximumKeyLength``; does nothing on writing, which is
+    /// the default.
+    mutating func check(_ name: StaticString, identifier length: Int) throws(CodecError)
+
     /// Fields that the message does not declare. Formats that cannot keep them leave the storage alone.
     mutating func unknownFields(_ storage: inout UnknownFields) throws(CodecError)
 }
 
 extension FieldVisitor {
+    /// An identifier without presence: text that programs use as a key, no longer than ``CodecLimits/maximumKeyLength`` on reading.
+    @inlinable @inline(__always)
+    public mutating func identifier(
+        _ number: UInt32,
+        _ name: StaticString,
+        _ value: inout String
+    ) throws(CodecError) {
+        try field(number, name, &value, as: .varint)
+        try check(name, identifier: value.utf8.count)
+    }
+
+    /// An identifier with presence.
+    @inlinable @inline(__always)
+    public mutating func identifier(
+        _ number: UInt32,
+        _ name: StaticString,
+        _ value: inout String?
+    ) throws(CodecError) {
+        try field(number, name, &value, as: .varint)
+        try check(name, identifier: value?.utf8.count ?? 0)
+    }
+
+    /// A repeated field of identifiers.
+    @inlinable @inline(__always)
+    public mutating func identifier(
+        _ number: UInt32,
+        _ name: StaticString,
+        _ values: inout [String]
+    ) throws(CodecError) {
+        try field(number, name, &values, as: .varint)
+    }
+
+    /// Does nothing.
+    @inlinable @inline(__always)
+    public mutating func check(_ name: StaticString, identifier length: Int) throws(CodecError) {}
+
     /// A field without presence; integers as varints.
     @inlinable @inline(__always)
     public mutating func field<T: WireValue>(

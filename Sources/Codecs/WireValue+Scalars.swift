@@ -120,6 +120,9 @@ extension String: WireMapKey {
     public mutating func read<R: ValueReader>(from reader: inout R, as encoding: IntegerEncoding) throws(CodecError) {
         fill(with: try reader.readString())
     }
+    /// Its length in bytes of UTF-8.
+    @inlinable
+    public var utf8Length: Int { utf8.count }
     /// Whether the value's UTF-8 comes before that of `other`; `<` would compare what Unicode takes for equal.
     @inlinable
     public func precedes(_ other: String) -> Bool {

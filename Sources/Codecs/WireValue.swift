@@ -19,10 +19,18 @@ public protocol WireValue: Sendable {
 public protocol WireMapKey: WireValue, Hashable {
     /// Whether the value is written before `other`: numbers by their value, strings by their UTF-8, false before true.
     func precedes(_ other: Self) -> Bool
+    /// The length of text in bytes of UTF-8, which ``CodecLimits/maximumKeyLength`` limits; 0, the default, for other keys.
+    var utf8Length: Int { get }
     /// Writes the value as the name of a JSON member.
     func writeName(to writer: inout JSONWriter)
     /// Reads the value from the name of a JSON member.
     init(name reader: inout JSONReader) throws(CodecError)
+}
+
+extension WireMapKey {
+    /// Zero: the key is no text.
+    @inlinable
+    public var utf8Length: Int { 0 }
 }
 
 /// The integers of protobuf: 32 and 64 bits, signed and unsigned.

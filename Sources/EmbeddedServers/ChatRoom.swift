@@ -74,7 +74,8 @@ final class ChatPeople {
     }
 
     func post(_ payload: Payload, from sender: Session, _ people: LoopConfined<ChatPeople>) {
-        if let (message, format) = ChatMessage.read(payload) {
+        let format = WireFormat(of: payload)
+        if let message = try? format.codec().decode(PostedMessage.self, from: payload.bytes) {
             members[ObjectIdentifier(sender)]?.format = format
             if message.isWorthKeeping { keep(payload) }
         }
@@ -133,20 +134,37 @@ final class ChatPeople {
     }
 }
 
-extension ChatMessage {
-    /// Reads a message in whichever format it is: JSON begins with a brace, and no field of the schema does in protobuf.
-    package static func read(_ payload: Payload) -> (message: ChatMessage, format: WireFormat)? {
+/// What a room reads of a ``ChatMessage``. Its texts are passed over and never hashed, which a peer could make slow.
+private struct PostedMessage: WireMessage {
+    var kind = ChatMessage.Kind.text
+
+    mutating func visitFields<V: FieldVisitor>(_ visitor: inout V) throws(CodecError) {
+        try visitor.field(5, "kind", &kind)
+    }
+
+    /// Whether sessions that come later want to see it.
+    var isWorthKeeping: Bool {
+        ![.receipt, .read, .typing, .system].contains(kind)
+    }
+}
+
+extension WireFormat {
+    /// The format of a chat message: JSON begins with a brace, and no field of the schema does in protobuf.
+    fileprivate init(of payload: Payload) {
         let first = payload.bytes.first { ![0x20, 0x09, 0x0a, 0x0d].contains($0) }
-        let format: WireFormat = first == UInt8(ascii: "{") ? .json : .protobuf
+        self = first == UInt8(ascii: "{") ? .json : .protobuf
+    }
+}
+
+extension ChatMessage {
+    /// Reads a message in whichever format it is, with at most 4,096 mentions and attributes.
+    package static func read(_ payload: Payload) -> (message: ChatMessage, format: WireFormat)? {
+        let format = WireFormat(of: payload)
+        let codec = format.codec(limits: CodecLimits(maximumElements: 4096))
         do throws(CodecError) {
-            return (try format.codec().decode(ChatMessage.self, from: payload.bytes), format)
+            return (try codec.decode(ChatMessage.self, from: payload.bytes), format)
         } catch {
             return nil
         }
-    }
-
-    /// Whether those who come later want to see it.
-    fileprivate var isWorthKeeping: Bool {
-        ![.receipt, .read, .typing, .system].contains(kind)
     }
 }

@@ -6,7 +6,8 @@
 /// its escapes, and there is another. If that takes nothing either, the member is unknown; it is passed over, and checked as
 /// strictly as what is read.
 ///
-/// - A name that comes twice: the last value counts, as a whole.
+/// - A name that comes twice: the last value counts, as a whole. So does the last value of a map's key; two keys that differ in
+///   their bytes and are equal to `String` are an error.
 /// - `null` is the default; as an element of an array or the value of a map it is an error.
 /// - `snake_case` names are taken for the lowerCamelCase ones, as the mapping asks of readers.
 /// - Numbers may be strings and strings of digits may be numbers, in the type's range; `1.0` and `1e3` are integers too.
@@ -25,6 +26,7 @@ public struct JSONReader: FieldVisitor {
     @usableFromInline var depth = 0
     @usableFromInline let maximumDepth: Int
     @usableFromInline let maximumCount: Int
+    @usableFromInline let maximumKeyLength: Int
     /// How many elements the whole message may still have.
     @usableFromInline var elementsLeft: Int
     /// Where names are put that do not stand in the input as they are.
@@ -39,6 +41,7 @@ public struct JSONReader: FieldVisitor {
         name = base
         maximumDepth = limits.maximumDepth
         maximumCount = limits.maximumCount
+        maximumKeyLength = limits.maximumKeyLength
         elementsLeft = limits.maximumElements
     }
 
@@ -193,6 +196,25 @@ extension JSONReader {
         try nextName()
     }
 
+    /// Checks the length of an identifier that may just have been read.
+    @inlinable @inline(__always)
+    public func check(_ name: StaticString, identifier length: Int) throws(CodecError) {
+        guard length <= maximumKeyLength else { throw failure(.keyTooLong).inside(name) }
+    }
+
+    /// Takes the member if it is next, and checks the length of each element.
+    @inlinable
+    public mutating func identifier(
+        _ number: UInt32,
+        _ name: StaticString,
+        _ values: inout [String]
+    ) throws(CodecError) {
+        let start = position
+        try field(number, name, &values, as: .varint)
+        guard position != start else { return }
+        for value in values { try check(name, identifier: value.utf8.count) }
+    }
+
     /// Does nothing: unknown members are passed over.
     @inlinable @inline(__always)
     public mutating func unknownFields(_ storage: inout UnknownFields) {}
@@ -229,15 +251,13 @@ extension JSONReader {
         var hasMore = try !closes(UInt8(ascii: "}"))
         while hasMore {
             try countElement(besides: values.count)
+            let start = position
             let key = try K(name: &self)
+            guard key.utf8Length <= maximumKeyLength else { throw CodecError(.keyTooLong, at: start) }
             try expectColon()
             var value = T()
             try value.read(from: &self, as: encoding)
-            if !isUnknownEnum {
-                // One growth in place of three for the maps of a few entries that messages have.
-                if values.isEmpty { values = Dictionary(minimumCapacity: 4) }
-                values[key] = value
-            }
+            if !isUnknownEnum, !values.set(value, of: key) { throw CodecError(.ambiguousKey, at: start) }
             isUnknownEnum = false
             hasMore = try continues(before: UInt8(ascii: "}"))
         }

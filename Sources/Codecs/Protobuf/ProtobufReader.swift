@@ -5,7 +5,8 @@
 /// more visit, a row of comparisons, for each step back. A visit that takes nothing shows that the next field is unknown.
 ///
 /// A field whose wire type does not fit its declaration counts as unknown. Of a field without repetition the last value
-/// counts; nested messages merge. Of a map's keys the last counts.
+/// counts; nested messages merge. Of a map's keys the last counts; two keys that differ in their bytes and are equal to `String` are
+/// an error.
 public struct ProtobufReader: FieldVisitor {
     @usableFromInline let base: UnsafePointer<UInt8>
     @usableFromInline var position = 0
@@ -20,6 +21,7 @@ public struct ProtobufReader: FieldVisitor {
     @usableFromInline var depth = 0
     @usableFromInline let maximumDepth: Int
     @usableFromInline let maximumCount: Int
+    @usableFromInline let maximumKeyLength: Int
     /// How many elements the whole message may still have.
     @usableFromInline var elementsLeft: Int
 
@@ -30,6 +32,7 @@ public struct ProtobufReader: FieldVisitor {
         end = count
         maximumDepth = limits.maximumDepth
         maximumCount = max(limits.maximumCount, 0)
+        maximumKeyLength = limits.maximumKeyLength
         elementsLeft = limits.maximumElements
     }
 
@@ -120,6 +123,25 @@ extension ProtobufReader {
         } while tag == expected
     }
 
+    /// Checks the length of an identifier that may just have been read.
+    @inlinable @inline(__always)
+    public func check(_ name: StaticString, identifier length: Int) throws(CodecError) {
+        guard length <= maximumKeyLength else { throw failure(.keyTooLong).inside(name) }
+    }
+
+    /// Takes elements of the field for as long as they are next, and checks the length of each.
+    @inlinable
+    public mutating func identifier(
+        _ number: UInt32,
+        _ name: StaticString,
+        _ values: inout [String]
+    ) throws(CodecError) {
+        let count = values.count
+        try field(number, name, &values, as: .varint)
+        // A field only adds elements.
+        for value in values[count...] { try check(name, identifier: value.utf8.count) }
+    }
+
     /// Keeps the next field if no declared field has taken it.
     @inlinable
     public mutating func unknownFields(_ storage: inout UnknownFields) throws(CodecError) {
@@ -199,9 +221,8 @@ extension ProtobufReader {
             }
             try nextTag()
         }
-        // One growth in place of three for the maps of a few entries that messages have.
-        if values.isEmpty { values = Dictionary(minimumCapacity: 4) }
-        values[key] = value
+        guard key.utf8Length <= maximumKeyLength else { throw failure(.keyTooLong) }
+        guard values.set(value, of: key) else { throw failure(.ambiguousKey) }
         end = outerEnd
     }
 }

@@ -43,7 +43,7 @@ struct ConfigurationObject<Target>: Sendable {
     func read(_ value: ConfigurationValue, into target: inout Target) throws(TransportError) {
         guard let members = value.members else { throw value.wrong("an object") }
         for member in members {
-            guard let key = keys.first(where: { $0.name == member.name }) else {
+            guard let key = keys.first(where: { $0.name.hasSameUTF8(as: member.name) }) else {
                 throw value.unknown(member, allowed: keys.map(\.name))
             }
             try key.apply(&target, value.value(of: member))

@@ -42,7 +42,7 @@ package struct ConfigurationValue: Sendable {
 
     /// The value of the member of this name.
     package func member(_ name: String) -> ConfigurationValue? {
-        members?.first { $0.name == name }.map(value(of:))
+        members?.first { $0.name.hasSameUTF8(as: name) }.map(value(of:))
     }
 
     /// The value of a member that must be there; `allowed` says in words what it may be.

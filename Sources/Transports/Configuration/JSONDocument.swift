@@ -84,10 +84,10 @@ struct JSONDocument: Sendable {
         case .array(let nodes):
             for (index, node) in nodes.enumerated() { try refuseRepeatedNames(in: node, path: "\(path)[\(index)]") }
         case .object(let members):
-            var offsets: [String: Int] = [:]
+            var offsets: [UTF8Key: Int] = [:]
             for member in members {
                 let memberPath = Self.path(path, member.name)
-                if let first = offsets.updateValue(member.offset, forKey: member.name) {
+                if let first = offsets.updateValue(member.offset, forKey: UTF8Key(member.name)) {
                     let line = place(of: first).line
                     throw failure(at: member.offset, memberPath, "stands in line \(line) already; once is allowed")
                 }

@@ -1,3 +1,4 @@
+import Codecs
 import TransportAPI
 
 /// A form of value in the file: how it is read, what is allowed in words, and how it is written.
@@ -23,7 +24,7 @@ struct ValueForm<Value>: Sendable {
 
     /// Or this word in its place, which reads as `nil`.
     func or(_ word: String) -> ValueForm<Value?> {
-        alternative(word.debugDescription, words + [word]) { $0.string == word }
+        alternative(word.debugDescription, words + [word]) { $0.string?.hasSameUTF8(as: word) == true }
     }
 
     /// Or `null`.

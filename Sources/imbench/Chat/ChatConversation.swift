@@ -125,7 +125,7 @@ struct ChatConversation: Sendable {
     /// A message has arrived.
     mutating func received(_ message: ChatMessage, _ actions: inout [Action]) {
         let isForAll = message.kind == .system && message.conversation.isEmpty
-        guard message.conversation == room || isForAll else { return }
+        guard message.conversation.hasSameUTF8(as: room) || isForAll else { return }
         switch message.kind {
         case .receipt: confirmed(message, &actions)
         case .system: heard(message, &actions)
@@ -157,9 +157,9 @@ struct ChatConversation: Sendable {
     }
 
     private mutating func heard(_ message: ChatMessage, _ actions: inout [Action]) {
-        switch message.attributes["event"] {
+        switch message.attributes["event"].map({ UTF8Key($0) }) {
         case "here":
-            guard message.attributes["instance"] != instance else { return }
+            guard message.attributes["instance"]?.hasSameUTF8(as: instance) != true else { return }
             actions.append(.show(.status("\(message.sender) is here")))
             repeatAll(&actions)
         case "missed":
@@ -170,7 +170,9 @@ struct ChatConversation: Sendable {
     }
 
     private mutating func confirmed(_ message: ChatMessage, _ actions: inout [Action]) {
-        guard let id = message.replyTo, isOwn(id), let number = UInt64(id.dropFirst(instance.count + 1)) else { return }
+        guard let id = message.replyTo, isOwn(id),
+            let number = UInt64(Substring(id.utf8.dropFirst(instance.utf8.count + 1)))
+        else { return }
         kept.removeAll { $0.number == number }
         if tick(number, 2) { actions.append(.show(.confirmed(number, by: message.sender))) }
     }
@@ -186,7 +188,7 @@ struct ChatConversation: Sendable {
 
     private func identifier(_ number: UInt64) -> String { "\(instance)-\(number)" }
 
-    private func isOwn(_ id: String) -> Bool { id.hasPrefix(instance + "-") }
+    private func isOwn(_ id: String) -> Bool { id.utf8.starts(with: "\(instance)-".utf8) }
 }
 
 // MARK: History

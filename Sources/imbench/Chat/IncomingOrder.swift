@@ -21,8 +21,8 @@ struct IncomingOrder: Sendable {
         case repeated
     }
 
-    private var seen: Set<String> = []
-    private var order: [String] = []
+    private var seen: Set<UTF8Key> = []
+    private var order: [UTF8Key] = []
     private var oldest = 0
     /// In the order of their arrival.
     private var held: [ChatMessage] = []
@@ -31,12 +31,12 @@ struct IncomingOrder: Sendable {
     mutating func take(_ message: ChatMessage) -> Verdict {
         // Without an identifier nothing can be said about it.
         guard !message.id.isEmpty else { return .ready([message]) }
-        if seen.contains(message.id) { return .repeated }
-        if let index = held.firstIndex(where: { $0.id == message.id }) {
+        if seen.contains(UTF8Key(message.id)) { return .repeated }
+        if let index = held.firstIndex(where: { $0.id.hasSameUTF8(as: message.id) }) {
             // The later copy may no longer have to wait for anything.
             held.remove(at: index)
         }
-        guard let predecessor = message.attributes["after"], !seen.contains(predecessor) else {
+        guard let predecessor = message.attributes["after"], !seen.contains(UTF8Key(predecessor)) else {
             return .ready(release(message))
         }
         // What finds no place to wait is shown out of order.
@@ -47,7 +47,7 @@ struct IncomingOrder: Sendable {
 
     /// A message has been held long enough: gives it out, if it still is, and what follows it.
     mutating func waited(for id: String) -> [ChatMessage] {
-        guard let index = held.firstIndex(where: { $0.id == id }) else { return [] }
+        guard let index = held.firstIndex(where: { $0.id.hasSameUTF8(as: id) }) else { return [] }
         return release(held.remove(at: index))
     }
 
@@ -57,8 +57,11 @@ struct IncomingOrder: Sendable {
         var index = 0
         while index < ready.count {
             let id = ready[index].id
-            let followers = held.filter { $0.attributes["after"] == id }
-            if !followers.isEmpty { held.removeAll { $0.attributes["after"] == id } }
+            func follows(_ message: ChatMessage) -> Bool {
+                message.attributes["after"]?.hasSameUTF8(as: id) == true
+            }
+            let followers = held.filter(follows)
+            if !followers.isEmpty { held.removeAll(where: follows) }
             for follower in followers { remember(follower.id) }
             ready += followers
             index += 1
@@ -67,6 +70,7 @@ struct IncomingOrder: Sendable {
     }
 
     private mutating func remember(_ id: String) {
+        let id = UTF8Key(id)
         guard seen.insert(id).inserted else { return }
         if order.count < Self.seenLimit { return order.append(id) }
         seen.remove(order[oldest])

@@ -120,6 +120,10 @@ extension RecordedRun {
         guard let members = object.members else { throw object.wrong("an object") }
         var texts: [String: String] = [:]
         for member in members {
+            // Checked before it is hashed; see UTF8Key.
+            guard member.name.utf8.count <= CodecLimits().maximumKeyLength else {
+                throw object.wrong("an object whose names have at most \(CodecLimits().maximumKeyLength) bytes")
+            }
             switch member.node.value {
             case .string: texts[member.name] = try text(object.value(of: member))
             case .number(let number): texts[member.name] = fixed(number, 3, trimmed: true)

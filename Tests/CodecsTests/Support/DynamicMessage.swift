@@ -144,7 +144,11 @@ private struct Entries<K: WireMapKey & DrawnValue, T: DrawnValue>: DynamicField 
         return entries.isEmpty ? nil : "{\(entries.joined(separator: ","))}"
     }
     mutating func draw(_ random: inout SeededGenerator) {
-        values = random.map { (.drawn(by: &$0), .drawn(by: &$0)) }
+        values = random.map { random in
+            var key: K
+            repeat { key = .drawn(by: &random) } while key.utf8Length > CodecLimits().maximumKeyLength
+            return (key, .drawn(by: &random))
+        }
     }
     mutating func visit<V: FieldVisitor>(_ visitor: inout V) throws(CodecError) {
         guard case .map(let key) = field.shape else { return }

@@ -100,15 +100,15 @@ extension SeededGenerator {
     }
 
     private mutating func fillMaps(of message: inout AllTypes, _ n: Int) {
-        fill(&message.byName, n) { $0.map { ($0.text(), $0.signed()) } }
+        fill(&message.byName, n) { $0.map { ($0.key(), $0.signed()) } }
         fill(&message.byNumber, n) { $0.map { ($0.signed(), $0.text()) } }
         fill(&message.byKey, n) { $0.map { ($0.number(), $0.inner()) } }
         fill(&message.byFlag, n) { $0.map { ($0.oneIn(2), $0.oneIn(2)) } }
         fill(&message.byLong, n) { $0.map { ($0.signed(), $0.double()) } }
         fill(&message.byCount, n) { $0.map { ($0.number(), $0.bytes()) } }
-        fill(&message.colourByName, n) { $0.map { ($0.text(), $0.colour()) } }
+        fill(&message.colourByName, n) { $0.map { ($0.key(), $0.colour()) } }
         fill(&message.deltaByNumber, n) { $0.map { ($0.signed(), $0.signed()) } }
-        fill(&message.timeByName, n) { $0.map { ($0.text(), $0.signed()) } }
+        fill(&message.timeByName, n) { $0.map { ($0.key(), $0.signed()) } }
         fill(&message.byDelta, n) { $0.map { ($0.signed(), $0.oneIn(2)) } }
         fill(&message.byOffset, n) { $0.map { ($0.signed(), $0.signed()) } }
         fill(&message.byWord, n) { $0.map { ($0.number(), $0.text()) } }

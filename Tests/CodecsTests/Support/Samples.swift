@@ -28,6 +28,9 @@ struct SeededGenerator: RandomNumberGenerator {
         )
     }
 
+    /// A text that is no longer than a key or an identifier may be.
+    mutating func key() -> String { String(String.UnicodeScalarView(text().unicodeScalars.prefix(60))) }
+
     mutating func bytes() -> [UInt8] {
         (0..<Int.random(in: 0...40, using: &self)).map { _ in UInt8(truncatingIfNeeded: next()) }
     }
@@ -54,17 +57,17 @@ struct SeededGenerator: RandomNumberGenerator {
 
     mutating func chatMessage() -> ChatMessage {
         var message = ChatMessage(
-            id: text(),
-            conversation: text(),
-            sender: text(),
+            id: key(),
+            conversation: key(),
+            sender: key(),
             sentAtMs: Int64(bitPattern: number()),
             text: text()
         )
         message.kind = .init(rawValue: oneIn(8) ? 77 : Int32.random(in: 0...8, using: &self))
-        message.replyTo = oneIn(2) ? nil : text()
-        message.mentions = list { $0.text() }
+        message.replyTo = oneIn(2) ? nil : key()
+        message.mentions = list { $0.key() }
         message.attachment = bytes()
-        message.attributes = Dictionary(list { ($0.text(), $0.text()) }) { $1 }
+        message.attributes = Dictionary(list { ($0.key(), $0.text()) }) { $1 }
         return message
     }
 }

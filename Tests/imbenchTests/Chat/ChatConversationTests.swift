@@ -55,6 +55,22 @@ import TransportAPI
         #expect(run { bob.waited(for: "a-3", &$0) }.isEmpty)
     }
 
+    @Test("Identifiers that are equal only after normalisation name two messages")
+    mutating func identifiersAreBytes() {
+        var messages = ["b-\u{e9}", "b-e\u{301}"].map {
+            ChatMessage(id: $0, conversation: "lobby", sender: "eve", sentAtMs: 1, text: "hi")
+        }
+        #expect(messages.map { message in shown(run { ann.received(message, &$0) }) } == [["eve: hi"], ["eve: hi"]])
+        // One that only seems to follow the first waits for the other.
+        messages = ([("c-e\u{301}", nil), ("2", "c-\u{e9}")] as [(String, String?)]).map { id, after in
+            var message = ChatMessage(id: id, conversation: "lobby", sender: "eve", sentAtMs: 1, text: "ho")
+            message.attributes["after"] = after
+            return message
+        }
+        #expect(shown(run { ann.received(messages[0], &$0) }) == ["eve: ho"])
+        #expect(run { ann.received(messages[1], &$0) } == [.wait("2")])
+    }
+
     @Test("what comes twice is shown once and confirmed again")
     mutating func repeated() {
         let message = sent(run { ann.typed("hi", atMs: 1, &$0) })[0]

@@ -1,0 +1,99 @@
+/// Text as a key, compared and hashed by its UTF-8. Both take a time proportional to its length.
+///
+/// `String` compares by canonical equivalence (Unicode, section 3.7) and normalises its text to do so, which takes a time
+/// quadratic in the length of a run of combining marks. Protocol identifiers are equal only if their bytes are, and text of
+/// a peer is hashed only as this type or within ``CodecLimits/maximumKeyLength``.
+public struct UTF8Key: Sendable, Hashable, ExpressibleByStringLiteral {
+    /// The text.
+    public var text: String
+
+    /// The key of `text`.
+    @inlinable
+    public init(_ text: String) { self.text = text }
+
+    /// The key of a literal.
+    @inlinable
+    public init(stringLiteral text: String) { self.text = text }
+
+    /// Whether both have the same bytes.
+    public static func == (left: UTF8Key, right: UTF8Key) -> Bool { left.text.hasSameUTF8(as: right.text) }
+
+    /// Hashes the bytes.
+    public func hash(into hasher: inout Hasher) {
+        if text.utf8.withContiguousStorageIfAvailable({ hasher.combine(bytes: UnsafeRawBufferPointer($0)) }) != nil {
+            return
+        }
+        Array(text.utf8).withUnsafeBytes { hasher.combine(bytes: $0) }
+    }
+}
+
+/// A map with such keys holds all that come, also those that a `[String: …]` refuses as equal.
+extension UTF8Key: WireMapKey {
+    /// The empty text.
+    @inlinable
+    public init() { text = "" }
+    /// Whether it is empty.
+    @inlinable
+    public var isDefault: Bool { text.isEmpty }
+    /// Its length in bytes of UTF-8.
+    @inlinable
+    public var utf8Length: Int { text.utf8.count }
+    /// Length-delimited.
+    @inlinable
+    public static func wireType(as encoding: IntegerEncoding) -> WireType { .lengthDelimited }
+    /// Writes the text.
+    @inlinable
+    public func write<W: ValueWriter>(to writer: inout W, as encoding: IntegerEncoding) throws(CodecError) {
+        writer.write(text)
+    }
+    /// Reads a text.
+    @inlinable
+    public mutating func read<R: ValueReader>(from reader: inout R, as encoding: IntegerEncoding) throws(CodecError) {
+        text = try reader.readString()
+    }
+    /// Whether its UTF-8 comes before that of `other`.
+    @inlinable
+    public func precedes(_ other: UTF8Key) -> Bool { text.precedes(other.text) }
+    /// Writes the text as the name of a JSON member.
+    @inlinable
+    public func writeName(to writer: inout JSONWriter) { writer.write(text) }
+    /// Reads a text from the name of a JSON member.
+    @inlinable
+    public init(name reader: inout JSONReader) throws(CodecError) { text = try reader.readString() }
+}
+
+extension String {
+    /// Whether both have the same UTF-8. `==` would compare by canonical equivalence; see ``UTF8Key``.
+    package func hasSameUTF8(as other: String) -> Bool {
+        let isSame: Bool?? = utf8.withContiguousStorageIfAvailable { left in
+            other.utf8.withContiguousStorageIfAvailable { right in
+                guard left.count == right.count, let first = left.baseAddress, let second = right.baseAddress else {
+                    return left.count == right.count
+                }
+                return JSONName.difference(first, second, left.count) == 0
+            }
+        }
+        if case .some(.some(let isSame)) = isSame { return isSame }
+        return utf8.elementsEqual(other.utf8)
+    }
+}
+
+extension Dictionary where Key: WireMapKey, Value: WireValue {
+    /// Sets the value of a key that has been read; `false` if the map holds an equal key with other bytes.
+    @inlinable @inline(__always)
+    mutating func set(_ value: Value, of key: Key) -> Bool {
+        // One growth in place of three for the maps of a few entries that messages have.
+        if isEmpty { self = Dictionary(minimumCapacity: 4) }
+        let before = count
+        self[key] = value
+        return count != before || holdsBytes(of: key)
+    }
+
+    /// Whether the key that the map holds and that equals `key` has the same bytes.
+    @inlinable @inline(never)
+    func holdsBytes(of key: Key) -> Bool {
+        guard let index = index(forKey: key) else { return false }
+        let held = keys[index]
+        return !held.precedes(key) && !key.precedes(held)
+    }
+}
