@@ -1,7 +1,10 @@
-/// Something that only one event loop may touch, in the hands of whoever may pass it around: the one door through which
-/// code of any thread gets at what lives on a loop, and it opens on the loop alone.
-public struct LoopConfined<Value>: @unchecked Sendable {
-    // Unchecked, because the door below is what makes it safe.
+/// An object that only one event loop may touch, in a value that any thread may pass on. The object is reached on the loop alone.
+///
+/// `Value` is a class and not any type, because Swift 6.3 miscompiles a getter of an unconstrained generic struct that makes a
+/// call and then returns a stored reference. Its optimizer takes the object for one that no other code can reach, so that a
+/// property that is read twice is loaded once, whatever a call or an `await` between the two has changed.
+public struct LoopConfined<Value: AnyObject>: @unchecked Sendable {
+    // Unchecked, because `value` and `here` check the loop.
 
     /// The loop.
     public let loop: EventLoop
@@ -30,4 +33,13 @@ public struct LoopConfined<Value>: @unchecked Sendable {
     /// The value if the caller is on the loop; else `nil`.
     @inlinable
     public var here: Value? { loop.isCurrent ? confined : nil }
+}
+
+/// An object that holds a value, such as one of a protocol's type, where an object is asked for.
+package final class Box<Value> {
+    package let value: Value
+
+    package init(_ value: Value) {
+        self.value = value
+    }
 }

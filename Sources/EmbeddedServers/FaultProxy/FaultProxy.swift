@@ -31,7 +31,7 @@ public final class FaultProxy: Sendable {
 
     /// Where clients reach it: the target's endpoint, but with this machine's address and a port that the system chose.
     public let endpoint: Endpoint
-    private let engine: LoopConfined<any ProxyEngine>
+    private let engine: LoopConfined<Box<any ProxyEngine>>
 
     /// Starts a proxy with a good path to `target`.
     ///
@@ -80,11 +80,11 @@ public final class FaultProxy: Sendable {
         endpoint.host = engine.address.host
         endpoint.port = engine.address.port
         self.endpoint = endpoint
-        self.engine = LoopConfined(living: engine, on: loop)
+        self.engine = LoopConfined(living: Box(engine), on: loop)
     }
 
     deinit {
-        engine.loop.execute { [engine] in engine.value.stop() }
+        engine.loop.execute { [engine] in engine.value.value.stop() }
     }
 
     /// Makes the path as bad as this from now on, for what is on its way as well.
@@ -135,7 +135,7 @@ public final class FaultProxy: Sendable {
     }
 
     private func run<Value: Sendable>(_ body: @escaping @Sendable (any ProxyEngine) -> Value) async -> Value {
-        await engine.loop.run { [engine] in body(engine.value) }
+        await engine.loop.run { [engine] in body(engine.value.value) }
     }
 }
 

@@ -13,7 +13,7 @@ package protocol Acceptor: AnyObject {
 package final class CoreListener: Listener {
     package let endpoint: Endpoint
     private let loop: EventLoop
-    private let acceptor: LoopConfined<any Acceptor>
+    private let acceptor: LoopConfined<Box<any Acceptor>>
     private let queue: LoopConfined<AcceptQueue>
     private let ownsLinks: Bool
 
@@ -63,14 +63,14 @@ package final class CoreListener: Listener {
         endpoint.port = acceptor.port
         self.endpoint = endpoint
         self.loop = loop
-        self.acceptor = LoopConfined(living: acceptor, on: loop)
+        self.acceptor = LoopConfined(living: Box(acceptor), on: loop)
         self.queue = LoopConfined(living: queue, on: loop)
         ownsLinks = mode.behaves
     }
 
     deinit {
         loop.execute { [acceptor, queue, ownsLinks] in
-            acceptor.value.close(endLinks: ownsLinks)
+            acceptor.value.value.close(endLinks: ownsLinks)
             queue.value.close()
         }
     }
@@ -96,7 +96,7 @@ package final class CoreListener: Listener {
 
     package nonisolated(nonsending) func close() async {
         guard loop.isCurrent else { return await withTaskExecutorPreference(loop) { await self.close() } }
-        acceptor.value.close(endLinks: ownsLinks)
+        acceptor.value.value.close(endLinks: ownsLinks)
         queue.value.close()
     }
 }

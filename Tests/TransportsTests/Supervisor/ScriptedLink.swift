@@ -6,7 +6,7 @@ final class ScriptedLink: Link {
     private struct State: Sendable {
         var inbox: [Payload] = []
         var receiver: UnsafeContinuation<Void, Never>?
-        var neighbour: RuntimeConfined<any LinkReceiver>?
+        var neighbour: RuntimeConfined<Box<any LinkReceiver>>?
         var sent: [Payload] = []
         var blocked: [UnsafeContinuation<Void, Never>] = []
         var isBlocked = false
@@ -67,7 +67,7 @@ final class ScriptedLink: Link {
     private func tellNeighbour() {
         guard let neighbour = state.withLock({ $0.neighbour.take() }) else { return }
         home?.execute { [self] in
-            if let arrival = next() { neighbour.value.receive(arrival) }
+            if let arrival = next() { neighbour.value.value.receive(arrival) }
         }
     }
 
@@ -163,7 +163,7 @@ extension ScriptedLink: ImmediateLink {
 
     func receiveNow(orTell receiver: any LinkReceiver) -> Result<Payload?, TransportError>? {
         if let arrival = next() { return arrival }
-        if let home { state.withLock { $0.neighbour = RuntimeConfined(receiver, to: home) } }
+        if let home { state.withLock { $0.neighbour = RuntimeConfined(Box(receiver), to: home) } }
         return nil
     }
 

@@ -27,8 +27,11 @@ extension SupervisorRuntime {
     }
 }
 
-/// Something that only one runtime may touch, in the hands of whoever may pass it around.
-package struct RuntimeConfined<Value>: Confinement, @unchecked Sendable {
+/// An object that only one runtime may touch, in a value that any thread may pass on.
+///
+/// `Value` is a class and not any type, because Swift 6.3 miscompiles the getters of this struct otherwise: a property of the
+/// object that is read twice is loaded once, whatever a call or an `await` between the two has changed.
+package struct RuntimeConfined<Value: AnyObject>: Confinement, @unchecked Sendable {
     // Unchecked, because the check below is what makes it safe.
 
     let runtime: any SupervisorRuntime
