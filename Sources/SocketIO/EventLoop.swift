@@ -30,6 +30,10 @@ public final class EventLoop: TaskExecutor, @unchecked Sendable {
     @exclusivity(unchecked) private var turnHandlers = RingQueue<any TurnHandler>()
     @exclusivity(unchecked) private var patientHandlers = RingQueue<any PatientHandler>()
     @exclusivity(unchecked) private var later = RingQueue<any ShareHandler>()
+    /// Whether the owner is a caller's thread that runs one operation inline.
+    @exclusivity(unchecked) var isInline = false
+    /// Calls of user code that wait for the loop's own thread.
+    @exclusivity(unchecked) private var callsOut = RingQueue<@Sendable () -> Void>()
     /// When who goes on just now (``runLater(_:)``) should stop, in nanoseconds of ``MonotonicClock``: when all of them have had
     /// their part of this turn. 0 while nobody does.
     @exclusivity(unchecked) public private(set) var lineEnd: Int64 = 0
@@ -60,7 +64,8 @@ public final class EventLoop: TaskExecutor, @unchecked Sendable {
         }
     }
 
-    /// Whether the caller runs on this loop: on its thread, or inside of ``borrow(_:)``.
+    /// Whether the caller runs on this loop: on its thread, or inside of ``borrow(_:)``. A thread runs on one loop at a time: inside
+    /// of another loop's ``borrow(_:)``, this is `false` for the loop that the caller came from.
     public var isCurrent: Bool { ownership.isCurrent }
 
     // MARK: Work from any thread
@@ -131,7 +136,7 @@ public final class EventLoop: TaskExecutor, @unchecked Sendable {
         timers.cancel(timer)
     }
 
-    /// Calls `handler` at the end of this turn.
+    /// Calls `handler` once at the end of this tick, or of the next one if the end of this tick has begun or its time is used up.
     public func atEndOfTurn(_ handler: any TurnHandler) {
         turnHandlers.append(handler)
     }
@@ -162,7 +167,20 @@ public final class EventLoop: TaskExecutor, @unchecked Sendable {
         later.append(handler)
     }
 
-    /// Stops the program if the caller is not on the loop: a mistake in this program that would race.
+    /// Calls user code, such as an observer, on the loop's own thread, in the order of these calls: now if the caller is on that
+    /// thread, in the next tick if it runs inline on another one (``borrow(_:)``). To be called on the loop.
+    public func callOut(_ work: @escaping @Sendable () -> Void) {
+        assertCurrent()
+        guard isInline || !callsOut.isEmpty else { return work() }
+        callsOut.append(work)
+        if callsOut.count == 1 { execute { [self] in runCallsOut() } }
+    }
+
+    private func runCallsOut() {
+        while let work = callsOut.popFirst() { work() }
+    }
+
+    /// Traps if the caller is not on the loop, because that is a mistake in this program that would race.
     public func assertCurrent() {
         precondition(isCurrent, "called from outside the event loop")
     }
@@ -188,12 +206,43 @@ public final class EventLoop: TaskExecutor, @unchecked Sendable {
         }
     }
 
+    /// Calls each handler that waits for the end of this tick, and then low-priority ones for a limited time.
+    ///
+    /// One pass over what waits when it begins, with a limit on its time. A handler that asks again while it is called waits for
+    /// the next tick, because descriptors, timers and jobs of other connections are processed in between.
     func endTurn() {
-        while let handler = turnHandlers.popFirst() { handler.turnEnded() }
+        var left = turnHandlers.count
+        if left > Self.handlersBetweenClockReads {
+            endBusyTurn()
+        } else {
+            while left > 0, let handler = turnHandlers.popFirst() {
+                handler.turnEnded()
+                left -= 1
+            }
+        }
         guard !patientHandlers.isEmpty else { return }
+        left = patientHandlers.count
         let start = MonotonicClock.now()
         let end = start + max(Self.share, laterTook + start - now)
-        repeat { patientHandlers.popFirst()?.turnCame() } while !patientHandlers.isEmpty && MonotonicClock.now() < end
+        repeat {
+            patientHandlers.popFirst()?.turnCame()
+            left -= 1
+        } while left > 0 && MonotonicClock.now() < end
+    }
+
+    /// How many handlers are called at the end of a tick before the clock is read.
+    private static let handlersBetweenClockReads = 32
+    /// How long the handlers at the end of a tick may take together before the rest waits for the next one, in nanoseconds.
+    private static let tickEndBudget: Int64 = 2_000_000
+
+    private func endBusyTurn() {
+        var left = turnHandlers.count
+        let end = MonotonicClock.now() + Self.tickEndBudget
+        while left > 0, let handler = turnHandlers.popFirst() {
+            handler.turnEnded()
+            left -= 1
+            if left % Self.handlersBetweenClockReads == 0, MonotonicClock.now() >= end { return }
+        }
     }
 
     /// Lets those go on who have had their share of a former turn. What was answered in this turn is with the kernel by now.

@@ -18,6 +18,29 @@ struct LoopTurnTests {
         #expect(turns >= RepeatedTimer.times)
     }
 
+    @Test("reaches its timers although a handler asks for the end of each tick again")
+    func repeatedHandler() async throws {
+        let loop = try EventLoop(name: "repeated-handler")
+        await withCheckedContinuation { continuation in
+            loop.execute {
+                let handler = RepeatedHandler(loop)
+                loop.atEndOfTurn(handler)
+                _ = loop.schedule(at: loop.now + 1_000_000) {
+                    handler.isOver = true
+                    continuation.resume()
+                }
+            }
+        }
+    }
+
+    @Test("ends an inline call although a handler asks for the end of each tick again")
+    func repeatedHandlerInline() throws {
+        let loop = try EventLoop(name: "repeated-inline")
+        let handler = LoopConfined(RepeatedHandler(loop), to: loop)
+        while loop.borrow({ loop.atEndOfTurn(handler.value) }) == nil { sched_yield() }
+        loop.execute { handler.value.isOver = true }
+    }
+
     @Test("lets who is patient wait for the ends of turns, and those for whom there is no time left for the next turn")
     func patience() async throws {
         let loop = try EventLoop(name: "patience")
@@ -35,6 +58,26 @@ struct LoopTurnTests {
             }
         }
         #expect(order.withLock { $0 } == ["prompt", "slow", "timer", "next"])
+    }
+}
+
+/// Asks for the end of a tick again whenever one comes, in both ways.
+private final class RepeatedHandler: TurnHandler, PatientHandler {
+    private let loop: EventLoop
+    var isOver = false
+
+    init(_ loop: EventLoop) {
+        self.loop = loop
+    }
+
+    func turnEnded() {
+        guard !isOver else { return }
+        loop.atEndOfTurn(self)
+        loop.runPatiently(self)
+    }
+
+    func turnCame() {
+        if !isOver { loop.runPatiently(self) }
     }
 }
 

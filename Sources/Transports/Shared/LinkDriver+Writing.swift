@@ -47,11 +47,10 @@ extension LinkDriver {
         isWaitingForAnswer = true
         let before = context.output.count
         let result = channel.flush(&context)
+        if result != .wouldBlock { stuckSince = 0 }
         if context.hasMoved { tellMove() }
         switch result {
-        case .bytes, .end:
-            stuckSince = 0
-            returnMemory(&context.output)
+        case .bytes, .end: returnMemory(&context.output)
         case .wouldBlock:
             if stuckSince == 0 || context.output.count < before { stuckSince = loop.now }
             returnMemory(&context.output)
@@ -97,12 +96,13 @@ extension LinkDriver {
         borrowMemory(&context.output)
     }
 
-    /// To be called after the core: hands on what it wrote, and keeps its deadline.
+    /// To be called after the core: hands on what it wrote, and keeps its deadline. While the channel is full, nothing is
+    /// requested: the channel reports when there is room (``ready(_:)``).
     func leaveCore() {
         if context.output.isEmpty {
             returnMemory(&context.output)
         } else {
-            requestFlush()
+            if stuckSince == 0 { requestFlush() }
             // Of a message for thousands, each keeps its copy and not a whole block.
             if isFlushPatient, loop.patientCount > Self.patientBlocks { returnMemory(&context.output) }
         }

@@ -127,7 +127,10 @@ final class DatagramChannel: LinkChannel {
 extension LinkDriver {
     /// The machine's addresses may be others by now.
     func networkChanged() {
-        if phase == .open, channel.renew(Instant(nanoseconds: loop.now)) { tellMove() }
+        guard phase == .open, channel.renew(Instant(nanoseconds: loop.now)) else { return }
+        // The fresh socket has room, and will not report that.
+        stuckSince = 0
+        tellMove()
     }
 
     /// Lets the far side know where this one is by now.
