@@ -1,11 +1,15 @@
 #define _GNU_SOURCE
 #include "CSocketIO.h"
 
+_Thread_local void *csocketio_current_loop_of_thread;
+
 #if defined(__linux__)
+#include <linux/sockios.h>
 #include <linux/tcp.h>
 #include <stddef.h>
 #include <netinet/in.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -20,6 +24,11 @@ int csocketio_read_tcp_counts(int descriptor, struct csocketio_tcp_counts *count
     counts->bytes_retransmitted = info.tcpi_bytes_retrans;
     counts->has_timestamps = (info.tcpi_options & TCPI_OPT_TIMESTAMPS) != 0;
     return 0;
+}
+
+int csocketio_unacknowledged(int descriptor) {
+    int bytes = 0;
+    return ioctl(descriptor, SIOCOUTQ, &bytes) == 0 ? bytes : 0;
 }
 
 int csocketio_receive_many(int descriptor, void *buffer, size_t slot, unsigned int count, unsigned int *lengths,

@@ -1,22 +1,27 @@
 import Synchronization
 
 extension EventLoop {
-    /// Runs `body` on the loop here and now, without its thread, if that sleeps; `nil` at once if the loop runs or has work, which
-    /// comes first. On the loop, calls `body`.
+    /// Runs `body` inline on the loop, on the caller's thread, if the loop's own thread sleeps. Returns `nil` at once if the loop
+    /// runs or has work, because that comes first. On the loop, calls `body`.
     ///
-    /// While it runs, the caller is on the loop, for ``isCurrent`` and for all that lives there. Then what was written during it goes
-    /// to the kernel, as at the end of a turn. Jobs that it leads to are left to the loop's thread, since this one may be in the
-    /// middle of another task's job.
+    /// While `body` runs, the caller is on this loop and on no other (``isCurrent``). Then what was written is given to the kernel,
+    /// as at the end of a tick. These invariants hold:
     ///
-    /// `body` must be short and must not wait: the loop's thread waits for it.
+    /// - A caller's thread never waits for the loop: it tries to become the owner for a few microseconds at most. It runs `body` and
+    ///   one end of a tick, which is one pass over the handlers that `body` has registered.
+    /// - Jobs that `body` leads to are left to the loop's thread, because the caller may be in the middle of another task's job.
+    /// - User code (observers, stores) is left to the loop's thread (``callOut(_:)``).
+    ///
+    /// `body` must be short and must not wait, because the loop's thread waits for it.
     public func borrow<Value: Sendable>(_ body: () -> Value) -> Value? {
         if isCurrent { return body() }
         // What this thread has posted comes before what it does now.
-        guard !hasMail.load(ordering: .relaxed), ownership.tryTake() else { return nil }
+        guard !hasMail.load(ordering: .relaxed), let former = ownership.tryTake() else { return nil }
         guard isIdle, !hasMail.load(ordering: .relaxed) else {
-            ownership.giveBack()
+            ownership.giveBack(former)
             return nil
         }
+        isInline = true
         now = MonotonicClock.now()
         // What the line took was in another's turn.
         laterTook = 0
@@ -25,7 +30,8 @@ extension EventLoop {
         // The thread decided how long to sleep before all this.
         if isIdle, let deadline = timers.next { poller.hasten(to: deadline) }
         let mustWake = !isIdle && isAsleep.exchange(false, ordering: .sequentiallyConsistent)
-        ownership.giveBack()
+        isInline = false
+        ownership.giveBack(former)
         if mustWake { poller.wake() }
         return value
     }

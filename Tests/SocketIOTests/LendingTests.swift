@@ -28,6 +28,40 @@ struct LendingTests {
         #expect(here == true)
     }
 
+    @Test(
+        "is the only loop that its caller runs on, also if that is another loop's thread",
+        arguments: PollerKind.allCases
+    )
+    func fromAnotherLoop(kind: PollerKind) async throws {
+        let outer = try EventLoop(poller: kind, name: "outer")
+        let inner = try EventLoop(poller: kind, name: "inner")
+        let states = try await on(outer) {
+            var states: [Bool] = []
+            borrowing(inner) { states += [inner.isCurrent, outer.isCurrent] }
+            return states + [inner.isCurrent, outer.isCurrent]
+        }
+        #expect(states == [true, false, false, true])
+    }
+
+    @Test("calls user code on its own thread, in the order of the calls", arguments: PollerKind.allCases)
+    func callOut(kind: PollerKind) async throws {
+        let loop = try EventLoop(poller: kind, name: "call-out")
+        let own = try await on(loop) { currentThread() }
+        let calls = Locked<[(number: Int, thread: UInt)]>([])
+        for number in 0..<100 {
+            borrowing(loop) {
+                loop.callOut { calls.withLock { $0.append((2 * number, currentThread())) } }
+            }
+            loop.execute {
+                loop.callOut { calls.withLock { $0.append((2 * number + 1, currentThread())) } }
+            }
+        }
+        _ = try await on(loop) { 0 }
+        let seen = calls.withLock { $0 }
+        #expect(seen.map(\.number) == Array(0..<200))
+        #expect(seen.allSatisfy { $0.thread == own })
+    }
+
     @Test("is not lent to a second one meanwhile", arguments: PollerKind.allCases)
     func lentAlready(kind: PollerKind) throws {
         let loop = try Loops.of(kind)

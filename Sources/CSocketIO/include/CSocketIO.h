@@ -11,6 +11,15 @@ static inline void csocketio_pause(void) {
 #endif
 }
 
+// The event loop that the calling thread runs now, as a name that nothing is read through; null for none.
+extern _Thread_local void *csocketio_current_loop_of_thread;
+static inline void *csocketio_current_loop(void) {
+    return csocketio_current_loop_of_thread;
+}
+static inline void csocketio_set_current_loop(void *loop) {
+    csocketio_current_loop_of_thread = loop;
+}
+
 #if defined(__linux__)
 #include <linux/rtnetlink.h>
 #include <stddef.h>
@@ -40,6 +49,9 @@ struct csocketio_tcp_counts {
 };
 // 0, or -1 where the kernel does not tell.
 int csocketio_read_tcp_counts(int descriptor, struct csocketio_tcp_counts *counts);
+
+// How many bytes written to a TCP socket its peer has not acknowledged, FIN included (SIOCOUTQ, tcp(7)); 0 if that is unknown.
+int csocketio_unacknowledged(int descriptor);
 
 // accept4, non-blocking and close-on-exec, with the far side's address.
 struct sockaddr;

@@ -88,8 +88,12 @@ package final class AcceptQueue {
     var onRoom: (() -> Void)?
     private let observer: ServerObserver?
 
-    init(observer: ServerObserver? = nil) {
-        self.observer = observer
+    init(observer: ServerObserver? = nil, on loop: EventLoop) {
+        guard let observer else {
+            self.observer = nil
+            return
+        }
+        self.observer = { note in loop.callOut { observer(note) } }
     }
 
     var isObserved: Bool { observer != nil }

@@ -31,7 +31,7 @@ extension ServerNote: CustomStringConvertible {
     }
 }
 
-/// Called on the server's loop with each note; must neither block nor wait. A server under attack has many to tell.
+/// Called with each event on the thread of the server's loop; must neither block nor wait. A server under attack has many events.
 public typealias ServerObserver = @Sendable (ServerNote) -> Void
 
 /// Who keeps drivers: an acceptor. Told on its loop.

@@ -1,4 +1,4 @@
-/// What a supervisor tells logs and metrics. Called on the supervisor's loop: it must not block.
+/// Receives a supervisor's events for logs and metrics. Called on the thread of the supervisor's loop, in order: it must not block.
 public protocol SupervisorObserver: Sendable {
     /// Something has happened.
     func note(_ note: SupervisorNote, at time: Instant)
@@ -12,8 +12,8 @@ public typealias EndpointPreparation = @Sendable (Endpoint, _ isRefresh: Bool) a
 /// Makes the recipe for links to an endpoint.
 public typealias TransportFactory = @Sendable (Endpoint) throws(TransportError) -> any Transport
 
-/// Keeps the messages of an outbox beyond the life of the process. Called on the supervisor's loop, in order; it must not
-/// block for long.
+/// Keeps the messages of an outbox beyond the life of the process. Called on the thread of the supervisor's loop, in order; it must
+/// not block for long.
 public protocol OutboxStore: Sendable {
     /// What was left of the last time, oldest first. These messages are sent before all others, under the identifiers that they
     /// had; those out of order are left out.
@@ -23,6 +23,26 @@ public protocol OutboxStore: Sendable {
     /// A message has ended. Of those that were submitted and not waited for, what is left when the supervisor ends is not
     /// removed: it is for the next one.
     func remove(_ id: MessageID)
+}
+
+/// A store that is called in order and on its runtime's own thread.
+struct CalledOutStore: OutboxStore {
+    private let store: any OutboxStore
+    private let runtime: any SupervisorRuntime
+
+    init(_ store: any OutboxStore, _ runtime: any SupervisorRuntime) {
+        (self.store, self.runtime) = (store, runtime)
+    }
+
+    func load() -> [(id: MessageID, payload: Payload)] { store.load() }
+
+    func insert(_ id: MessageID, _ payload: Payload) {
+        runtime.callOut { [store] in store.insert(id, payload) }
+    }
+
+    func remove(_ id: MessageID) {
+        runtime.callOut { [store] in store.remove(id) }
+    }
 }
 
 /// A message that was not delivered, given back so that it can be shown, edited and sent again.

@@ -12,6 +12,9 @@ public protocol SupervisorRuntime: AnyObject, Sendable {
     /// Runs `body` there at once, on the caller's thread, while nothing else runs there; `nil` if that is not to be had at once.
     /// What was posted before comes before. By default only who is there already can have it.
     func borrow<Value: Sendable>(_ body: () -> Value) -> Value?
+    /// Calls user code there, in the order of these calls: now, or a little later if the caller runs inside of ``borrow(_:)`` on a
+    /// thread of another. To be called there. By default calls it now.
+    func callOut(_ work: @escaping @Sendable () -> Void)
     /// Calls `action` there at `deadline`. To be called there.
     func schedule(at deadline: Instant, _ action: @escaping () -> Void) -> UInt64
     /// Cancels a timer that has not fired. To be called there.
@@ -21,6 +24,11 @@ public protocol SupervisorRuntime: AnyObject, Sendable {
 }
 
 extension SupervisorRuntime {
+    /// Calls `work` now.
+    public func callOut(_ work: @escaping @Sendable () -> Void) {
+        work()
+    }
+
     /// Runs `body` if the caller is there; else `nil`.
     public func borrow<Value: Sendable>(_ body: () -> Value) -> Value? {
         isCurrent ? body() : nil

@@ -28,8 +28,8 @@ final class SupervisorShell: LinkOwner {
     /// What was learned about keepalive intervals.
     var intervals: AdaptiveInterval? { machine.adaptive?.intervals }
     let closers = Closers()
-    /// The goodbye of the last link that was closed.
-    private(set) var goodbye: Task<Void, Never>?
+    /// The close of the last link that was closed; gives the number of undelivered bytes.
+    private(set) var goodbye: Task<Int, Never>?
     private let paths: (any PathMonitor)?
     private var pathWatch: (any Sendable)?
     private var isBeginning = false
@@ -41,7 +41,7 @@ final class SupervisorShell: LinkOwner {
         preparation = setup.preparation
         observer = setup.observer
         isObserved = setup.observer != nil
-        outgoing = Outgoing(setup.store)
+        outgoing = Outgoing(setup.store.map { CalledOutStore($0, runtime) })
         timer = DeadlineTimer(on: runtime)
         messages = Broadcast(limit: setup.configuration.messageBuffer, .pause, keepsBacklog: true)
         random = runtime.makeRandomSource()
@@ -126,7 +126,8 @@ final class SupervisorShell: LinkOwner {
 
     func note(_ note: SupervisorNote) {
         if case .roundTrip(let time) = note { roundTrip.measured(time) }
-        observer?.note(note, at: runtime.clock)
+        guard let observer else { return }
+        runtime.callOut { [time = runtime.clock] in observer.note(note, at: time) }
     }
 
     private func changed(to state: SupervisorState) {
