@@ -19,6 +19,8 @@ public protocol ByteStream: AnyObject {
     func shutdownWriting()
     /// Closes. With `abort`, the far side sees a reset and nothing that is still in the kernel is sent.
     func close(abort: Bool)
+    /// How many written bytes the peer's kernel has not acknowledged; 0 where that is not known or the stream is closed.
+    var unacknowledgedBytes: Int { get }
     /// What the kernel has counted; `nil` where it does not tell or the stream is closed.
     func segmentCounts() -> SegmentCounts?
 }

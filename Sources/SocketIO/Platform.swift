@@ -8,6 +8,10 @@
 @_exported import Darwin
 #endif
 
+#if os(Linux)
+import CSocketIO
+#endif
+
 enum Platform {
     #if canImport(Glibc)
     static let streamSocket = Int32(SOCK_STREAM.rawValue)
@@ -62,6 +66,19 @@ enum Platform {
     static func setOption(_ raw: Int32, _ level: Int32, _ name: Int32, _ value: Int32) -> Bool {
         var value = value
         return setsockopt(raw, level, name, &value, socklen_t(MemoryLayout<Int32>.size)) == 0
+    }
+
+    /// How many bytes of a TCP socket its peer has not acknowledged, FIN included on Linux; 0 where the system does not tell.
+    static func unacknowledgedBytes(_ raw: Int32) -> Int {
+        #if os(Linux)
+        return Int(csocketio_unacknowledged(raw))
+        #elseif canImport(Darwin)
+        var value: Int32 = 0
+        var size = socklen_t(MemoryLayout<Int32>.size)
+        return getsockopt(raw, SOL_SOCKET, SO_NWRITE, &value, &size) == 0 ? Int(value) : 0
+        #else
+        return 0
+        #endif
     }
 
     /// The error that a socket holds (SO_ERROR), 0 for none.

@@ -15,6 +15,8 @@ public final class StreamSocket: ByteStream {
     @exclusivity(unchecked) private var hangUpSeen = false
     /// The kernel took no more, and has not been said to have room since.
     @exclusivity(unchecked) private var isFull = false
+    /// FIN stands behind what was written.
+    @exclusivity(unchecked) private var hasShutDown = false
     private let isIPv6: Bool
     /// The far side's address.
     public let peer: SocketAddress?
@@ -91,7 +93,7 @@ public final class StreamSocket: ByteStream {
     /// Sends FIN behind what the kernel holds.
     public func shutdownWriting() {
         guard let raw = descriptor?.raw else { return }
-        _ = shutdown(raw, Int32(SHUT_WR))
+        hasShutDown = shutdown(raw, Int32(SHUT_WR)) == 0
     }
 
     /// Closes the socket; with `abort`, by RST.
@@ -104,6 +106,12 @@ public final class StreamSocket: ByteStream {
         if let token { loop.unwatch(raw, token) }
         token = nil
         descriptor = nil
+    }
+
+    /// How many written bytes the peer's kernel has not acknowledged (SIOCOUTQ of tcp(7), SO_NWRITE). FIN is not counted.
+    public var unacknowledgedBytes: Int {
+        guard let raw = descriptor?.raw else { return 0 }
+        return max(0, Platform.unacknowledgedBytes(raw) - (hasShutDown ? 1 : 0))
     }
 
     /// What the kernel has counted (TCP_INFO).

@@ -51,9 +51,17 @@ public protocol Link: AnyObject, Sendable {
     /// has waited for a second.
     nonisolated(nonsending) func ping() async throws(TransportError) -> Duration
 
-    /// Says goodbye as the protocol does, sends what is still buffered, and ends the link; returns when it has ended.
-    /// Bounded by the transport's close timeout. Closing a link that has ended does nothing.
-    nonisolated(nonsending) func close(_ reason: CloseReason) async
+    /// Closes the link: sends what was accepted and is still buffered, and the protocol's close frame. Returns when the peer has
+    /// answered by its close frame or by the end of its half of the connection. So a process may exit right after it.
+    ///
+    /// Messages that still wait for room end `rejected`. The close takes no longer than the transport's close timeout after the
+    /// peer last took bytes, and no longer than its total (`close-timeout`, 5 s, and `close-total`, 60 s, in URLs). Cancelling
+    /// the task ends the wait; the link closes all the same. Closing a link that is closed returns at once.
+    ///
+    /// - Returns: how many bytes were accepted that are not known to have reached the peer, framing included; 0 if all did. Over
+    ///   transports that lose messages (UDP without `reliable`), datagrams that have left are not counted.
+    @discardableResult
+    nonisolated(nonsending) func close(_ reason: CloseReason) async -> Int
 
     /// Waits for the link's end and says why it ended.
     nonisolated(nonsending) func closed() async -> CloseReason
@@ -90,8 +98,9 @@ extension Link {
         return true
     }
 
-    /// Closes the link in the user's name.
-    public nonisolated(nonsending) func close() async {
+    /// Closes the link in the user's name, as ``close(_:)``.
+    @discardableResult
+    public nonisolated(nonsending) func close() async -> Int {
         await close(.user)
     }
 }

@@ -24,6 +24,7 @@ public protocol Listener: AnyObject, Sendable {
     /// - Throws: `.cancelled` if the task was cancelled, `.busy` if another task is already waiting.
     nonisolated(nonsending) func accept() async throws(TransportError) -> (any Link)?
 
-    /// Stops listening. Links that were accepted live on.
+    /// Stops listening. Links that were handed out by ``accept()`` live on; those that a server answers itself are closed, and
+    /// the call returns when they are, as ``Link/close(_:)`` closes them.
     nonisolated(nonsending) func close() async
 }

@@ -53,7 +53,8 @@ final class PersistentMosquitto {
     private func answer() async {
         while !Task.isCancelled {
             if let link = try? await TransportRegistry.standard.connect("mqtt://127.0.0.1:\(port)") {
-                return await link.close()
+                await link.close()
+                return
             }
             await Task.yield()
         }

@@ -161,8 +161,12 @@ public final class MQTTClient: Sendable {
         }
     }
 
-    /// Says goodbye and ends the link or the supervisor, and with it all sequences.
-    public nonisolated(nonsending) func close() async {
+    /// Closes the link or the supervisor, and with it all sequences; returns when the connection is closed, as
+    /// ``Link/close(_:)`` does.
+    ///
+    /// - Returns: how many bytes were accepted that are not known to have reached the broker; 0 if all did.
+    @discardableResult
+    public nonisolated(nonsending) func close() async -> Int {
         switch carrier {
         case .link(let core): await core.close()
         case .supervisor(let supervisor): await supervisor.close()

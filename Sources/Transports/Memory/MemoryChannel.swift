@@ -20,6 +20,8 @@ final class MemoryChannel: LinkChannel {
     var isDatagram: Bool { false }
     var roundTripsToConnect: Int { 0 }
     var segmentCounts: SegmentCounts? { nil }
+    /// What the other end has not read.
+    var unacknowledgedBytes: Int { outgoing.count }
 
     func attach(_ handler: any PollHandler) {
         self.handler = handler

@@ -87,6 +87,9 @@ final class MemoryPipe: Sendable {
         }
     }
 
+    /// How many bytes wait for the reader.
+    var count: Int { state.withLock { $0.bytes.count } }
+
     /// The writer has nothing more to say.
     func end() {
         let wake = state.withLock { state in

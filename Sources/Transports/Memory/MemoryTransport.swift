@@ -20,7 +20,7 @@ extension TransportDescriptor {
             let options = try OptionReader(endpoint, allowed: [])
             let (limits, core) = (try options.limits(), try memoryCore(options))
             return try await running(on: loop) { () async throws(TransportError) in
-                let queue = AcceptQueue()
+                let queue = AcceptQueue(observer: mode.observer, on: loop)
                 let handler = mode.handler(queue)
                 let acceptor = try MemoryAcceptor(
                     endpoint,
@@ -119,6 +119,7 @@ private final class MemoryAcceptor: LinkOwner, Acceptor {
     private let queue: AcceptQueue
     private var live: [ObjectIdentifier: LinkDriver] = [:]
     private var isClosed = false
+    var emptyWaiters = EmptyWaiters()
     private(set) var port: UInt16?
 
     init(
@@ -155,7 +156,10 @@ private final class MemoryAcceptor: LinkOwner, Acceptor {
 
     func closed(_ driver: LinkDriver) {
         live[ObjectIdentifier(driver)] = nil
+        if live.isEmpty { emptyWaiters.resumeAll() }
     }
+
+    var isEmpty: Bool { live.isEmpty }
 
     func close(endLinks: Bool) {
         guard !isClosed else { return }

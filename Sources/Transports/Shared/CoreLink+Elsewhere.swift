@@ -50,10 +50,21 @@ extension CoreLink {
         }
     }
 
-    /// Waits for the end, which `goodbye` begins if it is given; `nil` if the task was cancelled before.
-    nonisolated(nonsending) func endElsewhere(closing goodbye: CloseReason? = nil) async -> CloseReason? {
+    /// Closes the link, and gives the number of undelivered bytes once the connection is closed.
+    nonisolated(nonsending) func closeElsewhere(_ reason: CloseReason) async -> Int {
         await suspendingElsewhere(on: driver, #isolation) { (driver, continuation) -> UInt64 in
-            if let goodbye { driver.beginClose(goodbye) }
+            driver.beginClose(reason)
+            let id = driver.waiting.newID()
+            driver.awaitClosed(id, continuation)
+            return id
+        } onCancel: {
+            $0.cancelClosed($1)
+        }
+    }
+
+    /// Waits for the end; `nil` if the task was cancelled before.
+    nonisolated(nonsending) func endElsewhere() async -> CloseReason? {
+        await suspendingElsewhere(on: driver, #isolation) { (driver, continuation) -> UInt64 in
             let id = driver.waiting.newID()
             driver.awaitEnd(id, continuation)
             return id

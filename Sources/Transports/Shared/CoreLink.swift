@@ -88,13 +88,17 @@ package final class CoreLink: Link {
         }.get()
     }
 
-    package nonisolated(nonsending) func close(_ reason: CloseReason) async {
-        guard let here = driver.here else {
-            _ = await endElsewhere(closing: reason)
-            return
-        }
+    package nonisolated(nonsending) func close(_ reason: CloseReason) async -> Int {
+        guard let here = driver.here else { return await closeElsewhere(reason) }
         here.beginClose(reason)
-        _ = await end()
+        let id = here.waiting.newID()
+        return await suspending(on: driver, as: id, #isolation) {
+            $0.awaitClosed(id, $1)
+        } onCancel: {
+            $0.cancelClosed($1)
+        } elsewhere: {
+            await closeElsewhere(reason)
+        }
     }
 
     package nonisolated(nonsending) func closed() async -> CloseReason {

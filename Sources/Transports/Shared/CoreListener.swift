@@ -5,8 +5,12 @@ import TransportAPI
 package protocol Acceptor: AnyObject {
     /// The port at which clients reach it.
     var port: UInt16? { get }
-    /// Stops accepting; with `endLinks`, says goodbye to the clients it has.
+    /// Stops accepting; with `endLinks`, closes the links that it has.
     func close(endLinks: Bool)
+    /// Whether it has no link any more.
+    var isEmpty: Bool { get }
+    /// The callers that wait for that. The acceptor resumes them when its last link is closed.
+    var emptyWaiters: EmptyWaiters { get set }
 }
 
 /// The public face of an acceptor.
@@ -43,7 +47,7 @@ package final class CoreListener: Listener {
                 throw TransportError(.nameNotFound, .resolve, "\(endpoint.host) has no address")
             }
             do throws(SystemError) {
-                let queue = AcceptQueue(observer: mode.observer)
+                let queue = AcceptQueue(observer: mode.observer, on: loop)
                 return CoreListener(endpoint, try start(address, queue), queue, mode, loop)
             } catch {
                 throw TransportError(error, .connect)
@@ -98,5 +102,42 @@ package final class CoreListener: Listener {
         guard loop.isCurrent else { return await withTaskExecutorPreference(loop) { await self.close() } }
         acceptor.value.value.close(endLinks: ownsLinks)
         queue.value.close()
+        guard ownsLinks else { return }
+        let id = acceptor.value.value.emptyWaiters.newID()
+        await suspending(on: acceptor, as: id, #isolation) {
+            (acceptor, continuation: UnsafeContinuation<Void, Never>) in
+            let acceptor = acceptor.value
+            if acceptor.isEmpty { continuation.resume() } else { acceptor.emptyWaiters.append(id, continuation) }
+        } onCancel: {
+            $0.value.emptyWaiters.cancel($1)
+        } elsewhere: {
+        }
+    }
+}
+
+/// The callers that wait until an acceptor has no link any more. Lives on the acceptor's loop.
+package struct EmptyWaiters {
+    private var waiting: [UInt64: UnsafeContinuation<Void, Never>] = [:]
+    private var lastID: UInt64 = 0
+
+    mutating func newID() -> UInt64 {
+        lastID += 1
+        return lastID
+    }
+
+    mutating func append(_ id: UInt64, _ continuation: UnsafeContinuation<Void, Never>) {
+        waiting[id] = continuation
+    }
+
+    /// This caller waits no longer.
+    mutating func cancel(_ id: UInt64) {
+        waiting.removeValue(forKey: id)?.resume()
+    }
+
+    /// The acceptor has no link any more.
+    mutating func resumeAll() {
+        let all = waiting
+        waiting = [:]
+        for continuation in all.values { continuation.resume() }
     }
 }

@@ -95,7 +95,13 @@ public struct LinkLimits: Sendable, Hashable {
     /// Servers: whether a far side that does not read its answers is not read from either, at twice ``writeBuffer``. Two sides
     /// that both did so could wait for each other.
     var readsOnlyWhileRead = false
-    /// How long an ended link may take to hand its last bytes over; 2 s by default.
+    /// How long a close may take after the peer last took bytes; 5 s by default. The time starts again whenever the peer takes
+    /// some. Then the connection is closed, and `close` reports how much was not delivered.
+    public var closeTimeout: Duration = .seconds(5)
+    /// How long a close may take in all, however slowly the peer reads; 60 s by default.
+    public var closeTotal: Duration = .seconds(60)
+    /// How long a link that this side did not close, but the peer, an error or a limit has ended, may take to hand its last
+    /// bytes over; 2 s by default.
     public var linger: Duration = .seconds(2)
 
     /// The defaults.

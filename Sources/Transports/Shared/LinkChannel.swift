@@ -11,6 +11,8 @@ protocol LinkChannel: AnyObject {
     var bytesSent: UInt64 { get }
     /// Bytes taken from the kernel.
     var bytesReceived: UInt64 { get }
+    /// Bytes handed to the kernel that the peer's kernel has not acknowledged, where that is known; else 0.
+    var unacknowledgedBytes: Int { get }
     /// What the kernel has counted, where it tells.
     var segmentCounts: SegmentCounts? { get }
 
@@ -38,7 +40,9 @@ protocol LinkChannel: AnyObject {
 }
 
 extension LinkChannel {
-    /// None.
+    /// Nothing is known.
+    var unacknowledgedBytes: Int { 0 }
+    /// Channels have no address unless they say otherwise.
     var peer: SocketAddress? { nil }
     /// No: streams are read until there is nothing.
     var mayLookLater: Bool { false }
@@ -62,6 +66,7 @@ final class StreamChannel: LinkChannel {
 
     var isDatagram: Bool { false }
     var segmentCounts: SegmentCounts? { stream.segmentCounts() }
+    var unacknowledgedBytes: Int { stream.unacknowledgedBytes }
     var peer: SocketAddress? { stream.peer }
 
     func attach(_ handler: any PollHandler) throws(SystemError) {

@@ -64,7 +64,7 @@ extension LinkDriver {
     /// Writes messages of `batch` from `cursor` on, block by block, and hands each block to the kernel.
     func send(_ batch: borrowing MessageBatch, from cursor: inout MessageBatch.Cursor) -> BatchStep {
         while cursor.index < batch.count {
-            guard phase == .open else { return .refused(reason?.sendError ?? .notOpen) }
+            guard phase == .open, !isClosing else { return .refused(sendRefusal) }
             guard hasBatchRoom else { return .full }
             let before = cursor.index
             enterCore()
@@ -84,7 +84,7 @@ extension LinkDriver {
 
     /// Tells who writes a batch that there is room again, or that the link has ended.
     func awaitRoom(_ id: UInt64, _ continuation: UnsafeContinuation<SendOutcome, Never>) {
-        guard phase == .open else { return continuation.resume(returning: .rejected(reason?.sendError ?? .notOpen)) }
+        guard phase == .open, !isClosing else { return continuation.resume(returning: .rejected(sendRefusal)) }
         guard !hasBatchRoom else { return continuation.resume(returning: .written) }
         waiting.blocked.append(.init(id: id, continuation: continuation))
         // That may be at the end of this turn.

@@ -136,7 +136,7 @@ extension LinkDriver: MessagePeer {
 
     /// Sends a message whose acknowledgement nobody waits for; `nil` if the core has no room for it.
     private func sendAtOnce(_ payload: Payload) -> SendOutcome? {
-        guard phase == .open else { return .rejected(reason?.sendError ?? .notOpen) }
+        guard phase == .open, !isClosing else { return .rejected(sendRefusal) }
         let id = waiting.newID()
         switch handToCore(payload, id) {
         case .success(.written): return .written
@@ -155,7 +155,7 @@ extension LinkDriver: MessagePeer {
     /// Sends a message, or puts it in line, and tells its outcome.
     func send(_ payload: Payload, _ id: UInt64, _ continuation: UnsafeContinuation<SendOutcome, Never>) {
         let blocked = Waiting.BlockedSend(id: id, payload: payload, continuation: continuation)
-        guard phase == .open else { return continuation.resume(returning: .rejected(reason?.sendError ?? .notOpen)) }
+        guard phase == .open, !isClosing else { return continuation.resume(returning: .rejected(sendRefusal)) }
         guard !isOutputFull, waiting.blocked.isEmpty else { return waiting.blocked.append(blocked) }
         switch handToCore(payload, id) {
         case .success(.written): continuation.resume(returning: .written)
@@ -175,6 +175,11 @@ extension LinkDriver: MessagePeer {
         }
     }
 
+    /// Why nothing can be sent: the link is not open yet, closes, or has ended.
+    var sendRefusal: TransportError {
+        reason?.sendError ?? (isClosing ? CloseReason.user.sendError : .notOpen)
+    }
+
     private func handToCore(_ payload: Payload, _ id: UInt64) -> Result<SendStatus, TransportError> {
         // Between two events, the core's surroundings are seen to.
         let isAlone = !isPumping
@@ -192,10 +197,17 @@ extension LinkDriver: MessagePeer {
         }
     }
 
-    /// Room has been made: sends what stands in line, in its order.
+    /// How many messages that wait are sent at a time; more wait for the next tick.
+    private static let blockedAtOnce = 256
+
+    /// There is room: sends messages that wait for it, in their order.
     func sendBlocked() {
         var sent = 0
         while phase == .open, sent < waiting.blocked.count, context.output.count < limits.writeBuffer {
+            guard sent < Self.blockedAtOnce else {
+                requestFlush()
+                break
+            }
             let send = waiting.blocked[sent]
             guard let payload = send.payload else {
                 // Who waits with a batch writes it when it is resumed, which is soon; others come behind.

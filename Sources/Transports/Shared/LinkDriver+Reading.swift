@@ -227,12 +227,12 @@ extension LinkDriver {
     /// that goodbye is why the link ended, not the reset behind it (RFC 6455, section 7.1.5).
     private func broken(by error: SystemError) {
         let failure = CloseReason(TransportError(error, phase == .opening ? .handshake : .open))
-        end(goodbye() ?? failure, abort: true)
+        end(closeReasonSoFar() ?? failure, abort: true)
     }
 
     /// Why the link ends, if one side has said so: this one, or the far one, whose goodbyes have a code. Where the end of a
     /// connection is goodbye enough (plain framing, an MQTT broker), a reset is none.
-    private func goodbye() -> CloseReason? {
+    func closeReasonSoFar() -> CloseReason? {
         guard phase == .open, !channel.isDatagram else { return nil }
         enterCore()
         guard case .closed(let reason)? = try? core.inputEnded(&context) else { return nil }

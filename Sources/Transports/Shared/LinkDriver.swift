@@ -64,8 +64,10 @@ package final class LinkDriver: PollHandler, ShareHandler, TurnHandler, PatientH
     @exclusivity(unchecked) var heldBytes = 0
     /// Something has come since the link was open.
     @exclusivity(unchecked) var hasSpoken = false
-    /// This side has said goodbye.
-    @exclusivity(unchecked) var isClosing = false
+    /// How far the close has come that this side has begun; `nil` before.
+    @exclusivity(unchecked) var closing: CloseProgress?
+    /// How many bytes were accepted and not delivered, once the link has ended.
+    @exclusivity(unchecked) var undeliveredAtEnd = 0
     /// A full inbox has stopped the reading.
     @exclusivity(unchecked) var isStalled = false {
         didSet { if !isStalled { noteUnread() } }
@@ -171,8 +173,12 @@ package final class LinkDriver: PollHandler, ShareHandler, TurnHandler, PatientH
     private func timerFired() {
         timer = nil
         guard phase != .closed else { return }
-        if let ownDeadline, ownDeadline <= loop.now { return ownDeadlineReached() }
-        if phase != .draining, let due = core.deadline, due.nanoseconds <= loop.now {
+        // What the peer has taken by now counts for the core's deadline as well.
+        lookAfterClose()
+        let isCoreDue =
+            (phase == .opening || phase == .open) && core.deadline.map { $0.nanoseconds <= loop.now } ?? false
+        if !isCoreDue, let ownDeadline, ownDeadline <= loop.now { ownDeadlineReached() }
+        if isCoreDue {
             enterCore()
             if isReadable || isStalled || !mayRead { noteUnread() }
             do throws(TransportError) {
@@ -193,6 +199,7 @@ package final class LinkDriver: PollHandler, ShareHandler, TurnHandler, PatientH
     private func ownDeadlineReached() {
         switch phase {
         case .opening: end(TransportError(.timedOut, .handshake, "the handshake was not complete in time"), abort: true)
+        case .open where isClosing, .draining where isClosing: closeTimerFired()
         case .draining: close(abort: true)
         case .open, .closed: ownDeadline = nil
         }

@@ -34,6 +34,10 @@ public protocol ProtocolCore: Sendable {
     /// the core lies: asking an existential otherwise copies it, and the driver asks after each message.
     var heldBytes: Int { mutating get }
 
+    /// How many bytes of messages were taken that the peer has not acknowledged, where the protocol repeats them itself over
+    /// datagrams. Default: 0; over byte streams the driver asks the stream.
+    var unacknowledgedBytes: Int { mutating get }
+
     /// The receiver is done with the oldest message that was reported and not confirmed: it has asked for the next one. May
     /// come after the link's end; what is written then goes nowhere.
     mutating func confirmReceipt(_ context: inout CoreContext)
@@ -115,6 +119,10 @@ extension ProtocolCore {
     }
     /// Nothing is known.
     public mutating func completion(of id: UInt64) -> SendCompletion? { nil }
+    /// Nothing is repeated.
+    public var unacknowledgedBytes: Int {
+        mutating get { 0 }
+    }
     /// Moves none.
     public mutating func readMessages(
         _ input: inout ByteBuffer,

@@ -160,6 +160,8 @@ final class ProxyTunnel: ByteStream, PollHandler {
         stream.close(abort: abort)
     }
 
+    var unacknowledgedBytes: Int { stream.unacknowledgedBytes }
+
     func segmentCounts() -> SegmentCounts? {
         stream.segmentCounts()
     }

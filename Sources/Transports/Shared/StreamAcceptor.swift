@@ -22,6 +22,7 @@ package final class StreamAcceptor: PollHandler, ShareHandler, LinkOwner, Accept
     /// What all links keep in memory, in bytes.
     private var heldBytes = 0
     private var isClosed = false
+    package var emptyWaiters = EmptyWaiters()
     private var isWaitingForShare = false
     private var retry: UInt64?
     var isSweeping = false
@@ -173,7 +174,10 @@ package final class StreamAcceptor: PollHandler, ShareHandler, LinkOwner, Accept
         }
         // Not from within an event of this link or another's.
         if wasFull { waitForShare() }
+        if live.isEmpty { emptyWaiters.resumeAll() }
     }
+
+    package var isEmpty: Bool { live.isEmpty }
 
     package func close(endLinks: Bool) {
         guard !isClosed else { return }

@@ -24,6 +24,12 @@ extension TransportOption {
         TransportOption("inbox", "a number from 1 to 1048576", "messages that may wait for their consumer (1024)"),
         TransportOption("write-buffer", "bytes", "what may wait for the kernel before senders do (1048576)"),
         TransportOption(
+            "close-timeout",
+            "a time such as 5s",
+            "how long a close waits for a peer that takes nothing (5s)"
+        ),
+        TransportOption("close-total", "a time such as 1m", "how long a close may take in all (60s)"),
+        TransportOption(
             "control-rate",
             "a number from 1 to 1048576",
             "pings and other frames without a message that the far side may send in a second (1000)"
@@ -126,6 +132,8 @@ package struct OptionReader {
         if let inbox = try integer("inbox", in: 1...1 << 20) { limits.inboxMessages = inbox }
         if let buffer = try integer("write-buffer", in: 1...1 << 30) { limits.writeBuffer = buffer }
         if let rate = try integer("control-rate", in: 1...1 << 20) { limits.controlRate = rate }
+        limits.closeTimeout = try positive("close-timeout") ?? limits.closeTimeout
+        limits.closeTotal = try positive("close-total") ?? limits.closeTotal
         return limits
     }
 }

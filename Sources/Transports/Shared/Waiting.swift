@@ -55,14 +55,31 @@ struct Waiting {
     var pings: [Ping] = []
     /// How many answers come before that to the first of ``pings``: to those that were given up.
     var pingsGivenUp: UInt64 = 0
+    /// Callers that wait for the link's end.
     var closers: [(id: UInt64, continuation: UnsafeContinuation<CloseReason?, Never>)] = []
+    /// Callers that wait until the connection is closed; they get the number of undelivered bytes.
+    var closing: [(id: UInt64, continuation: UnsafeContinuation<Int, Never>)] = []
 
     mutating func newID() -> UInt64 {
         lastID += 1
         return lastID
     }
 
-    /// Answers everybody but who has asked for a message: the link has ended.
+    /// Refuses the messages that wait for room: this side closes the link.
+    mutating func rejectBlocked(_ error: TransportError) {
+        let all = blocked
+        blocked = []
+        for send in all { send.continuation.resume(returning: .rejected(error)) }
+    }
+
+    /// Resumes the callers that wait until the connection is closed.
+    mutating func finishClosing(_ undelivered: Int) {
+        let all = closing
+        closing = []
+        for waiter in all { waiter.continuation.resume(returning: undelivered) }
+    }
+
+    /// Ends all operations but the wait for a message and for the closed connection: the link has ended.
     mutating func finish(_ reason: CloseReason) {
         let all = self
         opener = nil

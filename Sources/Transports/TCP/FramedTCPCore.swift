@@ -157,10 +157,13 @@ public struct FramedTCPCore: ProtocolCore {
         deadline = context.now.advanced(by: configuration.closeTimeout)
     }
 
-    /// The far side has not answered the goodbye: the link ends with what was asked for, and the error `.timedOut`.
+    /// The peer has not answered the close frame in time since it last took bytes: the link ends with what was asked for, and the
+    /// error `.timedOut`.
     public mutating func deadlineReached(_ context: inout CoreContext) throws(TransportError) {
         guard phase == .closing, let deadline, deadline <= context.now else { return }
-        reason.error = TransportError(.timedOut, .closing, "the far side did not answer the goodbye")
+        let extended = context.outputMoved.advanced(by: configuration.closeTimeout)
+        guard extended <= context.now else { return self.deadline = extended }
+        reason.error = TransportError(.timedOut, .closing, "the peer did not answer the close frame")
         end(.ended)
     }
 

@@ -48,7 +48,7 @@ public struct TCPConfiguration: Sendable, Hashable {
     /// The largest message sent or accepted, in bytes: 1 to 2,147,483,647, by default 16 MiB. A shorter length field lowers
     /// it to what it can say.
     public var maximumMessageSize: Int
-    /// How long the far side has to answer a goodbye; 5 s by default, more than zero.
+    /// How long the peer has to answer a close frame since it last took bytes; 5 s by default, more than zero.
     public var closeTimeout: Duration
 
     /// Our format with the default limits, where nothing else is said.

@@ -29,6 +29,7 @@ extension TransportDescriptor {
             default: configuration.maximumMessageSize,
             atMost: 0x7fff_ffff
         )
+        configuration.closeTimeout = try options.limits().closeTimeout
         let core = try FramedTCPCore(configuration)
         return { core }
     }

@@ -10,9 +10,6 @@ struct ReliableSession: Sendable {
     /// How many packets leave in a row: as many as at first, or a window that opens at once would come to routers at once
     /// (RFC 9002, section 7.7).
     static let burst = CongestionWindow.initial / CongestionWindow.datagram
-    /// How long a close waits for the rest to be acknowledged.
-    static let closeTimeout = Duration.seconds(5)
-
     let terms: ReliableTerms
     /// The largest message that both sides take, in bytes.
     let maximumMessageSize: Int
@@ -27,7 +24,9 @@ struct ReliableSession: Sendable {
     var owesRoom = false
     /// The id of a message by whose acknowledgement there is room again.
     private var roomMadeBy: UInt64?
-    /// This side has said goodbye, and waits until all has been acknowledged, but not longer than this.
+    private let closeTimeout: Duration
+    /// This side closes and waits until all has been acknowledged, but not longer than this. Each acknowledgement that brings
+    /// news puts it off.
     private(set) var closeAt: Instant?
     /// When an unanswered ping is repeated, since a reliable link's keepalive counts on one.
     private(set) var pingAt: Instant?
@@ -40,6 +39,7 @@ struct ReliableSession: Sendable {
     init(_ own: ReliableTerms, _ peer: ReliableTerms, _ configuration: UDPConfiguration) {
         terms = own
         maximumMessageSize = min(own.maximumMessageSize, peer.maximumMessageSize)
+        closeTimeout = configuration.closeTimeout
         sender = ReliableSender(credit: peer.window, buffer: configuration.reliableBuffer)
         receiver = ReliableReceiver(
             own,
@@ -88,6 +88,7 @@ struct ReliableSession: Sendable {
             elicits = true
         }
         if elicits { received.elicits(arrival, context.now) }
+        if isClosing, sender.progress != progress { closeAt = context.now.advanced(by: closeTimeout) }
         if !hasNews, sender.progress == progress { context.counters.repeatedBytes &+= UInt64(packet.count) }
     }
 
@@ -164,7 +165,7 @@ struct ReliableSession: Sendable {
 
     /// This side says goodbye when all has been acknowledged.
     mutating func beginClose(_ now: Instant) {
-        closeAt = closeAt ?? now.advanced(by: Self.closeTimeout)
+        closeAt = closeAt ?? now.advanced(by: closeTimeout)
     }
 
     /// Whether there is nothing left to wait for before the goodbye.

@@ -35,6 +35,7 @@ final class UDPAcceptor: PollHandler, ShareHandler, LinkOwner, Acceptor {
     /// The socket has no room, of which the loop will tell: nothing is tried until then.
     @exclusivity(unchecked) private var isFull = false
     @exclusivity(unchecked) var isClosed = false
+    var emptyWaiters = EmptyWaiters()
 
     init(
         _ address: SocketAddress,
@@ -242,5 +243,8 @@ final class UDPAcceptor: PollHandler, ShareHandler, LinkOwner, Acceptor {
         guard isClosed, sessions.isEmpty else { return }
         blocked = []
         socket.close()
+        emptyWaiters.resumeAll()
     }
+
+    var isEmpty: Bool { sessions.isEmpty }
 }

@@ -40,6 +40,8 @@ public struct UDPConfiguration: Sendable, Hashable {
     /// What of a reliable session may wait for its receiver; beyond it the far side is stopped.
     var inboxMessages = LinkLimits().inboxMessages
     var inboxBytes = LinkLimits().inboxBytes
+    /// How long a close waits for acknowledgements after the last one that brought news.
+    var closeTimeout = LinkLimits().closeTimeout
     /// Whether receivers tell when they are done with a message; see ``ProtocolCore/confirmsReceipt``.
     var confirmsReceipt = true
 
@@ -110,5 +112,6 @@ extension UDPConfiguration {
         inboxMessages = limits.inboxMessages
         inboxBytes = limits.inboxBytes
         reliableBuffer = limits.writeBuffer
+        closeTimeout = limits.closeTimeout
     }
 }

@@ -74,6 +74,11 @@ public struct UDPCore: ProtocolCore {
         mutating get { reliable?.heldBytes ?? 0 }
     }
 
+    /// What a reliable session has sent, or is to send, that the peer has not acknowledged.
+    public var unacknowledgedBytes: Int {
+        mutating get { reliable?.sender.pieces.buffered ?? 0 }
+    }
+
     /// No.
     public var acknowledges: Bool { false }
 

@@ -24,8 +24,8 @@ public struct WebSocketConfiguration: Sendable {
     /// How long the handshake may take, from the first byte that a client writes or the connection that a server accepts;
     /// 10 s. Then the link ends with `.timedOut`.
     public var handshakeTimeout: Duration = .seconds(10)
-    /// How long the closing handshake may take, a client's wait for the server to end the connection included; 5 s. Then the
-    /// link ends without it.
+    /// How long the closing handshake may take since the peer last took bytes, a client's wait for the server to end the
+    /// connection included; 5 s. Then the link ends without it.
     public var closeTimeout: Duration = .seconds(5)
     /// A client offers these subprotocols, the first preferred; a server chooses the first of its own that was offered, if
     /// any (section 1.9).

@@ -170,7 +170,9 @@ public struct WebSocketCore: ProtocolCore {
         case .handshaking:
             throw end(TransportError(.timedOut, .handshake, "the server did not answer the handshake in time"))
         case .closing, .awaitingEnd:
-            phase = .ending
+            // The peer may still be reading what stands before the close frame.
+            let extended = context.outputMoved.advanced(by: configuration.closeTimeout)
+            if extended > context.now { self.phaseDeadline = extended } else { phase = .ending }
         case .idle, .open, .ending, .ended:
             break
         }

@@ -217,7 +217,7 @@ final class EchoBench {
     /// Closes all links.
     func close() {
         for entry in entries.values {
-            for client in entry.clients { runBlocking(on: stage.clientLoop) { await client.link.close() } }
+            for client in entry.clients { _ = runBlocking(on: stage.clientLoop) { await client.link.close() } }
         }
     }
 }

@@ -49,7 +49,7 @@ struct StreamFaultTests {
         #expect(await pair.server.send(Payload([2])).isSuccess)
         await pair.proxy.set(.none)
         #expect(await pair.server.closed().initiator == .peer)
-        await closing.value
+        _ = await closing.value
         await pair.stop()
     }
 

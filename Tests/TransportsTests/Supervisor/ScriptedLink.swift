@@ -139,8 +139,9 @@ final class ScriptedLink: Link {
         throw TransportError(.connectionLost, .open, "the link has ended")
     }
 
-    nonisolated(nonsending) func close(_ reason: CloseReason) async {
+    nonisolated(nonsending) func close(_ reason: CloseReason) async -> Int {
         end(reason)
+        return 0
     }
 
     nonisolated(nonsending) func closed() async -> CloseReason {

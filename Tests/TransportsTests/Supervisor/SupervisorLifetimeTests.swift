@@ -47,7 +47,7 @@ struct SupervisorLifetimeTests {
 
     @Test("leaves nothing behind when it is closed")
     func closed() throws {
-        let witnesses = try live { supervisor in try runtime.run { await supervisor.close() } }
+        let witnesses = try live { supervisor in _ = try runtime.run { await supervisor.close() } }
         runtime.settle()
         #expect(witnesses.areGone)
         #expect(runtime.timerCount == 0)

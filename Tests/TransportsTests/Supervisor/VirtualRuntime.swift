@@ -114,6 +114,7 @@ final class VirtualRuntime: SupervisorRuntime, TaskExecutor {
     }
 
     /// Does something that needs no time.
+    @discardableResult
     func run<Value: Sendable>(_ body: @escaping @Sendable () async -> Value) throws -> Value {
         guard let value = begin(body).value else { throw Stuck() }
         return value

@@ -41,7 +41,7 @@ final class AwkwardLink: Link {
 
     nonisolated(nonsending) func receive() async throws(TransportError) -> Payload? { try await below.receive() }
     nonisolated(nonsending) func ping() async throws(TransportError) -> Duration { try await below.ping() }
-    nonisolated(nonsending) func close(_ reason: CloseReason) async { await below.close(reason) }
+    nonisolated(nonsending) func close(_ reason: CloseReason) async -> Int { await below.close(reason) }
     nonisolated(nonsending) func closed() async -> CloseReason { await below.closed() }
     nonisolated(nonsending) func statistics() async -> LinkStatistics { await below.statistics() }
 }

@@ -33,7 +33,10 @@ final class LinkAttempt {
             } catch {
                 return attempt.value.failed(error)
             }
-            guard let port = attempt.value.connected(link) else { return await link.close() }
+            guard let port = attempt.value.connected(link) else {
+                await link.close()
+                return
+            }
             await LinkPort.read(port, isGreeted: false)
         }
     }
@@ -71,9 +74,9 @@ final class LinkAttempt {
 
     /// Ends the attempt, or its link with a goodbye. Nothing more is reported but what became of its messages.
     ///
-    /// - Returns: what ends when the link has said goodbye.
+    /// - Returns: a task that ends when the connection is closed, with the number of undelivered bytes.
     @discardableResult
-    func close(_ reason: CloseReason) -> Task<Void, Never>? {
+    func close(_ reason: CloseReason) -> Task<Int, Never>? {
         isAbandoned = true
         if let port { return port.close(reason) }
         task?.cancel()

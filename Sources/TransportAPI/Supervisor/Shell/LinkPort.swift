@@ -143,9 +143,9 @@ final class LinkPort {
 
     // MARK: The end
 
-    /// Says goodbye and ends the link; the task ends when the link has.
+    /// Closes the link; the task ends when the connection is closed, with the number of undelivered bytes.
     @discardableResult
-    func close(_ reason: CloseReason) -> Task<Void, Never> {
+    func close(_ reason: CloseReason) -> Task<Int, Never> {
         isClosed = true
         takeAgain()
         resumeReading()
@@ -160,7 +160,7 @@ final class LinkPort {
     }
 
     @discardableResult
-    private func end(_ reason: CloseReason) -> Task<Void, Never> {
+    private func end(_ reason: CloseReason) -> Task<Int, Never> {
         Task(executorPreference: owner.runtime.taskExecutor) { [link] in await link.close(reason) }
     }
 

@@ -51,17 +51,17 @@ public final class SessionServer: Sendable {
     }
 
     /// Ends all links, as a server does that is about to restart; the sessions wait for their clients. Returns when the links
-    /// have said goodbye.
+    /// are closed, as ``Link/close(_:)`` closes them.
     public nonisolated(nonsending) func dropLinks() async {
         await withTaskExecutorPreference(runtime.taskExecutor) { [shell] in
-            for goodbye in shell.value.dropLinks() { await goodbye.value }
+            for close in shell.value.dropLinks() { _ = await close.value }
         }
     }
 
-    /// Ends all sessions; links that come later are closed. Returns when the links have said goodbye.
+    /// Ends all sessions; links that come later are closed. Returns when the links are closed, as ``Link/close(_:)`` closes them.
     public nonisolated(nonsending) func close() async {
         await withTaskExecutorPreference(runtime.taskExecutor) { [shell] in
-            for goodbye in shell.value.close() { await goodbye.value }
+            for close in shell.value.close() { _ = await close.value }
         }
     }
 }
@@ -103,11 +103,14 @@ public final class Session: Sendable {
         }
     }
 
-    /// Ends the session. Returns when its link has said goodbye.
-    public nonisolated(nonsending) func close(_ reason: CloseReason = .user) async {
+    /// Ends the session. Returns when its link is closed, as ``Link/close(_:)`` closes it.
+    ///
+    /// - Returns: how many bytes were accepted by the link and are not known to have reached the client; 0 if all did.
+    @discardableResult
+    public nonisolated(nonsending) func close(_ reason: CloseReason = .user) async -> Int {
         await withTaskExecutorPreference(runtime.taskExecutor) { [shell] in
             shell.value.run { $0.close(reason, &$2) }
-            await shell.value.goodbye?.value
+            return await shell.value.goodbye?.value ?? 0
         }
     }
 }

@@ -139,19 +139,19 @@ final class SessionServerShell {
     }
 
     @discardableResult
-    private func hangUp(_ link: any Link, _ reason: CloseReason) -> Task<Void, Never> {
+    private func hangUp(_ link: any Link, _ reason: CloseReason) -> Task<Int, Never> {
         Task(executorPreference: runtime.taskExecutor) { await link.close(reason) }
     }
 
     /// Ends all links.
     ///
-    /// - Returns: what ends when they have said goodbye.
-    func dropLinks() -> [Task<Void, Never>] {
+    /// - Returns: tasks that end when the links are closed.
+    func dropLinks() -> [Task<Int, Never>] {
         dropNewcomers() + sessions.values.flatMap { $0.dropLinks() }
     }
 
     /// Ends all sessions, with a word to those that have a link.
-    func close() -> [Task<Void, Never>] {
+    func close() -> [Task<Int, Never>] {
         isClosed = true
         return dropNewcomers()
             + sessions.values.compactMap { session in
@@ -160,7 +160,7 @@ final class SessionServerShell {
             }
     }
 
-    private func dropNewcomers() -> [Task<Void, Never>] {
+    private func dropNewcomers() -> [Task<Int, Never>] {
         let links = Array(newcomers.values) + spares.values.map(\.link)
         for spare in spares.values { runtime.cancel(timer: spare.timer) }
         (newcomers, spares) = ([:], [:])

@@ -5,7 +5,7 @@ final class SessionShell: LinkOwner {
     let outgoing = Outgoing(nil)
     var ports: [Int: LinkPort] = [:]
     /// The goodbye of the last link that was closed.
-    private(set) var goodbye: Task<Void, Never>?
+    private(set) var goodbye: Task<Int, Never>?
     /// Called when the session has ended.
     var onOver: ((SessionShell) -> Void)?
     // Unchecked exclusivity, because a machine calls nobody while it changes.
@@ -85,7 +85,7 @@ final class SessionShell: LinkOwner {
     }
 
     /// Ends the link, and not the session.
-    func dropLinks() -> [Task<Void, Never>] {
+    func dropLinks() -> [Task<Int, Never>] {
         let dropped = ports
         ports = [:]
         return dropped.map { number, port in

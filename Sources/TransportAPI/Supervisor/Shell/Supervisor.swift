@@ -1,8 +1,8 @@
 /// Keeps one link alive: connects, reconnects, watches over it, and sees to it that each message ends in one outcome.
 ///
 /// All members may be called from any task; from one that prefers the supervisor's runtime as its executor, they do not hop
-/// threads. ``send(_:)`` (with no store, which may wait for a disk) and the next element of a subscription are to be had elsewhere
-/// as well without a hop while the runtime sleeps; what the observer is told of it then, it is told on the caller's thread. A
+/// threads. From elsewhere, ``send(_:)`` (without a store, which may wait for a disk) and the next element of a subscription run
+/// inline on the caller's thread while the runtime sleeps; the observer is still called on the runtime's own thread. A
 /// supervisor that is let go without ``close(_:)`` goes on until it is closed.
 public final class Supervisor: Sendable {
     /// What a supervisor is made of.
@@ -83,13 +83,16 @@ public final class Supervisor: Sendable {
     }
 
     /// Ends for good: messages that wait end in `.rejected` or `.unknown`, and nothing is ever tried again. Returns when the
-    /// link has said goodbye, which its transport's close timeout bounds.
-    public nonisolated(nonsending) func close(_ reason: CloseReason = .user) async {
+    /// connection is closed, as ``Link/close(_:)`` does and within the same time.
+    ///
+    /// - Returns: how many bytes were accepted by the connection and are not known to have reached the peer; 0 if all did.
+    @discardableResult
+    public nonisolated(nonsending) func close(_ reason: CloseReason = .user) async -> Int {
         guard runtime.isCurrent else {
             return await withTaskExecutorPreference(runtime.taskExecutor) { await self.close(reason) }
         }
         shell.value.handle(.close(reason))
-        await shell.value.goodbye?.value
+        return await shell.value.goodbye?.value ?? 0
     }
 
     /// Waits until the supervisor has ended: closed, or given up. Returns early if the task is cancelled.

@@ -1,0 +1,149 @@
+import Foundation
+import SocketIO
+import TestSupport
+import Testing
+import TransportAPI
+
+@testable import Transports
+
+@Suite("A link that its user closes", .timeLimit(.minutes(1)), .ownThread)
+struct ClosingTests {
+    /// More than the buffers of both kernels take.
+    private static let size = 16 << 20
+
+    @Test("is closed when the peer has read all that was written", arguments: ["framed", "u32"])
+    func slowReader(framing: String) async throws {
+        let server = try GatedReader()
+        let url = "tcp://127.0.0.1:\(server.port)?framing=\(framing)&write-buffer=\(1 << 30)&close-timeout=20s"
+        let link = try await TransportRegistry.standard.connect(url)
+        let message = Payload(longBytes(1 << 20))
+        for _ in 0..<Self.size >> 20 { #expect(await link.send(message) == .written) }
+        async let undelivered = link.close()
+        server.open()
+        #expect(await undelivered == 0)
+        #expect(server.received >= Self.size)
+    }
+
+    @Test("reports how much a peer did not take that stops reading")
+    func silentReader() async throws {
+        let server = try GatedReader()
+        defer { server.open() }
+        let url = "tcp://127.0.0.1:\(server.port)?framing=u32&write-buffer=\(1 << 30)&close-timeout=50ms"
+        let link = try await TransportRegistry.standard.connect(url)
+        let message = Payload(longBytes(1 << 20))
+        for _ in 0..<Self.size >> 20 { #expect(await link.send(message) == .written) }
+        let undelivered = await link.close()
+        #expect(undelivered > 0 && undelivered < Self.size + 1000)
+        #expect(await link.closed().initiator == .user)
+        #expect(await link.close() == undelivered)
+    }
+
+    @Test("rejects the messages that wait for room, and those that come later")
+    func waitingSends() async throws {
+        let server = try GatedReader()
+        defer { server.open() }
+        let url = "tcp://127.0.0.1:\(server.port)?framing=u32&write-buffer=1000000&close-timeout=50ms"
+        let link = try await TransportRegistry.standard.connect(url)
+        let message = Payload(longBytes(1 << 20))
+        let outcomes = await withTaskGroup(of: SendOutcome.self) { group in
+            for _ in 0..<Self.size >> 20 { group.addTask { await link.send(message) } }
+            group.addTask {
+                await link.close()
+                return await link.send(message)
+            }
+            return await group.reduce(into: []) { $0.append($1) }
+        }
+        let rejected = outcomes.filter {
+            if case .rejected(let error) = $0 { error.code == .closedByUser } else { false }
+        }
+        #expect(!rejected.isEmpty)
+        #expect(outcomes.allSatisfy { $0 == .written || rejected.contains($0) })
+    }
+
+    @Test("says DISCONNECT to a broker before the call returns, so that no will is published", arguments: 0..<20)
+    func disconnect(run: Int) async throws {
+        let broker = try GatedReader(answer: [0x20, 2, 0, 0])
+        broker.open()
+        let link = try await TransportRegistry.standard.connect("mqtt://127.0.0.1:\(broker.port)/?publish=room")
+        #expect(await link.send(Payload(text: "last words")) == .written)
+        #expect(await link.close() == 0)
+        #expect(broker.last == [0xE0, 0])
+    }
+
+    @Test("closes although the task that waits for it is cancelled")
+    func cancelled() async throws {
+        let server = try GatedReader()
+        let url = "tcp://127.0.0.1:\(server.port)?framing=u32&write-buffer=\(1 << 30)&close-timeout=30s"
+        let link = try await TransportRegistry.standard.connect(url)
+        #expect(await link.send(Payload(longBytes(Self.size))) == .written)
+        let closing = Task { await link.close() }
+        closing.cancel()
+        #expect(await closing.value > 0)
+        server.open()
+        #expect(await link.close() == 0)
+        #expect(server.received >= Self.size)
+    }
+
+    @Test("has as much time again whenever the peer takes bytes, within a total")
+    func progress() {
+        var limits = LinkLimits()
+        (limits.closeTimeout, limits.closeTotal) = (.nanoseconds(10), .nanoseconds(25))
+        var close = CloseProgress(now: 100, left: 50)
+        #expect(close.deadline(limits) == 110)
+        let steps: [(left: Int, now: Int64, hasMoved: Bool, deadline: Int64)] = [
+            (50, 105, false, 110), (40, 108, true, 118), (60, 110, false, 118), (1, 117, true, 125),
+        ]
+        for step in steps {
+            let hasMoved = close.update(left: step.left, now: step.now)
+            #expect(hasMoved == step.hasMoved && close.deadline(limits) == step.deadline)
+        }
+    }
+}
+
+/// Accepts connections, reads the rest of what comes only once it is opened, and closes behind the end.
+private final class GatedReader: Sendable {
+    private struct State {
+        var isOpen = false
+        var received = 0
+        var last: [UInt8] = []
+    }
+
+    private let listener: HandListener
+    private let condition = NSCondition()
+    private let state = Locked(State())
+
+    var port: UInt16 { listener.port }
+    /// How many bytes were read.
+    var received: Int { state.withLock { $0.received } }
+    /// The last two bytes that were read.
+    var last: [UInt8] { state.withLock { $0.last } }
+
+    /// - Parameter answer: what is sent when the first byte has come.
+    init(answer: [UInt8] = []) throws {
+        listener = try HandListener()
+        listener.serve { [self] _, connection in
+            listener.stop()
+            if !answer.isEmpty {
+                var byte: UInt8 = 0
+                _ = recv(connection, &byte, 1, Int32(MSG_PEEK))
+                _ = send(connection, answer, answer.count, Int32(MSG_NOSIGNAL))
+            }
+            condition.withLock { while !state.withLock({ $0.isOpen }) { condition.wait() } }
+            var buffer = [UInt8](repeating: 0, count: 1 << 16)
+            while case let count = recv(connection, &buffer, buffer.count, 0), count > 0 {
+                state.withLock {
+                    $0.received += count
+                    $0.last = Array(($0.last + buffer[..<count].suffix(2)).suffix(2))
+                }
+            }
+            close(connection)
+        }
+    }
+
+    func open() {
+        condition.withLock {
+            state.withLock { $0.isOpen = true }
+            condition.broadcast()
+        }
+    }
+}
