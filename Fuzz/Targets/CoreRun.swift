@@ -8,6 +8,7 @@ enum SeenEvent: Equatable {
     case message(Payload)
     case acknowledged(UInt64)
     case refused(UInt64, TransportError)
+    case discarded(DiscardedMessage)
     case signal(MQTTSignal)
     case closed(CloseReason)
 }
@@ -165,6 +166,7 @@ struct CoreRun<Core: ProtocolCore>: ~Copyable {
         case .acknowledged(let id): events.append(.acknowledged(id))
         case .refused(let id, let error): events.append(.refused(id, error))
         case .progress: break
+        case .discarded(let message): events.append(.discarded(message))
         case .signal(let signal): if let signal = signal.mqtt { events.append(.signal(signal)) }
         case .closed(let reason):
             events.append(.closed(reason))
@@ -185,7 +187,7 @@ struct CoreRun<Core: ProtocolCore>: ~Copyable {
                 guard id != .max else { continue }
                 try ensure(1...lastID ~= id, "an answer to message \(id), which was never sent")
                 try ensure(answered.insert(id).inserted, "message \(id) is answered twice")
-            case .message, .pong, .signal: try ensure(events.first == .opened, "an event before opened")
+            case .message, .pong, .signal, .discarded: try ensure(events.first == .opened, "an event before opened")
             }
         }
         checked = events.count

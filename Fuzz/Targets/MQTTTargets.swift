@@ -37,8 +37,7 @@ private func readPackets(_ bytes: ArraySlice<UInt8>, _ slicing: Slicing, _ most:
         read.error = error
     }
     for case .publish(let publish) in read.packets {
-        let size = publish.topic.utf8.count + publish.payload.count
-        try ensure(size <= most + MQTTTopic.maximumLength + 2, "a PUBLISH of \(size) bytes")
+        try ensure(publish.payload.count <= most, "a PUBLISH of \(publish.payload.count) bytes")
     }
     return read
 }
@@ -85,6 +84,7 @@ func fuzzMQTTClient(_ bytes: [UInt8]) throws {
 
 private func checkClient(_ core: borrowing MQTTCore) throws {
     try ensure(core.early.count <= MQTTCore.maximumEarlyMessages + 1, "\(core.early.count) early messages")
+    try ensure(core.earlyDiscarded.count <= 16, "\(core.earlyDiscarded.count) early reports")
     try ensure(core.inFlight.count <= 65_535, "\(core.inFlight.count) in flight")
 }
 

@@ -1,3 +1,17 @@
+/// A message that was larger than allowed, and of which nothing was kept but this.
+public struct DiscardedMessage: Sendable, Hashable {
+    /// Its topic, where the transport has topics.
+    public var topic: String?
+    /// The bytes of its payload.
+    public var size: Int
+
+    /// A message of this topic and size.
+    public init(topic: String?, size: Int) {
+        self.topic = topic
+        self.size = size
+    }
+}
+
 /// What one link has sent and received, counted where it was written and read.
 public struct LinkStatistics: Sendable, Hashable {
     /// Bytes handed to the socket, framing and handshake included, below which only TCP or UDP and IP headers come.
@@ -17,6 +31,10 @@ public struct LinkStatistics: Sendable, Hashable {
     /// Messages that arrived but were dropped because nobody consumed them (unreliable transports only; a reliable one
     /// stops reading instead).
     public var overflowed: UInt64 = 0
+    /// Messages larger than allowed that were passed over, in a session of MQTT whose broker would send them again for ever.
+    public var discarded: UInt64 = 0
+    /// The last of them.
+    public var lastDiscarded: DiscardedMessage?
     /// Bytes sent and received until the link was open.
     public var handshakeBytes: UInt64 = 0
     /// How often this side waited for the other until the link was open, TCP's own handshake included.

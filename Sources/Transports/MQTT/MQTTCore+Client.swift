@@ -4,6 +4,7 @@ import TransportAPI
 extension MQTTCore {
     /// The most messages that are kept while SUBACK is awaited; in bytes, one of the largest.
     static let maximumEarlyMessages = 1024
+    private static let maximumEarlyDiscarded = 16
 
     private static let connecting = MQTTPacketTypes(.connack)
     private static let subscribing = MQTTPacketTypes(.publish, .pubrel, .suback)
@@ -113,13 +114,13 @@ extension MQTTCore {
         return state == .open ? nil : opened(&context)
     }
 
-    private mutating func opened(_ context: inout CoreContext) -> CoreEvent {
+    mutating func opened(_ context: inout CoreContext) -> CoreEvent {
         state = .open
         resendUnacknowledged(&context)
         reader.accepted = Self.open
         reader.phase = .open
         early.reverse()
-        hasDeferred = !early.isEmpty
+        hasDeferred = !early.isEmpty || !earlyDiscarded.isEmpty
         return .opened
     }
 
@@ -137,6 +138,11 @@ extension MQTTCore {
         }
         early.append(payload)
         return hasRoom ? nil : opened(&context)
+    }
+
+    /// Keeps a report of a message that was passed over before the link is open; the first few.
+    mutating func noteDiscardedEarly(_ message: DiscardedMessage) {
+        if earlyDiscarded.count < Self.maximumEarlyDiscarded { earlyDiscarded.append(message) }
     }
 
     // MARK: On the open link

@@ -12,8 +12,9 @@ extension MQTTCore {
             throw TransportError(.closedByPeer, .handshake, "the far side closed the connection during the handshake")
         case .open:
             // A broker has no DISCONNECT to send: closing the connection is its only goodbye.
-            guard isClient, unread == 0 else {
-                let missing = unread > 0 ? "in the middle of a packet" : "without DISCONNECT"
+            let isWithinPacket = unread > 0 || reader.oversized != nil
+            guard isClient, !isWithinPacket else {
+                let missing = isWithinPacket ? "in the middle of a packet" : "without DISCONNECT"
                 throw TransportError(.connectionLost, .open, "the far side closed the connection \(missing)")
             }
             state = .closed

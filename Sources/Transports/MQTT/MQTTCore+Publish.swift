@@ -11,7 +11,7 @@ extension MQTTCore {
         case .atMostOnce: break
         case .atLeastOnce: if !confirmsReceipt { write(.puback, publish.packetID, &context) }
         case .exactlyOnce:
-            guard !isRepeated(publish, &context) else { return nil }
+            guard !isRepeated(publish.packetID, isDuplicate: publish.isDuplicate, &context) else { return nil }
             guard received.count < maximumUnreleased else { throw tooManyUnreleased() }
             if !confirmsReceipt { acceptOwnership(publish.packetID, &context) }
         }
@@ -20,6 +20,54 @@ extension MQTTCore {
         let payload = Payload(publish.payload, topic: publish.topic, isRetained: publish.retain)
         guard state == .open else { return try receiveEarly(payload, &context) }
         return .message(payload)
+    }
+
+    /// Passes over the payload of a message that is larger than allowed, in a session where it comes again; otherwise it ends the
+    /// link.
+    @inline(never)
+    mutating func passOver(
+        _ input: inout ByteBuffer,
+        _ context: inout CoreContext
+    ) throws(TransportError) -> CoreEvent? {
+        guard let message = reader.oversized else { return nil }
+        if !message.isPassedOver {
+            guard isPassedOver(message) else {
+                // An error of the handshake would be final, but the next link passes over the message.
+                if state == .subscribing { return opened(&context) }
+                live?.noteTooLarge(message.report)
+                throw reader.tooLarge(message)
+            }
+            reader.oversized?.isPassedOver = true
+            keepAlive.lastReceived = context.now
+        }
+        if !input.isEmpty { keepAlive.lastReceived = context.now }
+        let isComplete = reader.passOver(&input) != nil
+        unread = input.count
+        return isComplete ? try discard(message, &context) : nil
+    }
+
+    /// A broker that lost a link sends again with DUP what it had in flight (MQTT-3.3.1-1). What is retained it sends again without, and
+    /// so may brokers that don't keep to the rule, so the session remembers what it has refused.
+    private func isPassedOver(_ message: MQTTOversized) -> Bool {
+        guard let live else { return false }
+        return message.isDuplicate || live.hasRefused(message.report)
+    }
+
+    /// All of the payload has gone by.
+    private mutating func discard(
+        _ message: MQTTOversized,
+        _ context: inout CoreContext
+    ) throws(TransportError) -> CoreEvent? {
+        if message.qos == .exactlyOnce {
+            guard !isRepeated(message.packetID, isDuplicate: message.isDuplicate, &context) else { return .progress }
+            guard received.count < maximumUnreleased else { throw tooManyUnreleased() }
+        }
+        confirmDiscarded(message, &context)
+        guard state == .open else {
+            noteDiscardedEarly(message.report)
+            return .progress
+        }
+        return .discarded(message.report)
     }
 
     /// Publishes on the payload's topic; without one, a client on the topic that its configuration names, a server on the

@@ -11,6 +11,8 @@ extension MQTTCore {
     struct Unconfirmed: Sendable {
         var packetID: UInt16
         var qos: MQTTQoS
+        /// It was passed over, so that no receiver will be done with it: its turn comes when those before it are confirmed.
+        var isDiscarded = false
     }
 
     /// The session, as long as no later link has it.
@@ -80,18 +82,18 @@ extension MQTTCore {
     ///
     /// Over one link the identifier decides. One that is left of a former link, and comes without DUP, is of a new message: who
     /// sends again has to say so (MQTT-3.3.1-1), and a far side that has lost its memory begins anew with the same numbers.
-    mutating func isRepeated(_ publish: MQTTPublish, _ context: inout CoreContext) -> Bool {
-        if takeInherited(publish.packetID), !publish.isDuplicate {
-            received.remove(publish.packetID)
-            live?.received.remove(publish.packetID)
+    mutating func isRepeated(_ packetID: UInt16, isDuplicate: Bool, _ context: inout CoreContext) -> Bool {
+        if takeInherited(packetID), !isDuplicate {
+            received.remove(packetID)
+            live?.received.remove(packetID)
             return false
         }
-        let isTaken = received.contains(publish.packetID)
-        guard isTaken || unconfirmed.contains(where: { $0.packetID == publish.packetID && $0.qos == .exactlyOnce })
+        let isTaken = received.contains(packetID)
+        guard isTaken || unconfirmed.contains(where: { $0.packetID == packetID && $0.qos == .exactlyOnce })
         else { return false }
         context.counters.duplicates += 1
         countRepetition(&context)
-        if isTaken { write(.pubrec, publish.packetID, &context) }
+        if isTaken { write(.pubrec, packetID, &context) }
         return true
     }
 
@@ -117,8 +119,22 @@ extension MQTTCore {
 
     package mutating func confirmReceipt(_ context: inout CoreContext) {
         guard !unconfirmed.isEmpty else { return }
-        let message = unconfirmed.removeFirst()
-        guard state == .open else {
+        confirm(unconfirmed.removeFirst(), &context)
+        confirmDiscarded(&context)
+    }
+
+    /// Acknowledges a message that was passed over, behind those that came before it (MQTT-4.6.0-2).
+    mutating func confirmDiscarded(_ message: MQTTOversized, _ context: inout CoreContext) {
+        unconfirmed.append(Unconfirmed(packetID: message.packetID, qos: message.qos, isDiscarded: true))
+        confirmDiscarded(&context)
+    }
+
+    private mutating func confirmDiscarded(_ context: inout CoreContext) {
+        while unconfirmed.first?.isDiscarded == true { confirm(unconfirmed.removeFirst(), &context) }
+    }
+
+    private mutating func confirm(_ message: Unconfirmed, _ context: inout CoreContext) {
+        guard state == .open || state == .subscribing else {
             // Too late for PUBREC, but the next link is to know the message when it comes again.
             if message.qos == .exactlyOnce { live?.received.insert(message.packetID) }
             return

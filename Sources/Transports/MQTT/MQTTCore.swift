@@ -10,6 +10,9 @@ import TransportAPI
 /// next message: what it has not taken is the broker's still, and comes again over the next link. Otherwise the answer is
 /// written at once.
 ///
+/// A PUBLISH whose payload is larger than allowed ends the link and is not acknowledged. In a session that outlives its links the
+/// broker would send it again for ever: there a client passes over what comes again, acknowledges it, and reports it.
+///
 /// A client asks for its configured subscriptions on each link, whether or not the broker has a session: the one that it has may stem from
 /// a link that broke before SUBSCRIBE, or from another configuration. Asking again changes nothing but that the broker repeats
 /// retained messages (MQTT-3.8.4-3).
@@ -90,6 +93,8 @@ package struct MQTTCore: ProtocolCore {
     /// they are.
     var early: [Payload] = []
     var earlyBytes = 0
+    /// Messages that were passed over before SUBACK came, to be reported after `opened`.
+    var earlyDiscarded: [DiscardedMessage] = []
 
     // Server only.
     /// The client's address and port, where they are known.
@@ -121,6 +126,7 @@ package struct MQTTCore: ProtocolCore {
         publishQoS = configuration.qos
         maximumUnreleased = 65_535
         confirmsReceipt = !configuration.cleanSession
+        reader.passesOver = self.session != nil
     }
 
     /// The server's side of one link.
@@ -198,6 +204,7 @@ package struct MQTTCore: ProtocolCore {
             return event ?? .progress
         }
         guard reader.begun == nil else { return .progress }
+        if reader.oversized != nil { return try passOver(&input, &context) }
         // A client takes any byte for a sign of life, so that a long message is not mistaken for silence; a server those of a
         // message, and otherwise whole packets (MQTT-3.1.2-24).
         if input.count > unread, isClient || input.byte(at: 0).map({ $0 >> 4 }) == MQTTPacketType.publish.rawValue {
@@ -233,6 +240,7 @@ package struct MQTTCore: ProtocolCore {
             hasDeferred = false
             return .mqtt(.connected(connect))
         }
+        if !earlyDiscarded.isEmpty { return .discarded(earlyDiscarded.removeFirst()) }
         guard let payload = early.popLast() else {
             hasDeferred = false
             early = []

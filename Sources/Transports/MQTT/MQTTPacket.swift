@@ -1,3 +1,5 @@
+import TransportAPI
+
 /// How hard delivery of a message is tried (MQTT 3.1.1, section 4.3).
 public enum MQTTQoS: UInt8, Sendable, Hashable, Comparable, CaseIterable {
     /// QoS 0: sent once, not acknowledged.
@@ -94,6 +96,24 @@ package struct MQTTPublish: Sendable, Hashable {
         self.retain = retain
         self.packetID = packetID
     }
+}
+
+/// A PUBLISH whose payload is larger than allowed: all but the payload.
+struct MQTTOversized: Sendable, Hashable {
+    var topic: String
+    /// The bytes of its payload.
+    var size: Int
+    var qos: MQTTQoS
+    /// Zero at QoS 0.
+    var packetID: UInt16
+    var isDuplicate: Bool
+    /// How many bytes of the payload are still to come.
+    var left = 0
+    /// It has been decided that the payload is passed over.
+    var isPassedOver = false
+
+    /// What is reported of it.
+    var report: DiscardedMessage { DiscardedMessage(topic: topic, size: size) }
 }
 
 /// The fourteen packets of MQTT 3.1.1 (section 2.2.1), with their numbers on the wire.

@@ -21,7 +21,13 @@ package struct MQTTPacketReader: Sendable {
     private(set) var lastTopic = ""
     /// The longest topic that is kept, in bytes.
     private let longestKeptTopic: Int
+    private let maximumMessageSize: Int
     private let maximumRemainingLength: Int
+    /// The PUBLISH that was read up to its payload, which is larger than allowed, where ``passesOver`` lets it be. Nothing else is read
+    /// until the payload has been taken by ``passOver(_:)``.
+    var oversized: MQTTOversized?
+    /// Whether a PUBLISH that is larger than allowed is left to the owner, and not refused.
+    var passesOver = false
     /// What was read of a SUBSCRIBE or UNSUBSCRIBE of which more is in the input.
     var begun: BegunFilters?
 
@@ -33,19 +39,26 @@ package struct MQTTPacketReader: Sendable {
     ) {
         self.accepted = accepted
         self.longestKeptTopic = longestKeptTopic
+        self.maximumMessageSize = maximumMessageSize
         maximumRemainingLength = maximumMessageSize.addingSaturated(2 + MQTTTopic.maximumLength + 2)
     }
 
     /// How much memory is kept for the next packet.
     var heldBytes: Int { lastTopic.utf8.count + (begun?.heldBytes ?? 0) }
 
-    /// Takes the next packet from `input`; `nil` if not all of it is there, or if it is ``begun`` and this is to be called again.
+    /// Takes the next packet from `input`; `nil` if not all of it is there, if it is ``oversized``, or if it is ``begun`` and this is to
+    /// be called again.
     @inline(__always)
     mutating func next(_ input: inout ByteBuffer) throws(TransportError) -> MQTTPacket? {
+        guard oversized == nil else { return nil }
         var taken = 0
         let packet = try input.withUnsafeReadableBytes { (bytes) throws(TransportError) -> MQTTPacket? in
             guard let header = try header(bytes) else { return nil }
             let total = header.size + header.remaining
+            // A topic has a length of two bytes, so that a shorter packet can't have too large a payload.
+            if header.type == .publish, header.remaining - 2 > maximumMessageSize {
+                guard try !isOversized(header, bytes, &taken) else { return nil }
+            }
             guard bytes.count >= total else { return nil }
             taken = total
             let body = UnsafeRawBufferPointer(rebasing: bytes[header.size..<total])
@@ -107,6 +120,7 @@ package struct MQTTPacketReader: Sendable {
     private func check(_ type: MQTTPacketType, remaining: Int) throws(TransportError) {
         let limit: Int
         switch type {
+        case .publish where passesOver: return
         case .publish, .subscribe, .suback, .unsubscribe:
             limit = maximumRemainingLength
         case .connect:
@@ -132,6 +146,55 @@ package struct MQTTPacketReader: Sendable {
     }
 
     // MARK: PUBLISH (section 3.3)
+
+    /// Whether the payload of a PUBLISH is larger than allowed, or that can't be told yet. Once all before an oversized payload is there,
+    /// it is taken.
+    @inline(never)
+    private mutating func isOversized(
+        _ header: FixedHeader,
+        _ bytes: UnsafeRawBufferPointer,
+        _ taken: inout Int
+    ) throws(TransportError) -> Bool {
+        let body = UnsafeRawBufferPointer(rebasing: bytes[header.size...])
+        guard body.count >= 2 else { return true }
+        let qos = MQTTQoS(rawValue: header.flags >> 1 & 3) ?? .atMostOnce
+        let topicEnd = 2 + (Int(body[0]) << 8 | Int(body[1]))
+        let payload = topicEnd + (qos == .atMostOnce ? 0 : 2)
+        guard header.remaining - payload > maximumMessageSize else { return false }
+        guard body.count >= payload else { return true }
+        var fields = MQTTFields(.publish, UnsafeRawBufferPointer(rebasing: body[..<payload]), phase)
+        let topic = try fields.topicName(try fields.data())
+        var message = MQTTOversized(
+            topic: topic,
+            size: header.remaining - payload,
+            qos: qos,
+            packetID: qos == .atMostOnce ? 0 : try fields.packetID(),
+            isDuplicate: header.flags & 8 != 0
+        )
+        guard passesOver else { throw tooLarge(message) }
+        message.left = message.size
+        oversized = message
+        taken = header.size + payload
+        return true
+    }
+
+    func tooLarge(_ message: MQTTOversized) -> TransportError {
+        // A topic may be long.
+        let topic = String(decoding: message.topic.utf8.prefix(200), as: UTF8.self)
+        let sentence = "the message on '\(topic)' has \(message.size) bytes, \(maximumMessageSize) are allowed"
+        return TransportError(.messageTooLarge, phase, sentence)
+    }
+
+    /// Takes what has come of the oversized payload; the message once all of it has.
+    mutating func passOver(_ input: inout ByteBuffer) -> MQTTOversized? {
+        guard let message = oversized else { return nil }
+        let count = min(message.left, input.count)
+        input.consume(count)
+        oversized?.left -= count
+        guard count == message.left else { return nil }
+        oversized = nil
+        return message
+    }
 
     @inline(__always)
     private mutating func publish(_ flags: UInt8, _ body: UnsafeRawBufferPointer) throws(TransportError) -> MQTTPublish

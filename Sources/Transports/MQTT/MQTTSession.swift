@@ -23,6 +23,8 @@ package final class MQTTSession: @unchecked Sendable {
     static let maximumSentBytes = 4 << 20
     /// How many completed messages are remembered for callers who may ask about them.
     private static let maximumCompleted = 4096
+    /// How many messages are remembered that were too large.
+    private static let maximumTooLarge = 16
 
     /// Who this is to its owner; of no meaning to the core.
     package let id: UInt64
@@ -37,6 +39,8 @@ package final class MQTTSession: @unchecked Sendable {
     var received: Set<UInt16> = []
     /// Named messages that a link has completed for the one before it, and nobody has asked about since.
     private var completed: Set<UInt64> = []
+    /// The messages that have ended a link by their size, oldest first.
+    private var tooLarge: [DiscardedMessage] = []
     private var sentBytes = 0
     private var lastOrder: UInt64 = 0
     private var turn: UInt64 = 0
@@ -114,6 +118,15 @@ package final class MQTTSession: @unchecked Sendable {
 
     /// The packet identifier under which a named message is in flight.
     func packetID(of id: UInt64) -> UInt16? { sent.first { $0.value.id == id }?.key }
+
+    /// A message has ended the link by its size.
+    func noteTooLarge(_ message: DiscardedMessage) {
+        if tooLarge.count >= Self.maximumTooLarge { tooLarge.removeFirst() }
+        tooLarge.append(message)
+    }
+
+    /// Whether a message of this topic and size has ended a link.
+    func hasRefused(_ message: DiscardedMessage) -> Bool { tooLarge.contains(message) }
 
     /// The far side does not know the session: it releases nothing and completes nothing. What it has not confirmed, it
     /// may not have.

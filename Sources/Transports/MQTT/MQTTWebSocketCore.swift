@@ -2,8 +2,8 @@ import TransportAPI
 
 /// MQTT over WebSocket (MQTT 3.1.1, section 6): the core of one inside the core of the other, for both roles.
 ///
-/// What the inner core writes in one call goes out as one binary message, and what arrives is one stream of bytes to it, so
-/// that packets and messages need not end together. The subprotocol is "mqtt"; without it there is no link. The goodbye is
+/// What the inner core writes in one call goes out as one binary message. What arrives is one stream of bytes to it, part by part as it
+/// comes: packets and messages need not end together, and the inner core's limits are the only ones that count. The subprotocol is "mqtt"; without it there is no link. The goodbye is
 /// MQTT's, with a close frame behind it whose answer nobody waits for (MQTT-3.14.4-1).
 struct MQTTWebSocketCore: ProtocolCore {
     /// The bytes between the two cores. A class, because buffers cannot be copied and cores can: it is made when the link
@@ -15,9 +15,6 @@ struct MQTTWebSocketCore: ProtocolCore {
     }
 
     static let subprotocol = "mqtt"
-    /// What a packet has beside its payload, at most: header, topic and identifier; CONNECT has less.
-    private static let largestEnvelope = 5 + MQTTPacketReader.maximumConnectLength
-
     private(set) var outer: WebSocketCore
     var inner: MQTTCore
     private var between: Between?
@@ -27,8 +24,6 @@ struct MQTTWebSocketCore: ProtocolCore {
     private var isOver = false
     /// How much of the input was left unread by the last ``next(_:_:)``.
     private var unread = 0
-    /// How much of a message had come by then that is not whole.
-    private var assembled = 0
 
     /// A core for one link. Of `configuration`, subprotocols and the largest message are set here.
     ///
@@ -36,7 +31,7 @@ struct MQTTWebSocketCore: ProtocolCore {
     init(_ inner: MQTTCore, over configuration: WebSocketConfiguration) throws(TransportError) {
         var configuration = configuration
         configuration.subprotocols = [Self.subprotocol]
-        configuration.maximumMessageSize = inner.maximumMessageSize + Self.largestEnvelope
+        configuration.maximumMessageSize = WebSocketConfiguration.largestMessage
         if !inner.isClient {
             let decide = configuration.decide
             configuration.decide = { request in
@@ -44,7 +39,7 @@ struct MQTTWebSocketCore: ProtocolCore {
                 return decide?(request) ?? .accept
             }
         }
-        outer = try WebSocketCore(inner.isClient ? .client : .server, configuration)
+        outer = try WebSocketCore(inner.isClient ? .client : .server, configuration, givesParts: true)
         self.inner = inner
     }
 
@@ -52,7 +47,7 @@ struct MQTTWebSocketCore: ProtocolCore {
     var confirmsReceipt: Bool { inner.confirmsReceipt }
     func acknowledges(_ payload: Payload) -> Bool { inner.acknowledges(payload) }
     mutating func completion(of id: UInt64) -> SendCompletion? { inner.completion(of: id) }
-    /// A message that is not whole, and a packet that is not, though the messages that brought its beginning are.
+    /// What the outer core keeps, and a packet that is not whole.
     var heldBytes: Int {
         mutating get { outer.heldBytes + (between?.input.capacity ?? 0) + inner.heldBytes }
     }
@@ -69,13 +64,11 @@ struct MQTTWebSocketCore: ProtocolCore {
         while !isOver {
             if isInside, let event = try nextInside(&context) { return event }
             switch try outer.next(&input, &context) {
-            case nil:
-                noteAssembled(context.now)
-                return nil
+            case nil: return nil
             case .opened: try open(&context)
             case .message(let message):
                 try take(message, &context)
-                // Who sends packets byte by byte, each a message, has others seen to in between.
+                // A peer that sends packets byte by byte, each a message, lets others be served in between.
                 return try nextInside(&context) ?? .progress
             case .closed(let reason): return try outerClosed(reason, &context)
             case .progress: return .progress
@@ -100,20 +93,13 @@ struct MQTTWebSocketCore: ProtocolCore {
             let error = TransportError(.protocolViolation, .open, "a text message came over MQTT (MQTT-6.0.0-1)")
             throw fail(error, CloseCode.unacceptableData, &context)
         }
+        // Any part of a message is a sign of life to a server too; other frames are none, for they say nothing of MQTT (MQTT-3.1.2-24).
         if message.bytes.isEmpty {
             context.counters.demands &+= 1
         } else {
             inner.keepAlive.lastReceived = context.now
         }
         between?.input.append(contentsOf: message.bytes)
-    }
-
-    /// Part of a message is a sign of life to a server too, whatever packets it brings: they can't be told before it is whole.
-    /// Other frames are none, for they say nothing of MQTT (MQTT-3.1.2-24).
-    private mutating func noteAssembled(_ now: Instant) {
-        let count = outer.reader.message.count
-        if count > assembled { inner.keepAlive.lastReceived = now }
-        assembled = count
     }
 
     /// Lets the inner core read on.

@@ -148,6 +148,10 @@ extension CoreLink: ImmediateLink {
         driver.value.confirmTaken()
     }
 
+    package func reportDiscarded(to action: @escaping (DiscardedMessage) -> Void) {
+        driver.value.reportDiscarded(to: action)
+    }
+
     package func networkChanged() {
         driver.value.networkChanged()
     }

@@ -136,6 +136,7 @@ extension LinkDriver {
         handler = nil
         owner?.ended(self, reason, wasOpen: wasOpen)
         onSignal = nil
+        onDiscard = nil
         guard !abort else { return close(abort: true) }
         requestFlush()
         armTimer()

@@ -17,6 +17,7 @@ extension LinkDriver {
         case .acknowledged(let id): waiting.unacknowledged.removeValue(forKey: id)??.resume(returning: .acknowledged)
         case .refused(let id, let error):
             waiting.unacknowledged.removeValue(forKey: id)??.resume(returning: .rejected(error))
+        case .discarded(let message): discarded(message)
         case .signal(let signal): onSignal?(signal)
         case .progress: return noteMuchWork()
         case .closed(let reason): return end(reason)
@@ -32,6 +33,27 @@ extension LinkDriver {
         statistics.handshakeDuration = .nanoseconds(MonotonicClock.now() - started)
         waiting.opener.take()?.resume(returning: nil)
         owner?.opened(self)
+    }
+
+    /// How many messages that were passed over wait for a listener.
+    private static let maximumUnreported = 64
+
+    private func discarded(_ message: DiscardedMessage) {
+        statistics.discarded += 1
+        statistics.lastDiscarded = message
+        if let onDiscard {
+            onDiscard(message)
+        } else if unreported.count < Self.maximumUnreported, handler == nil {
+            unreported.append(message)
+        }
+    }
+
+    /// Reports the messages that are passed over to `action`, also those that were before.
+    func reportDiscarded(to action: @escaping (DiscardedMessage) -> Void) {
+        if phase == .open { onDiscard = action }
+        let messages = unreported
+        unreported = []
+        for message in messages { action(message) }
     }
 
     private func received(_ payload: Payload) {

@@ -34,6 +34,10 @@ package final class LinkDriver: PollHandler, ShareHandler, TurnHandler, PatientH
     @exclusivity(unchecked) package var wantsRoom = false
     /// Is told what only this link's protocol has, beside the handler.
     @exclusivity(unchecked) var onSignal: ((any CoreSignal) -> Void)?
+    /// Is told of messages that were passed over because of their size.
+    @exclusivity(unchecked) var onDiscard: ((DiscardedMessage) -> Void)?
+    /// Those of them that were before it was.
+    @exclusivity(unchecked) var unreported: [DiscardedMessage] = []
 
     @exclusivity(unchecked) var inbox: Inbox
     @exclusivity(unchecked) var waiting = Waiting()

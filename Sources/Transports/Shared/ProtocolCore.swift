@@ -189,6 +189,8 @@ public enum CoreEvent: Sendable {
     case acknowledged(UInt64)
     /// The far side has refused the message of this id.
     indirect case refused(UInt64, TransportError)
+    /// A message larger than allowed was passed over, and the peer was told that it need not send it again.
+    indirect case discarded(DiscardedMessage)
     /// Something that only this protocol has.
     case signal(any CoreSignal)
     /// Work was done of which nobody needs to hear, and there may be more: whoever drives the core may see to others first.

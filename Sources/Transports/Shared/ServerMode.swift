@@ -49,7 +49,7 @@ final class BehaviourHandler: LinkHandler {
         switch event {
         case .opened: behaviour.opened(driver)
         case .message(let payload): behaviour.received(payload, from: driver)
-        case .pong, .acknowledged, .refused, .signal, .progress, .closed: break
+        case .pong, .acknowledged, .refused, .discarded, .signal, .progress, .closed: break
         }
     }
 

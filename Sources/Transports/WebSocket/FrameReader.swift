@@ -18,6 +18,9 @@ struct FrameReader: Sendable {
     /// Whether the far side is a client, whose frames are masked.
     private let mustBeMasked: Bool
     let maximumMessageSize: Int
+    /// Whether what comes of a message is given out as it comes, each part as a message of its own: for a stream of bytes inside.
+    /// Only where nothing is compressed.
+    private let givesParts: Bool
     /// What can't be compressed gets a little longer: by five bytes for each block that is stored, or by up to an eighth and a
     /// sixty-fourth, zlib's own bound (deflateBound), where its window is too small to store what it has passed over.
     private let maximumCompressedSize: Int
@@ -54,7 +57,8 @@ struct FrameReader: Sendable {
 
     /// A reader for one side's frames; at most `maximumMessageSize` bytes of payload, in at most `maximumFragments` frames,
     /// make a message.
-    init(mustBeMasked: Bool, maximumMessageSize: Int, maximumFragments: Int = .max) {
+    init(mustBeMasked: Bool, maximumMessageSize: Int, maximumFragments: Int = .max, givesParts: Bool = false) {
+        self.givesParts = givesParts
         self.mustBeMasked = mustBeMasked
         self.maximumMessageSize = maximumMessageSize
         maximumCompressedSize = maximumMessageSize.addingSaturated(
@@ -90,6 +94,10 @@ struct FrameReader: Sendable {
     /// Reads on to the end of the next frame, or of a part; `nil` when more bytes are needed.
     mutating func next(_ input: inout ByteBuffer) throws(TransportError) -> Incoming? {
         while true {
+            if isWithinFrame, givesParts, !isDiscarding {
+                if let part = takePart(&input) { return .message(part) }
+                return isWithinFrame ? nil : .part
+            }
             if isWithinFrame {
                 guard try absorb(&input) else { return input.isEmpty ? nil : .part }
                 guard isFinalFrame else { return .part }
@@ -169,6 +177,26 @@ struct FrameReader: Sendable {
         }
         input.consume(header.size + header.length)
         return bytes
+    }
+
+    /// What has come of the frame; `nil` for nothing, unless that is the whole message.
+    private mutating func takePart(_ input: inout ByteBuffer) -> Payload? {
+        let count = min(remaining, input.count)
+        var bytes = input.bytes(at: 0, count: count) ?? []
+        if maskKey != 0 {
+            let key = maskKey
+            bytes.withUnsafeMutableBytes { Masking.apply(to: $0, key: key) }
+        }
+        input.consume(count)
+        maskKey = Masking.advance(maskKey, by: count)
+        remaining -= count
+        let kind = kind ?? .binary
+        let isEmptyMessage = isFinalFrame && messageLength == 0
+        if remaining == 0 {
+            isWithinFrame = false
+            if isFinalFrame { forgetMessage() }
+        }
+        return count > 0 || isEmptyMessage ? Payload(bytes, kind: kind) : nil
     }
 
     private mutating func begin(_ header: FrameHeader) {

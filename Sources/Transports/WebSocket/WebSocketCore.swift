@@ -50,6 +50,11 @@ public struct WebSocketCore: ProtocolCore {
     ///
     /// - Throws: `.invalidConfiguration` that names the key.
     public init(_ role: CoreRole, _ configuration: WebSocketConfiguration) throws(TransportError) {
+        try self.init(role, configuration, givesParts: false)
+    }
+
+    /// - Parameter givesParts: whether messages are reported part by part, as they come (``FrameReader/givesParts``).
+    init(_ role: CoreRole, _ configuration: WebSocketConfiguration, givesParts: Bool) throws(TransportError) {
         try configuration.validate()
         var configuration = configuration
         configuration.maximumMessageSize = min(configuration.maximumMessageSize, WebSocketConfiguration.largestMessage)
@@ -58,7 +63,8 @@ public struct WebSocketCore: ProtocolCore {
         reader = FrameReader(
             mustBeMasked: role == .server,
             maximumMessageSize: configuration.maximumMessageSize,
-            maximumFragments: configuration.maximumFragments
+            maximumFragments: configuration.maximumFragments,
+            givesParts: givesParts
         )
         head = HTTPHeadReader(
             maximumBytes: configuration.maximumHeaderBytes,

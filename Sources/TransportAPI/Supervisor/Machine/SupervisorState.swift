@@ -116,6 +116,8 @@ public enum SupervisorNote: Sendable, Hashable {
     case finished(MessageID, SendOutcome)
     /// A message of this many bytes was received.
     case received(bytes: Int)
+    /// A message was larger than `max-message`, and was passed over because its broker would send it again for ever.
+    case discarded(DiscardedMessage)
     /// A message came twice and was dropped.
     case duplicate
     /// A message of this many bytes was received that the codec can't read, and why.

@@ -7,6 +7,8 @@ enum LinkEvent: Sendable {
     case reading(Bool)
     /// There is no room for messages, which are read on in a session; or there is again.
     case taking(Bool)
+    /// A message was passed over because of its size.
+    case discarded(DiscardedMessage)
     case ended(CloseReason)
 }
 
@@ -62,6 +64,7 @@ final class LinkPort {
         readsOn = Delivery.style(owner.delivery, link.capabilities) == .session && link.capabilities.isReliable
         // Who sends more than a window is found out by the first message beyond it.
         excess = readsOn ? Int(SessionReceiver.window) + 1 : owner.messages.limit
+        immediate?.reportDiscarded { [owner] in owner.happened(.discarded($0), on: number) }
     }
 
     /// What the link has received, where that can be known at once.

@@ -71,6 +71,7 @@ final class SessionShell: LinkOwner {
             case .settled(let id, let outcome): machine.settled(id, on: link, outcome, at: now, &actions)
             case .reading(let isReading): machine.reading(isReading, at: now)
             case .taking(let isTaking): machine.taking(isTaking, &actions)
+            case .discarded: break
             case .ended(let reason):
                 ports[link] = nil
                 machine.ended(link, reason, at: now, &actions)

@@ -77,6 +77,9 @@ package protocol ImmediateLink: Link {
     func confirmNow()
     /// The machine's addresses may be others by now: a link that can goes on from another one. To be called on the link's loop.
     func networkChanged()
+    /// Calls `action` for each message that the link passes over because of its size, also for those before. To be called on the
+    /// link's loop, which calls it too.
+    func reportDiscarded(to action: @escaping (DiscardedMessage) -> Void)
     /// How many bytes have been received, but for what came again. To be called on the link's loop.
     var bytesReceivedNow: UInt64 { get }
 }
@@ -86,4 +89,6 @@ extension ImmediateLink {
     package func confirmNow() {}
     /// Does nothing.
     package func networkChanged() {}
+    /// Does nothing: the link passes over none.
+    package func reportDiscarded(to action: @escaping (DiscardedMessage) -> Void) {}
 }

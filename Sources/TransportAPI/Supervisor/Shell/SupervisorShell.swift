@@ -161,6 +161,7 @@ final class SupervisorShell: LinkOwner {
         case .settled(let id, let outcome): handle(.settled(link, id, outcome))
         case .reading(let isReading): handle(.reading(isReading))
         case .taking(let isTaking): handle(.taking(isTaking))
+        case .discarded(let message): note(.discarded(message))
         case .ended(let reason):
             attempts[link] = nil
             handle(.ended(link, reason))
