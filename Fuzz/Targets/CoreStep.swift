@@ -33,7 +33,10 @@ extension FuzzInput {
     private static func deed(_ what: UInt8, _ topic: String?) -> CoreStep {
         let argument = Int(what >> 3)
         switch what & 7 {
-        case 0: return .send(Payload([UInt8](repeating: what, count: argument), isConfirmed: argument > 15))
+        case 0:
+            return .send(
+                Payload([UInt8](repeating: what, count: argument), qos: Payload.QoS(rawValue: UInt8(argument % 4)))
+            )
         case 1: return .send(Payload(text: String(repeating: "é", count: argument * 40)))
         case 2: return .send(Payload([UInt8](repeating: 0xff, count: argument * 100), kind: .text, topic: topic))
         case 3: return .ping

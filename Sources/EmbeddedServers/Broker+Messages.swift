@@ -5,7 +5,7 @@ import Transports
 extension Broker {
     /// Takes a message from a client: shows it, keeps it if it is to be retained, and hands it on.
     func take(_ publish: MQTTPublish) {
-        tap?(Payload(publish.payload, topic: publish.topic, isRetained: publish.retain))
+        tap?(Payload(publish.payload, topic: publish.topic, qos: publish.qos, isRetained: publish.retain))
         if publish.retain, !retained.keep(publish) { dropped += 1 }
         kept.expire(now)
         endForgotten()

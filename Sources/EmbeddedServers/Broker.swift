@@ -75,6 +75,8 @@ final class Broker: LinkHandler {
         if !endpoint.options.contains(where: { $0.name == "write-buffer" }) {
             options.links.writeBuffer = limits.queuedBytes
         }
+        let filterLevels = try limits.checkedFilterLevels()
+        options.routing.maximumFilterLevels = options.filterLevels ?? filterLevels
         options.routing.maximumNodesPerSession = limits.filterLevelsPerSession
         options.routing.maximumNodes = limits.filterNodes
         options.routing.maximumWildNodes = limits.wildFilterNodes

@@ -24,6 +24,8 @@ public struct LinkStatistics: Sendable, Hashable {
     public var messagesReceived: UInt64 = 0
     /// Pings, pongs, acknowledgements and other frames without a user's message, sent and received.
     public var controlFrames: UInt64 = 0
+    /// Acknowledgements of what was not in flight, which were ignored (MQTT: PUBACK and PUBCOMP).
+    public var unexpectedAcknowledgements: UInt64 = 0
     /// Messages that arrived again and were dropped.
     public var duplicates: UInt64 = 0
     /// Messages that arrived after a later one.

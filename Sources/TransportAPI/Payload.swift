@@ -6,6 +6,21 @@ public struct Payload: Sendable, Hashable {
         case text, binary
     }
 
+    /// How hard the delivery of a message is tried, for transports that can choose (MQTT 3.1.1, section 4.3).
+    public enum QoS: UInt8, Sendable, Hashable, Comparable, CaseIterable {
+        /// QoS 0: sent once, not acknowledged.
+        case atMostOnce = 0
+        /// QoS 1: acknowledged with PUBACK; may arrive twice over two connections.
+        case atLeastOnce = 1
+        /// QoS 2: a handshake of four packets; arrives once, also over several connections of a session that both sides keep.
+        case exactlyOnce = 2
+
+        /// Orders by how hard delivery is tried.
+        public static func < (left: QoS, right: QoS) -> Bool {
+            left.rawValue < right.rawValue
+        }
+    }
+
     // In the order of their sizes, so that a payload and what a core says beside it go from one to the other in registers.
 
     /// The message's bytes.
@@ -16,28 +31,36 @@ public struct Payload: Sendable, Hashable {
     public var topic: String?
     /// Text or binary; `.binary` by default.
     public var kind: Kind
-    /// Whether the far side is asked to confirm this message, for transports that can ask (MQTT: QoS 1 or 0); `nil`, the
-    /// default, as the configuration says. Always `nil` on receiving.
-    public var isConfirmed: Bool?
+    /// On sending, how hard delivery is tried; `nil`, the default, as the configuration says. At 1 and 2, sending ends in
+    /// ``SendOutcome/acknowledged``. A server sends at no more than its client was granted. On receiving, the QoS at which the message
+    /// came: a received payload that is sent on is sent at that QoS unless this is set to `nil`. Transports without QoS ignore it on
+    /// sending and leave it `nil` on receiving.
+    public var qos: QoS?
 
     /// On sending, whether the far side is to keep the message as the last of its topic and to give it to who subscribes
     /// later (MQTT 3.1.1, section 3.3.1.3); no bytes delete what is kept. On receiving, whether it was kept so. `false` by
     /// default; transports without topics refuse to send a payload that has it.
     public var isRetained: Bool
 
+    /// On receiving, whether the sender has sent the message before, so that it may have arrived already (MQTT 3.1.1, section 3.3.1.1:
+    /// DUP). Ignored on sending. `false` by default.
+    public var isDuplicate: Bool
+
     /// A payload of these bytes.
     public init(
         _ bytes: [UInt8],
         kind: Kind = .binary,
         topic: String? = nil,
-        isConfirmed: Bool? = nil,
-        isRetained: Bool = false
+        qos: QoS? = nil,
+        isRetained: Bool = false,
+        isDuplicate: Bool = false
     ) {
         self.bytes = bytes
         self.kind = kind
         self.topic = topic
-        self.isConfirmed = isConfirmed
+        self.qos = qos
         self.isRetained = isRetained
+        self.isDuplicate = isDuplicate
     }
 
     /// A text payload, as UTF-8.

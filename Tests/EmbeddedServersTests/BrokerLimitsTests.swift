@@ -84,6 +84,26 @@ struct BrokerLimitsTests {
         await server.stop()
     }
 
+    @Test("A filter may have as many levels as the code or the URL says", arguments: ["", "?max-filter-levels=3"])
+    func filterLevels(options: String) async throws {
+        var limits = BrokerLimits()
+        limits.filterLevels = options.isEmpty ? 3 : 5
+        let server = try await EmbeddedServer.startBroker("mqtt://127.0.0.1:0/\(options)", limits: limits)
+        _ = try await connect(server, "subscribe=a/b/c")
+        let error = await #expect(throws: TransportError.self) { try await connect(server, "subscribe=a/b/c/d") }
+        #expect(error?.code == .forbidden && error?.detail == 0x80)
+        await server.stop()
+        limits.filterLevels = 129
+        for (url, wrong) in [
+            ("mqtt://127.0.0.1:0", limits), ("mqtt://127.0.0.1:0/?max-filter-levels=0", BrokerLimits()),
+        ] {
+            let error = await #expect(throws: TransportError.self) {
+                try await EmbeddedServer.startBroker(url, limits: wrong)
+            }
+            #expect(error?.code == .invalidConfiguration)
+        }
+    }
+
     /// Waits until the server has seen all links end but one.
     private func onlyPublisher(_ server: EmbeddedServer) async {
         while await server.brokerStatistics()?.links != 1 { await Task.yield() }

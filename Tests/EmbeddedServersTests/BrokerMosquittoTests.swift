@@ -41,7 +41,7 @@ struct BrokerMosquittoTests {
         let back = try await registry.connect(session)
         for number in 0..<50 { #expect(try await text(back) == "\(number)") }
         let late = try await registry.connect("\(base)&subscribe=r")
-        #expect(try await late.receive() == Payload(Array("kept".utf8), topic: "r", isRetained: true))
+        #expect(try await late.receive()?.content == Payload(Array("kept".utf8), topic: "r", isRetained: true))
         for link in [back, late] { await link.close() }
     }
 
@@ -61,7 +61,7 @@ struct BrokerMosquittoTests {
         }
         let large = Payload(longBytes(300_000), topic: "a/large")
         async let outcome = link.send(large)
-        for reader in [link, other] { #expect(try await reader.receive() == large) }
+        for reader in [link, other] { #expect(try await reader.receive()?.content == large) }
         #expect(await outcome.isSuccess)
         #expect(try await link.ping() > .zero)
         for reader in [link, other] { await reader.close() }
@@ -97,7 +97,7 @@ struct BrokerMosquittoTests {
         client.destroy()
         var last: Payload?
         while last?.topic != "gone", let message = try await watcher.receive() { last = message }
-        #expect(last == Payload(Array("killed".utf8), topic: "gone"))
+        #expect(last?.content == Payload(Array("killed".utf8), topic: "gone"))
         await watcher.close()
     }
 }

@@ -35,15 +35,15 @@ struct BrokerSessionTests {
         for word in ["old", "new"] {
             #expect(await publisher.send(Payload(Array(word.utf8), isRetained: true)).isSuccess)
             let message = try await early.receive()
-            #expect(message == Payload(Array(word.utf8), topic: "a/b"))
+            #expect(message?.content == Payload(Array(word.utf8), topic: "a/b"))
         }
         for filter in ["a/b", "a/%2B", "%23"] {
             let late = try await connect(server, "subscribe=\(filter)&qos=\(qos)")
-            #expect(try await late.receive() == Payload(Array("new".utf8), topic: "a/b", isRetained: true))
+            #expect(try await late.receive()?.content == Payload(Array("new".utf8), topic: "a/b", isRetained: true))
             await late.close()
         }
         #expect(await publisher.send(Payload([], isRetained: true)).isSuccess)
-        #expect(try await early.receive() == Payload([], topic: "a/b"))
+        #expect(try await early.receive()?.content == Payload([], topic: "a/b"))
         let last = try await connect(server, "subscribe=a/%23&qos=\(qos)")
         #expect(await publisher.send(Payload(text: "plain")).isSuccess)
         #expect(try await last.receive()?.isRetained == false)
@@ -85,7 +85,7 @@ struct BrokerSessionTests {
         await proxy.cut(.reset)
         #expect(try await text(watcher) == "ann")
         let late = try await connect(server, "subscribe=gone")
-        #expect(try await late.receive() == Payload(Array("ann".utf8), topic: "gone", isRetained: true))
+        #expect(try await late.receive()?.content == Payload(Array("ann".utf8), topic: "gone", isRetained: true))
         for link in [watcher, late, cut] { await link.close() }
         await proxy.stop()
         await server.stop()

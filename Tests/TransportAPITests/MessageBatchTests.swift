@@ -33,7 +33,7 @@ struct MessageBatchTests {
     @Test("keeps topics and all else that is said of a message")
     func heads() throws {
         let payloads = [
-            Payload([1]), Payload([2], topic: "a", isRetained: true), Payload([3], isConfirmed: false),
+            Payload([1]), Payload([2], topic: "a", isRetained: true), Payload([3], qos: .atMostOnce),
             Payload(text: "x"),
         ]
         var batch = MessageBatch()

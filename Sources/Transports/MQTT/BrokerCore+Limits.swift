@@ -9,8 +9,11 @@ extension BrokerCore {
         package var maximumSubscriptions = 1_000_000
         /// The longest filter, in bytes; 1,024 by default.
         package var maximumFilterLength = 1024
-        /// The most levels of a filter; 32 by default. Topics may have more: only `#` reaches those.
+        /// The most levels of a filter, 1 to 128; 32 by default. Topics may have more: only `#` reaches those. The nodes that one
+        /// message may visit grow with the third power of it; see ``TopicTrie/match(_:)``.
         package var maximumFilterLevels = 32
+        /// What ``maximumFilterLevels`` may be.
+        package static let filterLevels = 1...128
         /// The most levels that the filters of one session have together, and with them nodes of the trie; 8,192 by default.
         package var maximumNodesPerSession = 8192
         /// The most nodes of the trie; 1,000,000 by default.

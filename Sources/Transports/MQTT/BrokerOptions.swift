@@ -8,6 +8,8 @@ extension TransportDescriptor {
         package var links: LinkLimits
         package var bounds: ServerLimits
         package var routing = BrokerCore.Limits()
+        /// How many levels a filter may have, if the endpoint says so.
+        package var filterLevels: Int?
     }
 
     /// Reads the options of the endpoint at which a broker listens; `change` sets what no option does.
@@ -27,6 +29,7 @@ extension TransportDescriptor {
         )
         let most = try reader.integer("max-subscriptions", in: 1...1_000_000)
         options.routing.maximumSubscriptionsPerSession = most ?? options.routing.maximumSubscriptionsPerSession
+        options.filterLevels = try reader.integer("max-filter-levels", in: BrokerCore.Limits.filterLevels)
         return options
     }
 

@@ -26,19 +26,28 @@ struct InFlight: Sendable {
 
     /// How many entries there may be.
     let window: Int
+    /// How many of them may be messages of QoS 2.
+    let exactlyOnceWindow: Int
+    private var exactlyOnceCount = 0
     /// How many there are.
     private(set) var count = 0
     private var slots: [Entry] = []
     private var last: UInt16 = 0
 
-    /// An empty table for 1 to 65,535 entries. It owns no memory until it is used.
-    init(window: Int) {
+    /// An empty table for 1 to 65,535 entries, of which as many as said may be messages of QoS 2; all, by default. It owns no memory
+    /// until it is used.
+    init(window: Int, exactlyOnce: Int = .max) {
         self.window = min(max(window, 1), 65_535)
+        exactlyOnceWindow = max(exactlyOnce, 1)
     }
 
     /// Gives out a packet identifier; `nil` if the window is full, or, with `beyondWindow`, if no identifier is free.
     mutating func begin(_ kind: Kind, id: UInt64, now: Instant, beyondWindow: Bool = false) -> UInt16? {
         guard count < (beyondWindow ? 65_535 : window) else { return nil }
+        if kind == .exactlyOnce {
+            guard exactlyOnceCount < exactlyOnceWindow else { return nil }
+            exactlyOnceCount += 1
+        }
         if count == slots.count { grow() }
         let mask = slots.count - 1
         // There is a free slot: fewer entries than slots, and identifier 0 is only passed over where 65,536 slots are
@@ -59,6 +68,7 @@ struct InFlight: Sendable {
         guard slots[slot].kind == kind, slots[slot].packetID == packetID else { return nil }
         slots[slot].kind = .free
         count -= 1
+        if kind == .release { exactlyOnceCount -= 1 }
         return slots[slot].id
     }
 
@@ -98,6 +108,7 @@ struct InFlight: Sendable {
         }
         slots[Int(packetID) & (slots.count - 1)] = Entry(id: id, since: now, packetID: packetID, kind: kind)
         count += 1
+        if kind == .exactlyOnce || kind == .release { exactlyOnceCount += 1 }
         // What is given out next follows the newest of them, in the circle of identifiers: one that is used again at once
         // could be taken for the one before by a far side that answers twice.
         if count == 1 || packetID &- last < 0x8000 { last = packetID }

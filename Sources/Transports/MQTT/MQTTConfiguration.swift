@@ -23,10 +23,14 @@ public struct MQTTConfiguration: Sendable, Hashable {
     public var publishTopic: String?
     /// What is subscribed to before the link counts as open; at most 4,096 filters.
     public var subscriptions: [MQTTSubscription] = []
-    /// The QoS of published messages; 0 by default. At 1 and 2, sending ends in ``SendOutcome/acknowledged``.
+    /// The QoS of published messages that don't choose their own (``Payload/qos``); 0 by default. At 1 and 2, sending ends in
+    /// ``SendOutcome/acknowledged``.
     public var qos = MQTTQoS.atMostOnce
     /// How many packets may wait for their acknowledgement, 1 to 65,535; 64 by default.
     public var maximumInFlight = 64
+    /// How many of these may be messages of QoS 2, 1 to 65,535; 20 by default. mosquitto 2.0.11 acknowledges and drops what exceeds
+    /// 20, unless it is configured otherwise, and a client of MQTT 3.1.1 can't know.
+    public var maximumExactlyOnceInFlight = 20
     /// The largest payload sent or received, in bytes; 1 to 268,369,916, 16 MiB by default. A packet may be larger by
     /// its topic and header.
     public var maximumMessageSize = 16 << 20
@@ -55,6 +59,7 @@ public struct MQTTConfiguration: Sendable, Hashable {
         }
         try MQTTCheck.subscriptions(subscriptions)
         try MQTTCheck.limits(maximumInFlight: maximumInFlight, maximumMessageSize: maximumMessageSize)
+        try MQTTCheck.window(maximumExactlyOnceInFlight, "maximumExactlyOnceInFlight")
         try MQTTCheck.duration(handshakeTimeout, "handshakeTimeout")
         try MQTTCheck.duration(pingTimeout, "pingTimeout")
         try MQTTCheck.duration(acknowledgementTimeout, "acknowledgementTimeout")
@@ -147,13 +152,15 @@ enum MQTTCheck {
     }
 
     static func limits(maximumInFlight: Int, maximumMessageSize: Int) throws(TransportError) {
-        guard 1...65_535 ~= maximumInFlight else {
-            throw .configuration("maximumInFlight", "is \(maximumInFlight), allowed are 1 to 65535")
-        }
+        try window(maximumInFlight, "maximumInFlight")
         guard 1...self.maximumMessageSize ~= maximumMessageSize else {
             let allowed = "allowed are 1 to \(self.maximumMessageSize) bytes"
             throw .configuration("maximumMessageSize", "is \(maximumMessageSize), \(allowed)")
         }
+    }
+
+    static func window(_ window: Int, _ key: String) throws(TransportError) {
+        guard 1...65_535 ~= window else { throw .configuration(key, "is \(window), allowed are 1 to 65535") }
     }
 
     static func duration(_ duration: Duration, _ key: String) throws(TransportError) {

@@ -17,7 +17,13 @@ extension MQTTCore {
         }
         guard !routesSignals else { return .mqtt(.published(publish)) }
         if confirmsReceipt { unconfirmed.append(Unconfirmed(packetID: publish.packetID, qos: publish.qos)) }
-        let payload = Payload(publish.payload, topic: publish.topic, isRetained: publish.retain)
+        let payload = Payload(
+            publish.payload,
+            topic: publish.topic,
+            qos: publish.qos,
+            isRetained: publish.retain,
+            isDuplicate: publish.isDuplicate
+        )
         guard state == .open else { return try receiveEarly(payload, &context) }
         return .message(payload)
     }
@@ -171,13 +177,12 @@ extension MQTTCore {
 
     /// Not at QoS 0, which only a client knows before it looks at the topic.
     public func acknowledges(_ payload: Payload) -> Bool {
-        !isClient || payload.isConfirmed ?? (publishQoS != .atMostOnce)
+        !isClient || (payload.qos ?? publishQoS) != .atMostOnce
     }
 
     private func qos(of payload: Payload, _ topic: String) -> MQTTQoS {
-        let configured = isClient ? publishQoS : qosForClient(topic)
-        guard let isConfirmed = payload.isConfirmed else { return configured }
-        return isConfirmed ? max(.atLeastOnce, configured) : .atMostOnce
+        let wanted = payload.qos ?? publishQoS
+        return isClient ? wanted : grantedQoS(wanted, topic)
     }
 
     @inline(__always)

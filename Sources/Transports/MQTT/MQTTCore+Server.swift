@@ -165,12 +165,12 @@ extension MQTTCore {
     }
 
     /// The QoS at which the client gets a message of this topic: at most what it was granted, where it subscribed.
-    func qosForClient(_ topic: String) -> MQTTQoS {
-        guard publishQoS != .atMostOnce else { return .atMostOnce }
+    func grantedQoS(_ wanted: MQTTQoS, _ topic: String) -> MQTTQoS {
+        guard wanted != .atMostOnce else { return .atMostOnce }
         var granted: MQTTQoS?
         for subscription in subscriptions where MQTTTopic.matches(filter: subscription.filter, topic: topic) {
             granted = max(granted ?? .atMostOnce, subscription.qos)
         }
-        return min(publishQoS, granted ?? publishQoS)
+        return min(wanted, granted ?? wanted)
     }
 }

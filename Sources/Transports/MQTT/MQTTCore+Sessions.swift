@@ -23,57 +23,70 @@ extension MQTTCore {
 
     // MARK: The sender
 
-    mutating func receiveAcknowledgement(_ packet: MQTTPacket, _ context: inout CoreContext) throws(TransportError)
-        -> CoreEvent?
-    {
-        if isLate(packet) {
-            countRepetition(&context)
-            // Whoever still has the message is told to go on with it; otherwise it would be held, and lost.
-            if case .pubrec(let packetID) = packet { write(.pubrel, packetID, &context) }
-            return nil
-        }
+    mutating func receiveAcknowledgement(
+        _ packet: MQTTPacket,
+        _ context: inout CoreContext
+    ) throws(TransportError) -> CoreEvent? {
         switch packet {
         case .puback(let packetID):
-            let id = try finish(.publish, packetID, "PUBACK")
-            live?.settle(packetID, isAwaited: id != Self.nobody)
-            return id == Self.nobody ? nil : .acknowledged(id)
-        case .pubrec(let packetID):
-            if inFlight.kind(of: packetID) == .release { countRepetition(&context) }
-            guard inFlight.release(packetID, now: context.now) else {
-                throw violation(
-                    "PUBREC has packet identifier \(packetID), under which nothing is in flight (section 2.3.1)"
-                )
+            switch inFlight.kind(of: packetID) {
+            case .publish: return complete(.publish, packetID)
+            case .exactlyOnce: throw withoutExactlyOnce()
+            case .free, .release, .subscribe, .unsubscribe: ignore(&context)
             }
-            live?.release(packetID)
+        case .pubrec(let packetID):
+            let kind = inFlight.kind(of: packetID)
+            if kind == .exactlyOnce || kind == .release {
+                if kind == .release { countRepetition(&context) }
+                _ = inFlight.release(packetID, now: context.now)
+                live?.release(packetID)
+            } else {
+                guard let live, !live.isClean, kind != .publish else {
+                    throw violation(
+                        "PUBREC has packet identifier \(packetID), under which nothing is in flight (section 2.3.1)"
+                    )
+                }
+                // A peer that was sent the message over two links, or was restarted, may answer what is settled. It still has the
+                // message and is told to go on with it; otherwise it would be held, and lost.
+                countRepetition(&context)
+            }
             write(.pubrel, packetID, &context)
-            return nil
         case .pubcomp(let packetID):
-            let id = try finish(.release, packetID, "PUBCOMP")
-            live?.settle(packetID, isAwaited: id != Self.nobody)
-            return id == Self.nobody ? nil : .acknowledged(id)
+            guard inFlight.kind(of: packetID) == .release else {
+                ignore(&context)
+                return nil
+            }
+            return complete(.release, packetID)
         case .pubrel(let packetID):
             // One that is not known is answered too: its message is none that is still to be delivered.
             if received.remove(packetID) == nil { countRepetition(&context) }
             live?.received.remove(packetID)
             _ = takeInherited(packetID)
             write(.pubcomp, packetID, &context)
-            return nil
-        default:
-            return nil
+        default: break
         }
+        return nil
     }
 
-    /// Whether a packet acknowledges what is settled, as happens in a session that outlives its links: a far side that was
-    /// sent PUBLISH or PUBREL over two links may answer twice, and one that was restarted may answer what it has answered.
-    private func isLate(_ packet: MQTTPacket) -> Bool {
-        guard let live, !live.isClean else { return false }
-        switch packet {
-        case .puback(let packetID), .pubrec(let packetID):
-            return [.free, .subscribe, .unsubscribe].contains(inFlight.kind(of: packetID))
-        // The second answer to a PUBREL that was sent twice may find its identifier in use again.
-        case .pubcomp(let packetID): return inFlight.kind(of: packetID) != .release
-        default: return false
-        }
+    private mutating func complete(_ kind: InFlight.Kind, _ packetID: UInt16) -> CoreEvent? {
+        guard let id = inFlight.end(kind, packetID) else { return nil }
+        if inFlight.count == 0 { acknowledgementDeadline = nil }
+        live?.settle(packetID, isAwaited: id != Self.nobody)
+        return id == Self.nobody ? nil : .acknowledged(id)
+    }
+
+    /// An acknowledgement of what is not in flight changes nothing. It may be an answer that was given twice, over two links or by a peer
+    /// that was restarted.
+    private mutating func ignore(_ context: inout CoreContext) {
+        context.counters.unexpectedAcknowledgements &+= 1
+        countRepetition(&context)
+    }
+
+    private func withoutExactlyOnce() -> TransportError {
+        let peer = isClient ? "broker" : "client"
+        let sentence = "the \(peer) answers a PUBLISH of QoS 2 with PUBACK instead of PUBREC (section 4.3.3)"
+        guard isClient else { return TransportError(.protocolViolation, .open, sentence) }
+        return TransportError(.unsupported, .open, "\(sentence), so it has no QoS 2; send at QoS 1")
     }
 
     // MARK: The receiver

@@ -120,7 +120,10 @@ package struct MQTTCore: ProtocolCore {
         routesSignals = false
         maximumMessageSize = configuration.maximumMessageSize
         acknowledgementTimeout = configuration.acknowledgementTimeout.wholeNanoseconds
-        inFlight = InFlight(window: configuration.maximumInFlight)
+        inFlight = InFlight(
+            window: configuration.maximumInFlight,
+            exactlyOnce: configuration.maximumExactlyOnceInFlight
+        )
         reader = MQTTPacketReader(maximumMessageSize: maximumMessageSize, accepted: MQTTPacketTypes())
         defaultTopic = configuration.publishTopic
         publishQoS = configuration.qos

@@ -1,19 +1,7 @@
 import TransportAPI
 
 /// How hard delivery of a message is tried (MQTT 3.1.1, section 4.3).
-public enum MQTTQoS: UInt8, Sendable, Hashable, Comparable, CaseIterable {
-    /// QoS 0: sent once, not acknowledged.
-    case atMostOnce = 0
-    /// QoS 1: acknowledged with PUBACK; may arrive twice over two connections.
-    case atLeastOnce = 1
-    /// QoS 2: a handshake of four packets; arrives once, also over several connections of a session that both sides keep.
-    case exactlyOnce = 2
-
-    /// Orders by how hard delivery is tried.
-    public static func < (left: MQTTQoS, right: MQTTQoS) -> Bool {
-        left.rawValue < right.rawValue
-    }
-}
+public typealias MQTTQoS = Payload.QoS
 
 /// A topic filter with a QoS: the highest one asked for in SUBSCRIBE, or the one granted in SUBACK.
 public struct MQTTSubscription: Sendable, Hashable {

@@ -40,7 +40,7 @@ extension TransportDescriptor {
     static let mqttOptions = [
         TransportOption("publish", "a topic", "where messages without a topic of their own go (none)"),
         TransportOption("subscribe", "a topic filter", "what is received; may be repeated (nothing)"),
-        TransportOption("qos", "0, 1 or 2", "of published messages and of subscriptions (0)"),
+        TransportOption("qos", "0, 1 or 2", "of published messages that choose none, and of subscriptions (0)"),
         TransportOption(
             "will-topic",
             "a topic",
@@ -55,13 +55,24 @@ extension TransportDescriptor {
         TransportOption(
             "in-flight",
             "a number from 1 to 65535",
-            "messages that may wait for PUBACK or PUBCOMP (64; 20 at QoS 2)"
+            "messages that may wait for PUBACK or PUBCOMP (64, of which 20 of QoS 2)"
         ),
+        TransportOption(
+            "acknowledgement-timeout",
+            "a time such as 30s",
+            "how long the broker may take to answer any packet but PINGREQ (30s)"
+        ),
+        TransportOption("ping-timeout", "a time such as 10s", "how long the broker may be silent behind PINGREQ (10s)"),
         TransportOption("handshake-timeout", "a time such as 10s", "how long the handshake may take (10s)"),
         TransportOption(
             "max-subscriptions",
             "a number from 1 to 1000000",
             "filters that a broker keeps for one client (1000)"
+        ),
+        TransportOption(
+            "max-filter-levels",
+            "a number from 1 to 128",
+            "levels of a filter that a broker grants (32)"
         ),
         TransportOption(
             "max-unreleased",
@@ -94,10 +105,12 @@ extension TransportDescriptor {
         configuration.clientID = try options.string("client-id")
         configuration.cleanSession = try options.flag("clean-session") ?? true
         configuration.keepAlive = try options.integer("keep-alive", in: 0...65_535) ?? configuration.keepAlive
-        // mosquitto 2.0.11 acknowledges and drops what exceeds 20 messages of QoS 2 under way, unless it is configured
-        // otherwise; a client of MQTT 3.1.1 can't know.
-        let usual = configuration.qos == .exactlyOnce ? 20 : configuration.maximumInFlight
-        configuration.maximumInFlight = try options.integer("in-flight", in: 1...65_535) ?? usual
+        if let window = try options.integer("in-flight", in: 1...65_535) {
+            (configuration.maximumInFlight, configuration.maximumExactlyOnceInFlight) = (window, window)
+        }
+        configuration.pingTimeout = try options.positive("ping-timeout") ?? configuration.pingTimeout
+        configuration.acknowledgementTimeout =
+            try options.positive("acknowledgement-timeout") ?? configuration.acknowledgementTimeout
         configuration.maximumMessageSize = try maximumSize(options)
         configuration.handshakeTimeout = try options.positive("handshake-timeout") ?? configuration.handshakeTimeout
         configuration.user = endpoint.user

@@ -130,7 +130,7 @@ extension CoreLink: ImmediateLink {
     package var isHere: Bool { loop.isCurrent }
 
     package func sendNow(_ payload: Payload) -> SendOutcome? {
-        driver.value.sendUnlessWaiting(payload)
+        sendAtOnce(payload, by: driver.value)
     }
 
     package func receiveNow(orTell receiver: any LinkReceiver) -> Result<Payload?, TransportError>? {
@@ -178,6 +178,7 @@ extension LinkDriver {
         current.bytesSent = channel.bytesSent
         current.bytesReceived = channel.bytesReceived
         current.controlFrames = context.counters.controlFrames
+        current.unexpectedAcknowledgements = context.counters.unexpectedAcknowledgements
         current.duplicates = context.counters.duplicates
         current.reordered = context.counters.reordered
         if phase != .closed { current.add(channel.segmentCounts) }

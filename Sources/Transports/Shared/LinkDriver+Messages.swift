@@ -36,7 +36,7 @@ extension LinkDriver {
     }
 
     /// How many messages that were passed over wait for a listener.
-    private static let maximumUnreported = 64
+    private static let maximumUnreported = 16
 
     private func discarded(_ message: DiscardedMessage) {
         statistics.discarded += 1

@@ -249,6 +249,8 @@ public struct CoreCounters: Sendable, Hashable {
     /// Frames received that bring no message and answer nothing, but want work done: pings, subscriptions, repetitions,
     /// empty fragments.
     public var demands: UInt64 = 0
+    /// Acknowledgements of what was not in flight, which were ignored.
+    public var unexpectedAcknowledgements: UInt64 = 0
     /// Messages that arrived again and were dropped.
     public var duplicates: UInt64 = 0
     /// Messages that arrived after a later one.

@@ -41,6 +41,7 @@ struct MQTTConfigurationTests {
         ("subscribe", { $0.subscriptions = Array(repeating: MQTTSubscription("a"), count: 4097) }),
         ("maximumInFlight", { $0.maximumInFlight = 0 }),
         ("maximumInFlight", { $0.maximumInFlight = 65_536 }),
+        ("maximumExactlyOnceInFlight", { $0.maximumExactlyOnceInFlight = 0 }),
         ("maximumMessageSize", { $0.maximumMessageSize = 0 }),
         ("maximumMessageSize", { $0.maximumMessageSize = 268_369_917 }),
         ("handshakeTimeout", { $0.handshakeTimeout = .zero }),
@@ -68,6 +69,29 @@ struct MQTTConfigurationTests {
         var configuration = MQTTConfiguration()
         configuration.maximumMessageSize = MQTTCheck.maximumMessageSize
         try configuration.validate()
+    }
+
+    @Test("The URL sets the times that a broker may take, and both windows", arguments: ["mqtt", "mqtt+ws"])
+    func options(scheme: String) throws {
+        let text = "\(scheme)://h/?ping-timeout=3s&acknowledgement-timeout=7s&in-flight=5"
+        let endpoint = try Endpoint(text)
+        let known = scheme == "mqtt" ? TransportDescriptor.mqtt.options : TransportDescriptor.mqttWebSocket.options
+        let configuration = try TransportDescriptor.clientConfiguration(
+            endpoint,
+            OptionReader(endpoint, allowed: known)
+        )
+        #expect(configuration.pingTimeout == .seconds(3) && configuration.acknowledgementTimeout == .seconds(7))
+        #expect(configuration.maximumInFlight == 5 && configuration.maximumExactlyOnceInFlight == 5)
+        for wrong in ["ping-timeout=0s", "acknowledgement-timeout=soon", "ping-timeout=-1s"] {
+            let code = codeOf { () throws(TransportError) in
+                try TransportRegistry.standard.transport(for: Endpoint("\(scheme)://h/?\(wrong)"))
+            }
+            #expect(code == .invalidConfiguration)
+        }
+        let file = """
+            {"endpoints": ["\(text)"]}
+            """
+        #expect(try TransportConfiguration(json: file.utf8).endpoints == [endpoint])
     }
 
     @Test("over WebSocket, the URL takes the options of MQTT and of the handshake, and no others")

@@ -97,17 +97,87 @@ struct MQTTPublishTests {
         #expect(client.acknowledged == [1, 0, 2])
     }
 
-    @Test("PUBACK for what is not in flight is a protocol violation")
-    func strayAcknowledgement() throws {
-        var client = try mqttClient {
-            $0.qos = .atLeastOnce
-            $0.publishTopic = "t"
-        }
+    @Test("PUBACK and PUBCOMP of what is not in flight are ignored and counted", arguments: [false, true])
+    func strayAcknowledgement(isKept: Bool) throws {
+        var configuration = MQTTConfiguration()
+        configuration.clientID = "ann"
+        configuration.qos = .atLeastOnce
+        configuration.publishTopic = "t"
+        configuration.cleanSession = !isKept
+        var client = MQTTHarness(try MQTTCore(client: configuration, session: MQTTSession()))
         client.openByHand()
         _ = try client.send(Payload([]), id: 1)
-        client.feed([0x40, 2, 0, 1, 0x40, 2, 0, 1])
-        #expect(client.acknowledged == [1])
-        #expect(client.failure?.code == .protocolViolation)
+        client.feed([0x70, 2, 0, 1, 0x40, 2, 0, 1, 0x40, 2, 0, 1, 0x40, 2, 0, 9])
+        #expect(client.acknowledged == [1] && client.failure == nil)
+        #expect(client.context.counters.unexpectedAcknowledgements == 3)
+        // They also count for `control-rate`, but for those that a kept session may bring.
+        #expect(client.context.counters.demands == (isKept ? 0 : 3))
+        _ = try client.send(Payload([]), id: 2)
+        client.feed([0x40, 2, 0, 2])
+        #expect(client.acknowledged == [1, 2])
+    }
+
+    @Test(
+        "Each message may choose its QoS, whatever the configuration says",
+        arguments: MQTTQoS.allCases,
+        MQTTQoS.allCases
+    )
+    func chosen(configured: MQTTQoS, wanted: MQTTQoS) throws {
+        var client = try mqttClient {
+            $0.qos = configured
+            $0.publishTopic = "t"
+        }
+        var server = try mqttServer()
+        connect(&client, &server)
+        let payload = Payload([1], qos: wanted)
+        #expect(client.core.acknowledges(payload) == (wanted != .atMostOnce))
+        #expect(try client.send(payload, id: 1) == (wanted == .atMostOnce ? .written : .awaitingAcknowledgement))
+        exchange(&client, &server)
+        #expect(server.messages == [Payload([1], topic: "t", qos: wanted)])
+        #expect(client.acknowledged == (wanted == .atMostOnce ? [] : [1]))
+    }
+
+    @Test(
+        "A server sends at the QoS that a message chooses, and at no more than its client was granted",
+        arguments: MQTTQoS.allCases
+    )
+    func chosenByServer(granted: MQTTQoS) throws {
+        var client = try mqttClient { $0.subscriptions = [MQTTSubscription("t", qos: granted)] }
+        var server = try mqttServer()
+        connect(&client, &server)
+        for qos in MQTTQoS.allCases {
+            _ = try server.send(Payload([1], qos: qos), id: 1 + UInt64(qos.rawValue))
+            exchange(&client, &server)
+        }
+        #expect(client.messages.map(\.qos) == MQTTQoS.allCases.map { min($0, granted) })
+    }
+
+    @Test("DUP of what was received can be read")
+    func duplicate() throws {
+        var client = try mqttClient()
+        client.openByHand()
+        client.feed([0x3a, 6, 0, 1, 0x74, 1, 2, 9, 0x32, 6, 0, 1, 0x74, 1, 3, 9])
+        #expect(client.messages.map(\.isDuplicate) == [true, false])
+        #expect(client.messages.map(\.qos) == [.atLeastOnce, .atLeastOnce])
+    }
+
+    @Test("Messages of QoS 2 have a window of their own, within that of all")
+    func exactlyOnceWindow() throws {
+        var client = try mqttClient {
+            $0.publishTopic = "t"
+            $0.maximumInFlight = 4
+            $0.maximumExactlyOnceInFlight = 2
+        }
+        client.openByHand()
+        let (first, second) = (Payload([], qos: .atLeastOnce), Payload([], qos: .exactlyOnce))
+        for id in 1...2 as ClosedRange<UInt64> { #expect(try client.send(second, id: id) == .awaitingAcknowledgement) }
+        #expect(try client.send(second, id: 3) == .blocked)
+        for id in 3...4 as ClosedRange<UInt64> { #expect(try client.send(first, id: id) == .awaitingAcknowledgement) }
+        #expect(try client.send(first, id: 5) == .blocked)
+        client.feed([0x50, 2, 0, 1])
+        #expect(try client.send(second, id: 5) == .blocked)
+        client.feed([0x70, 2, 0, 1])
+        #expect(try client.send(second, id: 5) == .awaitingAcknowledgement)
     }
 
     @Test("a message that is not acknowledged in time ends the link")
@@ -235,7 +305,11 @@ struct MQTTPublishTests {
         let status = try server.core.publish(topic: "down/y", payload: [7], qos: .atLeastOnce, id: 9, &server.context)
         #expect(status == .awaitingAcknowledgement)
         exchange(&client, &server)
-        #expect(client.messages == [Payload([6], topic: "down/x", isRetained: true), Payload([7], topic: "down/y")])
+        let expectedMessages = [
+            Payload([6], topic: "down/x", qos: .atMostOnce, isRetained: true),
+            Payload([7], topic: "down/y", qos: .atLeastOnce),
+        ]
+        #expect(client.messages == expectedMessages)
         #expect(server.acknowledged == [9])
     }
 }

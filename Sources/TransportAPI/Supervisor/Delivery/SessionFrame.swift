@@ -130,7 +130,10 @@ package enum SessionFrame: Sendable, Hashable {
             return bytes[1..<5].reduce(0) { $0 << 8 | UInt32($1) }
         }
         func content(_ offset: Int, _ kind: Payload.Kind) -> Payload {
-            Payload(Array(bytes[offset...]), kind: kind, topic: payload.topic, isRetained: payload.isRetained)
+            var content = payload
+            content.bytes = Array(bytes[offset...])
+            content.kind = kind
+            return content
         }
         switch kind {
         case .hello:
@@ -188,6 +191,6 @@ extension TransportError {
 extension Payload {
     /// A frame of these bytes that goes where this message goes, and as it does.
     fileprivate func carrying(_ bytes: [UInt8]) -> Payload {
-        Payload(bytes, topic: topic, isConfirmed: isConfirmed, isRetained: isRetained)
+        Payload(bytes, topic: topic, qos: qos, isRetained: isRetained)
     }
 }
