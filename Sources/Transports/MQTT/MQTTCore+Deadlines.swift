@@ -7,7 +7,7 @@ struct MQTTKeepAlive: Sendable {
     /// ``CoreContext/unreadUntil`` and ``CoreContext/outputMoved``, as of the last deadline.
     var unreadUntil = Instant.zero
     var outputMoved = Instant.zero
-    /// Nanoseconds; 0 while keep alive is off. Client: of not sending, until PINGREQ. Server: of not hearing, until the end.
+    /// Nanoseconds; 0 while keep alive is off. Client: of not sending or not hearing, until PINGREQ. Server: of not hearing, until the end.
     var interval: Int64 = 0
     /// Client: nanoseconds of not hearing after a keep-alive PINGREQ, until the end.
     var timeout: Int64 = 0
@@ -24,9 +24,14 @@ struct MQTTKeepAlive: Sendable {
 
     /// Server: when the client has been silent for too long. While it is not read, its silence means nothing.
     var silenceDue: Instant { max(lastReceived, unreadUntil).advanced(byNanoseconds: interval) }
-    /// Client: when the next PINGREQ is due. While output is leaving, the broker hears of this side, and PINGREQ would only stand
-    /// behind it.
-    var pingDue: Instant { max(lastSent, outputMoved).advanced(byNanoseconds: interval) }
+    /// Client: when the next PINGREQ is due: the broker has not heard of this side for the interval, or this side has not heard of the
+    /// broker, so that a path that takes all and brings nothing is found. While output is leaving, the broker hears of this side, and
+    /// PINGREQ would only be queued behind it. Of a broker that is asked already, silence is not asked about again.
+    var pingDue: Instant {
+        let unheard = max(lastSent, outputMoved)
+        guard pingSent == nil else { return unheard.advanced(byNanoseconds: interval) }
+        return min(unheard, max(lastReceived, unreadUntil, outputMoved)).advanced(byNanoseconds: interval)
+    }
     /// Client: when the answer to the last PINGREQ is overdue, if one is awaited.
     var answerDue: Instant? {
         guard let pingSent else { return nil }

@@ -31,8 +31,41 @@ struct MQTTLifeTests {
         client.advance(by: .seconds(30))
         _ = try client.send(Payload([], topic: "t"))
         _ = client.takeOutput()
+        client.feed(encoded(.publish(MQTTPublish(topic: "t", payload: []))))
         client.advance(by: .seconds(44))
         #expect(client.takeOutput().isEmpty)
+    }
+
+    @Test("A client that only sends, or only receives, pings as often as an idle one", arguments: [true, false])
+    func oneWay(sends: Bool) throws {
+        var client = try mqttClient { $0.keepAlive = 60 }
+        client.openByHand()
+        var pings = 0
+        for _ in 0..<90 {
+            if sends {
+                _ = try client.send(Payload([], topic: "t"))
+                _ = client.takeOutput()
+            } else {
+                client.feed(encoded(.publish(MQTTPublish(topic: "t", payload: []))))
+            }
+            client.advance(by: .seconds(5))
+            if client.takeOutput() == [0xc0, 0] {
+                pings += 1
+                client.feed([0xd0, 0])
+            }
+        }
+        #expect(client.failure == nil && pings == 10)
+    }
+
+    @Test("A client that only sends finds that nothing comes back")
+    func deadWayBack() throws {
+        var client = try mqttClient { $0.keepAlive = 60 }
+        client.openByHand()
+        for _ in 0..<11 {
+            _ = try client.send(Payload([], topic: "t"))
+            client.advance(by: .seconds(5))
+        }
+        #expect(client.failure?.code == .keepaliveTimeout)
     }
 
     @Test("the answers to a user's pings are told from those to keep alive, whichever came first")
