@@ -17,16 +17,16 @@ func fuzzHTTP(_ bytes: [UInt8]) throws {
     } catch {
         try ensure(error.phase == .handshake && !error.reason.isEmpty, "\(error)")
     }
-    try serve(head, configuration)
+    try serve(head, configuration, isPeerOnLoopback: choice & 2 == 2)
 }
 
 /// The server's answer must be a head itself, with nothing of the client's smuggled in.
-private func serve(_ head: HTTPHead, _ configuration: WebSocketConfiguration) throws {
+private func serve(_ head: HTTPHead, _ configuration: WebSocketConfiguration, isPeerOnLoopback: Bool) throws {
     var output = ByteBuffer()
     do throws(ServerHandshake.Refusal) {
-        let accepted = try ServerHandshake.evaluate(head, configuration)
+        let accepted = try ServerHandshake.evaluate(head, configuration, isPeerOnLoopback: isPeerOnLoopback)
         ServerHandshake.write(accepted, to: &output)
-        let answer = try answer(&output, headers: 3...5)
+        let answer = try answer(&output, headers: 3...5, body: "")
         var client = configuration
         client.subprotocols = accepted.subprotocol.map { [$0] } ?? []
         if accepted.compression == nil || configuration.compression == nil {
@@ -35,7 +35,8 @@ private func serve(_ head: HTTPHead, _ configuration: WebSocketConfiguration) th
     } catch {
         try ensure((300...599).contains(error.status) && !error.reason.isEmpty, "\(error)")
         ServerHandshake.write(error, to: &output)
-        _ = try answer(&output, headers: 2...4)
+        try ensure(error.body.utf8.count < 1000, "a body of \(error.body.utf8.count) bytes")
+        _ = try answer(&output, headers: 2...4, body: error.body)
     }
 }
 
@@ -53,10 +54,11 @@ private func verify(
 
 private func answer(
     _ output: inout ByteBuffer,
-    headers: ClosedRange<Int>
+    headers: ClosedRange<Int>,
+    body: String
 ) throws(ServerHandshake.Refusal) -> HTTPHead {
     var reader = HTTPHeadReader(maximumBytes: 4096)
-    guard let head = try? reader.next(&output), output.isEmpty, headers.contains(head.headers.count) else {
+    guard let head = try? reader.next(&output), output.count == body.utf8.count, headers.contains(head.headers.count) else {
         throw ServerHandshake.Refusal(status: 0, reason: "our server's answer is not one head")
     }
     return head

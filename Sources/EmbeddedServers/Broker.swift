@@ -93,7 +93,7 @@ final class Broker: LinkHandler {
                 limits: links,
                 bounds: bounds,
                 handler: broker.value,
-                makeCore: { makeCore($0?.description) }
+                makeCore: makeCore
             )
         }
         return (listener, broker)

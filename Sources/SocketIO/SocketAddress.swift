@@ -37,6 +37,17 @@ public struct SocketAddress: Sendable {
     /// Whether this is an IPv6 address.
     public var isIPv6: Bool { family == AF_INET6 }
 
+    /// Whether this is a loopback address (RFC 1122, section 3.2.1.3; RFC 4291, section 2.5.3), so that what comes from it comes
+    /// from this machine.
+    public var isLoopback: Bool {
+        withUnsafeBytes(of: words) { all in
+            guard isIPv6 else { return all[4] == 127 }
+            let address = all[8..<24]
+            let isMapped = address.prefix(10).allSatisfy { $0 == 0 } && all[18] == 0xff && all[19] == 0xff
+            return isMapped ? all[20] == 127 : address.dropLast().allSatisfy { $0 == 0 } && all[23] == 1
+        }
+    }
+
     /// The port.
     public var port: UInt16 {
         withUnsafeBytes(of: words) { UInt16(bigEndian: $0.loadUnaligned(fromByteOffset: 2, as: UInt16.self)) }

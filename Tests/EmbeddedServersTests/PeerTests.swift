@@ -16,7 +16,7 @@ struct PeerTests {
         #expect(Peers.mosquitto != nil && Peers.mosquittoPub != nil && Peers.mosquittoSub != nil)
         #expect(Peers.mosquittoPasswd != nil && Peers.protoc != nil)
         #expect(Peers.pythonWithWebSockets != nil && Peers.pythonWithProtobuf != nil)
-        #expect(Peers.pythonWithPaho != nil && Peers.chromium != nil)
+        #expect(Peers.pythonWithPaho != nil && Peers.chromium != nil && Peers.nginx != nil)
         // Not installed, but built with the tests; some peers are tried with the command itself.
         #expect(Peers.imbench != nil)
     }

@@ -12,6 +12,7 @@ enum Peers {
     /// A Python that has the `paho-mqtt` package.
     static let pythonWithPaho = python(importing: "paho.mqtt.client")
     static let chromium = path("chromium")
+    static let nginx = path("nginx")
     /// The built command: it lies beside the tests.
     static let imbench = beside("imbench")
     /// A Python that has the `protobuf` package.

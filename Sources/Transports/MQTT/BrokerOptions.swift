@@ -1,10 +1,11 @@
+import SocketIO
 import TransportAPI
 
 extension TransportDescriptor {
     /// What an endpoint says about the broker that listens there.
     package struct BrokerOptions {
-        /// Makes the broker's side of each link, given the client's address and port where they are known.
-        package var makeCore: @Sendable (String?) -> any ProtocolCore
+        /// Makes the broker's side of each link, given the client's address where it is known.
+        package var makeCore: @Sendable (SocketAddress?) -> any ProtocolCore
         package var links: LinkLimits
         package var bounds: ServerLimits
         package var routing = BrokerCore.Limits()
@@ -38,19 +39,20 @@ extension TransportDescriptor {
         _ configuration: MQTTServerConfiguration,
         _ endpoint: Endpoint,
         _ options: OptionReader?
-    ) throws(TransportError) -> @Sendable (String?) -> any ProtocolCore {
+    ) throws(TransportError) -> @Sendable (SocketAddress?) -> any ProtocolCore {
         let inner = try MQTTCore(server: configuration)
         guard let options else {
             return { peer in
                 var core = inner
-                core.peer = peer
+                core.peer = peer?.description
                 return core
             }
         }
         let outer = try MQTTWebSocketCore(inner, over: webSocketServer(endpoint, options))
         return { peer in
             var core = outer
-            core.inner.peer = peer
+            core.inner.peer = peer?.description
+            core.isPeerOnLoopback = peer?.isLoopback ?? false
             return core
         }
     }

@@ -14,7 +14,7 @@ extension TransportDescriptor {
             },
             server: { (_, options, _) throws(TransportError) in
                 let core = try MQTTCore(server: serverConfiguration(options))
-                return { core }
+                return { _ in core }
             }
         )
         descriptor.routeByTopic()

@@ -16,6 +16,11 @@ struct MQTTWebSocketCore: ProtocolCore {
 
     static let subprotocol = "mqtt"
     private(set) var outer: WebSocketCore
+    /// Whether the client of this server connects from this machine, set before ``start(_:)``.
+    var isPeerOnLoopback: Bool {
+        get { outer.isPeerOnLoopback }
+        set { outer.isPeerOnLoopback = newValue }
+    }
     var inner: MQTTCore
     private var between: Between?
     /// The WebSocket is open, and the inner core has started.

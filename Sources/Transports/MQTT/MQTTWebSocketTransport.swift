@@ -1,3 +1,4 @@
+import SocketIO
 import TransportAPI
 
 extension TransportDescriptor {
@@ -16,7 +17,11 @@ extension TransportDescriptor {
             server: { (endpoint, options, _) throws(TransportError) in
                 let inner = try MQTTCore(server: serverConfiguration(options))
                 let core = try MQTTWebSocketCore(inner, over: webSocketServer(endpoint, options))
-                return { core }
+                return { client in
+                    var core = core
+                    core.isPeerOnLoopback = client?.isLoopback ?? false
+                    return core
+                }
             }
         )
         descriptor.isComposed = true
@@ -25,10 +30,10 @@ extension TransportDescriptor {
     }()
 
     private static let handshakeOptions = [
-        TransportOption("origin", "an origin", "sent as browsers do; a server lets in no other (none)"),
+        TransportOption("origin", "an origin", "sent by a client as browsers do (none)"),
         TransportOption("header", "Name:value", "sent with the handshake; may be repeated (none)"),
         TransportOption("query", "a=b&c=d, percent-encoded", "the query of the path that the server sees (none)"),
-    ]
+    ] + TransportOption.admission
 
     private static func webSocketClient(
         _ endpoint: Endpoint,
@@ -52,8 +57,7 @@ extension TransportDescriptor {
         _ options: OptionReader
     ) throws(TransportError) -> WebSocketConfiguration {
         var configuration = WebSocketConfiguration()
-        if !endpoint.path.isEmpty, endpoint.path != "/" { configuration.allowedPaths = [endpoint.path] }
-        if let origin = try options.string("origin") { configuration.allowedOrigins = [origin] }
+        try configuration.admit(endpoint, options)
         configuration.handshakeTimeout = try options.positive("handshake-timeout") ?? configuration.handshakeTimeout
         return configuration
     }

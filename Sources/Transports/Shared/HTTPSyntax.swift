@@ -68,6 +68,11 @@ enum HTTPSyntax {
         return zip(left, right).allSatisfy { lowercase($0) == lowercase($1) }
     }
 
+    /// With ASCII letters in lower case.
+    static func lowercased(_ bytes: some Collection<UInt8>) -> String {
+        String(decoding: bytes.map(lowercase), as: UTF8.self)
+    }
+
     private static func lowercase(_ byte: UInt8) -> UInt8 {
         byte >= 0x41 && byte <= 0x5a ? byte | 0x20 : byte
     }

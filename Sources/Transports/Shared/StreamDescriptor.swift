@@ -6,7 +6,7 @@ extension TransportDescriptor {
     ///
     /// - Parameters:
     ///   - client: reads an endpoint and gives what makes a client's core for each attempt.
-    ///   - server: the same for the core of each accepted connection, in a mode.
+    ///   - server: the same for the core of each accepted connection, given the client's address, in a mode.
     ///   - redirect: the endpoint to try after another, where cores are sent elsewhere; by default none are.
     static func stream(
         _ name: String,
@@ -15,7 +15,7 @@ extension TransportDescriptor {
         client: @escaping @Sendable (Endpoint, OptionReader) throws(TransportError) -> @Sendable () -> any ProtocolCore,
         server:
             @escaping @Sendable (Endpoint, OptionReader, ServerMode) throws(TransportError) ->
-            @Sendable () -> any ProtocolCore,
+            @Sendable (SocketAddress?) -> any ProtocolCore,
         redirect: @escaping StreamRecipes.Redirect = StreamRecipes.nowhere
     ) -> TransportDescriptor {
         let options = options + TransportOption.streamServer
@@ -44,7 +44,7 @@ extension TransportDescriptor {
                         limits: limits,
                         bounds: bounds,
                         handler: mode.handler(queue),
-                        makeCore: { _ in makeCore() }
+                        makeCore: makeCore
                     )
                 }
             }

@@ -15,7 +15,10 @@ extension TransportDescriptor {
             TransportOption("header-included", "on or off", "whether u16 and u32 count their own bytes (off)"),
         ],
         client: core,
-        server: { (endpoint, options, _) throws(TransportError) in try core(endpoint, options) }
+        server: { (endpoint, options, _) throws(TransportError) in
+            let makeCore = try core(endpoint, options)
+            return { _ in makeCore() }
+        }
     )
 
     /// Both sides speak alike.

@@ -15,10 +15,18 @@ enum ServerHandshake {
         var status: Int
         var reason: String
         var headers: [HTTPHeader] = []
+        /// A text for people; empty: none is sent.
+        var body = ""
     }
 
     /// Reads a request's head and decides about it.
-    static func evaluate(_ head: HTTPHead, _ configuration: WebSocketConfiguration) throws(Refusal) -> Accepted {
+    ///
+    /// - Parameter isPeerOnLoopback: whether the client is on this machine.
+    static func evaluate(
+        _ head: HTTPHead,
+        _ configuration: WebSocketConfiguration,
+        isPeerOnLoopback: Bool
+    ) throws(Refusal) -> Accepted {
         let target = try target(head.startLine)
         var headers = head.headers
         guard let host = try single("Host", headers), HTTPSyntax.isHost(host) else {
@@ -49,7 +57,13 @@ enum ServerHandshake {
             subprotocols: headers.list("Sec-WebSocket-Protocol"),
             headers: headers
         )
-        try decide(request, origin: try single("Origin", headers), configuration)
+        try RequestAdmission.check(
+            host: target.authority ?? host,
+            origin: try single("Origin", headers),
+            isPeerOnLoopback: isPeerOnLoopback,
+            configuration
+        )
+        try decide(request, configuration)
         let subprotocol = configuration.subprotocols.first { request.subprotocols.contains($0) }
         let compression = configuration.compression.flatMap {
             DeflateAgreement.accept(headers.list("Sec-WebSocket-Extensions"), $0)
@@ -59,14 +73,10 @@ enum ServerHandshake {
 
     private static func decide(
         _ request: WebSocketRequest,
-        origin: String?,
         _ configuration: WebSocketConfiguration
     ) throws(Refusal) {
         if let paths = configuration.allowedPaths, !paths.contains(request.path) {
             throw Refusal(status: 404, reason: "nothing is served at this path")
-        }
-        if let origin, let origins = configuration.allowedOrigins, !origins.contains(origin) {
-            throw Refusal(status: 403, reason: "this origin is not let in")
         }
         if case .refuse(let status, let headers)? = configuration.decide?(request) {
             let status = (300...599).contains(status) ? status : 500
@@ -152,7 +162,9 @@ extension ServerHandshake {
         output.append(utf8: "HTTP/1.1 \(refusal.status) \(phrase(refusal.status))\r\n")
         for header in refusal.headers { output.append(header: header.name, header.value) }
         let connection = refusal.headers.values("Upgrade").isEmpty ? "close" : "Upgrade, close"
-        output.append(utf8: "Content-Length: 0\r\nConnection: \(connection)\r\n\r\n")
+        if !refusal.body.isEmpty { output.append(header: "Content-Type", "text/plain; charset=us-ascii") }
+        let length = refusal.body.utf8.count
+        output.append(utf8: "Content-Length: \(length)\r\nConnection: \(connection)\r\n\r\n\(refusal.body)")
     }
 
     private static func phrase(_ status: Int) -> String {

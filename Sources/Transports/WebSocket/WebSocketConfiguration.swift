@@ -55,9 +55,28 @@ public struct WebSocketConfiguration: Sendable {
 
     /// The paths, without query, that are served; others get 404. `nil`, the default: all.
     public var allowedPaths: [String]?
-    /// The values of Origin that are let in; others get 403 (section 10.2). Requests without Origin do not come from
-    /// browsers and are let in. `nil`, the default: all.
-    public var allowedOrigins: [String]?
+    /// The origins of web pages that are admitted; requests from others get 403 (section 10.2). Requests without an Origin
+    /// header do not come from browsers and are admitted. Each is an origin such as `https://chat.example` or one of three
+    /// words:
+    ///
+    /// - `same`: the origin's host and port equal those of the Host header. A port that is not written is the default one of
+    ///   the origin's scheme, 80 for http and ws, 443 for https and wss.
+    /// - `null`: the origin of pages from disk, of sandboxed frames and of some redirects. Any page can get it, so it admits
+    ///   about as much as `any`.
+    /// - `any`: every origin.
+    ///
+    /// Default: `same` alone. With an empty list no request that has an Origin header is admitted.
+    public var allowedOrigins = ["same"]
+    /// The hosts that a Host header, or a whole URI as the target, may name; requests for others get 403. This stops pages
+    /// whose name is given the address of this server once they are loaded (DNS rebinding). Each is a host such as
+    /// `chat.example`, for any port, or one with its port, or one of two words:
+    ///
+    /// - `loopback`: localhost, names below it, and loopback addresses (RFC 6761, section 6.3).
+    /// - `any`: every host.
+    ///
+    /// `nil`, the default: `loopback` for clients on this machine (``WebSocketCore/isPeerOnLoopback``), `any` for others. A
+    /// proxy on this machine that passes on the Host header needs its public name here.
+    public var allowedHosts: [String]?
     /// Decides about a request that is well-formed and passed the lists above, by its credentials for example. `nil`, the
     /// default: all are accepted.
     public var decide: Decide?
@@ -130,6 +149,12 @@ extension WebSocketConfiguration {
         )
         if let origin {
             try require(!origin.isEmpty && HTTPSyntax.isVisible(origin), "origin", "must be visible ASCII")
+        }
+        if let rule = allowedOrigins.first(where: { !RequestAdmission.isOriginRule($0) }) {
+            throw .configuration("allowedOrigins", "have '\(rule)'; allowed are same, null, any and origins")
+        }
+        if let rule = allowedHosts?.first(where: { !RequestAdmission.isHostRule($0) }) {
+            throw .configuration("allowedHosts", "have '\(rule)'; allowed are loopback, any and hosts")
         }
         for (index, name) in subprotocols.enumerated() {
             try require(

@@ -44,7 +44,7 @@ extension WebSocketCore {
     ) throws(TransportError) -> Bool {
         do throws(ServerHandshake.Refusal) {
             guard let head = try readRequestHead(&input) else { return false }
-            let accepted = try ServerHandshake.evaluate(head, configuration)
+            let accepted = try ServerHandshake.evaluate(head, configuration, isPeerOnLoopback: isPeerOnLoopback)
             ServerHandshake.write(accepted, to: &context.output)
             subprotocol = accepted.subprotocol
             compress(accepted.compression?.agreement)

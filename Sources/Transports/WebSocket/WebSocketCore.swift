@@ -30,6 +30,10 @@ public struct WebSocketCore: ProtocolCore {
     /// Where the server sends this client, if it may follow.
     public internal(set) var redirection: Redirection?
 
+    /// Whether the client of this server connects from this machine, set before ``start(_:)``; see
+    /// ``WebSocketConfiguration/allowedHosts``. Default `false`.
+    public var isPeerOnLoopback = false
+
     let configuration: WebSocketConfiguration
     var phase = Phase.idle
     var reader: FrameReader

@@ -1,3 +1,4 @@
+import SocketIO
 import TransportAPI
 
 extension TransportDescriptor {
@@ -16,7 +17,7 @@ extension TransportDescriptor {
             defaultPort: 80,
             options: [
                 TransportOption("subprotocol", "a token", "offered to the server; may be repeated (none)"),
-                TransportOption("origin", "an origin", "sent as browsers do (none)"),
+                TransportOption("origin", "an origin", "sent by a client as browsers do (none)"),
                 TransportOption("header", "Name:value", "sent with the handshake; may be repeated (none)"),
                 TransportOption(
                     "query",
@@ -33,7 +34,7 @@ extension TransportDescriptor {
                     "the most frames of a message taken (100000)"
                 ),
                 TransportOption("handshake-timeout", "a time such as 10s", "how long the handshake may take (10s)"),
-            ] + TransportOption.deflate,
+            ] + TransportOption.admission + TransportOption.deflate,
             client: { (endpoint, options) throws(TransportError) in
                 var configuration = try webSocketConfiguration(options, compressor)
                 configuration.hostHeader = WebSocketConfiguration.hostHeader(host: endpoint.host, port: endpoint.port)
@@ -47,10 +48,13 @@ extension TransportDescriptor {
             server: { (endpoint, options, mode) throws(TransportError) in
                 var configuration = try webSocketConfiguration(options, compressor)
                 configuration.decide = mode.decide
-                if !endpoint.path.isEmpty, endpoint.path != "/" { configuration.allowedPaths = [endpoint.path] }
-                if let origin = try options.string("origin") { configuration.allowedOrigins = [origin] }
+                try configuration.admit(endpoint, options)
                 let core = try WebSocketCore(.server, configuration)
-                return { core }
+                return { client in
+                    var core = core
+                    core.isPeerOnLoopback = client?.isLoopback ?? false
+                    return core
+                }
             },
             redirect: { (redirection, endpoint) throws(TransportError) in
                 try redirection.target(from: endpoint, speaking: ["ws"])

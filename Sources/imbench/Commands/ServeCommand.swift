@@ -7,11 +7,12 @@ import Transports
 func serve(_ options: Options) throws(SystemFailure) -> Int32 {
     if let target = options.proxy { return try serveProxy(to: target, options) }
     let registry = TransportRegistry.standard
-    // What has no port can't be reached from outside.
-    let reachable = registry.transports.filter { $0.defaultPort != nil }
-    let urls =
-        options.listen.isEmpty
-        ? reachable.map { "\($0.name)://127.0.0.1:0" } : options.listen.map(\.description)
+    let urls: [String]
+    do throws(TransportError) {
+        urls = try servedURLs(options, registry)
+    } catch {
+        return complain(error)
+    }
     let room = options.chat.isServed ? ChatRoom() : nil
     let log = options.quiet ? nil : EndingLog()
     let started: Result<[Served], TransportError> = runBlocking(on: .shared) {
@@ -39,6 +40,31 @@ func serve(_ options: Options) throws(SystemFailure) -> Int32 {
         await EventLoop.shared.pause(.milliseconds(20))
     }
     return ExitStatus.good
+}
+
+/// Where servers listen: as the command line says, or the configuration file, or one server of each transport.
+private func servedURLs(_ options: Options, _ registry: TransportRegistry) throws(TransportError) -> [String] {
+    var endpoints = options.listen
+    if let config = options.config { endpoints = try readConfiguration(config).endpoints }
+    if endpoints.isEmpty {
+        // What has no port can't be reached from outside.
+        for transport in registry.transports where transport.defaultPort != nil {
+            endpoints.append(Endpoint(scheme: transport.name, host: "127.0.0.1", port: 0))
+        }
+    }
+    for (name, value) in [("origins", options.origins), ("hosts", options.hosts)] {
+        guard let value else { continue }
+        let takers = endpoints.indices.filter { index in
+            registry.transports.contains { transport in
+                transport.name == endpoints[index].scheme && transport.options.contains { $0.name == name }
+            }
+        }
+        guard !takers.isEmpty else {
+            throw .configuration("--\(name)", "is for servers over WebSocket, and none of these is one")
+        }
+        for index in takers { endpoints[index].options.append(.init(name: name, value: value)) }
+    }
+    return endpoints.map(\.description)
 }
 
 /// Waits for Ctrl-C.

@@ -143,7 +143,7 @@ struct OptionParser: Sendable {
         if options.command == .crowd { return try OptionTable.finishCrowd(&options, given) }
         if options.command == .compare { return try OptionTable.finishCompare(&options) }
         if options.command == .chat { return try OptionTable.finishChat(&options, given, vocabulary) }
-        if options.config != nil, let other = ["transport", "url"].first(where: given.contains) {
+        if options.config != nil, let other = ["transport", "url", "proxy"].first(where: given.contains) {
             throw UsageError("--config and --\(other) exclude each other")
         }
         // Without a name, `work` says which there are.

@@ -43,9 +43,10 @@ extension OptionTable {
             name: "config",
             placeholder: "FILE",
             group: .what,
-            commands: [.run, .chat],
+            commands: [.run, .chat, .serve],
             summary:
-                "a configuration file (Docs/configuration.md): endpoints and codec; of a chat, also its supervisor",
+                "a configuration file (Docs/configuration.md): endpoints and codec; of a chat, also its supervisor; to serve: where",
+            excludes: "listen",
             shown: { $0.config },
             apply: { (options, text, _) throws(UsageError) in
                 guard !text.isEmpty else { throw UsageError("--config needs the name of a file") }

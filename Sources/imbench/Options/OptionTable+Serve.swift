@@ -28,5 +28,36 @@ extension OptionTable {
                 options.users.append(try ServedUser(text))
             }
         ),
+        admission(
+            "origins",
+            "which web pages the WebSocket servers admit: same, null (pages from disk), any, or origins",
+            \.origins
+        ),
+        admission(
+            "hosts",
+            "which Host headers the WebSocket servers admit: loopback, any, or hosts",
+            \.hosts
+        ),
     ]
+
+    /// An option that is handed on to those servers that have an option of the same name.
+    private static func admission(
+        _ name: String,
+        _ summary: String,
+        _ list: WritableKeyPath<Options, String?> & Sendable
+    ) -> OptionRow {
+        OptionRow(
+            name: name,
+            placeholder: "LIST",
+            group: .what,
+            commands: [.serve],
+            summary: summary,
+            excludes: "proxy",
+            shown: { $0[keyPath: list] },
+            apply: { (options, text, _) throws(UsageError) in
+                guard !text.isEmpty else { throw UsageError("--\(name) needs a list, separated by commas") }
+                options[keyPath: list] = text
+            }
+        )
+    }
 }

@@ -39,6 +39,9 @@ struct Options: Sendable, Equatable {
     var listen: [Endpoint] = []
     /// Whom the broker of `serve` lets in; everybody if there are none.
     var users: [ServedUser] = []
+    /// Which origins and Host headers the WebSocket servers admit, as their URLs would say it.
+    var origins: String?
+    var hosts: String?
     var storm = StormOptions()
     var outage = OutageOptions()
     var crowd = CrowdOptions()

@@ -2,20 +2,28 @@ import TestSupport
 import Testing
 
 /// Pages in Chromium at the echo and the broker of `imbench serve`; what they want is in `Support/echo.html` and
-/// `Support/mqtt.html`. Chromium offers permessage-deflate always, and a page from disk has the origin "null".
+/// `Support/mqtt.html`. Chromium offers permessage-deflate always, and a page from disk has the origin "null", which the server
+/// has to admit.
 @Suite("A browser", .enabled(if: Peers.chromium != nil), .serialized, .timeLimit(.minutes(5)), .ownThread)
 struct BrowserTests {
     @Test("gets everything back, and its own close code", arguments: ["off", "on", "small"])
     func echo(deflate: String) async throws {
-        let server = try await Serving.start("ws://127.0.0.1:0/?deflate=\(deflate)")
+        let server = try await Serving.start("ws://127.0.0.1:0/?deflate=\(deflate)", "--origins", "null")
         let page = "file://\(Foreign.support)/echo.html?port=\(server.port)&deflate=\(deflate != "off")"
         #expect(try await verdict(page) == "ok")
     }
 
     @Test("speaks MQTT to the broker, however its packets lie in its messages, and is told what it did wrong")
     func broker() async throws {
-        let server = try await Serving.start("mqtt+ws://127.0.0.1:0/mqtt")
+        let server = try await Serving.start("mqtt+ws://127.0.0.1:0/mqtt", "--origins", "null")
         #expect(try await verdict("file://\(Foreign.support)/mqtt.html?port=\(server.port)") == "ok")
+    }
+
+    @Test("reaches no server from a page on disk unless the server's settings admit it")
+    func refused() async throws {
+        let server = try await Serving.start("ws://127.0.0.1:0")
+        let page = "file://\(Foreign.support)/echo.html?port=\(server.port)&deflate=false"
+        #expect(try await verdict(page) == "no connection")
     }
 
     /// What the page says on its console.

@@ -1,0 +1,89 @@
+import Foundation
+import SocketIO
+import TestSupport
+import Testing
+import TransportAPI
+import Transports
+
+/// nginx as a reverse proxy on the same machine, in front of `imbench serve`.
+@Suite("A server behind nginx", .enabled(if: Peers.nginx != nil), .serialized, .timeLimit(.minutes(5)), .ownThread)
+struct NginxTests {
+    /// A proxy to `port` that asks there for `host`.
+    private final class Nginx {
+        let reserved: ReservedPort
+        private let folder: ScratchFolder
+        private let process: Peer
+
+        init(to port: UInt16, host: String) async throws {
+            reserved = try ReservedPort(isDatagram: false)
+            let folder = try ScratchFolder()
+            self.folder = folder
+            let temporary = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
+                .map { "\($0)_temp_path \(folder.path)/\($0);" }.joined(separator: "\n")
+            let text = """
+                daemon off;
+                master_process off;
+                pid \(folder.path)/pid;
+                error_log stderr crit;
+                events {}
+                http {
+                    access_log off;
+                    \(temporary)
+                    server {
+                        listen 127.0.0.1:\(reserved.port);
+                        location / {
+                            proxy_pass http://127.0.0.1:\(port);
+                            proxy_http_version 1.1;
+                            proxy_set_header Upgrade $http_upgrade;
+                            proxy_set_header Connection upgrade;
+                            proxy_set_header Host \(host);
+                        }
+                    }
+                }
+                """
+            let configuration = try folder.write("nginx.conf", text)
+            let nginx = try #require(Peers.nginx)
+            process = try Peer(nginx, ["-p", folder.path, "-e", "stderr", "-c", configuration])
+        }
+
+        /// What becomes of a page's handshake through the proxy, once that listens.
+        func failure(origin: String?) async throws -> TransportError? {
+            var url = "ws://127.0.0.1:\(reserved.port)/"
+            if let origin { url += "?origin=\(origin)" }
+            while true {
+                do throws(TransportError) {
+                    await (try await TransportRegistry.standard.connect(url)).close()
+                    return nil
+                } catch {
+                    guard error.code == .refused, !Task.isCancelled else { return error }
+                    await Task.yield()
+                }
+            }
+        }
+    }
+
+    @Test("admits the page that nginx serves by its public name, once the settings say so")
+    func publicName() async throws {
+        let bare = try await Serving.start("ws://127.0.0.1:0")
+        let closed = try await Nginx(to: bare.port, host: "chat.example")
+        #expect(try await closed.failure(origin: "https://chat.example")?.code == .forbidden)
+        #expect(try await closed.failure(origin: nil)?.code == .forbidden)
+
+        let server = try await Serving.start("ws://127.0.0.1:0", "--hosts", "chat.example")
+        let nginx = try await Nginx(to: server.port, host: "chat.example")
+        #expect(try await nginx.failure(origin: "https://chat.example") == nil)
+        #expect(try await nginx.failure(origin: nil) == nil)
+        #expect(try await nginx.failure(origin: "https://evil.example")?.code == .forbidden)
+    }
+
+    @Test("admits a listed page where nginx asks for the server's own address")
+    func ownAddress() async throws {
+        let server = try await Serving.start("ws://127.0.0.1:0", "--origins", "https://chat.example")
+        let nginx = try await Nginx(to: server.port, host: "$proxy_host")
+        #expect(try await nginx.failure(origin: "https://chat.example") == nil)
+        #expect(try await nginx.failure(origin: nil) == nil)
+        for origin in ["https://evil.example", "null"] {
+            #expect(try await nginx.failure(origin: origin)?.code == .forbidden)
+        }
+    }
+}

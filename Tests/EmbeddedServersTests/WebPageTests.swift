@@ -1,0 +1,149 @@
+import EmbeddedServers
+import SocketIO
+import TestSupport
+import Testing
+import TransportAPI
+import Transports
+
+/// Handshakes as browsers send them, with an Origin that no page can change, at servers on loopback.
+@Suite("A web page at a server on loopback", .timeLimit(.minutes(5)), .ownThread)
+struct WebPageTests {
+    /// Each kind of server that speaks WebSocket, started as an app starts it.
+    enum Kind: CaseIterable {
+        case echo, registry, broker, brokerWithUsers, chat
+    }
+
+    /// A server and what its owner hears.
+    private struct Started {
+        var port: UInt16
+        var isBroker = false
+        var notes: AsyncStream<ServerNote>
+        var stop: @Sendable () async -> Void
+
+        init(_ kind: Kind, _ query: String = "", host: String = "127.0.0.1") async throws {
+            let (stream, continuation) = AsyncStream.makeStream(of: ServerNote.self)
+            notes = stream
+            let observer: ServerObserver = { continuation.yield($0) }
+            let url = "ws://\(host):0/?\(query)"
+            let endpoint: Endpoint
+            switch kind {
+            case .echo:
+                let server = try await EmbeddedServer.start(url, observer: observer)
+                (endpoint, stop) = (server.endpoint, { await server.stop() })
+            case .registry:
+                let listener = try await TransportRegistry.standard.listen(url, observer: observer)
+                (endpoint, stop) = (listener.endpoint, { await listener.close() })
+            case .broker:
+                let server = try await EmbeddedServer.start("mqtt+\(url)", observer: observer)
+                (endpoint, stop, isBroker) = (server.endpoint, { await server.stop() }, true)
+            case .brokerWithUsers:
+                let server = try await EmbeddedServer.startBroker(
+                    "mqtt+\(url)",
+                    authenticate: { _ in .accept },
+                    observer: observer
+                )
+                (endpoint, stop, isBroker) = (server.endpoint, { await server.stop() }, true)
+            case .chat:
+                let server = try await ChatServer.start(url, room: ChatRoom(), observer: observer)
+                (endpoint, stop) = (server.endpoint, { await server.stop() })
+            }
+            port = try #require(endpoint.port)
+        }
+
+        /// What becomes of a handshake with this Origin: `nil` if the link opens.
+        func failure(origin: String?, host: String = "127.0.0.1") async throws -> TransportError? {
+            var endpoint = Endpoint(scheme: isBroker ? "mqtt+ws" : "ws", host: host, port: port)
+            if let origin { endpoint.options.append(.init(name: "origin", value: origin)) }
+            do throws(TransportError) {
+                let link = try await TransportRegistry.standard.transport(for: endpoint).connect(timeout: .seconds(20))
+                await link.close()
+                return nil
+            } catch {
+                return error
+            }
+        }
+
+        /// The whole answer to a request for this host.
+        func answer(host: String, origin: String? = nil) async throws -> String {
+            let client = try HostileClient(port: port)
+            let originLine = origin.map { "Origin: \($0)\r\n" } ?? ""
+            let lines = "\(originLine)Sec-WebSocket-Protocol: mqtt\r\n"
+            let head = HostileClient.request(lines).replacing("Host: localhost\r\n", with: "Host: \(host)\r\n")
+            await client.send(Array(head.utf8))
+            let answer = await client.read(until: Array("\r\n\r\n".utf8))
+            return String(decoding: answer, as: UTF8.self)
+        }
+    }
+
+    @Test("is refused unless it came from that server, and the owner hears why", arguments: Kind.allCases)
+    func origins(kind: Kind) async throws {
+        let server = try await Started(kind)
+        for origin in ["http://evil.example", "https://127.0.0.1", "null", "http://127.0.0.1:1"] {
+            let error = try #require(try await server.failure(origin: origin))
+            #expect(error.code == .forbidden && error.detail == 403)
+            let note = try #require(await server.notes.first { !$0.wasOpen })
+            let reason = try #require(note.reason.error?.reason)
+            #expect(reason.contains("Origin") && reason.contains("'\(origin)'") && reason.contains("'origins'"))
+        }
+        #expect(try await server.failure(origin: "http://127.0.0.1:\(server.port)") == nil)
+        #expect(try await server.failure(origin: nil) == nil)
+        await server.stop()
+    }
+
+    @Test("is refused if its own name leads to the server", arguments: Kind.allCases)
+    func rebinding(kind: Kind) async throws {
+        let server = try await Started(kind)
+        let name = "evil.example:\(server.port)"
+        for origin in [nil, "http://\(name)"] {
+            let answer = try await server.answer(host: name, origin: origin)
+            #expect(answer.hasPrefix("HTTP/1.1 403 "))
+            let note = try #require(await server.notes.first { !$0.wasOpen })
+            let reason = try #require(note.reason.error?.reason)
+            #expect(reason.contains("Host") && reason.contains("'\(name)'") && reason.contains("'hosts'"))
+        }
+        for host in ["localhost", "127.0.0.1:\(server.port)", "[::1]", "a.localhost"] {
+            #expect(try await server.answer(host: host).hasPrefix("HTTP/1.1 101 "))
+        }
+        await server.stop()
+    }
+
+    @Test("is refused by its name also where the server listens at all addresses")
+    func everywhere() async throws {
+        let server = try await Started(.echo, host: "0.0.0.0")
+        #expect(try await server.answer(host: "evil.example").hasPrefix("HTTP/1.1 403 "))
+        #expect(try await server.answer(host: "localhost").hasPrefix("HTTP/1.1 101 "))
+        await server.stop()
+    }
+
+    @Test("is admitted where the settings of the server say so", arguments: Kind.allCases)
+    func settings(kind: Kind) async throws {
+        let server = try await Started(
+            kind,
+            "origins=null,https://chat.example&origins=same&hosts=chat.example,loopback"
+        )
+        for origin in ["null", "https://chat.example", "http://127.0.0.1:\(server.port)"] {
+            #expect(try await server.failure(origin: origin) == nil)
+        }
+        #expect(try await server.failure(origin: "http://chat.example")?.code == .forbidden)
+        #expect(try await server.answer(host: "chat.example").hasPrefix("HTTP/1.1 101 "))
+        #expect(try await server.answer(host: "evil.example").hasPrefix("HTTP/1.1 403 "))
+        await server.stop()
+    }
+
+    @Test(
+        "is not admitted by a setting that is wrong: the server does not start, and says what is allowed",
+        arguments: [
+            ("origins=chat.example", "origins has 'chat.example'"), ("origins=", "origins has ''"),
+            ("origins=same,", "origins has ''"), ("hosts=http://a", "hosts has 'http://a'"),
+            ("origin=http://a", "origin is what a client sends"),
+        ]
+    )
+    func wrongSettings(query: String, expected: String) async throws {
+        for scheme in ["ws", "mqtt+ws"] {
+            let error = await #expect(throws: TransportError.self) {
+                try await EmbeddedServer.start("\(scheme)://127.0.0.1:0/?\(query)")
+            }
+            #expect(error?.code == .invalidConfiguration && error?.reason.hasPrefix(expected) == true)
+        }
+    }
+}
