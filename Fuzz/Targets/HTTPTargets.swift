@@ -58,14 +58,15 @@ private func answer(
     body: String
 ) throws(ServerHandshake.Refusal) -> HTTPHead {
     var reader = HTTPHeadReader(maximumBytes: 4096)
-    guard let head = try? reader.next(&output), output.count == body.utf8.count, headers.contains(head.headers.count) else {
+    guard let head = try? reader.next(&output), output.count == body.utf8.count, headers.contains(head.headers.count)
+    else {
         throw ServerHandshake.Refusal(status: 0, reason: "our server's answer is not one head")
     }
     return head
 }
 
 private func readHead(_ bytes: ArraySlice<UInt8>, _ slicing: Slicing) -> Result<HTTPHead?, HTTPHeadError> {
-    var (slicing, reader) = (slicing, HTTPHeadReader(maximumBytes: 600))
+    var (slicing, reader) = (slicing, HTTPHeadReader(maximumBytes: 600, skipsEmptyLines: true))
     var input = ByteBuffer()
     do throws(HTTPHeadError) {
         for slice in slicing.slices(of: bytes) {
@@ -82,23 +83,31 @@ private func readHead(_ bytes: ArraySlice<UInt8>, _ slicing: Slicing) -> Result<
 func fuzzDeflateAgreement(_ bytes: [UInt8]) throws {
     var input = FuzzInput(bytes)
     guard let mine = input.webSocketCompression(), let theirs = input.webSocketCompression() else { return }
-    let members = input.rest.split(separator: UInt8(ascii: ",")).map { String(decoding: $0, as: UTF8.self) }
+    let own = try extensions(DeflateAgreement.offer(mine))
+    let members = WebSocketExtension.list([String(decoding: input.rest, as: UTF8.self)]) ?? []
     do throws(TransportError) {
         _ = try DeflateAgreement.read(members, offered: mine)
     } catch {
         try ensure(error.code == .handshakeFailed, "\(error)")
     }
-    for offers in [members, [DeflateAgreement.offer(mine)]] {
+    for offers in [members, own] {
         guard let accepted = DeflateAgreement.accept(offers, theirs) else { continue }
-        guard DeflateParameters(accepted.answer, isOffer: false) != nil else {
+        let answer = try extensions(accepted.answer)
+        guard answer.count == 1, DeflateParameters(answer[0], isOffer: false) != nil else {
             throw FuzzFailure(description: "our server's answer is malformed: \(accepted.answer)")
         }
         guard offers != members else { continue }
-        let read = try DeflateAgreement.read([accepted.answer], offered: mine)
+        let read = try DeflateAgreement.read(answer, offered: mine)
         let server = accepted.agreement
         guard let client = read else { throw FuzzFailure(description: "no compression: \(accepted.answer)") }
         try ensure(fits(client.client, server.client) && fits(server.server, client.server), "\(client), \(server)")
     }
+}
+
+/// Reads what one of our sides writes.
+private func extensions(_ header: String) throws -> [WebSocketExtension] {
+    guard let list = WebSocketExtension.list([header]) else { throw FuzzFailure(description: "malformed: \(header)") }
+    return list
 }
 
 /// Whether what one side sends can be read by the other.

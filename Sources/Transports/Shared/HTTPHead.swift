@@ -42,17 +42,23 @@ struct HTTPHeadReader: Sendable, Hashable {
     /// What may still come: interim heads count too.
     private var maximumBytes: Int
     private let maximumCount: Int
+    private let skipsEmptyLines: Bool
     /// How much of the input is known not to hold the end of the head.
     private var scanned = 0
 
     /// A reader of heads of at most `maximumBytes` altogether, their empty lines included, and `maximumCount` fields each.
-    init(maximumBytes: Int, maximumCount: Int = 100) {
+    ///
+    /// - Parameter skipsEmptyLines: whether empty lines in front of a head are skipped, as a server does in front of a request
+    ///   (RFC 9112, section 2.2); otherwise they are refused.
+    init(maximumBytes: Int, maximumCount: Int = 100, skipsEmptyLines: Bool = false) {
+        self.skipsEmptyLines = skipsEmptyLines
         self.maximumBytes = maximumBytes
         self.maximumCount = maximumCount
     }
 
     /// Takes a head off the input; `nil` if it has not arrived whole.
     mutating func next(_ input: inout ByteBuffer) throws(HTTPHeadError) -> HTTPHead? {
+        if skipsEmptyLines { skipEmptyLines(&input) }
         guard let end = try findEnd(input) else { return nil }
         let head = try input.withUnsafeReadableBytes { bytes throws(HTTPHeadError) in
             try parse(UnsafeRawBufferPointer(rebasing: bytes[..<end]))
@@ -61,6 +67,14 @@ struct HTTPHeadReader: Sendable, Hashable {
         maximumBytes -= end
         scanned = 0
         return head
+    }
+
+    private mutating func skipEmptyLines(_ input: inout ByteBuffer) {
+        while input.withUnsafeReadableBytes({ $0.starts(with: "\r\n".utf8) }), maximumBytes > 0 {
+            input.consume(2)
+            maximumBytes -= 2
+            scanned = 0
+        }
     }
 
     /// Looks for the empty line, each byte once, and refuses what no head may hold as soon as it comes.

@@ -67,7 +67,7 @@ struct ProxyHandshake: Sendable {
     /// - Throws: why there is no tunnel, with the phase `.connect`.
     mutating func next(_ input: inout ByteBuffer) throws(TransportError) -> Bool {
         while let head = try readHead(&input) {
-            guard let status = HTTPSyntax.status(head.startLine, ["HTTP/1.1", "HTTP/1.0"]), status != 101 else {
+            guard let status = HTTPSyntax.status(head.startLine, atLeast: 0), status != 101 else {
                 throw Self.failed("does not answer with HTTP/1")
             }
             // Any success opens the tunnel, and its head is all of it, whatever that says about a body.

@@ -4,15 +4,17 @@ import TransportAPI
 enum HTTPSyntax {
     /// Whether `bytes` is a token: a method, a header's name, a subprotocol.
     static func isToken(_ bytes: some Collection<UInt8>) -> Bool {
-        !bytes.isEmpty
-            && bytes.allSatisfy { byte in
-                switch byte {
-                case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
-                    UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "-"):
-                    true
-                default: "!#$%&'*+.^_`|~".utf8.contains(byte)
-                }
-            }
+        !bytes.isEmpty && bytes.allSatisfy(isTokenByte)
+    }
+
+    /// Whether `byte` may be part of a token.
+    static func isTokenByte(_ byte: UInt8) -> Bool {
+        switch byte {
+        case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
+            UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "-"):
+            true
+        default: "!#$%&'*+.^_`|~".utf8.contains(byte)
+        }
     }
 
     /// Whether `text` can be the value of a Host header: a host in ASCII, and a port if there is one.
@@ -32,10 +34,23 @@ enum HTTPSyntax {
         return port.map { "\(literal):\($0)" } ?? literal
     }
 
-    /// The status of a status line (RFC 9112, section 4); `nil` if it is none of these versions.
-    static func status(_ line: String, _ versions: [Substring] = ["HTTP/1.1"]) -> Int? {
+    /// The version of HTTP that a message names (RFC 9112, section 2.3); `nil` if it is none.
+    static func version(_ text: Substring.UTF8View) -> (major: UInt8, minor: UInt8)? {
+        let bytes = Array(text)
+        guard bytes.count == 8, bytes.starts(with: "HTTP/".utf8), bytes[6] == UInt8(ascii: "."),
+            case let (major, minor) = (bytes[5] &- 0x30, bytes[7] &- 0x30), major <= 9, minor <= 9
+        else { return nil }
+        return (major, minor)
+    }
+
+    /// The status of a status line (RFC 9112, section 4); `nil` if it is malformed or of another major version. A higher minor
+    /// version is read as the highest known, 1 (RFC 9110, section 2.5).
+    ///
+    /// - Parameter minor: the lowest minor version that is read.
+    static func status(_ line: String, atLeast minor: UInt8 = 1) -> Int? {
         let parts = line.utf8.split(separator: UInt8(ascii: " "), maxSplits: 2, omittingEmptySubsequences: false)
-        guard parts.count >= 2, versions.contains(where: { $0.utf8.elementsEqual(parts[0]) }), parts[1].count == 3,
+        guard parts.count >= 2, let version = version(parts[0]), version.major == 1, version.minor >= minor,
+            parts[1].count == 3,
             parts[1].allSatisfy({ $0 >= 0x30 && $0 <= 0x39 })
         else { return nil }
         let status = parts[1].reduce(0) { $0 * 10 + Int($1 - 0x30) }
@@ -94,15 +109,8 @@ extension [HTTPHeader] {
         return values
     }
 
-    /// The members of a header whose value is a comma-separated list, which may be spread over several headers. A comma is one
-    /// whatever comes behind it: to a string, a combining accent and the comma are one character.
-    func list(_ name: String) -> [String] {
-        values(name).flatMap { $0.utf8.split(separator: UInt8(ascii: ",")) }
-            .map { String(decoding: HTTPSyntax.trim($0), as: UTF8.self) }
-            .filter { !$0.isEmpty }
-    }
-
-    /// How often such a list has this member, whatever its case.
+    /// How often a header whose value is a comma-separated list, which may be spread over several headers, has this member,
+    /// whatever its case.
     func list(_ name: String, count member: String) -> Int {
         var count = 0
         for header in self where header.isNamed(name) {

@@ -52,10 +52,10 @@ enum ClientHandshake {
         guard let accept = try single("Sec-WebSocket-Accept", head),
             HandshakeKey.areEqual(accept, HandshakeKey.accept(for: key))
         else { throw failed("the server's Sec-WebSocket-Accept does not answer our key") }
-        let agreement = try DeflateAgreement.read(
-            head.headers.list("Sec-WebSocket-Extensions"),
-            offered: configuration.compression
-        )
+        guard let extensions = WebSocketExtension.list(head.headers.values("Sec-WebSocket-Extensions")) else {
+            throw failed("the server's Sec-WebSocket-Extensions header is malformed")
+        }
+        let agreement = try DeflateAgreement.read(extensions, offered: configuration.compression)
         guard let subprotocol = try single("Sec-WebSocket-Protocol", head) else {
             return .accepted(subprotocol: nil, agreement)
         }

@@ -28,7 +28,7 @@ struct DeflateAgreement: Sendable, Hashable {
 
     /// A server's choice: the first of the offers that it can keep to, and its answer's value; `nil` if there is none.
     static func accept(
-        _ offers: [String],
+        _ offers: [WebSocketExtension],
         _ wishes: WebSocketCompression
     ) -> (agreement: DeflateAgreement, answer: String)? {
         offers.lazy.compactMap { DeflateParameters($0, isOffer: true) }.compactMap { accept($0, wishes) }.first
@@ -59,15 +59,15 @@ struct DeflateAgreement: Sendable, Hashable {
 
     /// What a server's answer, `members`, means to the client that offered `wishes`; `nil`: no compression.
     static func read(
-        _ members: [String],
+        _ members: [WebSocketExtension],
         offered wishes: WebSocketCompression?
     ) throws(TransportError) -> DeflateAgreement? {
         guard let first = members.first else { return nil }
-        guard let wishes, members.count == 1, DeflateParameters.name(of: first) == name else {
+        guard let wishes, members.count == 1, first.name == name else {
             throw ClientHandshake.failed("the server chose an extension that was not offered")
         }
         guard let answer = DeflateParameters(first, isOffer: false) else {
-            throw ClientHandshake.failed("the server's answer about \(name), '\(first)', is malformed")
+            throw ClientHandshake.failed("the server's answer about \(name) has a parameter that it may not have")
         }
         guard wishes.peerKeepsContext || answer.serverForgets,
             wishes.peerWindowBits == 15 || answer.serverBits.map({ $0 <= wishes.peerWindowBits }) == true
@@ -92,15 +92,12 @@ struct DeflateParameters: Sendable, Hashable {
     var clientLimits = false
 
     /// Reads one; `nil` if it is not of permessage-deflate, or a parameter is unknown, doubled, or has a wrong value.
-    init?(_ member: String, isOffer: Bool) {
-        guard Self.name(of: member) == DeflateAgreement.name else { return nil }
+    init?(_ member: WebSocketExtension, isOffer: Bool) {
+        guard member.name == DeflateAgreement.name else { return nil }
         var seen: Set<String> = []
-        for part in member.utf8.split(separator: UInt8(ascii: ";"), omittingEmptySubsequences: false).dropFirst() {
-            let pieces = part.split(separator: UInt8(ascii: "="), maxSplits: 1, omittingEmptySubsequences: false)
-            let name = String(decoding: HTTPSyntax.trim(pieces[0]), as: UTF8.self)
-            let value = pieces.count > 1 ? Self.unquoted(pieces[1]) : nil
-            guard seen.insert(name).inserted else { return nil }
-            switch (name, value) {
+        for parameter in member.parameters {
+            guard seen.insert(parameter.name).inserted else { return nil }
+            switch (parameter.name, parameter.value) {
             case ("server_no_context_takeover", nil): serverForgets = true
             case ("client_no_context_takeover", nil): clientForgets = true
             case ("server_max_window_bits", let value?):
@@ -114,20 +111,6 @@ struct DeflateParameters: Sendable, Hashable {
             default: return nil
             }
         }
-    }
-
-    /// The name of an extension, before its parameters.
-    static func name(of member: String) -> String {
-        let name = member.utf8.prefix { $0 != UInt8(ascii: ";") }
-        return String(decoding: HTTPSyntax.trim(name), as: UTF8.self)
-    }
-
-    /// A token, or a quoted string that holds one (RFC 6455, section 9.1).
-    private static func unquoted(_ text: Substring.UTF8View) -> String {
-        var bytes = HTTPSyntax.trim(text)
-        let quote = UInt8(ascii: "\"")
-        if bytes.count >= 2, bytes.first == quote, bytes.last == quote { bytes = bytes.dropFirst().dropLast() }
-        return String(decoding: bytes, as: UTF8.self)
     }
 
     /// 8 to 15, without a leading zero.

@@ -51,10 +51,16 @@ enum ServerHandshake {
         guard let key = try single("Sec-WebSocket-Key", headers), HandshakeKey.isValid(key) else {
             throw bad("there is no proper Sec-WebSocket-Key header")
         }
+        guard let subprotocols = HandshakeListReader.subprotocols(headers.values("Sec-WebSocket-Protocol")) else {
+            throw bad("the Sec-WebSocket-Protocol header is no list of different tokens")
+        }
+        guard let offers = WebSocketExtension.list(headers.values("Sec-WebSocket-Extensions")) else {
+            throw bad("the Sec-WebSocket-Extensions header is malformed")
+        }
         let request = WebSocketRequest(
             path: target.path,
             query: target.query,
-            subprotocols: headers.list("Sec-WebSocket-Protocol"),
+            subprotocols: subprotocols,
             headers: headers
         )
         try RequestAdmission.check(
@@ -64,10 +70,8 @@ enum ServerHandshake {
             configuration
         )
         try decide(request, configuration)
-        let subprotocol = configuration.subprotocols.first { request.subprotocols.contains($0) }
-        let compression = configuration.compression.flatMap {
-            DeflateAgreement.accept(headers.list("Sec-WebSocket-Extensions"), $0)
-        }
+        let subprotocol = configuration.subprotocols.first { subprotocols.contains($0) }
+        let compression = configuration.compression.flatMap { DeflateAgreement.accept(offers, $0) }
         return Accepted(key: key, subprotocol: subprotocol, compression: compression)
     }
 
@@ -102,9 +106,11 @@ enum ServerHandshake {
     private static func target(_ line: String) throws(Refusal) -> Target {
         guard line.utf8.allSatisfy({ $0 >= 0x20 && $0 < 0x7f }) else { throw bad("the request line is not in ASCII") }
         let parts = line.utf8.split(separator: UInt8(ascii: " "), omittingEmptySubsequences: false)
-        guard parts.count == 3, HTTPSyntax.isToken(parts[0]), !parts[1].isEmpty, parts[2].starts(with: "HTTP/".utf8)
+        guard parts.count == 3, HTTPSyntax.isToken(parts[0]), !parts[1].isEmpty,
+            let version = HTTPSyntax.version(parts[2])
         else { throw bad("the request line is malformed") }
-        guard parts[2].elementsEqual("HTTP/1.1".utf8) else {
+        // A higher minor version is served as 1.1 (RFC 9110, section 2.5).
+        guard version.major == 1, version.minor >= 1 else {
             throw Refusal(status: 505, reason: "the request is not HTTP/1.1")
         }
         guard parts[0].elementsEqual("GET".utf8) else {

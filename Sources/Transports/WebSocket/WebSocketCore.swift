@@ -72,7 +72,8 @@ public struct WebSocketCore: ProtocolCore {
         )
         head = HTTPHeadReader(
             maximumBytes: configuration.maximumHeaderBytes,
-            maximumCount: configuration.maximumHeaderCount
+            maximumCount: configuration.maximumHeaderCount,
+            skipsEmptyLines: role == .server
         )
     }
 

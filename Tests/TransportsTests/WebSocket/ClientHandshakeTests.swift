@@ -64,7 +64,9 @@ struct ClientHandshakeTests {
             ("Sec-WebSocket-Accept", ["Sec-WebSocket-Accept: \(sampleAccept)"]),
             (nil, ["Sec-WebSocket-Accept: \(sampleAccept)"]), (nil, ["Sec-WebSocket-Protocol: c"]),
             (nil, ["Sec-WebSocket-Protocol: a", "Sec-WebSocket-Protocol: b"]),
-            (nil, ["Sec-WebSocket-Extensions: permessage-deflate"]),
+            (nil, ["Sec-WebSocket-Extensions: permessage-deflate"]), (nil, ["Sec-WebSocket-Extensions:"]),
+            (nil, ["Sec-WebSocket-Extensions: ;"]), (nil, ["Sec-WebSocket-Protocol:"]),
+            (nil, ["Sec-WebSocket-Protocol: a, b"]),
         ] as [(String?, [String])]
     )
     func refused(name: String?, lines: [String]) throws {
@@ -76,12 +78,22 @@ struct ClientHandshakeTests {
 
     @Test(
         "a first line that is not HTTP/1.1's fails the handshake",
-        arguments: ["HTTP/1.0 101 X", "HTTP/1.1 1x1 X", "HTTP/1.1 1011 X", "HTTP/1.1", "SSH-2.0-x", "HTTP/1.1  101"]
+        arguments: [
+            "HTTP/1.0 101 X", "HTTP/2.1 101 X", "HTTP/1.10 101 X", "HTTP/1.1 1x1 X", "HTTP/1.1 1011 X", "HTTP/1.1",
+            "SSH-2.0-x", "HTTP/1.1  101", "\r\nHTTP/1.1 101 X",
+        ]
     )
     func statusLine(line: String) throws {
         var client = try Self.client()
         client.feed(response(line, key: client.core.key))
         #expect(client.failure?.code == .handshakeFailed)
+    }
+
+    @Test("an answer of a higher minor version is read as HTTP/1.1", arguments: ["HTTP/1.2", "HTTP/1.9"])
+    func minorVersion(version: String) throws {
+        var client = try Self.client()
+        client.feed(response("\(version) 101 Switching Protocols", key: client.core.key))
+        #expect(client.isOpen == true)
     }
 
     @Test("tokens may differ in case and come in lists")

@@ -72,15 +72,17 @@ struct DeflateAgreementTests {
         ] as [(Change, [String], String?)]
     )
     func accept(change: Change, offers: [String], expected: String?) throws {
-        #expect(DeflateAgreement.accept(offers, try Self.wishes(change))?.answer == expected)
+        let wishes = try Self.wishes(change)
+        let answer = WebSocketExtension.list(offers).flatMap { DeflateAgreement.accept($0, wishes)?.answer }
+        #expect(answer == expected)
     }
 
     @Test("a client keeps to the server's answer")
     func answer() throws {
-        let agreement = try DeflateAgreement.read(
-            ["permessage-deflate; client_no_context_takeover; client_max_window_bits=9; server_max_window_bits=12"],
-            offered: try Self.wishes()
-        )
+        let header =
+            "permessage-deflate; client_no_context_takeover; client_max_window_bits=9; server_max_window_bits=\"1\\2\""
+        let answer = try #require(WebSocketExtension.list([header]))
+        let agreement = try DeflateAgreement.read(answer, offered: try Self.wishes())
         #expect(agreement?.client == .init(windowBits: 9, keepsContext: false))
         #expect(agreement?.server == .init(windowBits: 12, keepsContext: true))
         #expect(try DeflateAgreement.read([], offered: try Self.wishes()) == nil)

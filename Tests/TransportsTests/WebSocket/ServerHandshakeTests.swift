@@ -93,6 +93,8 @@ struct ServerHandshakeTests {
         arguments: [
             (400, "GET /", nil, []), (400, "GET  / HTTP/1.1", nil, []), (400, "GET a HTTP/1.1", nil, []),
             (400, "GET /#a HTTP/1.1", nil, []), (400, "GET / SIP/2", nil, []), (505, "GET / HTTP/1.0", nil, []),
+            (505, "GET / HTTP/2.1", nil, []), (505, "GET / HTTP/0.9", nil, []), (400, "GET / HTTP/1.10", nil, []),
+            (400, "GET / HTTP/1", nil, []), (400, "GET / HTTP/1.x", nil, []), (400, "GET / http/1.1", nil, []),
             (405, "POST / HTTP/1.1", nil, []), (400, "", "Host", []), (400, "", "Host", ["Host:"]),
             (400, "", nil, ["Host: b"]), (400, "", "Host", ["Host: a b"]), (400, "", "Host", ["Host: a/b"]),
             (400, "", "Host", ["Host: ann@b"]), (400, "", nil, ["Upgrade: websocket"]),
@@ -125,6 +127,54 @@ struct ServerHandshakeTests {
         }
     }
 
+    @Test("a higher minor version is served as HTTP/1.1", arguments: ["HTTP/1.1", "HTTP/1.2", "HTTP/1.9"])
+    func minorVersions(version: String) throws {
+        var server = try Self.server()
+        server.feed(request("GET /chat \(version)"))
+        #expect(server.isOpen && Self.answer(&server).hasPrefix("HTTP/1.1 101 "))
+    }
+
+    @Test("empty lines in front of the request are skipped, and count for the limit", arguments: [1, 3, .max])
+    func emptyLines(slice: Int) throws {
+        var server = try Self.server()
+        server.feed(text("\r\n\r\n") + request() + frame(to: .server, 0x81, text("hi")), slice: slice)
+        #expect(server.isOpen && server.messages == [Payload(text: "hi")])
+        var other = try Self.server { $0.maximumHeaderBytes = 256 }
+        other.feed(text(String(repeating: "\r\n", count: 100)) + request(), slice: slice)
+        #expect(Self.answer(&other).hasPrefix("HTTP/1.1 431 "))
+        for broken in ["\n", "\r\r\n", " \r\n", "\r\n\n"] {
+            var refusing = try Self.server()
+            refusing.feed(text(broken) + request(), slice: slice)
+            #expect(Self.answer(&refusing).hasPrefix("HTTP/1.1 400 "))
+        }
+    }
+
+    @Test(
+        "malformed lists of subprotocols and extensions are refused, whether or not one would be chosen",
+        arguments: [
+            ("Protocol", ["a b"], false), ("Protocol", [""], false), ("Protocol", [" , ,"], false),
+            ("Protocol", ["a/b"], false), ("Protocol", ["a;b"], false), ("Protocol", ["\"a\""], false),
+            ("Protocol", ["a, a"], false), ("Protocol", ["a", "b, a"], false), ("Protocol", ["a\u{e4}"], false),
+            ("Protocol", ["a, A"], true), ("Protocol", [", a,, b ,", "c"], true),
+            ("Extensions", [""], false), ("Extensions", [","], false), ("Extensions", ["a b"], false),
+            ("Extensions", ["a;"], false), ("Extensions", ["a; b="], false), ("Extensions", ["a; =b"], false),
+            ("Extensions", ["; b"], false), ("Extensions", ["a; b=\"c"], false),
+            ("Extensions", ["a; b=\"c d\""], false),
+            ("Extensions", ["a; b=\"\""], false), ("Extensions", ["a; b=\"c\"d"], false),
+            ("Extensions", ["a; b=\"c\\"], false), ("Extensions", ["a; b=c=d"], false),
+            ("Extensions", ["a; b;; c"], false),
+            ("Extensions", ["a/b"], false), ("Extensions", ["a;\u{301}b"], false), ("Extensions", ["a", "b;"], false),
+            ("Extensions", ["a;b;c=d,,e; f = \"g\"", " ,h ;\ti=\"\\j\""], true),
+        ]
+    )
+    func lists(name: String, values: [String], isProper: Bool) throws {
+        let lines = values.map { "Sec-WebSocket-\(name): \($0)" }
+        var server = try Self.server()
+        server.feed(request(with: lines))
+        #expect(server.isOpen == isProper)
+        #expect(Self.answer(&server).hasPrefix(isProper ? "HTTP/1.1 101 " : "HTTP/1.1 400 "))
+    }
+
     @Test("a head beyond the limits is refused with 431")
     func tooLarge() throws {
         var server = try Self.server { $0.maximumHeaderBytes = 300 }
@@ -141,7 +191,7 @@ struct ServerHandshakeTests {
     }
 
     @Test("only the allowed paths are served")
-    func lists() throws {
+    func paths() throws {
         for (line, status) in [("GET /chat?x HTTP/1.1", 101), ("GET /other HTTP/1.1", 404)] {
             var server = try Self.server { $0.allowedPaths = ["/chat"] }
             server.feed(request(line))
