@@ -41,7 +41,7 @@ extension FuzzInput {
         configuration.outbox.maximumBytes = choice(of: [1 << 20, 40])
         configuration.outbox.maximumAge = choice(of: [nil, .seconds(5)])
         configuration.outbox.whenFull = choice(of: [.wait, .dropOldest, .refuseNewest])
-        configuration.keepalive.interval = choice(of: [.seconds(180), .seconds(1), nil])
+        configuration.keepalive.interval = choice(of: [.automatic, .seconds(1), .off])
         if flag() { configuration.keepalive.adaptive = AdaptiveKeepaliveConfiguration() }
         if flag() { configuration.maximumAttempts = 3 }
         return configuration

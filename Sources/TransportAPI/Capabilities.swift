@@ -17,6 +17,10 @@ public struct Capabilities: Sendable, Hashable {
     public var distinguishesText: Bool
     /// The largest message that can be sent, in bytes of payload.
     public var maximumMessageSize: Int
+    /// How long a link may be silent before a supervisor or session server asks for a sign of life, unless
+    /// ``KeepaliveConfiguration/interval`` says otherwise: what lies on the transport's paths forgets connections that are
+    /// silent for longer (Docs/supervisor.md). Default 60 s.
+    public var keepaliveInterval: Duration
 
     /// Capabilities spelled out one by one. The defaults are those of a framed byte stream.
     public init(
@@ -27,7 +31,8 @@ public struct Capabilities: Sendable, Hashable {
         completesSends: Bool = false,
         routesByTopic: Bool = false,
         distinguishesText: Bool = false,
-        maximumMessageSize: Int
+        maximumMessageSize: Int,
+        keepaliveInterval: Duration = .seconds(60)
     ) {
         self.isReliable = isReliable
         self.isOrdered = isOrdered
@@ -37,5 +42,6 @@ public struct Capabilities: Sendable, Hashable {
         self.routesByTopic = routesByTopic
         self.distinguishesText = distinguishesText
         self.maximumMessageSize = maximumMessageSize
+        self.keepaliveInterval = keepaliveInterval
     }
 }

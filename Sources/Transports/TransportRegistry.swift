@@ -9,6 +9,10 @@ public struct TransportDescriptor: Sendable {
     public var defaultPort: UInt16?
     /// Whether it is carried by UDP, where datagrams get lost and change places, and not by a stream.
     public var isDatagram = false
+    /// How long its links may be silent before a supervisor asks for a sign of life, unless the URL (`keepalive-interval`) or
+    /// the supervisor's configuration says otherwise. Default 60 s. Its links say it in
+    /// ``Capabilities/keepaliveInterval``.
+    public internal(set) var keepaliveInterval: Duration = .seconds(60)
     /// Whether it is one of the others carried over another of them: left out where transports are compared, unless it is
     /// asked for.
     package var isComposed = false

@@ -34,9 +34,33 @@ public struct KeepaliveConfiguration: Sendable, Hashable {
         case payload(Payload, answer: Payload?)
     }
 
-    /// How long the link may be silent before a probe is sent; `nil`: no keepalive. Default 3 minutes, which suits a NAT
-    /// that forgets after 5.
-    public var interval: Duration? = .seconds(180)
+    /// How long a link may be silent before a probe is sent.
+    public enum Interval: Sendable, Hashable {
+        /// As long as fits the transport: ``Capabilities/keepaliveInterval``.
+        case automatic
+        /// So long, over every transport.
+        case fixed(Duration)
+        /// No probe is ever sent because of silence.
+        case off
+
+        /// So many seconds, over every transport.
+        public static func seconds(_ count: Int) -> Interval { .fixed(.seconds(count)) }
+        /// So many milliseconds, over every transport.
+        public static func milliseconds(_ count: Int) -> Interval { .fixed(.milliseconds(count)) }
+
+        /// The interval over a link that can do this; `nil`: there is none.
+        package func duration(over capabilities: Capabilities) -> Duration? {
+            switch self {
+            case .automatic: capabilities.keepaliveInterval
+            case .fixed(let duration): duration
+            case .off: nil
+            }
+        }
+    }
+
+    /// How long the link may be silent before a probe is sent. Default: as long as fits the transport (UDP 25 s, WebSocket
+    /// 30 s, TCP and MQTT 60 s).
+    public var interval = Interval.automatic
     /// How long the far side may take to answer with anything at all. Default 10 s.
     public var timeout: Duration = .seconds(10)
     /// Whether a probe is sent only when nothing has been received for the interval; otherwise every interval. Default

@@ -17,9 +17,9 @@ struct KeepaliveKeys: Sendable {
         keys: [
             .init(
                 "interval",
-                ValueForm.duration(.seconds(1) ... .seconds(86_400)).or("off"),
+                interval,
                 \.plain.interval,
-                "the silence before a sign of life is asked for"
+                "the silence before a sign of life is asked for; automatic: as fits the transport"
             ),
             .init(
                 "timeout",
@@ -57,11 +57,30 @@ struct KeepaliveKeys: Sendable {
             if keys.payload == nil, let answer = value.member("answer") {
                 throw answer.failure("has no meaning without \"payload\" beside it")
             }
-            if keys.plain.interval == nil, keys.plain.adaptive != nil, let adaptive = value.member("adaptive") {
+            if keys.plain.interval == .off, keys.plain.adaptive != nil, let adaptive = value.member("adaptive") {
                 throw adaptive.failure("looks for an interval, but \"interval\" beside it is \"off\"")
             }
         }
     )
+
+    private static let interval: ValueForm<KeepaliveConfiguration.Interval> = {
+        let duration = ValueForm.duration(.seconds(1) ... .seconds(86_400))
+        let words = ["automatic", "off"]
+        let allowed = "\(duration.allowed), \"automatic\", or \"off\""
+        return ValueForm(allowed: allowed, words: words) { (value) throws(TransportError) in
+            switch value.string {
+            case "automatic": .automatic
+            case "off": .off
+            default: try duration.read(value).map { .fixed($0) }
+            }
+        } show: {
+            switch $0 {
+            case .automatic: "\"automatic\""
+            case .off: "\"off\""
+            case .fixed(let interval): duration.show(interval)
+            }
+        }
+    }()
 
     private static let adaptive: ValueForm<AdaptiveKeepaliveConfiguration?> = {
         let object = ValueForm.object(adaptiveObject, from: AdaptiveKeepaliveConfiguration()) { $0 }

@@ -6,6 +6,7 @@ extension TransportDescriptor {
         var descriptor = TransportDescriptor.stream(
             "mqtt",
             defaultPort: 1883,
+            keepalive: .seconds(60),
             options: mqttOptions,
             client: { (endpoint, options) throws(TransportError) in
                 // What the links of this transport hand on, one to the next.

@@ -8,6 +8,7 @@ extension TransportDescriptor {
         var descriptor = TransportDescriptor.stream(
             "mqtt+ws",
             defaultPort: 80,
+            keepalive: webSocket.keepaliveInterval,
             options: mqttOptions + handshakeOptions,
             client: { (endpoint, options) throws(TransportError) in
                 let inner = try MQTTCore(client: clientConfiguration(endpoint, options), session: MQTTSession())
@@ -29,11 +30,12 @@ extension TransportDescriptor {
         return descriptor
     }()
 
-    private static let handshakeOptions = [
-        TransportOption("origin", "an origin", "sent by a client as browsers do (none)"),
-        TransportOption("header", "Name:value", "sent with the handshake; may be repeated (none)"),
-        TransportOption("query", "a=b&c=d, percent-encoded", "the query of the path that the server sees (none)"),
-    ] + TransportOption.admission
+    private static let handshakeOptions =
+        [
+            TransportOption("origin", "an origin", "sent by a client as browsers do (none)"),
+            TransportOption("header", "Name:value", "sent with the handshake; may be repeated (none)"),
+            TransportOption("query", "a=b&c=d, percent-encoded", "the query of the path that the server sees (none)"),
+        ] + TransportOption.admission
 
     private static func webSocketClient(
         _ endpoint: Endpoint,
@@ -49,6 +51,7 @@ extension TransportDescriptor {
         configuration.origin = try options.string("origin")
         configuration.headers = try headers(anonymous, options)
         configuration.handshakeTimeout = try options.positive("handshake-timeout") ?? configuration.handshakeTimeout
+        configuration.closeTimeout = try options.positive("close-timeout") ?? configuration.closeTimeout
         return configuration
     }
 
@@ -59,6 +62,7 @@ extension TransportDescriptor {
         var configuration = WebSocketConfiguration()
         try configuration.admit(endpoint, options)
         configuration.handshakeTimeout = try options.positive("handshake-timeout") ?? configuration.handshakeTimeout
+        configuration.closeTimeout = try options.positive("close-timeout") ?? configuration.closeTimeout
         return configuration
     }
 }

@@ -90,7 +90,7 @@ private struct MemoryTransport: Transport {
     let limits: LinkLimits
     let core: FramedTCPCore
 
-    var capabilities: Capabilities { core.capabilities }
+    var capabilities: Capabilities { limits.describe(core.capabilities) }
 
     nonisolated(nonsending) func connect(timeout: Duration) async throws(TransportError) -> any Link {
         let started = MonotonicClock.now()

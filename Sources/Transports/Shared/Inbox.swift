@@ -103,7 +103,17 @@ public struct LinkLimits: Sendable, Hashable {
     /// How long a link that this side did not close, but the peer, an error or a limit has ended, may take to hand its last
     /// bytes over; 2 s by default.
     public var linger: Duration = .seconds(2)
+    /// How long the link may be silent before a supervisor asks for a sign of life; `nil`, the default: as long as the core's
+    /// capabilities say.
+    public var keepaliveInterval: Duration?
 
     /// The defaults.
     public init() {}
+
+    /// What a link within these limits can do, whose core can do that.
+    func describe(_ capabilities: Capabilities) -> Capabilities {
+        var capabilities = capabilities
+        capabilities.keepaliveInterval = keepaliveInterval ?? capabilities.keepaliveInterval
+        return capabilities
+    }
 }

@@ -69,7 +69,7 @@ final class AcceptHandler: LinkHandler {
     func handle(_ event: CoreEvent, on driver: LinkDriver) {
         guard case .opened = event else { return }
         driver.handler = nil
-        queue.append(CoreLink(driver, capabilities: driver.core.capabilities))
+        queue.append(CoreLink(driver, capabilities: driver.limits.describe(driver.core.capabilities)))
     }
 
     func ended(_: LinkDriver, _: CloseReason) {}

@@ -5,12 +5,14 @@ extension TransportDescriptor {
     /// The descriptor of a transport that is a protocol core over TCP.
     ///
     /// - Parameters:
+    ///   - keepalive: its ``keepaliveInterval``.
     ///   - client: reads an endpoint and gives what makes a client's core for each attempt.
     ///   - server: the same for the core of each accepted connection, given the client's address, in a mode.
     ///   - redirect: the endpoint to try after another, where cores are sent elsewhere; by default none are.
     static func stream(
         _ name: String,
         defaultPort: UInt16,
+        keepalive: Duration,
         options: [TransportOption],
         client: @escaping @Sendable (Endpoint, OptionReader) throws(TransportError) -> @Sendable () -> any ProtocolCore,
         server:
@@ -21,6 +23,7 @@ extension TransportDescriptor {
         let options = options + TransportOption.streamServer
         let recipes = StreamRecipes(
             defaultPort: defaultPort,
+            keepalive: keepalive,
             options: options + [HTTPProxy.option],
             client: client,
             redirect: redirect
@@ -28,11 +31,12 @@ extension TransportDescriptor {
         return TransportDescriptor(
             name: name,
             defaultPort: defaultPort,
+            keepaliveInterval: keepalive,
             options: recipes.options,
             make: { (endpoint, loop) throws(TransportError) in try recipes.make(endpoint, loop) },
             listen: { (endpoint, loop, mode) async throws(TransportError) in
                 let reader = try OptionReader(endpoint, allowed: options)
-                let limits = try reader.limits()
+                let limits = try reader.limits(keepaliveInterval: keepalive)
                 let bounds = try reader.serverLimits()
                 let makeCore = try server(endpoint, reader, mode)
                 return try await CoreListener.listen(at: endpoint, on: loop, mode: mode) {
@@ -62,6 +66,7 @@ struct StreamRecipes: Sendable {
     }
 
     let defaultPort: UInt16
+    let keepalive: Duration
     let options: [TransportOption]
     let client: @Sendable (Endpoint, OptionReader) throws(TransportError) -> @Sendable () -> any ProtocolCore
     let redirect: Redirect
@@ -76,7 +81,7 @@ struct StreamRecipes: Sendable {
             endpoint,
             defaultPort: defaultPort,
             on: loop,
-            limits: try reader.limits(),
+            limits: try reader.limits(keepaliveInterval: keepalive),
             proxy: try reader.string(HTTPProxy.option.name).map { (url) throws(TransportError) in
                 try HTTPProxy(url, to: endpoint.host, port: endpoint.port ?? defaultPort)
             },

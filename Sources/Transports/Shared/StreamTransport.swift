@@ -31,7 +31,7 @@ struct StreamTransport: Transport {
         self.proxy = proxy
         self.makeCore = makeCore
         self.follow = follow
-        capabilities = makeCore().capabilities
+        capabilities = limits.describe(makeCore().capabilities)
     }
 
     /// What one connection came to.
@@ -105,6 +105,6 @@ extension LinkDriver {
             .notOpen
         }
         if let error { throw error }
-        return CoreLink(self, capabilities: core.capabilities)
+        return CoreLink(self, capabilities: limits.describe(core.capabilities))
     }
 }

@@ -34,6 +34,11 @@ extension TransportOption {
             "a number from 1 to 1048576",
             "pings and other frames without a message that the far side may send in a second (1000)"
         ),
+        TransportOption(
+            "keepalive-interval",
+            "a time such as 30s",
+            "the silence after which a supervisor asks for a sign of life, unless its own settings say so (the transport's)"
+        ),
     ]
 
     /// The options of every server over a byte stream; clients ignore them.
@@ -127,13 +132,16 @@ package struct OptionReader {
     }
 
     /// The bounds of a link, from the common options.
-    package func limits() throws(TransportError) -> LinkLimits {
+    ///
+    /// - Parameter keepaliveInterval: the transport's own.
+    package func limits(keepaliveInterval: Duration = .seconds(60)) throws(TransportError) -> LinkLimits {
         var limits = LinkLimits()
         if let inbox = try integer("inbox", in: 1...1 << 20) { limits.inboxMessages = inbox }
         if let buffer = try integer("write-buffer", in: 1...1 << 30) { limits.writeBuffer = buffer }
         if let rate = try integer("control-rate", in: 1...1 << 20) { limits.controlRate = rate }
         limits.closeTimeout = try positive("close-timeout") ?? limits.closeTimeout
         limits.closeTotal = try positive("close-total") ?? limits.closeTotal
+        limits.keepaliveInterval = try positive("keepalive-interval") ?? keepaliveInterval
         return limits
     }
 }

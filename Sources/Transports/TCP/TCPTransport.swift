@@ -5,6 +5,8 @@ extension TransportDescriptor {
     public static let tcp = TransportDescriptor.stream(
         "tcp",
         defaultPort: 9400,
+        // NATs must keep a mapping of TCP for 2 h 4 min (RFC 5382, REQ-5), but those of operators keep it for 5 to 30 minutes.
+        keepalive: .seconds(60),
         options: [
             TransportOption(
                 "framing",
@@ -32,7 +34,7 @@ extension TransportDescriptor {
             default: configuration.maximumMessageSize,
             atMost: 0x7fff_ffff
         )
-        configuration.closeTimeout = try options.limits().closeTimeout
+        configuration.closeTimeout = try options.positive("close-timeout") ?? configuration.closeTimeout
         let core = try FramedTCPCore(configuration)
         return { core }
     }

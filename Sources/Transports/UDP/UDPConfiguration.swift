@@ -16,7 +16,7 @@ public struct UDPConfiguration: Sendable, Hashable {
     /// How long a client repeats its hello until it gives up; 10 s by default, more than zero.
     public var handshakeTimeout: Duration
     /// How long a server keeps a session from which nothing arrives; more than zero. By default 5 minutes, longer than the
-    /// 3 minutes between the beats of a client that keeps its link alive with the default settings.
+    /// 25 s between the beats of a client that keeps its link alive with the default settings.
     public var idleTimeout: Duration
     /// How many sessions a server holds at a time; 65,536 by default, at least 1. Further clients take the place of who has been
     /// silent for longest, if that is more than a second, or are told that it is full.

@@ -7,10 +7,11 @@ extension TransportDescriptor {
         name: "udp",
         defaultPort: defaultPort,
         isDatagram: true,
+        keepaliveInterval: keepalive,
         options: udpOptions,
         make: { (endpoint, loop) throws(TransportError) in
             let options = try OptionReader(endpoint, allowed: udpOptions)
-            let limits = try options.limits()
+            let limits = try options.limits(keepaliveInterval: keepalive)
             var configuration = try configuration(options)
             configuration.take(limits)
             let core = try UDPCore(client: configuration)
@@ -24,7 +25,7 @@ extension TransportDescriptor {
         },
         listen: { (endpoint, loop, mode) async throws(TransportError) in
             let options = try OptionReader(endpoint, allowed: udpOptions)
-            let limits = try options.limits()
+            let limits = try options.limits(keepaliveInterval: keepalive)
             var configuration = try configuration(options)
             configuration.take(limits)
             if try options.string("reliable") == UDPReliability.off.rawValue { configuration.acceptsReliable = false }
@@ -39,6 +40,8 @@ extension TransportDescriptor {
     )
 
     private static let defaultPort: UInt16 = 9401
+    /// NATs may forget a mapping of UDP after 2 minutes (RFC 4787, REQ-5), and some do after 30 s (RFC 9308, section 3.2).
+    private static let keepalive = Duration.seconds(25)
 
     private static let udpOptions = [
         TransportOption("plain", "on or off", "bare datagrams for foreign peers, without sessions (off)"),
@@ -95,7 +98,7 @@ struct UDPTransport: Transport {
     let limits: LinkLimits
     let core: UDPCore
 
-    var capabilities: Capabilities { core.capabilities }
+    var capabilities: Capabilities { limits.describe(core.capabilities) }
 
     nonisolated(nonsending) func connect(timeout: Duration) async throws(TransportError) -> any Link {
         let started = MonotonicClock.now()

@@ -15,6 +15,8 @@ extension TransportDescriptor {
         TransportDescriptor.stream(
             "ws",
             defaultPort: 80,
+            // Load balancers and reverse proxies hang up on a WebSocket that has been silent for 60 s.
+            keepalive: .seconds(30),
             options: [
                 TransportOption("subprotocol", "a token", "offered to the server; may be repeated (none)"),
                 TransportOption("origin", "an origin", "sent by a client as browsers do (none)"),
@@ -77,6 +79,7 @@ extension TransportDescriptor {
         configuration.maximumFragments =
             try options.integer("max-fragments", in: 1...Int(Int32.max)) ?? configuration.maximumFragments
         configuration.handshakeTimeout = try options.positive("handshake-timeout") ?? configuration.handshakeTimeout
+        configuration.closeTimeout = try options.positive("close-timeout") ?? configuration.closeTimeout
         configuration.subprotocols = options.strings("subprotocol")
         configuration.compression = try WebSocketCompression.read(options, compressor)
         return configuration

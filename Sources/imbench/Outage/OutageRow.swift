@@ -50,7 +50,7 @@ struct OutageTiming: Sendable, Equatable {
             jitter: .full
         )
         configuration.stableAfter = .milliseconds(100)
-        configuration.keepalive.interval = interval
+        configuration.keepalive.interval = .fixed(interval)
         configuration.keepalive.timeout = timeout
         configuration.delivery.mode = .session
         return configuration

@@ -11,8 +11,7 @@ struct LinkCosts: Sendable {
     private var hasHeaders = true
 
     private static let samples = 5
-    /// Beats a day at the classic three minutes.
-    private static let beats = 480.0
+    private static let secondsPerDay: Int64 = 86_400
 
     /// Opens and closes a few links.
     @concurrent
@@ -34,7 +33,8 @@ struct LinkCosts: Sendable {
         return costs
     }
 
-    /// Bytes of all layers and both directions that a day of one beat each three minutes takes; `nil` without a ping.
+    /// Bytes of all layers and both directions that a day takes with one ping in each of the transport's keepalive intervals;
+    /// `nil` without a ping.
     @concurrent
     static func keepaliveBytesPerDay(
         _ transport: any Transport,
@@ -54,7 +54,8 @@ struct LinkCosts: Sendable {
             beats.append(Double(total(await link.statistics()) - before))
         }
         await link.close()
-        return RepeatStatistics(beats).map { $0.median * Self.beats }
+        let interval = Double(link.capabilities.keepaliveInterval.wholeNanoseconds)
+        return RepeatStatistics(beats).map { $0.median * Double(Self.secondsPerDay) * 1e9 / interval }
     }
 
     /// Lets TCP send the acknowledgement that it delays by up to 40 ms, and that a beat on an idle link costs too.

@@ -73,7 +73,7 @@ struct Scenario {
             side.outbox.maximumBytes = pick([64, 300, 4 << 20, 4 << 20])
             side.outbox.maximumAge = pick([nil, .seconds(5), .seconds(60), .seconds(86_400), .seconds(86_400)])
             side.outbox.whenFull = pick([.wait, .wait, .refuseNewest, .dropOldest, .dropOldest])
-            side.keepalive.interval = pick([nil, .seconds(5), .seconds(30), .seconds(180)])
+            side.keepalive.interval = pick([.off, .seconds(5), .seconds(30), .seconds(180)])
             side.keepalive.timeout = pick([.seconds(2), .seconds(10)])
             side.keepalive.isIdleOnly = roll(3) > 0
             if isClient { client = side } else { server = side }

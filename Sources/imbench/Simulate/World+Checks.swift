@@ -59,7 +59,7 @@ extension World {
             unblock(index + 1)
             // What nobody would ever notice, the network ends.
             let (up, down) = (links[index].hasHoleUp, links[index].hasHoleDown)
-            let isNoticed = scenario.canClientAsk && client != nil && (up == down || server != nil)
+            let isNoticed = scenario.canClientAsk && client != .off && (up == down || server != .off)
             guard up || down, !isNoticed else { continue }
             breakOff(index + 1)
         }

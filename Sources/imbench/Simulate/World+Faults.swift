@@ -45,7 +45,7 @@ extension World {
             links[link - 1].hasHoleUp = true
             links[link - 1].hasHoleDown = true
             expectDeath(of: link)
-            if scenario.client.keepalive.interval == nil { queue.push(.breaks(link), at: now + 60_000_000_000) }
+            if scenario.client.keepalive.interval == .off { queue.push(.breaks(link), at: now + 60_000_000_000) }
         case .holeUp where hasLink: halfHole(link, isUp: true)
         case .holeDown where hasLink: halfHole(link, isUp: false)
         case .stall where hasLink: stall(link, duration)
@@ -132,7 +132,7 @@ extension World {
 
     /// One direction goes. Where nobody would notice, because the other one goes on for ever, both go.
     private mutating func halfHole(_ link: Int, isUp: Bool) {
-        let isNoticed = scenario.client.keepalive.interval != nil && scenario.server.keepalive.interval != nil
+        let isNoticed = scenario.client.keepalive.interval != .off && scenario.server.keepalive.interval != .off
         if isUp || !isNoticed { links[link - 1].hasHoleUp = true }
         if !isUp || !isNoticed { links[link - 1].hasHoleDown = true }
         if !isNoticed { queue.push(.breaks(link), at: now + 60_000_000_000) }
@@ -202,12 +202,14 @@ extension World {
     /// Both sides must notice that nothing comes through any more, if they ask at all and if they listen.
     private mutating func expectDeath(of link: Int) {
         let isClientAsking = scenario.canClientAsk && clientState == .open && client.link == link && isPathUsable
-        if isClientAsking, isClientReading, let interval = scenario.client.keepalive.interval {
+        if isClientAsking, isClientReading,
+            let interval = scenario.client.keepalive.interval.duration(over: scenario.capabilities)
+        {
             let limit = (interval + scenario.client.keepalive.timeout).wholeNanoseconds
             queue.push(.mustBeDead(link, pauses: clientPauses, serverPauses: -1), at: now + limit + 1_000_000)
         }
         if scenario.canClientAsk, session?.link == link, isServerReading,
-            let interval = scenario.server.keepalive.interval
+            let interval = scenario.server.keepalive.interval.duration(over: scenario.capabilities)
         {
             let limit = (interval + scenario.server.keepalive.timeout).wholeNanoseconds
             queue.push(.mustBeDead(link, pauses: -1, serverPauses: serverPauses), at: now + limit + 1_000_000)

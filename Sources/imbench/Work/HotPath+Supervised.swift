@@ -35,7 +35,7 @@ extension HotPath {
             var setup = Supervisor.Setup(endpoints: [server.endpoint]) { endpoint throws(TransportError) in
                 try TransportRegistry.standard.transport(for: endpoint, on: loop)
             }
-            setup.configuration.keepalive.interval = nil
+            setup.configuration.keepalive.interval = .off
             let client = try Supervisor(setup, on: loop)
             client.connect()
             return .success(Supervised(client: client, server: server))

@@ -111,7 +111,7 @@ import Testing
         configuration.outbox.maximumBytes = 100
         configuration.outbox.maximumAge = random.next() % 2 == 0 ? nil : .seconds(20)
         configuration.outbox.whenFull = OutboxConfiguration.Policy.allCases[Int(random.next() % 3)]
-        configuration.keepalive.interval = random.next() % 3 == 0 ? nil : .seconds(5)
+        configuration.keepalive.interval = random.next() % 3 == 0 ? .off : .seconds(5)
         configuration.keepalive.timeout = .seconds(random.next() % 2 == 0 ? 2 : 9)
         configuration.keepalive.isIdleOnly = random.next() % 2 == 0
         switch random.next() % 8 {

@@ -2,7 +2,7 @@ import Testing
 import TransportAPI
 import Transports
 
-private let intervals = #"allowed is "1s" to "24h", or "off""#
+private let intervals = #"allowed is "1s" to "24h", "automatic", or "off""#
 private let jitters = #"allowed is "none", "equal", "full""#
 private let policies = #"allowed is "wait", "refuse-newest", "drop-oldest""#
 

@@ -85,7 +85,9 @@ struct ConfigurationFileTests {
     @Test("Keepalive and age can be off, and adaptive be on")
     func offAndOn() throws {
         let off = try configuration(with: #""keepalive": {"interval": "off"}, "outbox": {"age": "off"}"#).supervisor
-        #expect(off.keepalive.interval == nil && off.outbox.maximumAge == nil)
+        #expect(off.keepalive.interval == .off && off.outbox.maximumAge == nil)
+        let fitting = try configuration(with: #""keepalive": {"interval": "automatic"}"#).supervisor
+        #expect(fitting.keepalive.interval == .automatic && fitting == SupervisorConfiguration())
         let on = try configuration(with: #""keepalive": {"adaptive": true, "payload": "heart"}"#).supervisor
         #expect(on.keepalive.adaptive == AdaptiveKeepaliveConfiguration())
         #expect(on.keepalive.probe == .payload(Payload(text: "heart"), answer: nil))

@@ -52,6 +52,33 @@ struct ContractTests {
         Payload(Array(text.utf8))
     }
 
+    @Test("has the keepalive interval of its descriptor at both ends, unless the URL says otherwise", arguments: names)
+    func keepaliveInterval(name: String) async throws {
+        let scheme = String(name.prefix { $0 != "?" })
+        let interval = try registry.transport(named: scheme).keepaliveInterval
+        let pair = try await Pair(name)
+        #expect(pair.client.capabilities.keepaliveInterval == interval)
+        #expect(pair.server.capabilities.keepaliveInterval == interval)
+        await pair.close()
+        let other = try await Pair(name, options: [.init(name: "keepalive-interval", value: "7s")])
+        #expect(other.client.capabilities.keepaliveInterval == .seconds(7))
+        await other.close()
+        var endpoint = try Endpoint(Self.url(name))
+        endpoint.options.append(.init(name: "keepalive-interval", value: "7s"))
+        let transport = try registry.transport(for: endpoint)
+        #expect(transport.capabilities.keepaliveInterval == .seconds(7))
+        endpoint.options[0].value = "0s"
+        #expect(throws: TransportError.self) { try registry.transport(for: endpoint) }
+    }
+
+    @Test("asks for a sign of life before what lies on its paths forgets the connection")
+    func keepaliveDefaults() throws {
+        let expected = ["udp": 25, "ws": 30, "mqtt+ws": 30, "tcp": 60, "mqtt": 60]
+        for (name, seconds) in expected {
+            #expect(try registry.transport(named: name).keepaliveInterval == .seconds(seconds))
+        }
+    }
+
     @Test("carries messages both ways, in order while nothing is lost", arguments: names, Caller.allCases)
     func bothWays(name: String, caller: Caller) async throws {
         try await caller.run {

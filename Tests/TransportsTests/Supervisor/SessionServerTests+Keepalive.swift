@@ -20,6 +20,17 @@ extension SessionServerTests {
         #expect(client(ann, incarnation: try #require(first.incarnation)).incarnation == first.incarnation)
     }
 
+    @Test("asks a client after the silence that fits its transport, unless it is configured otherwise")
+    func transportsInterval() throws {
+        _ = server { $0.supervisor.keepalive.interval = .automatic }
+        let link = client(ann)
+        // A link says 60 s unless its transport knows better.
+        runtime.advance(by: .seconds(59))
+        #expect(link.frames.last != .ping(1))
+        runtime.advance(by: .seconds(2))
+        #expect(link.frames.last == .ping(1))
+    }
+
     @Test("does not take a client for dead while nobody takes its messages")
     func slowConsumer() throws {
         _ = server {

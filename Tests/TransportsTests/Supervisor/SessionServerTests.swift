@@ -23,7 +23,7 @@ struct SessionServerTests {
 
     func server(_ change: (inout SessionServer.Configuration) -> Void = { _ in }) -> SessionServer {
         var configuration = SessionServer.Configuration()
-        configuration.supervisor.keepalive.interval = nil
+        configuration.supervisor.keepalive.interval = .off
         change(&configuration)
         let server = SessionServer(configuration, onRuntime: runtime) { [sessions] in sessions.add($0) }
         _ = runtime.begin { [listener] in try? await server.serve(listener) }

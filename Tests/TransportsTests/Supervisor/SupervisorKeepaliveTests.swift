@@ -25,6 +25,24 @@ struct SupervisorKeepaliveTests {
         try runtime.run { await supervisor.close() }
     }
 
+    @Test(
+        "asks after the silence that fits the link's transport, unless it is configured otherwise",
+        arguments: [
+            (.automatic, 12), (.seconds(60), 5), (.off, 0),
+        ] as [(KeepaliveConfiguration.Interval, Int)]
+    )
+    func transportsInterval(interval: KeepaliveConfiguration.Interval, pings: Int) throws {
+        let script = Script(Capabilities(maximumMessageSize: 1 << 20, keepaliveInterval: .seconds(25)))
+        let supervisor = try Supervisor(script.setup { $0.keepalive.interval = interval }, on: runtime)
+        supervisor.connect()
+        runtime.settle()
+        script.last?.answerPings(.milliseconds(40))
+        runtime.advance(by: .seconds(301))
+        #expect(script.last?.pings == pings)
+        #expect(script.links.count == 1)
+        try runtime.run { await supervisor.close() }
+    }
+
     @Test("gives up a link that does not answer, and connects anew")
     func dead() throws {
         let script = Script()

@@ -35,14 +35,19 @@ package struct Keepalive: Sendable {
     /// A link that has just opened.
     ///
     /// - Parameters:
+    ///   - capabilities: those of the link: its interval, unless one is configured, and whether what is sent arrives as long as
+    ///     the link lives. Otherwise a probe is sent four times, because one packet that is lost is no sign of death.
     ///   - isAnswered: whether there is a probe at all, and whether it is answered.
-    ///   - isReliable: whether what is sent arrives as long as the link lives; otherwise a probe is sent four times, because one
-    ///     packet that is lost is no sign of death.
-    package init(_ configuration: KeepaliveConfiguration, isAnswered: Bool, isReliable: Bool = true, at now: Instant) {
+    package init(
+        _ configuration: KeepaliveConfiguration,
+        over capabilities: Capabilities,
+        isAnswered: Bool,
+        at now: Instant
+    ) {
         self.configuration = configuration
         self.isAnswered = isAnswered
-        isRepeated = !isReliable
-        interval = configuration.interval
+        isRepeated = !capabilities.isReliable
+        interval = configuration.interval.duration(over: capabilities)
         lastReceived = now
         lastProbe = now
         lastLook = now

@@ -78,9 +78,8 @@ package struct ServedSession: Sendable {
         self.capabilities = capabilities
         forgottenAt = nil
         let canProbe = capabilities.hasNativePing || hello != nil
-        let isReliable = capabilities.isReliable
         keepalive =
-            canProbe ? Keepalive(configuration.keepalive, isAnswered: true, isReliable: isReliable, at: now) : nil
+            canProbe ? Keepalive(configuration.keepalive, over: capabilities, isAnswered: true, at: now) : nil
         if !isReading { keepalive?.reading(false, at: now) }
         if let hello {
             welcome(&actions)

@@ -66,13 +66,7 @@ extension SupervisorMachine {
         // Without anything to ask with there is no keepalive, not even after a change of the network.
         keepalive =
             canProbe
-            ? Keepalive(
-                configuration.keepalive,
-                isAnswered: isProbeAnswered,
-                isReliable: capabilities.isReliable,
-                at: now
-            )
-            : nil
+            ? Keepalive(configuration.keepalive, over: capabilities, isAnswered: isProbeAnswered, at: now) : nil
         idleSince = now
         lastSent = now
         adaptive?.opened(at: now, stableAfter: configuration.stableAfter)

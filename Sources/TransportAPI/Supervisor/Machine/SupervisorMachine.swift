@@ -71,7 +71,7 @@ package struct SupervisorMachine: Sendable {
         self.endpoints = endpoints
         backoff = Backoff(configuration.backoff)
         delivery = Delivery(configuration, identity: SessionID(using: &random))
-        if configuration.keepalive.interval != nil, let adaptive = configuration.keepalive.adaptive {
+        if configuration.keepalive.interval != .off, let adaptive = configuration.keepalive.adaptive {
             self.adaptive = AdaptiveKeepalive(adaptive, knowing: intervals)
         }
     }
