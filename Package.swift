@@ -33,7 +33,7 @@ let package = Package(
         .testTarget(name: "SocketIOTests", dependencies: ["SocketIO", "CSocketIO", "CTestWidth"]),
         .testTarget(
             name: "TransportsTests",
-            dependencies: ["Transports", "EmbeddedServers", "SocketIO", "TestSupport"]
+            dependencies: ["Transports", "EmbeddedServers", "SocketIO", "CSocketIO", "TestSupport"]
         ),
         .testTarget(
             name: "EmbeddedServersTests",

@@ -1,0 +1,371 @@
+import EmbeddedServers
+import SocketIO
+import TestSupport
+import TransportAPI
+
+@testable import Transports
+
+/// One server, one bad path to it, a few links, and many tasks that use them at random.
+final class OperationRound: Sendable {
+    private static let tasks = 16
+    private static let clients = 5
+    private static let servers = 6
+
+    private struct Links {
+        /// `nil` where there is no link, or one that has ended.
+        var clients: [(any Link)?] = Array(repeating: nil, count: OperationRound.clients)
+        var servers: [any Link] = []
+        /// No link is kept any more.
+        var isOver = false
+    }
+
+    /// One of the links.
+    private enum Place: Sendable {
+        case client(Int), server(Int)
+    }
+
+    private let mode: String
+    private let number: Int
+    private let seed: UInt64
+    private let ledger: OperationLedger
+    private let drivers: LiveDrivers
+    private let loops: [EventLoop]
+    private let links = Locked(Links())
+    private let path = Locked<(proxy: FaultProxy?, stop: (@Sendable () async -> Void)?)>((nil, nil))
+
+    /// - Parameter loops: of the clients, of the server, of the path.
+    init(
+        _ mode: String,
+        _ number: Int,
+        _ seed: UInt64,
+        _ ledger: OperationLedger,
+        _ drivers: LiveDrivers,
+        _ loops: [EventLoop]
+    ) {
+        (self.mode, self.number, self.seed, self.ledger, self.drivers) = (mode, number, seed, ledger, drivers)
+        self.loops = loops
+    }
+
+    /// Starts everything, and does so many operations.
+    @concurrent
+    func run(_ count: Int) async {
+        do {
+            let endpoint = try await start()
+            var random = RandomSource.seeded(seed)
+            let weather = Task.detached { [random] in await self.changePath(random) }
+            await withTaskGroup(of: Void.self) { group in
+                for task in 0..<Self.tasks {
+                    let share = count / Self.tasks + (task < count % Self.tasks ? 1 : 0)
+                    let seed = random.next()
+                    group.addTask { await self.work(share, RandomSource.seeded(seed), endpoint) }
+                }
+            }
+            weather.cancel()
+            await weather.value
+        } catch {
+            ledger.problem("\(mode): a server does not start: \(error)")
+        }
+    }
+
+    private func start() async throws -> Endpoint {
+        let registry = TransportRegistry.standard
+        let scheme = String(mode.prefix { $0 != "?" })
+        let settings = try Endpoint("\(scheme)://host\(mode.dropFirst(scheme.count))").options
+        let descriptor = try registry.transport(named: scheme)
+        // Small buffers are full sooner.
+        let bounds = [Endpoint.Option(name: "write-buffer", value: "65536"), .init(name: "inbox", value: "16")]
+        var served = Endpoint(scheme: scheme, host: "127.0.0.1", port: 0, options: bounds)
+        served.options += settings.filter { option in descriptor.options.contains { $0.name == option.name } }
+        let target: Endpoint
+        if !descriptor.loopback("").isEmpty {
+            let server = try await EmbeddedServer.start(served.description, on: loops[1])
+            target = server.endpoint
+            path.withLock { $0.stop = { await server.stop() } }
+        } else {
+            let listener = try await registry.listen(served.description, on: loops[1])
+            target = listener.endpoint
+            path.withLock { $0.stop = { await listener.close() } }
+            Task.detached { [self] in
+                while let link = try? await listener.accept() { keep(server: link) }
+            }
+        }
+        let proxy = try await FaultProxy.start(to: target, on: loops[2], seed: seed)
+        path.withLock { $0.proxy = proxy }
+        ledger.note(port: target.port)
+        ledger.note(port: proxy.endpoint.port)
+        var endpoint = proxy.endpoint
+        endpoint.options = settings + bounds + descriptor.loopback("round-\(number)")
+        return endpoint
+    }
+
+    /// Ends all links over a path that heals, is cut or is gone, and then the server.
+    @concurrent
+    func close() async {
+        let what = "the end of round \(number), \(mode)"
+        let (proxy, stop) = path.withLock { path in
+            defer { path = (nil, nil) }
+            return path
+        }
+        let all = links.withLock { links in
+            defer { (links.clients, links.servers, links.isOver) = ([], [], true) }
+            return links.clients.compactMap { $0 } + links.servers
+        }
+        await ledger.expectEnd(of: what) {
+            switch seed % 3 {
+            case 0: await proxy?.set(.none)
+            case 1:
+                await proxy?.set(.none)
+                await proxy?.cut(.reset)
+            default: await proxy?.stop()
+            }
+            await withTaskGroup(of: Void.self) { group in
+                for link in all { group.addTask { await link.close() } }
+            }
+            await stop?()
+            await proxy?.stop()
+        }
+    }
+
+    // MARK: The path
+
+    /// Makes the path worse and better until the task is cancelled.
+    @concurrent
+    private func changePath(_ seed: RandomSource) async {
+        var random = seed
+        guard let proxy = path.withLock({ $0.proxy }) else { return }
+        while !Task.isCancelled {
+            switch random.next() % 20 {
+            case 0...6: await proxy.set(.none)
+            case 7...8: await proxy.set(.dead)
+            case 9: await proxy.set(PathFaults(blackHoleToServer: true))
+            case 10: await proxy.set(PathFaults(blackHoleToClient: true))
+            case 11...12: await proxy.set(PathFaults(bytesPerSecond: 2000))
+            case 13: await proxy.set(PathFaults(delay: .milliseconds(2), jitter: .milliseconds(3)))
+            case 14: await proxy.set(PathFaults(loss: 0.3, duplication: 0.2, reordering: 0.2))
+            case 15: await proxy.cut(.reset)
+            case 16: await proxy.cut(.finish)
+            case 17:
+                try? await proxy.refuse(true)
+                try? await proxy.refuse(false)
+            case 18: await proxy.rebindClients()
+            default: break
+            }
+            try? await Task.sleep(for: .microseconds(Int(random.next() % 20_000)))
+        }
+        await proxy.set(.none)
+    }
+
+    // MARK: Operations
+
+    @concurrent
+    private func work(_ count: Int, _ seed: RandomSource, _ endpoint: Endpoint) async {
+        var random = seed
+        for _ in 0..<count {
+            let (place, link) = pick(&random)
+            guard let link, random.next() % 40 > 0 else {
+                let patience = Int(random.next() % 300)
+                await carryOut("connect", cancelledAfter: .milliseconds(patience)) { [self, random] in
+                    await connect(endpoint, place, random)
+                }
+                continue
+            }
+            let kind = Kind(random.next() % 100)
+            let microseconds = random.next() % 4 == 0 ? 0 : Int(random.next() % 5000)
+            await carryOut("\(kind)", cancelledAfter: .microseconds(microseconds)) { [self, random] in
+                await perform(kind, link, place, random)
+            }
+        }
+    }
+
+    /// Runs an operation in a task of its own, and cancels that unless it has ended by then.
+    private func carryOut(
+        _ what: String,
+        cancelledAfter delay: Duration,
+        _ operation: @escaping @Sendable () async -> String
+    ) async {
+        let task = Task.detached { [self] in await ledger.run("\(what), round \(number), \(mode)", operation) }
+        if delay == .zero {
+            task.cancel()
+            return await task.value
+        }
+        let timer = Task.detached {
+            // A timer that is cancelled because the operation has ended cancels what is over.
+            try? await Task.sleep(for: delay)
+            task.cancel()
+        }
+        await task.value
+        timer.cancel()
+    }
+
+    private func pick(_ random: inout RandomSource) -> (Place, (any Link)?) {
+        let number = Int(random.next() % 1000)
+        return links.withLock { links in
+            if number % 2 == 0, !links.servers.isEmpty {
+                let place = number % links.servers.count
+                return (.server(place), links.servers[place])
+            }
+            let place = number % Self.clients
+            return (.client(place), links.clients.isEmpty ? nil : links.clients[place])
+        }
+    }
+
+    private enum Kind: Sendable {
+        case send, sendBatch, receive, receiveBatch, ping, closed, statistics, close
+
+        /// How often each is drawn, out of a hundred. A link that is closed has nothing more to do.
+        init(_ number: UInt64) {
+            switch number {
+            case 0..<25: self = .send
+            case 25..<35: self = .sendBatch
+            case 35..<60: self = .receive
+            case 60..<75: self = .receiveBatch
+            case 75..<85: self = .ping
+            case 85..<92: self = .closed
+            case 92..<99: self = .statistics
+            default: self = .close
+            }
+        }
+    }
+
+    private func perform(_ kind: Kind, _ link: any Link, _ place: Place, _ seed: RandomSource) async -> String {
+        var random = seed
+        switch kind {
+        case .send: return note(await link.send(message(&random, link)), link, place)
+        case .sendBatch:
+            var batch = MessageBatch()
+            for _ in 0..<Int(random.next() % 20) { try? batch.append(message(&random, link)) }
+            let outcomes = await link.send(batch)
+            if outcomes.count != batch.count {
+                ledger.problem("\(mode): \(outcomes.count) outcomes for \(batch.count) messages")
+            }
+            return outcomes.last.map { note($0, link, place) } ?? "sent nothing"
+        case .receive:
+            do {
+                guard let payload = try await link.receive() else { return ended(link, place) }
+                check(payload)
+                return "received"
+            } catch {
+                return failed(error, link, place)
+            }
+        case .receiveBatch:
+            var batch = MessageBatch()
+            do {
+                guard try await link.receive(into: &batch) else { return ended(link, place) }
+                for payload in batch.payloads() { check(payload) }
+                return "received a batch"
+            } catch {
+                return failed(error, link, place)
+            }
+        case .ping:
+            do {
+                _ = try await link.ping()
+                return "pong"
+            } catch {
+                return failed(error, link, place)
+            }
+        case .closed:
+            _ = await link.closed()
+            return "closed told"
+        case .statistics:
+            _ = await link.statistics()
+            return "statistics"
+        case .close:
+            await link.close()
+            forget(link, place)
+            return "closed"
+        }
+    }
+
+    private func connect(_ endpoint: Endpoint, _ place: Place, _ seed: RandomSource) async -> String {
+        var random = seed
+        do {
+            let transport = try TransportRegistry.standard.transport(for: endpoint, on: loops[0])
+            let link = try await transport.connect(timeout: .milliseconds(Int(1 + random.next() % 1000)))
+            drivers.add(link)
+            let former: (any Link)? = links.withLock { links in
+                guard !links.isOver else { return link }
+                let place = if case .client(let place) = place { place } else { 0 }
+                defer { links.clients[place] = link }
+                return links.clients[place]
+            }
+            // The other half ends by being let go.
+            if random.next() % 2 == 0 { await former?.close() }
+            return "connected"
+        } catch {
+            return "not connected"
+        }
+    }
+
+    private func keep(server link: any Link) {
+        drivers.add(link)
+        links.withLock { links in
+            guard !links.isOver else { return }
+            if links.servers.count >= Self.servers { links.servers.removeFirst() }
+            links.servers.append(link)
+        }
+    }
+
+    // MARK: What came of it
+
+    private func note(_ outcome: SendOutcome, _ link: any Link, _ place: Place) -> String {
+        switch outcome {
+        case .acknowledged: return "acknowledged"
+        case .written: return "written"
+        case .expired: return "expired"
+        case .unknown(let error): return "unknown: \(error.code)"
+        case .rejected(let error): return "not sent: " + failed(error, link, place)
+        }
+    }
+
+    private func failed(_ error: any Error, _ link: any Link, _ place: Place) -> String {
+        guard let error = error as? TransportError else { return "other error" }
+        switch error.code {
+        case .cancelled, .busy, .bufferFull, .messageTooLarge, .wouldBlock, .unsupported, .timedOut: break
+        default: forget(link, place)
+        }
+        return "\(error.code)"
+    }
+
+    private func ended(_ link: any Link, _ place: Place) -> String {
+        forget(link, place)
+        return "ended"
+    }
+
+    private func forget(_ link: any Link, _ place: Place) {
+        links.withLock { links in
+            switch place {
+            case .client(let place) where place < links.clients.count && links.clients[place] === link:
+                links.clients[place] = nil
+            case .client: break
+            case .server: links.servers.removeAll { $0 === link }
+            }
+        }
+    }
+
+    // MARK: Messages
+
+    private static let sizes = [0, 1, 3, 4, 125, 126, 1000, 1190, 1200, 1201, 5000, 20_000, 65_535, 65_536, 100_000]
+    private static let pattern = longBytes(100_000)
+
+    /// A message that says of itself what it holds.
+    private func message(_ random: inout RandomSource, _ link: any Link) -> Payload {
+        let bound = random.next() % 8 == 0 ? Self.sizes.count : 8
+        let size = Self.sizes[Int(random.next() % UInt64(bound))]
+        if size == 126 { return Payload(text: String(repeating: "t", count: size)) }
+        guard size >= 4 else { return Payload(Array(Self.pattern[..<size])) }
+        let rest = size - 4
+        let head = [UInt8(rest >> 24 & 255), UInt8(rest >> 16 & 255), UInt8(rest >> 8 & 255), UInt8(rest & 255)]
+        return Payload(head + Self.pattern[..<rest])
+    }
+
+    private func check(_ payload: Payload) {
+        let bytes = payload.bytes
+        if bytes.count == 126, bytes.allSatisfy({ $0 == UInt8(ascii: "t") }) { return }
+        let isGood =
+            bytes.count < 4
+            ? bytes.elementsEqual(Self.pattern[..<bytes.count])
+            : bytes[..<4].reduce(0) { $0 << 8 | Int($1) } == bytes.count - 4
+                && bytes[4...].elementsEqual(Self.pattern[..<(bytes.count - 4)])
+        if !isGood { ledger.problem("\(mode): a message of \(bytes.count) bytes arrives changed") }
+    }
+}
