@@ -18,6 +18,10 @@ public struct SupervisorConfiguration: Sendable, Hashable {
     public var delivery = DeliveryConfiguration()
     /// How many received messages the buffer of each listener holds, 1 or more. Default 1024.
     public var messageBuffer = 1024
+    /// How many bytes of received messages the buffer of each listener holds, and as many of messages that came before their
+    /// turn in a session; each message counts with its topic and 128 bytes beside it, and a single one may pass the limit. 1 or
+    /// more. Default 4 MiB.
+    public var messageBufferBytes = 4 << 20
 
     /// The defaults.
     public init() {}

@@ -70,6 +70,12 @@ extension TransportConfiguration {
                 \.supervisor.messageBuffer,
                 "received messages that each listener's buffer holds"
             ),
+            .init(
+                "message-buffer-bytes",
+                .integer(1...1 << 30),
+                \.supervisor.messageBufferBytes,
+                "the most bytes of them, and of those that came before their turn"
+            ),
         ],
         check: { (configuration, value) throws(TransportError) in
             guard !configuration.endpoints.isEmpty else { throw value.missing("endpoints", "a list of 1 to 64 URLs") }

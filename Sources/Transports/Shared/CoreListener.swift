@@ -11,10 +11,17 @@ package protocol Acceptor: AnyObject {
     var isEmpty: Bool { get }
     /// The callers that wait for that. The acceptor resumes them when its last link is closed.
     var emptyWaiters: EmptyWaiters { get set }
+    /// Counts what its links keep for a total that others share.
+    func join(_ total: BufferedTotal)
+}
+
+extension Acceptor {
+    /// Does nothing.
+    package func join(_: BufferedTotal) {}
 }
 
 /// The public face of an acceptor.
-package final class CoreListener: Listener {
+package final class CoreListener: BufferingListener {
     package let endpoint: Endpoint
     private let loop: EventLoop
     private let acceptor: LoopConfined<Box<any Acceptor>>
@@ -96,6 +103,11 @@ package final class CoreListener: Listener {
         await withTaskExecutorPreference(loop) {
             do throws(TransportError) { return .success(try await self.accept()) } catch { return .failure(error) }
         }
+    }
+
+    package func join(_ total: RuntimeConfined<BufferedTotal>) {
+        guard total.runtime === loop else { return }
+        loop.execute { [acceptor] in acceptor.value.value.join(total.value) }
     }
 
     package nonisolated(nonsending) func close() async {

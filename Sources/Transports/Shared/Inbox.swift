@@ -23,6 +23,8 @@ struct Inbox: ~Copyable {
 
     var count: Int { kept + batch.count }
     private var bytes: Int { keptBytes + batch.byteCount }
+    /// How much memory it takes, in bytes.
+    var heldBytes: Int { keptBytes + kept * Payload.bookkeeping + batch.heldBytes }
     /// How many more messages may be read.
     var room: Int { bytes < limits.inboxBytes ? max(0, limits.inboxMessages - count) : 0 }
 

@@ -64,13 +64,14 @@ extension LinkDriver {
         returnMemory(&input)
     }
 
-    /// Tells the owner what this link keeps in memory: what waits for its rest, for the kernel, and for who takes batches.
+    /// Tells the owner what this link keeps in memory: what waits for its rest, for the kernel, and for
+    /// the receiver.
     func tellMemory() {
         guard let owner else { return }
         let isAlive = phase == .opening || phase == .open
         let held =
             (isAlive ? core.heldBytes : 0) + input.ownMemory + context.output.ownMemory
-            + inbox.batch.heldBytes
+            + (phase == .closed ? 0 : inbox.heldBytes)
         guard held != heldBytes else { return }
         let change = held - heldBytes
         heldBytes = held

@@ -81,6 +81,7 @@ extension LinkDriver {
         if let payload = inbox.popFirst() {
             if confirmsReceipt { unconfirmed = 1 }
             resumeReading()
+            if heldBytes > 0, inbox.count == 0 { tellMemory() }
             return .success(payload)
         }
         return reason?.receiveResult

@@ -2,7 +2,7 @@ import SocketIO
 import TransportAPI
 
 /// Accepts TCP connections and runs a server core over each, within the bounds of ``ServerLimits``. Lives on its loop.
-package final class StreamAcceptor: PollHandler, ShareHandler, LinkOwner, Acceptor {
+package final class StreamAcceptor: PollHandler, ShareHandler, LinkOwner, Acceptor, BufferKeeper {
     /// How many connections may wait in the kernel to be accepted, about.
     private static let backlog = 1024
 
@@ -21,6 +21,8 @@ package final class StreamAcceptor: PollHandler, ShareHandler, LinkOwner, Accept
     private var perAddress: [SocketAddress.Network: Int] = [:]
     /// What all links keep in memory, in bytes.
     private var heldBytes = 0
+    /// What the links keep together with other parts of the server.
+    private var total = BufferedTotal()
     private var isClosed = false
     package var emptyWaiters = EmptyWaiters()
     private var isWaitingForShare = false
@@ -45,6 +47,7 @@ package final class StreamAcceptor: PollHandler, ShareHandler, LinkOwner, Accept
         self.queue = queue
         self.makeCore = makeCore
         try socket.attach(self)
+        total.add(self, keeping: 0, limit: bounds.maximumBuffered)
         queue.onRoom = { [self] in waitForShare() }
     }
 
@@ -153,13 +156,21 @@ package final class StreamAcceptor: PollHandler, ShareHandler, LinkOwner, Accept
         queue.note(driver.channel.peer, reason, wasOpen: wasOpen)
     }
 
-    /// Beyond the bound on all of them, the link that keeps most has to go, whoever it was that needed the last bit.
     func memoryChanged(by bytes: Int) {
         heldBytes += bytes
-        guard bytes > 0, heldBytes > bounds.maximumBuffered else { return }
+        total.changed(by: bytes)
+    }
+
+    package func join(_ total: BufferedTotal) {
+        self.total = total
+        total.add(self, keeping: heldBytes, limit: bounds.maximumBuffered)
+    }
+
+    package var largestBuffered: Int { live.values.reduce(0) { max($0, $1.heldBytes) } }
+
+    package func endLargest(_ limit: Int) {
         guard let largest = live.values.max(by: { $0.heldBytes < $1.heldBytes }) else { return }
-        let sentence =
-            "all links keep more than \(bounds.maximumBuffered) bytes, and this one most: \(largest.heldBytes)"
+        let sentence = "the server keeps more than \(limit) bytes, and for this link most: \(largest.heldBytes)"
         largest.abandonAtOnce(
             TransportError(.resourcesExhausted, largest.phase == .opening ? .handshake : .open, sentence)
         )

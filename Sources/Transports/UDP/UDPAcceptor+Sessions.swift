@@ -32,24 +32,37 @@ extension UDPAcceptor {
     /// Beyond the bound on all of them, the sessions that keep most have to go, until an eighth of it is free.
     func memoryChanged(by bytes: Int) {
         heldBytes += bytes
+        total?.changed(by: bytes)
         guard bytes > 0, heldBytes > core.maximumHeld else { return }
         // Those that hold less than half as much as the average hold less than half of all.
         let much = heldBytes / max(1, sessions.count) / 2
         var most: [LinkDriver] = []
         for session in sessions.values where session.driver.heldBytes >= much { most.append(session.driver) }
         most.sort { $0.heldBytes > $1.heldBytes }
-        for driver in most where heldBytes > core.maximumHeld / 8 * 7 {
-            let error = TransportError(
-                .resourcesExhausted,
-                .open,
-                "the server holds too much, and for this client most"
-            )
-            if driver.phase == .draining {
-                driver.close(abort: true)
-            } else {
-                driver.abandon(CloseReason(.user, code: Goodbye.tryAgainLater, text: error.reason, error: error))
-                driver.tellMemory()
-            }
+        for driver in most where heldBytes > core.maximumHeld / 8 * 7 { relieve(of: driver) }
+    }
+
+    private func relieve(of driver: LinkDriver) {
+        let sentence = "the server holds too much, and for this client most"
+        let error = TransportError(.resourcesExhausted, .open, sentence)
+        if driver.phase == .draining {
+            driver.close(abort: true)
+        } else {
+            driver.abandon(CloseReason(.user, code: Goodbye.tryAgainLater, text: error.reason, error: error))
+            driver.tellMemory()
+        }
+    }
+
+    func join(_ total: BufferedTotal) {
+        self.total = total
+        total.add(self, keeping: heldBytes, limit: core.maximumHeld)
+    }
+
+    var largestBuffered: Int { sessions.values.reduce(0) { max($0, $1.driver.heldBytes) } }
+
+    func endLargest(_: Int) {
+        if let largest = sessions.values.max(by: { $0.driver.heldBytes < $1.driver.heldBytes }) {
+            relieve(of: largest.driver)
         }
     }
 

@@ -7,7 +7,7 @@ import TransportAPI
 /// The socket is emptied in every turn. What comes alone is served at once; otherwise it waits in the sessions'
 /// own lines (``FlowQueues``), and requests for sessions in another, which are served in shares of a turn: but for who had nothing
 /// waiting, who is served before the next batch is taken (``ReadingTurn``).
-final class UDPAcceptor: PollHandler, ShareHandler, LinkOwner, Acceptor {
+final class UDPAcceptor: PollHandler, ShareHandler, LinkOwner, Acceptor, BufferKeeper {
     let loop: EventLoop
     let socket: DatagramSocket
     let limits: LinkLimits
@@ -26,6 +26,8 @@ final class UDPAcceptor: PollHandler, ShareHandler, LinkOwner, Acceptor {
     @exclusivity(unchecked) var sessions: [UInt64: (driver: LinkDriver, channel: UDPSessionChannel)] = [:]
     /// What all sessions keep in memory, in bytes.
     @exclusivity(unchecked) var heldBytes = 0
+    /// What the sessions keep together with other parts of the server, where there are some.
+    @exclusivity(unchecked) var total: BufferedTotal?
     var meter = NoteMeter()
     var noteTimer: UInt64?
     /// A session is being ended for a newcomer.

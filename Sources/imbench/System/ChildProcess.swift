@@ -22,7 +22,7 @@ final class ChildProcess {
     /// How long it may go on once its input has ended, in milliseconds; then it is killed.
     private static let patience: Int32 = 10_000
 
-    private let identifier: pid_t
+    let identifier: pid_t
     private var input: PipeEnd?
     private var lines: LineInput
     // Kept open for `lines`.

@@ -28,7 +28,8 @@ struct ConfigurationErrorTests {
             (
                 "\"line\\nbreak\": 1",
                 #"config.json:2: "line\nbreak" is not known; allowed are endpoints, codec, headers, connect-timeout, "#
-                    + "stable-after, maximum-attempts, maximum-elapsed, backoff, keepalive, outbox, delivery, message-buffer"
+                    + "stable-after, maximum-attempts, maximum-elapsed, backoff, keepalive, outbox, delivery, message-buffer, "
+                    + "message-buffer-bytes"
             ),
         ] as [(String, String)]
     )

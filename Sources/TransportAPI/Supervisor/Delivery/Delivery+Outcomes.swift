@@ -79,7 +79,7 @@ extension Delivery {
     /// for it.
     package mutating func cancel(_ id: MessageID, at now: Instant, _ actions: inout [SupervisorAction]) {
         if let index = waiting.firstIndex(where: { $0.id == id }) {
-            waiting.remove(at: index)
+            _ = removeWaiting(at: index)
         } else if let position = outbox.position(of: id), outbox[position].payload != nil, !outbox[position].isTold {
             guard !outbox[position].mayHaveLeft else {
                 outbox[position].isTold = true
@@ -100,7 +100,7 @@ extension Delivery {
             finish(entry, entry.mayHaveLeft ? .unknown(error) : .rejected(error), &actions)
         }
         for message in waiting { actions.append(.finish(message.id, .rejected(error))) }
-        waiting = []
+        (waiting, waitingBytes) = ([], 0)
         retransmission = nil
     }
 
@@ -118,7 +118,7 @@ extension Delivery {
     /// Ends what has grown too old, and sends again what was lost.
     package mutating func tick(at now: Instant, _ actions: inout [SupervisorAction]) {
         while let message = waiting.first, let expiry = message.expiry, expiry <= now {
-            waiting.removeFirst()
+            _ = removeWaiting(at: 0)
             actions.append(.finish(message.id, .expired))
         }
         var position = 0
@@ -204,6 +204,11 @@ extension TransportError {
         return fault == .local && code != .closedByUser && !isRetryable || code == .invalidText && detail == nil
     }
 
+    static let tooMuchEarly = TransportError(
+        .resourcesExhausted,
+        .open,
+        "more came before its turn than the message buffer holds"
+    )
     static let cancelledSend = TransportError(.cancelled, .open, "the task that sent the message was cancelled")
     static let acknowledgementMissing = TransportError(
         .acknowledgementTimeout,
@@ -221,16 +226,23 @@ extension Delivery {
         at now: Instant,
         _ actions: inout [SupervisorAction]
     ) throws(TransportError) {
-        let isNew: Bool
+        let verdict: SessionReceiver.Verdict
         switch frame {
         case .message(let sequence, let payload):
             try checkWindow(sequence)
-            isNew = try receiver.receive(sequence, payload) { actions.append(.deliver($0)) }
-        case .skip(let sequence): isNew = try receiver.receive(sequence, nil) { actions.append(.deliver($0)) }
+            verdict = try receiver.receive(sequence, payload) { actions.append(.deliver($0)) }
+        case .skip(let sequence): verdict = try receiver.receive(sequence, nil) { actions.append(.deliver($0)) }
         case .acknowledge(let sequence): return try acknowledge(through: sequence, at: now, &actions)
         default: return
         }
-        if !isNew { actions.append(.note(.duplicate)) }
+        switch verdict {
+        case .new: break
+        case .duplicate: actions.append(.note(.duplicate))
+        // Over a link that loses messages it is sent again.
+        case .noRoom where isLossy: return
+        // Over another one it is not: the next link brings all of it, in its order.
+        case .noRoom: throw .tooMuchEarly
+        }
         acknowledge(&actions)
     }
 }

@@ -18,7 +18,10 @@ package struct Delivery: Sendable {
     package internal(set) var outbox: Outbox
     /// Messages that wait for room in the outbox.
     package internal(set) var waiting: [(id: MessageID, payload: Payload, expiry: Instant?)] = []
-    package internal(set) var receiver = SessionReceiver()
+    /// Bytes of their payloads.
+    package internal(set) var waitingBytes = 0
+    package internal(set) var receiver: SessionReceiver
+    private let earlyLimit: Int
     var origins = OriginFilter()
     /// Whether the app takes what is received. While it does not, nothing is acknowledged, so that the far side's window bounds what
     /// comes; yet it is read, because what the far side acknowledges comes in between.
@@ -57,6 +60,8 @@ package struct Delivery: Sendable {
         policy = configuration.outbox.whenFull
         waitingLimit = configuration.outbox.maximumCount
         outbox = Outbox(configuration.outbox)
+        earlyLimit = configuration.messageBufferBytes
+        receiver = SessionReceiver(earlyLimit: earlyLimit)
         self.identity = identity
     }
 
@@ -106,9 +111,14 @@ package struct Delivery: Sendable {
         }
     }
 
+    /// How much memory all messages that it holds take, in bytes.
+    package var bufferedBytes: Int {
+        outbox.bytes + waitingBytes + (outbox.count + waiting.count) * 2 * Payload.bookkeeping + receiver.earlyBytes
+    }
+
     /// The far side counts from one again.
     mutating func receiveAnew() {
-        receiver = SessionReceiver()
+        receiver = SessionReceiver(earlyLimit: earlyLimit)
         (told, owesAcknowledgement) = (0, false)
     }
 
@@ -117,6 +127,7 @@ package struct Delivery: Sendable {
     package mutating func detach() {
         link = 0
         retransmission = nil
+        receiver.forgetEarly()
         if style == .session || unsettled == 0 { takeBack() } else { isHolding = true }
     }
 
@@ -155,10 +166,20 @@ package struct Delivery: Sendable {
         _ expiry: Instant?,
         _ actions: inout [SupervisorAction]
     ) {
-        guard policy == .wait, waiting.count < waitingLimit else {
+        let size = payload.bytes.count
+        guard size <= outbox.maximumBytes else { return actions.append(.finish(id, .rejected(.outboxTooSmall))) }
+        guard policy == .wait, waiting.count < waitingLimit, size <= outbox.maximumBytes - waitingBytes else {
             return actions.append(.finish(id, .rejected(.outboxFull)))
         }
         waiting.append((id, payload, expiry))
+        waitingBytes += size
+    }
+
+    /// Takes out a message that waits for room.
+    mutating func removeWaiting(at index: Int) -> (id: MessageID, payload: Payload, expiry: Instant?) {
+        let message = waiting.remove(at: index)
+        waitingBytes -= message.payload.bytes.count
+        return message
     }
 
     /// Hands over to the link what the window allows.
@@ -200,7 +221,7 @@ package struct Delivery: Sendable {
 
     mutating func admitWaiting(_ actions: inout [SupervisorAction]) {
         while let next = waiting.first, outbox.hasRoom(for: next.payload.bytes.count) || outbox.isEmpty {
-            waiting.removeFirst()
+            _ = removeWaiting(at: 0)
             switch outbox.append(next.id, next.payload, expiry: next.expiry) {
             case .accepted, .acceptedInPlaceOf: actions.append(.accepted(next.id))
             case .full, .tooLarge: actions.append(.finish(next.id, .rejected(.outboxTooSmall)))

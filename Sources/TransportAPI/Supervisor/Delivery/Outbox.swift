@@ -60,6 +60,8 @@ package struct Outbox: Sendable {
     }
 
     package var count: Int { entries.count - head }
+    /// How many bytes it may hold.
+    package var maximumBytes: Int { configuration.maximumBytes }
     package var isEmpty: Bool { count == 0 }
     package var first: Entry? { isEmpty ? nil : entries[head] }
     package var hasUnsent: Bool { sentCount < count }
@@ -134,7 +136,8 @@ package struct Outbox: Sendable {
             entries[head].payload = nil
             head += 1
             if head == entries.count {
-                entries.removeAll(keepingCapacity: true)
+                // A server has one for each session.
+                entries.removeAll(keepingCapacity: entries.capacity <= 64)
                 head = 0
             } else if head >= 64, head * 2 >= entries.count {
                 entries.removeFirst(head)

@@ -124,6 +124,10 @@ package struct ServedSession: Sendable {
             case .message, .acknowledge, .skip: try delivery.take(try SessionFrame(payload), at: now, &actions)
             case .welcome, .refused, .origin, .spare: throw .envelope("a client does not send this frame")
             }
+        } catch  where error.code == .resourcesExhausted {
+            // The session lives on, and its next link brings what this one could not.
+            actions.append(.close(link: link, CloseReason(error)))
+            ended(link, CloseReason(error), at: now, &actions)
         } catch {
             fail(error, &actions)
         }
@@ -202,6 +206,12 @@ package struct ServedSession: Sendable {
             actions.append(.close(link: link, reason))
         }
         end(reason, &actions)
+    }
+
+    /// How much memory the messages of the session take, in bytes.
+    package var bufferedBytes: Int {
+        // So that asking for it does not copy the session.
+        mutating get { delivery.bufferedBytes }
     }
 
     /// When ``tick(bytesReceived:at:_:)`` is due; `nil`: never.

@@ -15,30 +15,42 @@ package final class Broadcast<Element: Sendable> {
         @exclusivity(unchecked) private var head = 0
         @exclusivity(unchecked) fileprivate var waiter: (id: UInt64, continuation: UnsafeContinuation<Element?, Never>)?
         @exclusivity(unchecked) fileprivate var isFinished = false
+        /// How much memory its elements take.
+        @exclusivity(unchecked) fileprivate var bytes = 0
         private let limit: Int
+        private let byteLimit: Int
+        private let size: (Element) -> Int
 
-        init(limit: Int) {
+        init(limit: Int, byteLimit: Int, size: @escaping (Element) -> Int) {
             self.limit = limit
+            self.byteLimit = byteLimit
+            self.size = size
         }
 
         var count: Int { buffer.count - head }
-        var isFull: Bool { count >= limit }
+        var isFull: Bool { count >= limit || bytes >= byteLimit }
 
         func give(_ element: Element, _ bound: Bound) {
             if let waiter {
                 self.waiter = nil
                 return waiter.continuation.resume(returning: element)
             }
-            if bound == .dropOldest, isFull { _ = take() }
+            let size = size(element)
+            if bound == .dropOldest {
+                while count > 0, count >= limit || size > byteLimit - bytes { _ = take() }
+            }
             buffer.append(element)
+            bytes += size
         }
 
         func take() -> Element? {
             guard head < buffer.count else { return nil }
             let element = buffer[head]
             head += 1
+            bytes -= size(element)
             if head == buffer.count {
-                buffer.removeAll(keepingCapacity: true)
+                // Many listeners may have had a burst each.
+                buffer.removeAll(keepingCapacity: buffer.capacity <= 256)
                 head = 0
             } else if head >= 64, head * 2 >= buffer.count {
                 buffer.removeFirst(head)
@@ -46,10 +58,16 @@ package final class Broadcast<Element: Sendable> {
             }
             return element
         }
+
+        fileprivate func discard() {
+            (buffer, head, bytes) = ([], 0, 0)
+        }
     }
 
     private let bound: Bound
     let limit: Int
+    let byteLimit: Int
+    private let size: (Element) -> Int
     // Unchecked exclusivity, for the same reason as a listener's.
     @exclusivity(unchecked) private var listeners: [Listener] = []
     @exclusivity(unchecked) private var lastWaitID: UInt64 = 0
@@ -58,15 +76,31 @@ package final class Broadcast<Element: Sendable> {
     private(set) var isFinished = false
     /// Called once every buffer is half empty, until it is taken away.
     package var onRoom: (() -> Void)?
+    /// Called with ``bytes`` when an element has been taken, or a listener has gone.
+    var onTaken: ((Int) -> Void)?
 
     /// - Parameters:
     ///   - limit: how many elements a listener's buffer holds.
+    ///   - byteLimit: how much memory they may take together, in bytes; one element may pass it.
     ///   - keepsBacklog: whether elements that nobody listens to are kept, as many, for the next listener.
-    package init(limit: Int, _ bound: Bound, keepsBacklog: Bool) {
+    ///   - size: how much memory an element takes, in bytes.
+    package init(
+        limit: Int,
+        byteLimit: Int = .max,
+        _ bound: Bound,
+        keepsBacklog: Bool,
+        size: @escaping (Element) -> Int = { _ in 0 }
+    ) {
         self.limit = max(1, limit)
+        self.byteLimit = max(1, byteLimit)
         self.bound = bound
-        backlog = keepsBacklog ? Listener(limit: self.limit) : nil
+        self.size = size
+        backlog = keepsBacklog ? Listener(limit: self.limit, byteLimit: self.byteLimit, size: size) : nil
     }
+
+    /// How much memory all elements take, in bytes. Each listener's buffer is the end of one sequence, so that the longest of them
+    /// holds all.
+    var bytes: Int { listeners.isEmpty ? backlog?.bytes ?? 0 : listeners.reduce(0) { max($0, $1.bytes) } }
 
     /// Whether every buffer takes another element.
     package var hasRoom: Bool {
@@ -74,15 +108,22 @@ package final class Broadcast<Element: Sendable> {
         return !listeners.contains { $0.isFull }
     }
 
-    /// Whether some buffer holds so much more than it should.
+    /// Whether some buffer holds so many elements more than it should, or twice as many bytes.
     func isFull(beyond excess: Int) -> Bool {
-        if listeners.isEmpty { return backlog.map { $0.count >= limit + excess } ?? false }
-        return listeners.contains { $0.count >= limit + excess }
+        if listeners.isEmpty { return backlog.map { isFull($0, beyond: excess) } ?? false }
+        return listeners.contains { isFull($0, beyond: excess) }
+    }
+
+    private func isFull(_ listener: Listener, beyond excess: Int) -> Bool {
+        listener.count >= limit + excess || listener.bytes / 2 >= byteLimit
     }
 
     /// Tells the source when to go on: not for each element taken, but for half a buffer of them.
     private func taken() {
-        guard let onRoom, !listeners.isEmpty, listeners.allSatisfy({ $0.count <= limit / 2 }) else { return }
+        if let onTaken { onTaken(bytes) }
+        guard let onRoom, !listeners.isEmpty,
+            listeners.allSatisfy({ $0.count <= limit / 2 && $0.bytes <= byteLimit / 2 })
+        else { return }
         onRoom()
     }
 
@@ -99,6 +140,14 @@ package final class Broadcast<Element: Sendable> {
         for listener in listeners { end(listener) }
     }
 
+    /// Ends every listener's sequence at once, without what it still holds.
+    func discard() {
+        backlog?.discard()
+        for listener in listeners { listener.discard() }
+        onTaken?(0)
+        finish()
+    }
+
     private func end(_ listener: Listener) {
         listener.isFinished = true
         listener.waiter?.continuation.resume(returning: nil)
@@ -107,7 +156,7 @@ package final class Broadcast<Element: Sendable> {
 
     /// Somebody listens from now on, and is given `first` before all else.
     func add(first: Element?) -> Listener {
-        let listener = Listener(limit: limit)
+        let listener = Listener(limit: limit, byteLimit: byteLimit, size: size)
         if let first { listener.give(first, bound) }
         if listeners.isEmpty, let backlog {
             while let element = backlog.take() { listener.give(element, bound) }
@@ -120,6 +169,7 @@ package final class Broadcast<Element: Sendable> {
     func remove(_ listener: Listener) {
         listeners.removeAll { $0 === listener }
         end(listener)
+        onTaken?(bytes)
         if hasRoom { onRoom?() }
     }
 
@@ -153,5 +203,18 @@ package final class Broadcast<Element: Sendable> {
         guard let listener = listeners.first(where: { $0.waiter?.id == waitID }) else { return }
         listener.waiter?.continuation.resume(returning: nil)
         listener.waiter = nil
+    }
+}
+
+extension Broadcast<Payload> {
+    /// The messages received, as a supervisor or a session of this configuration keeps them.
+    convenience init(messagesOf configuration: SupervisorConfiguration) {
+        self.init(
+            limit: configuration.messageBuffer,
+            byteLimit: configuration.messageBufferBytes,
+            .pause,
+            keepsBacklog: true,
+            size: { $0.bufferedBytes }
+        )
     }
 }

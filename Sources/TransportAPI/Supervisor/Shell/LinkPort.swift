@@ -18,6 +18,8 @@ protocol LinkOwner: AnyObject {
     /// What has been received and is not taken yet.
     var messages: Broadcast<Payload> { get }
     var delivery: DeliveryConfiguration { get }
+    /// What a link keeps for the owner has changed.
+    func bufferChanged()
     /// The link of this number reports something.
     func happened(_ event: LinkEvent, on link: Int)
 }
@@ -66,6 +68,9 @@ final class LinkPort {
         excess = readsOn ? Int(SessionReceiver.window) + 1 : owner.messages.limit
         immediate?.reportDiscarded { [owner] in owner.happened(.discarded($0), on: number) }
     }
+
+    /// How much memory the sends take that were begun and have not ended, in bytes: a task each, and its message.
+    var bufferedBytes: Int { sendsUnderWay * 1024 }
 
     /// What the link has received, where that can be known at once.
     var bytesReceived: UInt64 { immediate?.bytesReceivedNow ?? 0 }
@@ -117,6 +122,7 @@ final class LinkPort {
         Task(executorPreference: owner.runtime.taskExecutor) { [link, confined] in
             let outcome = await send(link)
             confined.value.sendsUnderWay -= 1
+            confined.value.owner.bufferChanged()
             confined.value.settled(id, outcome)
         }
     }

@@ -29,7 +29,13 @@ final class Outgoing {
     }
 
     /// Messages that were accepted, whose callers went on, and that were not delivered.
-    let undelivered = Broadcast<Undelivered>(limit: 1024, .dropOldest, keepsBacklog: true)
+    let undelivered = Broadcast<Undelivered>(
+        limit: 1024,
+        byteLimit: 4 << 20,
+        .dropOldest,
+        keepsBacklog: true,
+        size: { $0.payload.bufferedBytes }
+    )
     private let store: (any OutboxStore)?
     // Unchecked exclusivity, because nobody is called while these change.
     @exclusivity(unchecked) private var messages: [MessageID: Message] = [:]

@@ -17,6 +17,12 @@ public final class SessionServer: Sendable {
         public var maximumSpares = 1000
         /// How long such a link may last. Default 30 minutes.
         public var spareLifetime: Duration = .seconds(1800)
+        /// How many bytes all sessions may keep together: of messages that were received and are not taken, that came before their
+        /// turn, or that wait for the client; each with some bytes of bookkeeping. What the connections of the listeners on the
+        /// same runtime keep counts too. `nil`, the default: as many as the listeners may (`max-buffered`), or 512 MiB where they
+        /// have no limit; the least of all limits holds. Beyond it the connection or session that keeps most is ended, and its
+        /// messages are forgotten.
+        public var maximumBuffered: Int?
         /// How long a new link may take to say whose session it belongs to. Default 10 s.
         public var helloTimeout: Duration = .seconds(10)
 
@@ -45,6 +51,9 @@ public final class SessionServer: Sendable {
     ///
     /// - Throws: what ended the listener, if it was not closed.
     public nonisolated(nonsending) func serve(_ listener: any Listener) async throws(TransportError) {
+        if let listener = listener as? any BufferingListener {
+            runtime.execute { [shell] in shell.value.count(listener) }
+        }
         while let link = try await listener.accept() {
             runtime.execute { [shell] in shell.value.take(link) }
         }

@@ -12,6 +12,10 @@ final class SessionServerShell {
     /// Links of clients that try how long the path bears them idle.
     private var spares: [Int: (link: any Link, timer: UInt64)] = [:]
     private var isClosed = false
+    /// What all sessions keep, together with the connections of the listeners.
+    private let total = BufferedTotal()
+    /// What sessions keep that have ended, until the app has taken it.
+    private var ended: [EndedSession] = []
 
     init(
         _ configuration: SessionServer.Configuration,
@@ -23,6 +27,12 @@ final class SessionServerShell {
         self.onSession = onSession
         registry = SessionRegistry(capacity: configuration.maximumSessions)
         random = runtime.makeRandomSource()
+        total.add(self, keeping: 0, limit: configuration.maximumBuffered)
+    }
+
+    /// Counts what the connections of a listener keep.
+    func count(_ listener: any BufferingListener) {
+        listener.join(RuntimeConfined(total, to: runtime))
     }
 
     /// A client has connected.
@@ -87,11 +97,12 @@ final class SessionServerShell {
             lifetime: configuration.sessionLifetime,
             at: runtime.clock
         )
-        let session = SessionShell(machine, on: runtime, messageBuffer: configuration.supervisor.messageBuffer)
+        let session = SessionShell(machine, on: runtime, counting: total)
         sessions[ObjectIdentifier(session)] = session
         if let client { registry.insert(client, session) }
         session.onOver = { [self] session in
             sessions[ObjectIdentifier(session)] = nil
+            keepCounting(session)
             if let client { registry.remove(client) }
         }
         onSession(Session(session))
@@ -165,5 +176,36 @@ final class SessionServerShell {
         for spare in spares.values { runtime.cancel(timer: spare.timer) }
         (newcomers, spares) = ([:], [:])
         return links.map { hangUp($0, .user) }
+    }
+}
+
+// MARK: Memory
+
+private struct EndedSession {
+    weak var buffer: SessionBuffer?
+}
+
+extension SessionServerShell: BufferKeeper {
+    /// The app may let the session go, or take what it keeps.
+    private func keepCounting(_ session: SessionShell) {
+        if ended.count > 2 * sessions.count + 64 { ended.removeAll { ($0.buffer?.bytes ?? 0) == 0 } }
+        ended.append(EndedSession(buffer: session.buffer))
+    }
+
+    private var largestEnded: SessionBuffer? {
+        ended.lazy.compactMap(\.buffer).max { $0.bytes < $1.bytes }
+    }
+
+    var largestBuffered: Int {
+        sessions.values.reduce(largestEnded?.bytes ?? 0) { max($0, $1.buffer.bytes) }
+    }
+
+    func endLargest(_ limit: Int) {
+        let largest = sessions.values.max { $0.buffer.bytes < $1.buffer.bytes }
+        if let ended = largestEnded, ended.bytes > largest?.buffer.bytes ?? 0 { return ended.discard() }
+        guard let largest else { return }
+        let sentence =
+            "the server keeps more than \(limit) bytes, and for this session most: \(largest.buffer.bytes)"
+        largest.discard(CloseReason(TransportError(.resourcesExhausted, .open, sentence)))
     }
 }

@@ -8,16 +8,19 @@ final class SessionShell: LinkOwner {
     private(set) var goodbye: Task<Int, Never>?
     /// Called when the session has ended.
     var onOver: ((SessionShell) -> Void)?
+    /// What the session keeps.
+    let buffer: SessionBuffer
     // Unchecked exclusivity, because a machine calls nobody while it changes.
     @exclusivity(unchecked) private var machine: ServedSession
     private let queue = ActionQueue()
     private let timer: DeadlineTimer
 
-    init(_ machine: ServedSession, on runtime: any SupervisorRuntime, messageBuffer: Int) {
+    init(_ machine: ServedSession, on runtime: any SupervisorRuntime, counting total: BufferedTotal) {
         self.machine = machine
         self.runtime = runtime
         timer = DeadlineTimer(on: runtime)
-        messages = Broadcast(limit: messageBuffer, .pause, keepsBacklog: true)
+        messages = Broadcast(messagesOf: machine.configuration)
+        buffer = SessionBuffer(messages, counting: RuntimeConfined(total, to: runtime))
     }
 
     var delivery: DeliveryConfiguration { machine.configuration.delivery }
@@ -33,6 +36,20 @@ final class SessionShell: LinkOwner {
             let bytes = ports[machine.link]?.bytesReceived ?? 0
             run { $0.tick(bytesReceived: bytes, at: $1, &$2) }
         }
+        bufferChanged()
+    }
+
+    /// Counts what the session keeps, if that has changed.
+    func bufferChanged() {
+        var others = machine.isOver ? 0 : machine.bufferedBytes
+        for port in ports.values { others += port.bufferedBytes }
+        buffer.count(messages.bytes, others)
+    }
+
+    /// Ends the session because the server keeps too much, and forgets the messages that the app has not taken.
+    func discard(_ reason: CloseReason) {
+        buffer.discard()
+        run { $0.close(reason, &$2) }
     }
 
     private func perform(_ action: SupervisorAction) {

@@ -180,7 +180,8 @@ public final class Supervisor: Sendable {
         }.get()
     }
 
-    /// Messages that ``submit(_:)`` took and that were not delivered. The newest 1024 are kept for the first who asks.
+    /// Messages that ``submit(_:)`` took and that were not delivered. The newest 1024, and of these the newest
+    /// 4 MiB, are kept for the first caller that asks.
     public var undelivered: Subscription<Undelivered> { Subscription(returned) }
 
     /// The messages received. Each listener has a buffer; when one is full, nothing more is read until there is room, so an

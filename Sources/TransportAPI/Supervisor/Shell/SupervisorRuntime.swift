@@ -42,7 +42,7 @@ extension SupervisorRuntime {
 package struct RuntimeConfined<Value: AnyObject>: Confinement, @unchecked Sendable {
     // Unchecked, because the check below is what makes it safe.
 
-    let runtime: any SupervisorRuntime
+    package let runtime: any SupervisorRuntime
     private let confined: Value
 
     /// Confines `value`, which from now on nobody touches but through here.

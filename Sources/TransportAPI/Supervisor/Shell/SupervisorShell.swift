@@ -43,7 +43,7 @@ final class SupervisorShell: LinkOwner {
         isObserved = setup.observer != nil
         outgoing = Outgoing(setup.store.map { CalledOutStore($0, runtime) })
         timer = DeadlineTimer(on: runtime)
-        messages = Broadcast(limit: setup.configuration.messageBuffer, .pause, keepsBacklog: true)
+        messages = Broadcast(messagesOf: setup.configuration)
         random = runtime.makeRandomSource()
         spareEndpoint = setup.spareEndpoint
         machine = SupervisorMachine(
@@ -167,6 +167,9 @@ final class SupervisorShell: LinkOwner {
             handle(.ended(link, reason))
         }
     }
+
+    /// The supervisor's limits hold for it alone.
+    func bufferChanged() {}
 
     // MARK: Messages
 

@@ -1,0 +1,55 @@
+import TestSupport
+import Testing
+import TransportAPI
+
+/// Servers that make a supervisor keep what they send.
+@Suite("A supervisor bounds what it keeps in bytes", .timeLimit(.minutes(5)), .ownThread)
+struct SupervisorHoardingTests {
+    private let runtime = VirtualRuntime()
+
+    private func message(_ number: UInt64) -> Payload {
+        Payload([UInt8](repeating: UInt8(truncatingIfNeeded: number), count: 64 << 10))
+    }
+
+    @Test("a link that brings more before its turn than the message buffer holds is ended, and the next one is tried")
+    func early() throws {
+        let script = Script()
+        let setup = try script.setup {
+            $0.delivery.mode = .session
+            $0.messageBufferBytes = 1 << 20
+        }
+        let supervisor = try Supervisor(setup, on: runtime)
+        supervisor.connect()
+        runtime.settle()
+        let link = try #require(script.last)
+        link.give(.welcome(incarnation: 7, received: 0))
+        for number: UInt64 in 2...1000 where !link.hasEnded {
+            link.give(.message(number, message(number)))
+            runtime.settle()
+        }
+        #expect(link.reason?.error?.code == .resourcesExhausted)
+        runtime.advance(by: .seconds(2))
+        #expect(script.links.count == 2)
+        let next = try #require(script.last)
+        next.give(.welcome(incarnation: 7, received: 0))
+        for number: UInt64 in 1...3 { next.give(.message(number, bytes("\(number)"))) }
+        let messages = supervisor.messages
+        #expect(try runtime.run { await messages.prefix(3).reduce("") { $0 + $1.string } } == "123")
+        try runtime.run { await supervisor.close() }
+    }
+
+    @Test("a link is not read further once a listener's buffer holds so many bytes", arguments: [true, false])
+    func untaken(isHere: Bool) throws {
+        let script = Script(at: isHere ? runtime : nil)
+        let supervisor = try Supervisor(script.setup { $0.messageBufferBytes = 1 << 20 }, on: runtime)
+        supervisor.connect()
+        runtime.settle()
+        let messages = supervisor.messages
+        for number in 0..<100 as Range<UInt64> { script.last?.give(message(number)) }
+        runtime.settle()
+        #expect(script.last?.unread == 84)
+        #expect(try runtime.run { await messages.prefix(100).reduce(0) { count, _ in count + 1 } } == 100)
+        #expect(script.last?.unread == 0)
+        try runtime.run { await supervisor.close() }
+    }
+}
