@@ -86,6 +86,9 @@ public struct SocketAddress: Sendable {
     public struct Network: Sendable, Hashable {
         fileprivate var bits: UInt64
         fileprivate var isIPv6: Bool
+
+        /// The same number for the same network, and another one for any other that is in use.
+        package var number: UInt64 { isIPv6 ? bits : bits | 0xffff << 32 }
     }
 
     /// The network that this address belongs to.

@@ -5,12 +5,13 @@ import TransportAPI
 ///
 /// Called on the loop, an operation that need not wait is a plain call; one that must, suspends and is resumed by the loop
 /// itself. Called from elsewhere, it borrows the loop while that sleeps, and is posted to it otherwise.
-package final class CoreLink: Link {
+package final class CoreLink: LocatedLink {
     package let capabilities: Capabilities
     package let driver: LoopConfined<LinkDriver>
     let loop: EventLoop
     /// Whether any message that is sent at once has its outcome.
     let settlesAtOnce: Bool
+    package let peerNetwork: UInt64?
 
     /// The face of `driver`, which must be open.
     init(_ driver: LinkDriver, capabilities: Capabilities) {
@@ -18,6 +19,7 @@ package final class CoreLink: Link {
         loop = driver.loop
         settlesAtOnce = !driver.core.acknowledges
         self.capabilities = capabilities
+        peerNetwork = driver.channel.peer?.network.number
     }
 
     deinit {

@@ -2,7 +2,7 @@ import SocketIO
 import TransportAPI
 
 /// A link that does what a test tells it to do.
-final class ScriptedLink: Link {
+final class ScriptedLink: LocatedLink {
     private struct State: Sendable {
         var inbox: [Payload] = []
         var receiver: UnsafeContinuation<Void, Never>?
@@ -18,12 +18,14 @@ final class ScriptedLink: Link {
     }
 
     let capabilities: Capabilities
+    let peerNetwork: UInt64?
     /// Where the supervisor lives, if the link lives there too.
     private let home: VirtualRuntime?
     private let state = Locked(State())
 
-    init(_ capabilities: Capabilities, at home: VirtualRuntime? = nil) {
+    init(_ capabilities: Capabilities, at home: VirtualRuntime? = nil, from network: UInt64? = nil) {
         self.capabilities = capabilities
+        peerNetwork = network
         self.home = home
     }
 

@@ -18,8 +18,8 @@ final class ScriptedListener: Listener {
     }
 
     /// A client connects; what the server sends is in the link's `sent`.
-    func connect() -> ScriptedLink {
-        let link = ScriptedLink(capabilities)
+    func connect(from network: UInt64? = nil) -> ScriptedLink {
+        let link = ScriptedLink(capabilities, from: network)
         state.withLock { state in
             state.waiting.append(link)
             return state.acceptor.take()

@@ -7,7 +7,7 @@ import TransportAPI
 @Suite("A session server", .timeLimit(.minutes(5)), .ownThread)
 struct SessionServerTests {
     let runtime = VirtualRuntime()
-    private let listener = ScriptedListener()
+    let listener = ScriptedListener()
     let ann = SessionID(high: 1, low: 2)
     private let ben = SessionID(high: 3, low: 4)
 
@@ -31,8 +31,13 @@ struct SessionServerTests {
     }
 
     /// A client connects and says hello.
-    func client(_ id: SessionID, incarnation: UInt64 = 0, received: UInt64 = 0) -> ScriptedLink {
-        let link = listener.connect()
+    func client(
+        _ id: SessionID,
+        incarnation: UInt64 = 0,
+        received: UInt64 = 0,
+        from network: UInt64? = nil
+    ) -> ScriptedLink {
+        let link = listener.connect(from: network)
         link.give(.hello(id, incarnation: incarnation, received: received))
         runtime.settle()
         return link

@@ -12,6 +12,8 @@ package struct ServedSession: Sendable {
     private var capabilities = Capabilities(maximumMessageSize: 0)
     private var keepalive: Keepalive?
     private var isReading = true
+    /// In plain style: a message has come.
+    private var hasReceived = false
     private var pingToken: UInt32 = 0
     private var pingSentAt: Instant?
     /// When a session without a link is forgotten.
@@ -109,7 +111,10 @@ package struct ServedSession: Sendable {
     ) {
         guard link == self.link, !isOver else { return }
         keepalive?.received(at: now)
-        guard delivery.style == .session else { return actions.append(.deliver(payload)) }
+        guard delivery.style == .session else {
+            hasReceived = true
+            return actions.append(.deliver(payload))
+        }
         do throws(TransportError) {
             switch try SessionFrame(payload) {
             case .hello: welcome(&actions)
@@ -206,6 +211,11 @@ package struct ServedSession: Sendable {
             actions.append(.close(link: link, reason))
         }
         end(reason, &actions)
+    }
+
+    /// Whether the client has sent or acknowledged a message.
+    package var isUsed: Bool {
+        mutating get { hasReceived || delivery.receiver.received > 0 || delivery.acknowledged > 0 }
     }
 
     /// How much memory the messages of the session take, in bytes.

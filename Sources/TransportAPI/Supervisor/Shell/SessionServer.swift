@@ -3,17 +3,27 @@
 ///
 /// The sessions belong to the server and not to a listener: ``serve(_:)`` may be called again after a listener has closed, and
 /// clients that return go on where they were.
+///
+/// When there are as many sessions as there may be, a newcomer takes the place of a session without a link: first of one that its
+/// client has never used (it has sent and acknowledged nothing), then of one that was used; each time of the one whose client has
+/// been away for longest. Before all others go sessions from an address (of IPv6: from a network of 64 bits) that had a 64th of all
+/// that there may be when they came, and of these also those that have a link and were never used, so that no single address shuts
+/// all others out.
 public final class SessionServer: Sendable {
     /// How a server treats its sessions.
     public struct Configuration: Sendable, Hashable {
         /// Keepalive towards clients, outbox and delivery; what concerns connecting is not used.
         public var supervisor = SupervisorConfiguration()
-        /// The most sessions; further clients are refused. Default 10,000.
+        /// The most sessions. A further client takes the place of a session without a link; if there is none it is refused.
+        /// Default 10,000. See ``SessionServer``.
         public var maximumSessions = 10_000
+        /// The most links that have not said yet whose session they belong to; beyond it the one that has been there for longest is
+        /// ended, first of those from an address that has a 64th of them. Default 1024.
+        public var maximumNewcomers = 1024
         /// How long a session waits for its client's next link. Default 10 minutes.
         public var sessionLifetime: Duration = .seconds(600)
-        /// The most links that belong to no session, on which clients try keepalive intervals; beyond it the oldest is ended.
-        /// Default 1000.
+        /// The most links that belong to no session, on which clients try keepalive intervals; beyond it the oldest is ended, first
+        /// of those from an address that has a 64th of them. Default 1000.
         public var maximumSpares = 1000
         /// How long such a link may last. Default 30 minutes.
         public var spareLifetime: Duration = .seconds(1800)

@@ -7,10 +7,14 @@ final class SessionServerShell {
     private var sessions: [ObjectIdentifier: SessionShell] = [:]
     private var random: RandomSource
     private var lastLink = 0
+    /// All sessions, in the order in which they make room for others.
+    private var order: ClientLines<ObjectIdentifier, UInt64>
     /// Links that have not said whose they are.
     private var newcomers: [Int: any Link] = [:]
+    private var newcomerOrder: ClientLines<Int, UInt64>
     /// Links of clients that try how long the path bears them idle.
     private var spares: [Int: (link: any Link, timer: UInt64)] = [:]
+    private var spareOrder: ClientLines<Int, UInt64>
     private var isClosed = false
     /// What all sessions keep, together with the connections of the listeners.
     private let total = BufferedTotal()
@@ -26,6 +30,9 @@ final class SessionServerShell {
         self.configuration = configuration
         self.onSession = onSession
         registry = SessionRegistry(capacity: configuration.maximumSessions)
+        order = ClientLines(lines: Line.count, limit: configuration.maximumSessions)
+        newcomerOrder = ClientLines(lines: 2, limit: configuration.maximumNewcomers)
+        spareOrder = ClientLines(lines: 2, limit: configuration.maximumSpares)
         random = runtime.makeRandomSource()
         total.add(self, keeping: 0, limit: configuration.maximumBuffered)
     }
@@ -45,18 +52,18 @@ final class SessionServerShell {
         let number = lastLink
         switch Delivery.style(configuration.supervisor.delivery, link.capabilities) {
         case .plain, .origin:
-            guard sessions.count < configuration.maximumSessions else {
+            guard sessions.count < configuration.maximumSessions || makeRoom() else {
                 hangUp(link, CloseReason(SessionFrame.Refusal.full.error))
                 return
             }
-            attach(link, number, to: begin(nil), nil)
+            attach(link, number, to: begin(nil, link), nil)
         case .session:
-            guard newcomers.count < configuration.maximumSessions else { return turnAway(link, .full) }
+            if newcomers.count >= configuration.maximumNewcomers { endOldestNewcomer() }
             newcomers[number] = link
+            newcomerOrder.insert(number, from: link.network, at: runtime.clock) { $0 ? 0 : 1 }
             let shell = RuntimeConfined(self, to: runtime)
             let timer = runtime.schedule(at: runtime.clock.advanced(by: configuration.helloTimeout)) { [self] in
-                guard let link = newcomers.removeValue(forKey: number) else { return }
-                hangUp(link, CloseReason(.timedOut(.handshake)))
+                if let link = removeNewcomer(number) { abandon(link, CloseReason(.timedOut(.handshake))) }
             }
             Task(executorPreference: runtime.taskExecutor) {
                 var first: Payload?
@@ -69,7 +76,7 @@ final class SessionServerShell {
 
     /// The link's first frame says whose session it is.
     private func introduced(_ link: any Link, _ number: Int, _ first: Payload?) {
-        guard newcomers.removeValue(forKey: number) != nil, let first else { return }
+        guard removeNewcomer(number) != nil, let first else { return }
         do throws(TransportError) {
             let frame = try SessionFrame(first)
             if frame == .spare { return keep(link, number) }
@@ -79,10 +86,11 @@ final class SessionServerShell {
             let hello = ClientHello(incarnation: incarnation, received: received, attempt: attempt)
             switch registry.decide(client, isMeant: { $0.isMeant(by: hello) }) {
             case .resume(let session): attach(link, number, to: session, hello)
-            case .begin: attach(link, number, to: begin(client), hello)
+            case .begin: attach(link, number, to: begin(client, link), hello)
             case .replace(let former):
                 former.run { $0.supersede(&$2) }
-                attach(link, number, to: begin(client), hello)
+                attach(link, number, to: begin(client, link), hello)
+            case .refuse(.full) where makeRoom(): attach(link, number, to: begin(client, link), hello)
             case .refuse(let refusal): turnAway(link, refusal)
             }
         } catch {
@@ -90,7 +98,7 @@ final class SessionServerShell {
         }
     }
 
-    private func begin(_ client: SessionID?) -> SessionShell {
+    private func begin(_ client: SessionID?, _ link: any Link) -> SessionShell {
         let machine = ServedSession(
             configuration.supervisor,
             incarnation: random.next() | 1,
@@ -98,10 +106,16 @@ final class SessionServerShell {
             at: runtime.clock
         )
         let session = SessionShell(machine, on: runtime, counting: total)
-        sessions[ObjectIdentifier(session)] = session
+        let id = ObjectIdentifier(session)
+        sessions[id] = session
+        order.insert(id, from: link.network, at: runtime.clock) { Line.place(session, isOfCrowd: $0) }
+        session.onUse = { [self] session in
+            order.move(id, at: runtime.clock) { Line.place(session, isOfCrowd: $0) }
+        }
         if let client { registry.insert(client, session) }
         session.onOver = { [self] session in
-            sessions[ObjectIdentifier(session)] = nil
+            sessions[id] = nil
+            order.remove(id)
             keepCounting(session)
             if let client { registry.remove(client) }
         }
@@ -124,11 +138,12 @@ final class SessionServerShell {
 
     /// A link without a session is left alone until its client ends it, or has forgotten it.
     private func keep(_ link: any Link, _ number: Int) {
-        if spares.count >= configuration.maximumSpares, let oldest = spares.keys.min() { endSpare(oldest) }
+        if spares.count >= configuration.maximumSpares, let oldest = spareOrder.first { endSpare(oldest) }
         let timer = runtime.schedule(at: runtime.clock.advanced(by: configuration.spareLifetime)) { [self] in
             endSpare(number)
         }
         spares[number] = (link, timer)
+        spareOrder.insert(number, from: link.network, at: runtime.clock) { $0 ? 0 : 1 }
         let shell = RuntimeConfined(self, to: runtime)
         Task(executorPreference: runtime.taskExecutor) {
             _ = await link.closed()
@@ -138,8 +153,39 @@ final class SessionServerShell {
 
     private func endSpare(_ number: Int) {
         guard let (link, timer) = spares.removeValue(forKey: number) else { return }
+        spareOrder.remove(number)
         runtime.cancel(timer: timer)
         hangUp(link, .user)
+    }
+
+    // MARK: Room
+
+    private func removeNewcomer(_ number: Int) -> (any Link)? {
+        newcomerOrder.remove(number)
+        return newcomers.removeValue(forKey: number)
+    }
+
+    private func endOldestNewcomer() {
+        guard let oldest = newcomerOrder.first, let link = removeNewcomer(oldest) else { return }
+        let sentence =
+            "more than \(configuration.maximumNewcomers) links have not said whose they are; this one for longest"
+        abandon(link, CloseReason(TransportError(.tooManyRequests, .handshake, sentence)))
+    }
+
+    /// Ends the session that is the next to make room for another; `false` if there is none.
+    private func makeRoom() -> Bool {
+        for line in 0..<Line.linked.rawValue {
+            guard let (id, _) = order.first(in: line), let session = sessions[id] else { continue }
+            let sentence = "the server has as many sessions as it may have, and another client needed the place"
+            session.run { $0.close(CloseReason(TransportError(.tooManyRequests, .open, sentence)), &$2) }
+            return true
+        }
+        return false
+    }
+
+    /// Ends a link without waiting for an answer to the close frame, where that is possible.
+    private func abandon(_ link: any Link, _ reason: CloseReason) {
+        if let near = link as? any ImmediateLink, near.isHere { near.abandon(reason) } else { hangUp(link, reason) }
     }
 
     private func turnAway(_ link: any Link, _ refusal: SessionFrame.Refusal) {
@@ -174,9 +220,41 @@ final class SessionServerShell {
     private func dropNewcomers() -> [Task<Int, Never>] {
         let links = Array(newcomers.values) + spares.values.map(\.link)
         for spare in spares.values { runtime.cancel(timer: spare.timer) }
+        for number in newcomers.keys { newcomerOrder.remove(number) }
+        for number in spares.keys { spareOrder.remove(number) }
         (newcomers, spares) = ([:], [:])
         return links.map { hangUp($0, .user) }
     }
+}
+
+/// The lines of sessions, in which the first makes room first.
+private enum Line: Int, CaseIterable {
+    case unusedCrowd, usedCrowd, unusedLinkedCrowd, unused, used
+    /// They have a link, and make room for no other.
+    case linked
+
+    static var count: Int { allCases.count }
+
+    static func place(_ session: SessionShell, isOfCrowd: Bool) -> Int {
+        let line: Line =
+            switch (session.hasLink, session.isUsed) {
+            case (true, true): .linked
+            case (true, false): isOfCrowd ? .unusedLinkedCrowd : .linked
+            case (false, true): isOfCrowd ? .usedCrowd : .used
+            case (false, false): isOfCrowd ? .unusedCrowd : .unused
+            }
+        return line.rawValue
+    }
+}
+
+extension ClientLines {
+    /// Where there are two lines, the second of which goes last: the one that has been there for longest.
+    fileprivate var first: ID? { first(in: 0)?.id ?? first(in: 1)?.id }
+}
+
+extension Link {
+    /// The network of its peer, if that is known.
+    fileprivate var network: UInt64? { (self as? any LocatedLink)?.peerNetwork }
 }
 
 // MARK: Memory

@@ -8,6 +8,11 @@ final class SessionShell: LinkOwner {
     private(set) var goodbye: Task<Int, Never>?
     /// Called when the session has ended.
     var onOver: ((SessionShell) -> Void)?
+    /// Called when the session's client has come or gone, or has used it for the first time.
+    var onUse: ((SessionShell) -> Void)?
+    /// Whether the session has a link, and whether its client has sent or acknowledged a message.
+    private(set) var hasLink = false
+    private(set) var isUsed = false
     /// What the session keeps.
     let buffer: SessionBuffer
     // Unchecked exclusivity, because a machine calls nobody while it changes.
@@ -37,6 +42,12 @@ final class SessionShell: LinkOwner {
             run { $0.tick(bytesReceived: bytes, at: $1, &$2) }
         }
         bufferChanged()
+        let hasLink = machine.link != 0
+        if hasLink != self.hasLink || !isUsed && machine.isUsed {
+            self.hasLink = hasLink
+            isUsed = machine.isUsed
+            onUse?(self)
+        }
     }
 
     /// Counts what the session keeps, if that has changed.
@@ -67,7 +78,7 @@ final class SessionShell: LinkOwner {
             guard state.isFinal else { return }
             messages.finish()
             onOver?(self)
-            onOver = nil
+            (onOver, onUse) = (nil, nil)
         case .connect, .note, .beginTrial, .endTrial: break
         }
     }
