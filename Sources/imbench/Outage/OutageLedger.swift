@@ -6,10 +6,15 @@ final class OutageLedger {
     private(set) var taken: [Int: Int] = [:]
     private(set) var reordered = 0
     private var highest = -1
-    private var origins = OriginFilter()
+    private var origins: OriginFilter
     /// While set, messages are not taken.
     private var isSlow = false
     private var waiter: CheckedContinuation<Void, Never>?
+
+    init() {
+        var random = RandomSource.seeded(1)
+        origins = OriginFilter(using: &random)
+    }
 
     /// Takes one message; waits while taking is slow.
     func take(_ payload: Payload) async {
@@ -20,7 +25,7 @@ final class OutageLedger {
     /// Takes what a broker has acknowledged, as a supervisor that subscribes does: what comes again is dropped.
     func takeOrigin(_ payload: Payload) {
         guard case .origin(let sender, let sequence, let message)? = try? SessionFrame(payload),
-            origins.isNew(sender, sequence)
+            origins.isNew(sender, sequence, message)
         else { return }
         note(message)
     }

@@ -25,6 +25,7 @@ extension World {
                 if let id { tellPeer(.settled(1, id, .acknowledged)) }
             case .deliver(let payload):
                 log.note(now, 60, payload.bytes.count)
+                if Self.isForged(payload) { continue }
                 if mutation == .loseDelivery, roll(20) == 0 { continue }
                 note(clientLedger.delivered(payload, epoch: 1))
             case .accepted(let id): note(serverLedger.accepted(id))
@@ -38,6 +39,7 @@ extension World {
 
     /// The broker gets a message: it passes it on, now and then twice, and acknowledges it.
     mutating func publish(_ link: Int, _ id: SentID?, _ payload: Payload) {
+        if roll(4) == 0 { tellPeer(.received(1, forged(payload))) }
         tellPeer(.received(1, payload))
         if stage != .calming, roll(8) == 0 { tellPeer(.received(1, payload)) }
         guard let id, !links[link - 1].isCut else { return }
@@ -45,6 +47,15 @@ extension World {
         links[link - 1].lastDown = arrival
         queue.push(.confirmed(link, id), at: arrival)
     }
+
+    /// What another client of the broker publishes that has seen a message: other content under the sender's identifier, with the
+    /// same number or one that the sender has not reached. No message of the sender may be taken for a repetition of it.
+    private mutating func forged(_ payload: Payload) -> Payload {
+        guard case .origin(let sender, let sequence, _)? = try? SessionFrame(payload) else { return payload }
+        return SessionFrame.origin(sender, sequence &+ UInt64(roll(2000)), Payload([0xff, 0xff])).payload
+    }
+
+    static func isForged(_ payload: Payload) -> Bool { payload.bytes == [0xff, 0xff] }
 
     /// The client's link acknowledges what it has received; lost with the link, the broker sends it again on the next one.
     mutating func confirm(_ link: Int, _ payload: Payload) {

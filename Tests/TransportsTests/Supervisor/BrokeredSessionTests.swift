@@ -60,6 +60,30 @@ struct BrokeredSessionTests {
         await broker.stop()
     }
 
+    @Test("is not silenced by another client that publishes under its identifier, with higher numbers or the same")
+    func forged() async throws {
+        let broker = try await EmbeddedServer.start("mqtt://127.0.0.1:0")
+        let (ben, notes) = try Supervisor.recorded([endpoint(broker, "subscribe=room")], configuration())
+        var messages = ben.messages.makeAsyncIterator()
+        ben.connect()
+        await notes.waitUntilOpen()
+        let link = try await TransportRegistry.standard.connect("\(endpoint(broker, "publish=room"))")
+        let sender = SessionID(high: 1, low: 2)
+        for sequence: UInt64 in [1, 2, 3, 5000, 1 << 40] {
+            let frame = SessionFrame.origin(sender, sequence, bytes("forged \(sequence)"))
+            #expect(await link.send(frame.payload) == .acknowledged)
+            #expect(await messages.next()?.string == "forged \(sequence)")
+        }
+        for sequence: UInt64 in 1...3 {
+            let frame = SessionFrame.origin(sender, sequence, bytes("true \(sequence)"))
+            #expect(await link.send(frame.payload) == .acknowledged)
+            #expect(await messages.next()?.string == "true \(sequence)")
+        }
+        await link.close()
+        await ben.close()
+        await broker.stop()
+    }
+
     @Test("sends what the broker had not acknowledged when it went away, in order")
     func restart() async throws {
         let port = try ReservedPort(isDatagram: false)

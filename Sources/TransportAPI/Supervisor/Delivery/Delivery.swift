@@ -22,7 +22,8 @@ package struct Delivery: Sendable {
     package internal(set) var waitingBytes = 0
     package internal(set) var receiver: SessionReceiver
     private let earlyLimit: Int
-    var origins = OriginFilter()
+    /// `nil` until a message has come from another client of a broker.
+    var origins: OriginFilter?
     /// Whether the app takes what is received. While it does not, nothing is acknowledged, so that the far side's window bounds what
     /// comes; yet it is read, because what the far side acknowledges comes in between.
     private(set) var isTaking = true

@@ -70,30 +70,3 @@ package struct SessionReceiver: Sendable {
 
     private static func size(_ payload: Payload?) -> Int { payload?.bufferedBytes ?? Payload.bookkeeping }
 }
-
-/// Drops what comes again from other clients of a broker: at QoS 1 a message is sent anew whenever its acknowledgement was
-/// lost.
-package struct OriginFilter: Sendable {
-    /// How many senders are remembered; the one that was silent longest is forgotten first.
-    static let capacity = 1024
-
-    private var senders: [SessionID: (window: SequenceWindow, used: UInt64)] = [:]
-    private var uses: UInt64 = 0
-
-    package init() {}
-
-    /// Whether the message of this sender is new.
-    package mutating func isNew(_ sender: SessionID, _ sequence: UInt64) -> Bool {
-        uses += 1
-        if senders[sender] == nil, senders.count >= Self.capacity,
-            let oldest = senders.min(by: { $0.value.used < $1.value.used })
-        {
-            senders[oldest.key] = nil
-        }
-        var entry = senders[sender] ?? (SequenceWindow(), uses)
-        let verdict = entry.window.insert(UInt32(truncatingIfNeeded: sequence))
-        entry.used = uses
-        senders[sender] = entry
-        return verdict != .duplicate
-    }
-}

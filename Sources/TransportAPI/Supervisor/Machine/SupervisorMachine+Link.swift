@@ -43,7 +43,7 @@ extension SupervisorMachine {
         do throws(TransportError) {
             switch style {
             case .plain: deliver(payload, &actions)
-            case .origin: try receivedOrigin(payload, &actions)
+            case .origin: try receivedOrigin(payload, using: &random, &actions)
             case .session: try receivedFrame(try SessionFrame(payload), at: now, &actions)
             }
         } catch {
@@ -58,13 +58,15 @@ extension SupervisorMachine {
 
     private mutating func receivedOrigin(
         _ payload: Payload,
+        using random: inout RandomSource,
         _ actions: inout [SupervisorAction]
     ) throws(TransportError) {
         // Others may publish to the same topics without an envelope.
         guard SessionFrame.isOrigin(payload),
             case .origin(let sender, let sequence, let content) = try SessionFrame(payload)
         else { return deliver(payload, &actions) }
-        if delivery.origins.isNew(sender, sequence) {
+        if delivery.origins == nil { delivery.origins = OriginFilter(using: &random) }
+        if delivery.origins?.isNew(sender, sequence, content) == true {
             deliver(content, &actions)
         } else {
             actions.append(.note(.duplicate))

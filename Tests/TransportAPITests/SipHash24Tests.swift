@@ -1,6 +1,6 @@
 import Testing
 
-@testable import Transports
+@testable import TransportAPI
 
 @Suite("SipHash-2-4")
 struct SipHash24Tests {

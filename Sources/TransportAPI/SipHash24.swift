@@ -1,8 +1,8 @@
 /// SipHash-2-4, a hash of 64 bits under a key of 128 (Aumasson and Bernstein, "SipHash: a fast short-input PRF", 2012).
 ///
-/// Who does not know the key cannot tell its values from random ones, so they serve as authentication codes. It takes its
-/// input bit by bit and allocates nothing.
-struct SipHash24 {
+/// Without the key its values cannot be told from random ones, so they serve as authentication codes. It takes its
+/// input in parts and allocates nothing.
+package struct SipHash24: Sendable {
     private var v0: UInt64
     private var v1: UInt64
     private var v2: UInt64
@@ -11,7 +11,7 @@ struct SipHash24 {
     private var count: UInt64 = 0
 
     /// An empty hash. `key` is the two halves of the key's sixteen bytes, each read as a little-endian word.
-    init(key: (UInt64, UInt64)) {
+    package init(key: (UInt64, UInt64)) {
         v0 = key.0 ^ 0x736f_6d65_7073_6575
         v1 = key.1 ^ 0x646f_7261_6e64_6f6d
         v2 = key.0 ^ 0x6c79_6765_6e65_7261
@@ -19,7 +19,7 @@ struct SipHash24 {
     }
 
     /// Takes in one byte.
-    mutating func combine(_ byte: UInt8) {
+    package mutating func combine(_ byte: UInt8) {
         tail |= UInt64(byte) << (8 * (count & 7))
         count &+= 1
         if count & 7 == 0 {
@@ -29,7 +29,12 @@ struct SipHash24 {
     }
 
     /// Takes in the eight bytes of `word`, the lowest first.
-    mutating func combine(_ word: UInt64) {
+    package mutating func combine(_ word: UInt64) {
+        if count & 7 == 0 {
+            compress(word)
+            count &+= 8
+            return
+        }
         var rest = word
         for _ in 0..<8 {
             combine(UInt8(truncatingIfNeeded: rest))
@@ -38,12 +43,20 @@ struct SipHash24 {
     }
 
     /// Takes in bytes.
-    mutating func combine(_ bytes: UnsafeRawBufferPointer) {
-        for byte in bytes { combine(byte) }
+    package mutating func combine(_ bytes: UnsafeRawBufferPointer) {
+        var offset = 0
+        if count & 7 == 0 {
+            while bytes.count - offset >= 8 {
+                compress(UInt64(littleEndian: bytes.loadUnaligned(fromByteOffset: offset, as: UInt64.self)))
+                offset += 8
+            }
+            count &+= UInt64(offset)
+        }
+        for byte in bytes[offset...] { combine(byte) }
     }
 
     /// The hash of what was taken in.
-    consuming func finalize() -> UInt64 {
+    package consuming func finalize() -> UInt64 {
         compress(tail | count << 56)
         v2 ^= 0xff
         for _ in 0..<4 { round() }
