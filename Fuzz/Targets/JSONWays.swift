@@ -132,9 +132,25 @@ private struct NameReader: FieldVisitor {
         _ number: UInt32,
         _ name: StaticString,
         _ values: inout [T],
-        as encoding: IntegerEncoding
+        as encoding: IntegerEncoding,
+        packed: Bool
     ) throws(CodecError) {
-        try read { reader throws(CodecError) in try reader.field(number, name, &values, as: encoding) }
+        try read { reader throws(CodecError) in
+            try reader.field(number, name, &values, as: encoding, packed: packed)
+        }
+    }
+
+    mutating func oneof<Choice, T: WireValue>(
+        _ number: UInt32,
+        _ name: StaticString,
+        _ choice: inout Choice?,
+        as encoding: IntegerEncoding,
+        get: (Choice) -> T?,
+        set: (T) -> Choice
+    ) throws(CodecError) {
+        try read { reader throws(CodecError) in
+            try reader.oneof(number, name, &choice, as: encoding, get: get, set: set)
+        }
     }
 
     mutating func field<K: WireMapKey, T: WireValue>(

@@ -91,5 +91,7 @@ func fuzzBase64(_ bytes: [UInt8]) throws {
     try ensure(lenient == nil || lenient == strict, "the two decoders differ")
     let digits = Transports.Base64.encode(strict).filter { $0 != UInt8(ascii: "=") }
     let given = bytes.filter { $0 != UInt8(ascii: "=") }.map { $0 == 0x2d ? 0x2b : $0 == 0x5f ? 0x2f : $0 }
-    try ensure(digits == given, "bytes have two encodings")
+    // Without padding, bits left over are ignored.
+    let whole = bytes.last == UInt8(ascii: "=") ? given.count : given.count / 4 * 4
+    try ensure(digits.prefix(whole) == given.prefix(whole), "bytes have two encodings with padding")
 }

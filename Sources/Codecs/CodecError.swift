@@ -36,7 +36,7 @@ extension CodecError {
         case varintOverflow, invalidFieldNumber, invalidWireType, unmatchedGroup, lengthOutOfBounds
         // JSON
         case unexpectedCharacter, invalidNumber, numberOutOfRange, controlCharacter, invalidEscape, loneSurrogate
-        case invalidBase64, wrongType, trailingBytes
+        case invalidBase64, wrongType, repeatedOneof, trailingBytes
 
         /// A sentence for people.
         public var sentence: String {
@@ -61,6 +61,7 @@ extension CodecError {
             case .loneSurrogate: "A string holds half of a surrogate pair."
             case .invalidBase64: "The text is not base64."
             case .wrongType: "The value is of another type than its field."
+            case .repeatedOneof: "A oneof is given more than once."
             case .trailingBytes: "Something follows the message."
             }
         }

@@ -13,7 +13,8 @@
 /// The declaration is a straight line of calls: the same fields, in ascending number, on every visit. A writer only reads
 /// the values; a reader assigns those that the input holds. Names are the lowerCamelCase names of the proto3 JSON mapping.
 ///
-/// A message that is not optional is always written; one that may be absent is declared optional.
+/// A message that is not optional is always written; one that may be absent is declared optional, and ``Indirect`` if it may
+/// hold a message of its own type.
 public protocol WireMessage: WireValue {
     /// A message with every field at its default.
     init()
@@ -62,12 +63,37 @@ public protocol FieldVisitor {
         as encoding: IntegerEncoding
     ) throws(CodecError)
 
-    /// A repeated field. In protobuf, numbers are written packed and read packed or not.
+    /// A member of a oneof, which is declared as one optional enum with a case for each member:
+    ///
+    ///     enum Source { case url(String), file(Int64) }
+    ///     var source: Source?
+    ///
+    ///     try visitor.oneof(1, "url", &source) { if case .url(let url) = $0 { url } else { nil } } set: { .url($0) }
+    ///     try visitor.oneof(2, "file", &source) { if case .file(let file) = $0 { file } else { nil } } set: { .file($0) }
+    ///
+    /// A member that is set is written also if it has its default. In protobuf the last member that comes counts; in JSON a oneof
+    /// that is given twice is refused.
+    ///
+    /// - Parameters:
+    ///   - get: the value of this member; `nil` if `choice` is another.
+    ///   - set: the choice that is this member with a value.
+    mutating func oneof<Choice, T: WireValue>(
+        _ number: UInt32,
+        _ name: StaticString,
+        _ choice: inout Choice?,
+        as encoding: IntegerEncoding,
+        get: (Choice) -> T?,
+        set: (T) -> Choice
+    ) throws(CodecError)
+
+    /// A repeated field. In protobuf, numbers are written packed unless `packed` is false (`[packed = false]`), and read in
+    /// both ways. `packed` means nothing to other types, and to JSON.
     mutating func field<T: WireValue>(
         _ number: UInt32,
         _ name: StaticString,
         _ values: inout [T],
-        as encoding: IntegerEncoding
+        as encoding: IntegerEncoding,
+        packed: Bool
     ) throws(CodecError)
 
     /// A map, written in the order of its keys, so that equal messages give equal bytes. `encoding` is that of the values.
@@ -147,6 +173,18 @@ extension FieldVisitor {
         try field(number, name, &value, as: .varint)
     }
 
+    /// A member of a oneof; integers as varints.
+    @inlinable @inline(__always)
+    public mutating func oneof<Choice, T: WireValue>(
+        _ number: UInt32,
+        _ name: StaticString,
+        _ choice: inout Choice?,
+        get: (Choice) -> T?,
+        set: (T) -> Choice
+    ) throws(CodecError) {
+        try oneof(number, name, &choice, as: .varint, get: get, set: set)
+    }
+
     /// A repeated field; integers as varints.
     @inlinable @inline(__always)
     public mutating func field<T: WireValue>(
@@ -154,7 +192,29 @@ extension FieldVisitor {
         _ name: StaticString,
         _ values: inout [T]
     ) throws(CodecError) {
-        try field(number, name, &values, as: .varint)
+        try field(number, name, &values, as: .varint, packed: true)
+    }
+
+    /// A repeated field, numbers packed.
+    @inlinable @inline(__always)
+    public mutating func field<T: WireValue>(
+        _ number: UInt32,
+        _ name: StaticString,
+        _ values: inout [T],
+        as encoding: IntegerEncoding
+    ) throws(CodecError) {
+        try field(number, name, &values, as: encoding, packed: true)
+    }
+
+    /// A repeated field, packed or not; integers as varints.
+    @inlinable @inline(__always)
+    public mutating func field<T: WireValue>(
+        _ number: UInt32,
+        _ name: StaticString,
+        _ values: inout [T],
+        packed: Bool
+    ) throws(CodecError) {
+        try field(number, name, &values, as: .varint, packed: packed)
     }
 
     /// A map; integers as varints.

@@ -162,7 +162,8 @@ import Testing
         "bytes are read from either alphabet, padded or not",
         arguments: [
             ("", []), ("AQ==", [1]), ("AQ", [1]), ("AQI=", [1, 2]), ("AQI", [1, 2]), ("AQID", [1, 2, 3]),
-            ("-_-_", [0xFB, 0xFF, 0xBF]), ("+/+/", [0xFB, 0xFF, 0xBF]), (#"+\/\u002b/"#, [0xFB, 0xFF, 0xBF]),
+            ("-_-_", [0xFB, 0xFF, 0xBF]), ("-_", [0xFB]), ("AQJ", [1, 2]), (#"\u002d\u005f"#, [0xFB]),
+            ("+/+/", [0xFB, 0xFF, 0xBF]), (#"+\/\u002b/"#, [0xFB, 0xFF, 0xBF]),
         ] as [(String, [UInt8])]
     )
     func base64(text: String, bytes: [UInt8]) throws {

@@ -25,13 +25,15 @@ enum Base64 {
         return written + 4
     }
 
-    /// Decodes the standard or the URL-safe alphabet, with its padding or without any. `nil` for any other character, a
-    /// length that no bytes have, or bits left over that are not zero (section 3.5), so that bytes have one encoding.
+    /// Decodes the standard or the URL-safe alphabet, with its padding or without any. `nil` for any other character, or a
+    /// length that no bytes have. Before padding, bits left over must be zero (section 3.5). Without padding they are
+    /// ignored, as protobuf's conformance tests ask for (`-_` is one byte).
     static func decode(_ source: UnsafeBufferPointer<UInt8>) -> [UInt8]? {
         var count = source.count
         if count > 0, count % 4 == 0, source[count - 1] == UInt8(ascii: "=") {
             count -= source[count - 2] == UInt8(ascii: "=") ? 2 : 1
         }
+        let isPadded = count != source.count
         let left = count % 4
         guard left != 1 else { return nil }
         let length = count / 4 * 3 + (left == 0 ? 0 : left - 1)
@@ -56,7 +58,7 @@ enum Base64 {
                 let third = left == 3 ? value(source[read + 2]) << 6 : 0
                 let group = value(source[read]) << 18 | value(source[read + 1]) << 12 | third
                 wrong |= group
-                if group & (left == 3 ? 0xFF : 0xFFFF) != 0 { isValid = false }
+                if isPadded, group & (left == 3 ? 0xFF : 0xFFFF) != 0 { isValid = false }
                 target[written] = UInt8(truncatingIfNeeded: group >> 16)
                 if left == 3 { target[written + 1] = UInt8(truncatingIfNeeded: group >> 8) }
                 written = length

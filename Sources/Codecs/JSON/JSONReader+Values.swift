@@ -27,10 +27,54 @@ extension JSONReader: ValueReader {
 
     @inlinable
     mutating func readQuotedInteger<I: WireInteger>() throws(CodecError) -> I {
-        try expect(UInt8(ascii: "\""))
-        let value: I = try readPlainInteger()
-        try expectQuoteAfterNumber()
-        return value
+        try readQuoted { reader throws(CodecError) in try reader.readPlainInteger() }
+    }
+
+    /// Reads what stands between quotes by `read`, and once more without its escapes if it stops at one.
+    @inlinable @inline(__always)
+    mutating func readQuoted<Value>(
+        _ read: (inout JSONReader) throws(CodecError) -> Value
+    ) throws(CodecError) -> Value {
+        let start = position
+        do throws(CodecError) {
+            try expect(UInt8(ascii: "\""))
+            let value = try read(&self)
+            try expectQuoteAfterNumber()
+            return value
+        } catch {
+            guard position < end, base[position] == UInt8(ascii: "\\") else { throw error }
+            position = start
+            return try readEscaped(read)
+        }
+    }
+
+    @inlinable @inline(never)
+    mutating func readEscaped<Value>(
+        _ read: (inout JSONReader) throws(CodecError) -> Value
+    ) throws(CodecError) -> Value {
+        let start = position
+        let text = try readUnescaped()
+        return try text.withUnsafeBufferPointer { bytes throws(CodecError) in
+            guard let base = bytes.baseAddress else { throw CodecError(.truncated, at: start) }
+            var reader = JSONReader(base: base, count: bytes.count, limits: CodecLimits())
+            do throws(CodecError) {
+                let value = try read(&reader)
+                try reader.expectQuoteAfterNumber()
+                // A quote that was an escape is no end.
+                guard reader.position == reader.end else { throw reader.failure(.invalidNumber) }
+                return value
+            } catch {
+                throw CodecError(error.code, at: start)
+            }
+        }
+    }
+
+    /// Reads a string: its bytes without escapes, and a quote behind them.
+    @inline(never)
+    @usableFromInline
+    mutating func readUnescaped() throws(CodecError) -> [UInt8] {
+        let token = try readToken()
+        return Array(try string(token).utf8) + [UInt8(ascii: "\"")]
     }
 
     @inlinable
@@ -49,7 +93,10 @@ extension JSONReader: ValueReader {
         let start = position
         let token = try readToken()
         if Self.equal(token.bytes, "true") { return true }
-        guard Self.equal(token.bytes, "false") else { throw CodecError(.wrongType, at: start) }
+        if Self.equal(token.bytes, "false") { return false }
+        let text = token.hasEscapes ? try string(token) : ""
+        if text.hasSameUTF8(as: "true") { return true }
+        guard text.hasSameUTF8(as: "false") else { throw CodecError(.wrongType, at: start) }
         return false
     }
 
@@ -62,45 +109,48 @@ extension JSONReader: ValueReader {
 
     /// Reads a number, or a string that holds one or names what JSON cannot write.
     public mutating func readFloat() throws(CodecError) -> Float {
-        if let special = try readNonFinite() { return Float(special) }
-        let isQuoted = try beginNumber()
-        let number = try readNumber()
-        let value = try float(number)
-        if isQuoted { try expectQuoteAfterNumber() }
-        return value
+        guard try beginsQuoted() else { return try float(try readNumber()) }
+        return try readQuoted { reader throws(CodecError) in
+            if let special = try reader.readNonFinite() { return Float(special) }
+            return try reader.float(try reader.readNumber())
+        }
     }
 
     /// Reads a number, or a string that holds one or names what JSON cannot write.
     public mutating func readDouble() throws(CodecError) -> Double {
-        if let special = try readNonFinite() { return special }
-        let isQuoted = try beginNumber()
-        let number = try readNumber()
-        let value = try double(number)
-        if isQuoted { try expectQuoteAfterNumber() }
-        return value
+        guard try beginsQuoted() else { return try double(try readNumber()) }
+        return try readQuoted { reader throws(CodecError) in
+            if let special = try reader.readNonFinite() { return special }
+            return try reader.double(try reader.readNumber())
+        }
     }
 
-    private mutating func beginNumber() throws(CodecError) -> Bool {
-        if position < end, base[position] == UInt8(ascii: "\"") {
-            position += 1
-            return true
-        }
+    /// Whether a string stands here; if not, it must be a number.
+    private func beginsQuoted() throws(CodecError) -> Bool {
+        if position < end, base[position] == UInt8(ascii: "\"") { return true }
         guard startsNumber(at: position) else { throw mismatch() }
         return false
     }
 
+    /// Reads the name of what JSON cannot write as a number, if one begins here. The quotes are the caller's.
     private mutating func readNonFinite() throws(CodecError) -> Double? {
-        guard end - position >= 3, base[position] == UInt8(ascii: "\"") else { return nil }
-        let second = base[position + 1]
-        guard second == UInt8(ascii: "N") || second == UInt8(ascii: "I") || base[position + 2] == UInt8(ascii: "I")
-        else {
-            return nil
+        let (minus, first) = (UInt8(ascii: "-"), UInt8(ascii: "I"))
+        let isNegative = end - position > 1 && base[position] == minus && base[position + 1] == first
+        if isNegative { position += 1 }
+        guard position < end else { throw failure(.truncated) }
+        do throws(CodecError) {
+            switch base[position] {
+            case first:
+                try expectWord("Infinity")
+                return isNegative ? -.infinity : .infinity
+            case UInt8(ascii: "N"):
+                try expectWord("NaN")
+                return .nan
+            default: return nil
+            }
+        } catch {
+            throw failure(position < end ? .invalidNumber : .truncated)
         }
-        let token = try readToken()
-        if Self.equal(token.bytes, "NaN") { return .nan }
-        if Self.equal(token.bytes, "Infinity") { return .infinity }
-        if Self.equal(token.bytes, "-Infinity") { return -.infinity }
-        throw failure(.invalidNumber)
     }
 
     @inlinable

@@ -8,6 +8,7 @@
 ///
 /// - A name that comes twice: the last value counts, as a whole. So does the last value of a map's key; two keys that differ in
 ///   their bytes and are equal to `String` are an error.
+/// - A oneof that is given twice, by one name or two, is an error. A member that is `null` is not given.
 /// - `null` is the default; as an element of an array or the value of a map it is an error.
 /// - `snake_case` names are taken for the lowerCamelCase ones, as the mapping asks of readers.
 /// - Numbers may be strings and strings of digits may be numbers, in the type's range; `1.0` and `1e3` are integers too.
@@ -159,13 +160,41 @@ extension JSONReader {
         try nextName()
     }
 
+    /// Takes the member if it is next; an error if the oneof has one already.
+    @inlinable @inline(__always)
+    public mutating func oneof<Choice, T: WireValue>(
+        _ number: UInt32,
+        _ name: StaticString,
+        _ choice: inout Choice?,
+        as encoding: IntegerEncoding,
+        get: (Choice) -> T?,
+        set: (T) -> Choice
+    ) throws(CodecError) {
+        guard isNext(name) else { return }
+        do throws(CodecError) {
+            if try !readNull() {
+                var fresh = T()
+                try fresh.read(from: &self, as: encoding)
+                if !isUnknownEnum {
+                    guard choice == nil else { throw failure(.repeatedOneof) }
+                    choice = set(fresh)
+                }
+                isUnknownEnum = false
+            }
+        } catch {
+            throw error.inside(name)
+        }
+        try nextName()
+    }
+
     /// Takes the member if it is next.
     @inlinable @inline(__always)
     public mutating func field<T: WireValue>(
         _ number: UInt32,
         _ name: StaticString,
         _ values: inout [T],
-        as encoding: IntegerEncoding
+        as encoding: IntegerEncoding,
+        packed: Bool
     ) throws(CodecError) {
         guard isNext(name) else { return }
         do throws(CodecError) {

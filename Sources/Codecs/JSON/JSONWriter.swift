@@ -69,13 +69,29 @@ extension JSONWriter {
         try value?.write(to: &self, as: encoding)
     }
 
+    /// Writes the member that is set, also if it has its default.
+    @inlinable @inline(__always)
+    public mutating func oneof<Choice, T: WireValue>(
+        _ number: UInt32,
+        _ name: StaticString,
+        _ choice: inout Choice?,
+        as encoding: IntegerEncoding,
+        get: (Choice) -> T?,
+        set: (T) -> Choice
+    ) throws(CodecError) {
+        guard let choice, let value = get(choice) else { return }
+        writeName(name)
+        try value.write(to: &self, as: encoding)
+    }
+
     /// Writes an array unless it is empty.
     @inlinable
     public mutating func field<T: WireValue>(
         _ number: UInt32,
         _ name: StaticString,
         _ values: inout [T],
-        as encoding: IntegerEncoding
+        as encoding: IntegerEncoding,
+        packed: Bool
     ) throws(CodecError) {
         guard !values.isEmpty else { return }
         writeName(name)

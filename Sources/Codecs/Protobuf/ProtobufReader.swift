@@ -87,13 +87,31 @@ extension ProtobufReader {
         try nextTag()
     }
 
+    /// Takes the member if it is next. The last member of a oneof counts; a message that comes again is merged.
+    @inlinable @inline(__always)
+    public mutating func oneof<Choice, T: WireValue>(
+        _ number: UInt32,
+        _ name: StaticString,
+        _ choice: inout Choice?,
+        as encoding: IntegerEncoding,
+        get: (Choice) -> T?,
+        set: (T) -> Choice
+    ) throws(CodecError) {
+        guard tag == number << 3 | T.wireType(as: encoding).rawValue else { return }
+        var value = choice.flatMap(get) ?? T()
+        do throws(CodecError) { try value.read(from: &self, as: encoding) } catch { throw error.inside(name) }
+        choice = set(value)
+        try nextTag()
+    }
+
     /// Takes elements of the field for as long as they are next, packed or not.
     @inlinable @inline(__always)
     public mutating func field<T: WireValue>(
         _ number: UInt32,
         _ name: StaticString,
         _ values: inout [T],
-        as encoding: IntegerEncoding
+        as encoding: IntegerEncoding,
+        packed: Bool
     ) throws(CodecError) {
         let type = T.wireType(as: encoding)
         if tag == number << 3 | type.rawValue {

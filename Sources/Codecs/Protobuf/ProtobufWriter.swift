@@ -1,6 +1,6 @@
 /// Writes a message in the protobuf wire format (Protocol Buffers, "Encoding").
 ///
-/// Fields come in the order of their declaration, numbers packed, maps in key order: equal messages give equal bytes.
+/// Fields come in the order of their declaration, repeated numbers packed unless declared otherwise, maps in key order: equal messages give equal bytes.
 /// The length in front of a nested message is written behind it: one byte is left for it, which nearly always suffices, and
 /// the message moves by a few bytes where it does not. That is one pass in place of two.
 public struct ProtobufWriter: FieldVisitor, ValueWriter {
@@ -106,17 +106,33 @@ extension ProtobufWriter {
         try value?.write(to: &self, as: encoding)
     }
 
-    /// Writes the elements, numbers packed.
+    /// Writes the member that is set, also if it has its default.
+    @inlinable @inline(__always)
+    public mutating func oneof<Choice, T: WireValue>(
+        _ number: UInt32,
+        _ name: StaticString,
+        _ choice: inout Choice?,
+        as encoding: IntegerEncoding,
+        get: (Choice) -> T?,
+        set: (T) -> Choice
+    ) throws(CodecError) {
+        guard let choice, let value = get(choice) else { return }
+        writeTag(number, T.wireType(as: encoding))
+        try value.write(to: &self, as: encoding)
+    }
+
+    /// Writes the elements, numbers packed unless the field is declared otherwise.
     @inlinable
     public mutating func field<T: WireValue>(
         _ number: UInt32,
         _ name: StaticString,
         _ values: inout [T],
-        as encoding: IntegerEncoding
+        as encoding: IntegerEncoding,
+        packed: Bool
     ) throws(CodecError) {
         guard !values.isEmpty else { return }
         let type = T.wireType(as: encoding)
-        if type == .lengthDelimited {
+        if type == .lengthDelimited || !packed {
             for value in values {
                 writeTag(number, type)
                 try value.write(to: &self, as: encoding)

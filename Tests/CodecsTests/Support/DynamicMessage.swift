@@ -132,7 +132,11 @@ private struct Many<T: DrawnValue>: DynamicField {
     var valueLiteral: String? { values.isEmpty ? nil : "[\(values.map(\.literal).joined(separator: ","))]" }
     mutating func draw(_ random: inout SeededGenerator) { values = random.list { .drawn(by: &$0) } }
     mutating func visit<V: FieldVisitor>(_ visitor: inout V) throws(CodecError) {
-        try visitor.field(field.number, field.name, &values, as: field.value.encoding)
+        if case .unpacked = field.shape {
+            try visitor.field(field.number, field.name, &values, as: field.value.encoding, packed: false)
+        } else {
+            try visitor.field(field.number, field.name, &values, as: field.value.encoding)
+        }
     }
 }
 

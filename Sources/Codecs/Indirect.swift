@@ -1,0 +1,77 @@
+/// A message that may be absent and that is stored elsewhere, so that a message can hold another of its own type:
+///
+///     struct Comment: WireMessage {
+///         var text = ""
+///         @Indirect var answer: Comment?
+///         mutating func visitFields<V: FieldVisitor>(_ visitor: inout V) throws(CodecError) {
+///             try visitor.field(1, "text", &text)
+///             try visitor.field(2, "answer", &_answer)
+///         }
+///     }
+///
+/// On the wire it is an optional message. How deep messages may be nested is limited by ``CodecLimits/maximumDepth``. A message that
+/// is absent takes no memory besides one reference.
+@propertyWrapper
+public struct Indirect<Wrapped: WireMessage>: Sendable {
+    // It never changes, so that copies of the message can share it.
+    @usableFromInline
+    final class Storage: Sendable {
+        @usableFromInline let value: Wrapped
+
+        @inlinable
+        init(_ value: Wrapped) { self.value = value }
+    }
+
+    @usableFromInline var storage: Storage?
+
+    /// No message.
+    @inlinable
+    public init() {}
+
+    /// The message, if there is one.
+    @inlinable
+    public init(wrappedValue: Wrapped?) { storage = wrappedValue.map { Storage($0) } }
+
+    /// The message, if there is one.
+    @inlinable
+    public var wrappedValue: Wrapped? {
+        get { storage?.value }
+        set { storage = newValue.map { Storage($0) } }
+    }
+}
+
+extension Indirect: WireValue {
+    /// Whether there is no message.
+    @inlinable
+    public var isDefault: Bool { storage == nil }
+
+    /// Length-delimited.
+    @inlinable
+    public static func wireType(as encoding: IntegerEncoding) -> WireType { .lengthDelimited }
+
+    /// Writes the message.
+    @inlinable
+    public func write<W: ValueWriter>(to writer: inout W, as encoding: IntegerEncoding) throws(CodecError) {
+        try storage?.value.write(to: &writer, as: encoding)
+    }
+
+    /// Reads a message, and merges it into the one that there is where the format has it so.
+    @inlinable
+    public mutating func read<R: ValueReader>(from reader: inout R, as encoding: IntegerEncoding) throws(CodecError) {
+        var message = storage?.value ?? Wrapped()
+        try message.read(from: &reader, as: encoding)
+        storage = Storage(message)
+    }
+}
+
+extension Indirect: Equatable where Wrapped: Equatable {
+    /// Whether both have equal messages, or none.
+    @inlinable
+    public static func == (left: Indirect, right: Indirect) -> Bool { left.wrappedValue == right.wrappedValue }
+}
+
+extension Indirect: Hashable where Wrapped: Hashable {
+    /// Hashes the message.
+    @inlinable
+    public func hash(into hasher: inout Hasher) { hasher.combine(wrappedValue) }
+}
