@@ -3,11 +3,11 @@ import SocketIO
 import TransportAPI
 import Transports
 
-/// What all servers of one chat share: who is there, and what was said last. Each message goes to all sessions but its
-/// sender's; whoever comes anew is given the history first. A session that is too slow loses its oldest messages, is told so,
-/// and holds up nobody.
+/// What all servers of one chat share: its members, and the last messages. Each message goes to all sessions but its sender's;
+/// a session that comes later is given the history first. A session that is too slow misses the oldest messages and is notified
+/// of their number. It delays no other session.
 public final class ChatRoom: Sendable {
-    /// The bounds of a room.
+    /// The limits of a room.
     public struct Limits: Sendable, Hashable {
         /// The most sessions of each server. Default 1000.
         public var sessions = 1000
@@ -15,9 +15,10 @@ public final class ChatRoom: Sendable {
         public var historyCount = 200
         /// The most bytes that they have together. Default 1 MiB.
         public var historyBytes = 1 << 20
-        /// The most messages that wait for one session; the oldest is dropped. Default 1000.
+        /// The most messages that wait for one session; it misses the oldest of more. All sessions share the memory of what waits.
+        /// Default 1000.
         public var outboxCount = 1000
-        /// The most bytes that they have together. Default 4 MiB.
+        /// The most bytes that they have together, and the largest message that the room passes on. Default 4 MiB.
         public var outboxBytes = 4 << 20
 
         /// The defaults.
@@ -32,89 +33,299 @@ public final class ChatRoom: Sendable {
     public init(_ limits: Limits = Limits(), on loop: EventLoop = .shared) {
         self.limits = limits
         self.loop = loop
-        people = LoopConfined(ChatPeople(limits), to: loop)
+        people = LoopConfined(ChatPeople(limits, on: loop), to: loop)
     }
 
     /// Lets a session in. To be called on the loop.
     func enter(_ session: Session) {
-        people.value.enter(session, people)
+        let member = LoopConfined(living: people.value.enter(session), on: loop)
         Task(executorPreference: loop) { [people] in
-            for await payload in session.messages { people.value.post(payload, from: session, people) }
-            people.value.leave(session)
+            for await payload in session.messages {
+                people.value.post(payload, from: member.value)
+                // A session that floods is read as slowly as the room passes its messages on.
+                await people.value.turn(of: member.value)
+            }
+            people.value.leave(member.value)
         }
     }
 }
 
-/// The sessions and the history of a room. Lives on its loop.
-final class ChatPeople {
-    private struct Member {
-        let session: Session
-        var format = WireFormat.json
-        /// Messages that did not reach it since it was told last: because it was slow, and for other reasons.
-        var dropped = 0
-        var refused = 0
+/// The members and the messages of a room. Lives on its loop.
+///
+/// The messages that wait are kept once, in ``log``; each member has a place in it. So a message takes no memory and no time for
+/// members that are away or slow. The log has the bounds of the outbox that a member would have for itself.
+///
+/// A member that writes little is served at once. What is left of its message, and the messages of members that write much, are
+/// passed on in shares of the loop's turns, where members that write much take turns.
+final class ChatPeople: ShareHandler {
+    /// One session.
+    final class Member {
+        fileprivate enum State {
+            /// It has all that there is.
+            case idle
+            /// It waits for its next message.
+            case queued
+            /// As many messages are on their way to it as may be.
+            case full
+            case gone
+        }
+
+        fileprivate let session: Session
+        fileprivate var state = State.idle
+        fileprivate var format = WireFormat.json
+        /// Which messages of the history it is given first.
+        fileprivate var history: Range<UInt64>
+        /// Which message of the log is next.
+        fileprivate var next: UInt64
+        /// How many of the messages that the room has taken are its own, and how many of these stand before ``next``.
+        fileprivate var own: (taken: UInt64, passed: UInt64) = (0, 0)
+        /// How many messages have no outcome yet.
+        fileprivate var inFlight = 0
+        /// Messages that did not reach it since it was notified last: because it was slow, and for other reasons.
+        fileprivate var dropped: UInt64 = 0
+        fileprivate var refused: UInt64 = 0
+        /// Whether the last message reached it.
+        fileprivate var isReachable = true
+        /// Until when the messages that it has written use what it may write.
+        fileprivate var spentUntil: Int64 = 0
+
+        fileprivate var hasMissed: Bool { dropped > 0 || refused > 0 }
+
+        fileprivate init(_ session: Session, _ history: Range<UInt64>, next: UInt64) {
+            self.session = session
+            self.history = history
+            self.next = next
+        }
     }
+
+    private struct Entry {
+        var payload: Payload
+        let sender: Member
+    }
+
+    /// How many messages are on their way to a member at most; these are in its session.
+    private static let window = 32
+    /// How many messages are passed on at once, and how many in one share: the time that a session takes for each comes later, when
+    /// its task runs, and is not in the share.
+    private static let pieces = 8
+    /// A member may write so many messages at once, and one more in so many nanoseconds, before it counts as one that writes much.
+    private static let (burst, interval): (Int64, Int64) = (16, 10_000_000)
 
     private let limits: ChatRoom.Limits
+    private let loop: EventLoop
+    private let window: Int
     private var members: [ObjectIdentifier: Member] = [:]
-    private var history: [Payload] = []
+    /// The messages for members that come later, the number of the first of them, and their bytes.
+    private var history = Queue<Payload>()
+    private var firstOfHistory: UInt64 = 0
     private var historyBytes = 0
+    /// The last messages, the number of the first of them, and their bytes.
+    private var log = Queue<Entry>()
+    private var first: UInt64 = 0
+    private var logBytes = 0
+    /// Members that wait for their next message: first those that write little, then the others.
+    private var queued = Queue<Member>()
+    private var queuedBusy = Queue<Member>()
+    /// Members that have all.
+    private var idle: [ObjectIdentifier: Member] = [:]
+    /// Members that write much, and wait for their turn to write the next message.
+    private var waiting = Queue<UnsafeContinuation<Void, Never>>()
+    private var isScheduled = false
 
-    init(_ limits: ChatRoom.Limits) {
+    init(_ limits: ChatRoom.Limits, on loop: EventLoop) {
         self.limits = limits
+        self.loop = loop
+        window = max(1, min(Self.window, limits.outboxCount))
     }
 
-    func enter(_ session: Session, _ people: LoopConfined<ChatPeople>) {
-        members[ObjectIdentifier(session)] = Member(session: session)
-        for payload in history { send(payload, to: session, people) }
+    private var end: UInt64 { first + UInt64(log.count) }
+
+    // MARK: Members
+
+    func enter(_ session: Session) -> Member {
+        let member = Member(session, firstOfHistory..<firstOfHistory + UInt64(history.count), next: end)
+        members[ObjectIdentifier(member)] = member
+        queue(member)
+        schedule()
+        return member
     }
 
-    func leave(_ session: Session) {
-        members[ObjectIdentifier(session)] = nil
+    func leave(_ member: Member) {
+        member.state = .gone
+        members[ObjectIdentifier(member)] = nil
+        idle[ObjectIdentifier(member)] = nil
     }
 
-    func post(_ payload: Payload, from sender: Session, _ people: LoopConfined<ChatPeople>) {
+    /// Whether it has written much of late.
+    private func isBusy(_ member: Member) -> Bool {
+        member.spentUntil - loop.now >= Self.burst * Self.interval
+    }
+
+    // MARK: Messages that come
+
+    /// Takes a message, and passes it on at once if the sender writes little.
+    func post(_ payload: Payload, from sender: Member) {
+        let isBusy = isBusy(sender)
+        let spent = max(sender.spentUntil, loop.now) + Self.interval
+        // A member that has written much writes little again once it has paused for twice the time that a burst takes.
+        sender.spentUntil = min(spent, loop.now + 2 * Self.burst * Self.interval)
+        take(payload, from: sender)
+        var left = isBusy ? 0 : Self.pieces
+        while left > 0, passOn() { left -= 1 }
+        schedule()
+    }
+
+    /// Waits until a member that writes much may write its next message.
+    nonisolated(nonsending) func turn(of member: Member) async {
+        guard isBusy(member) else { return }
+        await withUnsafeContinuation { (continuation: UnsafeContinuation<Void, Never>) in
+            waiting.append(continuation)
+            schedule()
+        }
+    }
+
+    private func take(_ payload: Payload, from sender: Member) {
         let format = WireFormat(of: payload)
         if let message = try? format.codec().decode(PostedMessage.self, from: payload.bytes) {
-            members[ObjectIdentifier(sender)]?.format = format
+            sender.format = format
             if message.isWorthKeeping { keep(payload) }
         }
-        for member in members.values where member.session !== sender { send(payload, to: member.session, people) }
+        guard payload.bytes.count <= limits.outboxBytes else {
+            for member in members.values where member !== sender { member.refused += 1 }
+            return
+        }
+        log.append(Entry(payload: payload, sender: sender))
+        logBytes += payload.bytes.count
+        sender.own.taken += 1
+        while log.count > max(1, limits.outboxCount) || logBytes > limits.outboxBytes {
+            logBytes -= log[0].payload.bytes.count
+            // A queue gives memory back in blocks.
+            log[0].payload = Payload([])
+            _ = log.popFirst()
+            first += 1
+        }
+        for member in idle.values { queue(member) }
+        idle.removeAll(keepingCapacity: true)
     }
 
     private func keep(_ payload: Payload) {
         guard payload.bytes.count <= limits.historyBytes, limits.historyCount > 0 else { return }
         history.append(payload)
         historyBytes += payload.bytes.count
-        var surplus = 0
-        while history.count - surplus > limits.historyCount || historyBytes > limits.historyBytes {
-            historyBytes -= history[surplus].bytes.count
-            surplus += 1
+        while history.count > limits.historyCount || historyBytes > limits.historyBytes {
+            historyBytes -= history[0].bytes.count
+            history[0] = Payload([])
+            _ = history.popFirst()
+            firstOfHistory += 1
         }
-        history.removeFirst(surplus)
+    }
+
+    // MARK: Messages that go
+
+    private func queue(_ member: Member) {
+        member.state = .queued
+        if isBusy(member) { queuedBusy.append(member) } else { queued.append(member) }
+    }
+
+    private func schedule() {
+        guard !isScheduled, !queued.isEmpty || !queuedBusy.isEmpty || !waiting.isEmpty else { return }
+        isScheduled = true
+        loop.runLater(self)
+    }
+
+    func shareBegins() {
+        isScheduled = false
+        let due = loop.shareEnd
+        for _ in 0..<Self.pieces {
+            guard passOn() else {
+                // All have what there is, or as much as may be on its way to them.
+                waiting.popFirst()?.resume()
+                break
+            }
+            guard MonotonicClock.now() < due else { break }
+        }
+        schedule()
+    }
+
+    /// Sends one member its next message; `false` if none waits for one.
+    private func passOn() -> Bool {
+        guard let member = queued.popFirst() ?? queuedBusy.popFirst() else { return false }
+        guard member.state != .gone else { return true }
+        guard member.inFlight < window else {
+            member.state = .full
+            return true
+        }
+        if let payload = nextMessage(for: member) {
+            send(payload, to: member)
+            queue(member)
+        } else {
+            member.state = .idle
+            idle[ObjectIdentifier(member)] = member
+        }
+        return true
+    }
+
+    private func nextMessage(for member: Member) -> Payload? {
+        // What has left the history meanwhile made room for what comes behind it.
+        let number = max(member.history.lowerBound, firstOfHistory)
+        if number < member.history.upperBound {
+            member.history = number + 1..<member.history.upperBound
+            return history[Int(number - firstOfHistory)]
+        }
+        skipWhatIsGone(member)
+        if member.hasMissed, member.isReachable {
+            let notice = Self.notice(member)
+            (member.dropped, member.refused) = (0, 0)
+            return notice
+        }
+        while member.next < end {
+            let entry = log[Int(member.next - first)]
+            member.next += 1
+            if entry.sender !== member { return entry.payload }
+            member.own.passed += 1
+        }
+        return nil
+    }
+
+    /// A member that was too slow misses what is no longer there. Its own messages don't count.
+    private func skipWhatIsGone(_ member: Member) {
+        guard member.next < first else { return }
+        var passed = member.own.taken
+        for index in 0..<log.count where log[index].sender === member { passed -= 1 }
+        member.dropped += first - member.next - (passed - member.own.passed)
+        member.own.passed = passed
+        member.next = first
     }
 
     /// Puts a message into the session's outbox. Tasks on the loop begin in the order in which they were made, so that
-    /// messages keep theirs; as many wait as the outbox holds.
-    private func send(_ payload: Payload, to session: Session, _ people: LoopConfined<ChatPeople>) {
-        Task(executorPreference: people.loop) {
+    /// messages keep theirs.
+    private func send(_ payload: Payload, to member: Member) {
+        member.inFlight += 1
+        let (people, confined) = (LoopConfined(living: self, on: loop), LoopConfined(living: member, on: loop))
+        let session = member.session
+        Task(executorPreference: loop) {
             let outcome = await session.send(payload)
-            people.value.settled(outcome, session, people)
+            people.value.settled(outcome, confined.value)
         }
     }
 
-    private func settled(_ outcome: SendOutcome, _ session: Session, _ people: LoopConfined<ChatPeople>) {
-        let key = ObjectIdentifier(session)
-        guard let member = members[key] else { return }
+    private func settled(_ outcome: SendOutcome, _ member: Member) {
+        member.inFlight -= 1
         switch outcome {
-        case .rejected(let error) where error.code == .bufferFull: members[key]?.dropped += 1
-        case .rejected, .expired, .unknown: members[key]?.refused += 1
-        case .acknowledged, .written:
-            guard member.dropped + member.refused > 0 else { return }
-            members[key]?.dropped = 0
-            members[key]?.refused = 0
-            send(Self.notice(member), to: session, people)
+        case .rejected(let error) where error.code == .bufferFull: member.dropped += 1
+        case .rejected, .expired, .unknown: member.refused += 1
+        case .acknowledged, .written: break
         }
+        // A notice that does not reach it would only lead to the next.
+        member.isReachable = outcome.isSuccess
+        switch member.state {
+        case .full: queue(member)
+        case .idle where member.hasMissed && member.isReachable:
+            idle[ObjectIdentifier(member)] = nil
+            queue(member)
+        case .idle, .queued, .gone: return
+        }
+        schedule()
     }
 
     /// Tells a member what it has missed.

@@ -117,6 +117,60 @@ struct ChatRoomTests {
         await server.stop()
     }
 
+    @Test("A session that is away holds 32 messages, and misses all that follow but the last")
+    func away() async throws {
+        var limits = ChatRoom.Limits()
+        limits.outboxCount = 100
+        limits.historyCount = 0
+        let server = try await ChatServer.start("tcp://127.0.0.1:0", room: ChatRoom(limits))
+        let (ann, away) = (try enter(server), try enter(server))
+        var (annHears, awayHears) = (ann.messages.makeAsyncIterator(), away.messages.makeAsyncIterator())
+        #expect(await away.send(try message("away")) == .acknowledged)
+        #expect(await texts(1, &annHears) == ["away"])
+        #expect(await ann.send(try message("first")) == .acknowledged)
+        #expect(await texts(1, &awayHears) == ["first"])
+        away.suspend()
+        var states = away.states.makeAsyncIterator()
+        while let state = await states.next(), state != .suspended {}
+        for number in 0..<500 { #expect(await ann.send(try message("\(number)")) == .acknowledged) }
+        let third = try enter(server)
+        #expect(await third.send(try message("third")) == .acknowledged)
+        #expect(await texts(1, &annHears) == ["third"])
+        away.resume()
+        let expected =
+            (0..<32).map(String.init) + ["you have missed 369 messages"] + (401..<500).map(String.init) + ["third"]
+        #expect(await texts(expected.count, &awayHears) == expected)
+        for person in [ann, away, third] { await person.close() }
+        await server.stop()
+    }
+
+    @Test("A member that writes little is heard while others flood the room, and all hear everybody in order")
+    func flood() async throws {
+        let server = try await ChatServer.start("tcp://127.0.0.1:0", room: ChatRoom())
+        let (ann, bob, flooder) = (try enter(server), try enter(server), try enter(server))
+        var bobHears = bob.messages.makeAsyncIterator()
+        let flood = Task {
+            var number = 0
+            while !Task.isCancelled {
+                _ = try await flooder.submit(try message("flood \(number)"))
+                number += 1
+            }
+        }
+        for number in 0..<20 {
+            #expect(await ann.send(try message("ann \(number)")) == .acknowledged)
+            var heard: String?
+            while let text = await texts(1, &bobHears).first {
+                guard text.hasPrefix("ann") else { continue }
+                heard = text
+                break
+            }
+            #expect(heard == "ann \(number)")
+        }
+        flood.cancel()
+        for person in [ann, bob, flooder] { await person.close() }
+        await server.stop()
+    }
+
     @Test("of a transport that routes by topic is a broker")
     func broker() async throws {
         let server = try await ChatServer.start("mqtt://127.0.0.1:0", room: ChatRoom())

@@ -1,17 +1,19 @@
 /// First in, first out. Taking one out moves the others rarely: once half of the memory is free.
-struct Queue<Element: Sendable>: Sendable {
+package struct Queue<Element> {
     private var elements: [Element] = []
     private var first = 0
 
-    var count: Int { elements.count - first }
-    var isEmpty: Bool { elements.count == first }
+    package init() {}
+
+    package var count: Int { elements.count - first }
+    package var isEmpty: Bool { elements.count == first }
     var head: Element? { isEmpty ? nil : elements[first] }
 
-    mutating func append(_ element: Element) {
+    package mutating func append(_ element: Element) {
         elements.append(element)
     }
 
-    mutating func popFirst() -> Element? {
+    package mutating func popFirst() -> Element? {
         guard let element = head else { return nil }
         first += 1
         if first * 2 >= elements.count {
@@ -22,9 +24,11 @@ struct Queue<Element: Sendable>: Sendable {
     }
 
     /// The element at a distance from the first, which must be less than ``count``.
-    subscript(offset: Int) -> Element {
+    package subscript(offset: Int) -> Element {
         get { elements[first + offset] }
         set { elements[first + offset] = newValue }
         _modify { yield &elements[first + offset] }
     }
 }
+
+extension Queue: Sendable where Element: Sendable {}
