@@ -21,6 +21,8 @@ struct AttackPlan: Sendable {
     private(set) var options: [String] = []
     /// The endings of which there must be one each; none where a client may go on as long as it likes.
     private(set) var expected: [String] = []
+    /// How many sessions a chat room may have, if it is a room that is attacked.
+    private(set) var roomSessions: Int?
     /// How many bytes of heap each hostile client may cost at most, beside ``heapOfAll``.
     private(set) var heapEach = usualHeap
     /// A read of 64 KiB that waits for its turn, as much of answers, and what the link itself takes.
@@ -33,6 +35,8 @@ struct AttackPlan: Sendable {
     init?(_ kind: HostileKind, _ transport: String, attackers: Int, links: Int = 0) {
         (self.transport, self.kind) = (transport, kind)
         scripts = HostileScript.all(kind, transport)
+        // Idle clients have no sessions.
+        guard links == 0 || !kind.isOfSessions else { return nil }
         guard !scripts.isEmpty || transport == "udp" && HostileDatagrams.knows(kind) else { return nil }
         // Half of the attackers are too many; others are not, though some connect at the same time.
         let room = max(attackers / 2, min(links, CrowdClients.atOnce))
@@ -82,6 +86,11 @@ struct AttackPlan: Sendable {
             expect("bufferFull", "write-buffer=65536")
             heapEach = 256 << 10
         case .stolenSession: expected = [Ending.questioned]
+        case .roomFlood, .hostileText: roomSessions = 1000 + others
+        case .zombieSessions:
+            roomSessions = 10 * HostileScript.zombies * 100 + others
+            // What waits in the sessions that were left: so many messages of the room each, and their tasks.
+            heapEach = 512 << 10
         case .messageFlood, .helloFlood: break
         }
     }

@@ -45,14 +45,13 @@ struct AttackRun {
 
     private func measure(_ row: inout CrowdRow) throws(SystemFailure) {
         let victim = try step { () async throws(TransportError) in try await AttackedServer(plan, on: serverLoop) }
-        defer { runBlocking(on: serverLoop) { await victim.server.stop() } }
-        let endpoint = victim.server.endpoint
+        defer { runBlocking(on: serverLoop) { await victim.stop() } }
+        let endpoint = victim.endpoint
         let idle = links > 0 ? try ClientsProcess(program, patience: .seconds(60)) : nil
         _ = try idle?.connect(plan.transport, links, [endpoint.port ?? 0])
         // So that none of them is one who has never said a word.
         try ping(idle, &row)
-        let honest = try step { () async throws(TransportError) in try await HonestClients(to: endpoint, on: clientLoop)
-        }
+        let honest = try step { () async throws(TransportError) in try await victim.honest(on: clientLoop) }
         // Half of the quiet time comes before the attack and half behind it: a machine that becomes slower or faster in the
         // meantime does so for both.
         var quiet = runBlocking(on: clientLoop) { await calm(honest, after: pauses.first) }
@@ -80,14 +79,14 @@ struct AttackRun {
     }
 
     /// Half of the time without hostile clients, behind a while in which all else comes to rest.
-    private func calm(_ honest: HonestClients, after pause: Duration) async -> Phase {
+    private func calm(_ honest: any HonestParty, after pause: Duration) async -> Phase {
         _ = await measure(honest, for: pause, 0)
         return await measure(honest, for: hold / 2, enough / 2)
     }
 
-    private func storm(_ victim: AttackedServer, _ honest: HonestClients) throws(SystemFailure) -> Phase {
+    private func storm(_ victim: AttackedServer, _ honest: any HonestParty) throws(SystemFailure) -> Phase {
         let crowd = HostileCrowd()
-        let (plan, attackers, port) = (plan, attackers, victim.server.endpoint.port ?? 0)
+        let (plan, attackers, port) = (plan, attackers, victim.endpoint.port ?? 0)
         let thread = try WorkerThread { [placement, rest] in
             placement?.placeHostile()
             crowd.run(plan, clients: attackers, port: port, rest: rest)
@@ -113,7 +112,7 @@ struct AttackRun {
     }
 
     /// What honest clients see for `time`, and beyond it until there are `enough` round trips.
-    private func measure(_ honest: HonestClients, for time: Duration, _ enough: Int) async -> Phase {
+    private func measure(_ honest: any HonestParty, for time: Duration, _ enough: Int) async -> Phase {
         var phase = Phase(heap: HeapUse.now())
         let end = Clocks.monotonic() + time.wholeNanoseconds
         let last = end + patience.wholeNanoseconds

@@ -2,17 +2,24 @@ import SocketIO
 import TransportAPI
 import Transports
 
+/// The round trips of honest clients in nanoseconds, and what one of them lost, if anything.
+typealias HonestOutcome = (times: [Int64], failure: String?)
+
+/// Those that are measured beside hostile clients.
+protocol HonestParty: Sendable {
+    /// The round trips of all until `end`, in nanoseconds of the monotonic clock; what one lost, if one did.
+    func measure(until end: Int64) async -> HonestOutcome
+    func close() async
+}
+
 /// A few clients that send a message now and then and wait for it to come back.
-struct HonestClients: Sendable {
+struct HonestClients: HonestParty {
     /// How many they are.
     static let count = 8
     /// Nanoseconds from one answer to the next message.
-    private static let interval: Int64 = 2_000_000
+    static let interval: Int64 = 2_000_000
     /// How long a client waits for an answer beyond the end of the measurement, in nanoseconds.
-    private static let patience: Int64 = 5_000_000_000
-
-    /// The round trips of all in nanoseconds, and what an honest client lost, if anything.
-    typealias Outcome = (times: [Int64], failure: String?)
+    static let patience: Int64 = 5_000_000_000
 
     private let links: [any Link]
     private let loop: EventLoop
@@ -32,17 +39,24 @@ struct HonestClients: Sendable {
         self.loop = loop
     }
 
-    /// The round trips of all until `end`; what one lost, if one did.
-    func measure(until end: Int64) async -> Outcome {
+    func measure(until end: Int64) async -> HonestOutcome {
+        await Self.all(on: loop) { number, first in await measure(links[number], from: first, until: end) }
+    }
+
+    /// What all clients measure, each from the time that it is given.
+    static func all(
+        on loop: EventLoop,
+        _ measure: @escaping @Sendable (_ number: Int, _ first: Int64) async -> HonestOutcome
+    ) async -> HonestOutcome {
         // The first message comes behind a pause as every other does, and not while tasks are made; one client's after the
         // other's, for eight at once would wait for each other.
-        let start = Clocks.monotonic() + Self.interval
-        return await withTaskGroup(of: Outcome.self) { group in
-            for (number, link) in links.enumerated() {
-                let first = start + Self.interval * Int64(number) / Int64(Self.count)
-                group.addTask(executorPreference: loop) { await measure(link, from: first, until: end) }
+        let start = Clocks.monotonic() + interval
+        return await withTaskGroup(of: HonestOutcome.self) { group in
+            for number in 0..<count {
+                let first = start + interval * Int64(number) / Int64(count)
+                group.addTask(executorPreference: loop) { await measure(number, first) }
             }
-            var all: Outcome = ([], nil)
+            var all: HonestOutcome = ([], nil)
             for await outcome in group {
                 all.times += outcome.times
                 all.failure = all.failure ?? outcome.failure
@@ -51,7 +65,7 @@ struct HonestClients: Sendable {
         }
     }
 
-    private func measure(_ link: any Link, from start: Int64, until end: Int64) async -> Outcome {
+    private func measure(_ link: any Link, from start: Int64, until end: Int64) async -> HonestOutcome {
         var times: [Int64] = []
         var bytes = [UInt8](repeating: 66, count: 64)
         let watchdog = Task(executorPreference: loop) {

@@ -11,8 +11,10 @@ struct HostileClient {
     private var bytes: [UInt8] = []
     private var sent = 0
     private var isOpened = false
-    /// How many loads it has begun, over all of its connections.
-    private var round = 0
+    /// How many loads it has begun, over all of its connections, and over this one.
+    private var (round, turn) = (0, 0)
+    /// How often it has connected.
+    private var visits = 0
     private var refusals = 0
 
     init(_ script: HostileScript, number: Int) {
@@ -28,7 +30,8 @@ struct HostileClient {
             due = now + 50_000_000
             return false
         }
-        (bytes, sent, isOpened) = (script.opening, 0, false)
+        bytes = script.freshOpening?(number, visits) ?? script.opening
+        (sent, isOpened, turn, visits) = (0, false, 0, visits + 1)
         return true
     }
 
@@ -44,7 +47,7 @@ struct HostileClient {
         return pollfd(fd: connection?.socket ?? -1, events: events, revents: 0)
     }
 
-    private var hasLoad: Bool { script.freshLoad != nil || !script.load.isEmpty }
+    private var hasLoad: Bool { script.freshLoad != nil || script.turnLoad != nil || !script.load.isEmpty }
 
     /// Sends and reads once; `false` once the server has hung up.
     mutating func work(_ events: Int16, _ buffer: UnsafeMutableRawBufferPointer, _ now: Int64) -> Bool {
@@ -53,12 +56,13 @@ struct HostileClient {
         if events & Int16(POLLIN | POLLHUP) != 0 {
             let count = connection.read(buffer)
             guard count >= 0 else { return false }
+            if count > 0, script.leaves?(visits - 1) == true { return false }
             if script.countsRefusals { refusals += buffer[..<count].count { $0 == 0x80 } }
         }
         guard events & Int16(POLLOUT) != 0 else { return true }
         if isOpened, sent == bytes.count {
-            bytes = script.freshLoad?(number, round) ?? script.load
-            (sent, round) = (0, round + 1)
+            bytes = script.turnLoad?(turn) ?? script.freshLoad?(number, round) ?? script.load
+            (sent, round, turn) = (0, round + 1, turn + 1)
         }
         let count = bytes.isEmpty ? 0 : connection.send(bytes[sent...])
         guard count >= 0 else { return false }

@@ -22,6 +22,12 @@ enum HostileKind: String, Sendable, Hashable, CaseIterable {
     /// Releases messages that nobody has sent.
     case releaseFlood = "release-flood"
     case messageFlood = "message-flood"
+    /// Writes very much into a chat room.
+    case roomFlood = "room-flood"
+    /// Begins sessions in a chat room and leaves them, nine for each client, and then writes very much.
+    case zombieSessions = "zombie-sessions"
+    /// Writes texts into a chat room whose normalisation takes very long, as keys.
+    case hostileText = "hostile-text"
     case helloFlood = "hello-flood"
     /// Asks for sessions with cookies that no server has made.
     case forgedCookie = "forged-cookie"
@@ -37,4 +43,12 @@ enum HostileKind: String, Sendable, Hashable, CaseIterable {
     case unfinishedFragments = "unfinished-fragments"
     /// Has its reliable messages come back, and acknowledges none.
     case neverAcknowledging = "never-acknowledging"
+
+    /// Whether it is done to the sessions of a chat room, and not to a server's links.
+    var isOfSessions: Bool {
+        switch self {
+        case .roomFlood, .zombieSessions, .hostileText: true
+        default: false
+        }
+    }
 }

@@ -4,10 +4,16 @@ import Transports
 struct HostileScript: Sendable {
     /// What is sent first.
     var opening: [UInt8] = []
+    /// Makes an opening that differs from client to client and from visit to visit, in place of ``opening``.
+    var freshOpening: (@Sendable (_ client: Int, _ visit: Int) -> [UInt8])?
     /// What is sent again and again after that; nothing if it is empty.
     var load: [UInt8] = []
     /// Makes a load that differs from client to client and from time to time, in place of ``load``.
     var freshLoad: (@Sendable (_ client: Int, _ round: Int) -> [UInt8])?
+    /// The same by how many loads the client has sent since it connected.
+    var turnLoad: (@Sendable (_ turn: Int) -> [UInt8])?
+    /// Whether a client leaves as soon as the server has said anything, by how often it has come before.
+    var leaves: (@Sendable (_ visit: Int) -> Bool)?
     /// Nanoseconds between two loads.
     var pace: Int64 = 0
     /// Whether what the server says is read.
@@ -22,8 +28,9 @@ struct HostileScript: Sendable {
     /// it.
     static func all(_ kind: HostileKind, _ transport: String) -> [HostileScript] {
         switch transport {
-        case "tcp": tcp(kind).map { [$0] } ?? []
-        case "ws": webSocket(kind).map { [$0] } ?? []
+        case "tcp": (tcp(kind) ?? session(kind, { $0 }, framed: { tcpFrame($0) })).map { [$0] } ?? []
+        case "ws":
+            (webSocket(kind) ?? session(kind, { request("") + $0 }, framed: { frame(0x82, $0) })).map { [$0] } ?? []
         case "mqtt": mqtt(kind)
         case "mqtt+ws": mqttOverWebSocket(kind)
         default: []
@@ -35,6 +42,11 @@ struct HostileScript: Sendable {
     }
 
     private static let text = [UInt8](repeating: 65, count: 64)
+
+    /// A message of framed TCP.
+    private static func tcpFrame(_ message: [UInt8]) -> [UInt8] {
+        [0, UInt8(message.count >> 16 & 0xff), UInt8(message.count >> 8 & 0xff), UInt8(message.count & 0xff)] + message
+    }
 
     private static func tcp(_ kind: HostileKind) -> HostileScript? {
         let message = [0, 0, 0, 64] + text

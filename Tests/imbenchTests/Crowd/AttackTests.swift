@@ -46,6 +46,37 @@ struct AttackTests {
         for code in plan.expected { #expect(row.endings.contains { $0.code == code }) }
     }
 
+    /// Attacks on the sessions of a chat room that end nobody.
+    private static let roomPlans: [AttackPlan] = ["tcp", "ws"].flatMap { transport in
+        HostileKind.allCases.filter(\.isOfSessions).compactMap { AttackPlan($0, transport, attackers: 4) }
+            .filter(\.expected.isEmpty)
+    }
+
+    @Test("Honest members of a room hear each other beside hostile sessions", arguments: roomPlans)
+    func room(plan: AttackPlan) async throws {
+        let row = try await run(plan)
+        #expect(row.failure == nil)
+        #expect(row.breaches.filter { !$0.contains("bytes of heap") } == [])
+        #expect(try #require(row.value("attacked_round_trips")) > 0)
+    }
+
+    @Test("A client leaves as many sessions behind as its script says, each with another identifier")
+    func zombies() throws {
+        let script = try #require(HostileScript.all(.zombieSessions, "tcp").first)
+        let leaves = try #require(script.leaves)
+        #expect((0..<HostileScript.zombies).allSatisfy(leaves) && !leaves(HostileScript.zombies))
+        let opening = try #require(script.freshOpening)
+        let openings = [(1, 0), (1, 1), (2, 0)].map { opening($0, $1) }
+        #expect(Set(openings).count == openings.count)
+        for bytes in openings {
+            #expect(bytes.prefix(4) == [0, 0, 0, 38])
+            guard case .hello = try SessionFrame(Payload(Array(bytes.dropFirst(4)))) else {
+                Issue.record("a session does not begin with a hello")
+                return
+            }
+        }
+    }
+
     @Test("an attack is measured until a 99th percentile can be told, and as much without it")
     func enough() async throws {
         let row = try await run(try #require(AttackPlan(.pingFlood, "tcp", attackers: 4))) { $0.enough = 1000 }
