@@ -3,6 +3,9 @@ struct Program: Sendable {
     /// One command and what it does; it returns the status with which the program ends.
     struct Entry: Sendable {
         var command: Command
+        /// Whether the command looks at ``Interruption`` while it runs, and then ends with what it has. Ctrl-C ends the process
+        /// at once where it does not.
+        var isInterruptible = true
         var run: @Sendable (Options) throws(SystemFailure) -> Int32
     }
 
@@ -20,7 +23,8 @@ struct Program: Sendable {
         )
     }
 
-    /// Reads the words after the program's name and does what they say.
+    /// Reads the words after the program's name and does what they say. The status of an interrupted command is that of its
+    /// signal, whatever the command returns or throws.
     func run(_ words: [String]) -> Int32 {
         let options: Options
         do throws(UsageError) {
@@ -36,11 +40,12 @@ struct Program: Sendable {
                 return ExitStatus.good
             }
             guard let entry = entries.first(where: { $0.command == options.command }) else { return ExitStatus.usage }
-            Interruption.listen()
-            return try entry.run(options)
+            if entry.isInterruptible { Interruption.listen() } else { Interruption.ignoreBrokenPipes() }
+            let status = try entry.run(options)
+            return Interruption.status ?? status
         } catch {
             remark(error.message, isQuiet: false)
-            return ExitStatus.failed
+            return Interruption.status ?? ExitStatus.failed
         }
     }
 }

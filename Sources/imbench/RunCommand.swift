@@ -34,27 +34,39 @@ func runComparison(_ given: Options) throws(SystemFailure) -> Int32 {
     let sizes = EchoBench.encodedSizes(options, seed: seed)
     let floors = FloorBench(kinds: FloorKind.allCases, sizes: sizes, placement: placement)
     let rows = EchoBench(options, stage: stage, seed: seed)
-    measure(rows, floors, options, seed)
+    let (measured, planned) = measure(rows, floors, options, seed)
     spinners?.stop()
 
     results.rows = rows.results(floors)
     results.floors = floors.results
     results.placement = placement
-    results.wasCutShort = Interruption.isRequested
+    if Interruption.isRequested {
+        results.wasCutShort = true
+        results.remarks.append(
+            "interrupted after \(measured) of \(planned) measurements, \(options.repeats) of each row and floor"
+        )
+    }
+    try target.write(Report.text(results, format: options.format, style: target.style))
     rows.close()
     stage.close()
-    try target.write(Report.text(results, format: options.format, style: target.style))
     return status(of: results, options)
 }
 
-/// Measures all repeats of rows and floors, interleaved in an order that the seed gives.
-private func measure(_ rows: EchoBench, _ floors: FloorBench, _ options: Options, _ seed: UInt64) {
+/// Measures all repeats of rows and floors, interleaved in an order that the seed gives. Returns how many of how many it has
+/// measured before an interruption.
+private func measure(
+    _ rows: EchoBench,
+    _ floors: FloorBench,
+    _ options: Options,
+    _ seed: UInt64
+) -> (measured: Int, planned: Int) {
     enum Step {
         case floor(FloorBench.Key)
         case row(EchoBench.Key)
     }
     let steps = floors.keys.map(Step.floor) + rows.keys.map(Step.row)
     var generator = SeededGenerator(seed: seed)
+    var measured = 0
     var progress = Progress(total: options.repeats * steps.count, isQuiet: options.quiet)
     let (duration, messages): (Duration, Int) =
         switch options.extent {
@@ -73,9 +85,11 @@ private func measure(_ rows: EchoBench, _ floors: FloorBench, _ options: Options
                 progress.step("\(key.transport) \(key.codec.name) \(key.size)")
                 rows.measure(key, duration: duration, messages: messages)
             }
+            if !Interruption.isRequested { measured += 1 }
         }
     }
     progress.finish()
+    return (measured, options.repeats * steps.count)
 }
 
 /// Says what failed and chooses the status: a failed run is worse than an assertion that does not hold.

@@ -13,16 +13,16 @@ let transports = TransportRegistry.measured.transports
 let program = Program(
     [
         Program.Entry(command: .run, run: runComparison),
-        Program.Entry(command: .compare, run: compare),
+        Program.Entry(command: .compare, isInterruptible: false, run: compare),
         Program.Entry(command: .overhead, run: overhead),
         Program.Entry(command: .serve, run: serve),
-        Program.Entry(command: .trace, run: trace),
+        Program.Entry(command: .trace, isInterruptible: false, run: trace),
         Program.Entry(command: .storm, run: storm),
         Program.Entry(command: .outage, run: outage),
         Program.Entry(command: .crowd, run: crowd),
         Program.Entry(command: .chat, run: chat),
         Program.Entry(command: .simulate, run: simulate),
-        Program.Entry(command: .work, run: work),
+        Program.Entry(command: .work, isInterruptible: false, run: work),
     ],
     transports: transports.map(\.name),
     // What has no port stays inside the process; like modes, and one transport over another, it is there to be asked for.

@@ -18,7 +18,7 @@ func outage(_ options: Options) throws(SystemFailure) -> Int32 {
     for fault in options.outage.faults where !Interruption.isRequested {
         progress.step(fault.rawValue)
         // The transports wait most of the time, so they go through a fault side by side.
-        report.rows += runBlocking(on: .shared) {
+        let rows = runBlocking(on: .shared) {
             await withTaskGroup(of: (Int, OutageRow).self) { group in
                 for (index, transport) in transports.enumerated() {
                     let run = OutageRun(
@@ -35,6 +35,8 @@ func outage(_ options: Options) throws(SystemFailure) -> Int32 {
                 return rows.sorted { $0.0 < $1.0 }.map(\.1)
             }
         }
+        // A fault that was cut short says nothing.
+        if !Interruption.isRequested { report.rows += rows }
     }
     progress.finish()
     report.run.wasCutShort = Interruption.isRequested

@@ -21,8 +21,9 @@ func overhead(_ options: Options) throws(SystemFailure) -> Int32 {
     }
     var results = RunResults(environment: .current(), options: OptionTable.record(of: options), seed: seed)
     results.rows = bench.results(FloorBench(kinds: [], sizes: []))
+    results.wasCutShort = Interruption.isRequested
+    try target.write(OverheadReport.text(results, format: options.format, style: target.style))
     bench.close()
     stage.close()
-    try target.write(OverheadReport.text(results, format: options.format, style: target.style))
     return results.hasFailed ? ExitStatus.failed : ExitStatus.good
 }

@@ -69,13 +69,7 @@ private func servedURLs(_ options: Options, _ registry: TransportRegistry) throw
 
 /// Waits for Ctrl-C.
 func untilInterrupted() async {
-    while !Interruption.isRequested {
-        await withCheckedContinuation { continuation in
-            EventLoop.shared.execute {
-                _ = EventLoop.shared.schedule(at: Clocks.monotonic() + 100_000_000) { continuation.resume() }
-            }
-        }
-    }
+    while !Interruption.isRequested { await EventLoop.shared.pause(.milliseconds(100)) }
 }
 
 /// A server of either kind.

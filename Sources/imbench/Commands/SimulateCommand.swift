@@ -20,6 +20,9 @@ func simulate(_ options: Options) throws(SystemFailure) -> Int32 {
         "speed     \(fixed(Double(result.seeds) / seconds, 0)) seeds a second, threads: \(options.simulation.threads)\n"
     text += "hash      \(String(result.hash, radix: 16))\n"
     text += "failures  \(result.failed)\n"
+    if Interruption.isRequested {
+        text += "CUT SHORT: interrupted after \(result.seeds) of \(options.simulation.count) seeds\n"
+    }
     try target.write(text)
     return result.failed == 0 ? ExitStatus.good : ExitStatus.failed
 }

@@ -19,7 +19,7 @@ struct UsageError: Error, Sendable, Hashable {
     }
 }
 
-/// The status with which the program ends.
+/// The status with which the program ends, if no signal interrupts it (``Interruption/status``).
 enum ExitStatus {
     static let good: Int32 = 0
     /// A run failed, or its accounts do not close.

@@ -13,10 +13,17 @@ struct OutageReport {
         switch format {
         case .json: json.readableText + "\n"
         case .csv: csv
-        case .markdown: table.markdown + "\n" + conditions + "\n"
+        case .markdown: warnings.map { "> **\($0)**\n\n" }.joined() + table.markdown + "\n" + conditions + "\n"
         case .html: html
-        case .table: style.bold(Self.title) + "\n" + style.dim(conditions) + "\n\n" + table.plain(style)
+        case .table:
+            warnings.map { style.red($0) + "\n" }.joined() + style.bold(Self.title) + "\n" + style.dim(conditions)
+                + "\n\n"
+                + table.plain(style)
         }
+    }
+
+    private var warnings: [String] {
+        run.wasCutShort ? ["CUT SHORT: the run was interrupted; the faults that are missing were not measured"] : []
     }
 
     private var conditions: String {

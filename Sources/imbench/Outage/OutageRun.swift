@@ -84,27 +84,27 @@ struct OutageRun: Sendable {
         case .finish: await proxy.cut(.finish)
         case .rebind:
             await proxy.rebindClients()
-            await loop.pause(timing.outage)
+            await wait(timing.outage)
         case .blackHole: await darken(proxy, .dead)
         case .blackHoleToServer: await darken(proxy, PathFaults(blackHoleToServer: true))
         case .blackHoleToClient: await darken(proxy, PathFaults(blackHoleToClient: true))
         case .killed:
             try await proxy.refuse(true)
             await proxy.cut(.reset)
-            await loop.pause(timing.outage)
+            await wait(timing.outage)
             try await proxy.refuse(false)
         case .restart:
             await server.stop()
-            await loop.pause(timing.outage)
+            await wait(timing.outage)
             try await server.open()
         case .slowReader:
             await loop.perform { server.ledger.value.beSlow(true) }
             await proxy.set(PathFaults(bytesPerSecond: 2000))
-            await loop.pause(timing.outage)
+            await wait(timing.outage)
             await proxy.set(.none)
             await loop.perform { server.ledger.value.beSlow(false) }
         case .refused:
-            await loop.pause(timing.outage)
+            await wait(timing.outage)
             try await proxy.refuse(false)
         case .badName, .badCredentials: break
         }
@@ -114,7 +114,7 @@ struct OutageRun: Sendable {
     /// Nothing gets through until the loss can have been noticed by both sides.
     private func darken(_ proxy: FaultProxy, _ faults: PathFaults) async {
         await proxy.set(faults)
-        await loop.pause(timeToNotice + timing.outage)
+        await wait(timeToNotice + timing.outage)
         await proxy.set(.none)
     }
 
@@ -173,6 +173,14 @@ struct OutageRun: Sendable {
         }
         let server = try made.get()
         return (server, await loop.perform { server.value.port } ?? 0)
+    }
+
+    /// Waits for a time, or until the program is interrupted.
+    private func wait(_ duration: Duration) async {
+        let end = MonotonicClock.now() + duration.wholeNanoseconds
+        while case let now = MonotonicClock.now(), now < end, !Interruption.isRequested {
+            await loop.pause(min(.nanoseconds(end - now), .milliseconds(100)))
+        }
     }
 
     /// Looks every few milliseconds, and no longer than patience lasts.

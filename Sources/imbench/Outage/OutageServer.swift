@@ -113,13 +113,4 @@ extension EventLoop {
             execute { continuation.resume(returning: body()) }
         }
     }
-
-    /// Waits for a time.
-    func pause(_ duration: Duration) async {
-        await withCheckedContinuation { continuation in
-            execute { [self] in
-                _ = schedule(at: MonotonicClock.now() + duration.wholeNanoseconds) { continuation.resume() }
-            }
-        }
-    }
 }

@@ -6,12 +6,16 @@ enum OverheadReport {
         switch format {
         case .json: JSONReport.text(results)
         case .csv: CSVReport.text(results)
-        case .markdown: table(results.rows).markdown
+        case .markdown: warnings(results).map { "> **\($0)**\n\n" }.joined() + table(results.rows).markdown
         case .html: html(results)
         case .table:
-            style.bold(title) + "\n"
+            warnings(results).map { style.red($0) + "\n" }.joined() + style.bold(title) + "\n"
                 + table(results.rows).plain(style)
         }
+    }
+
+    private static func warnings(_ results: RunResults) -> [String] {
+        results.wasCutShort ? [Report.cutShort] : []
     }
 
     private static func table(_ rows: [ResultRow]) -> TextTable {

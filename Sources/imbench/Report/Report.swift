@@ -35,6 +35,8 @@ enum Report {
         return text
     }
 
+    static let cutShort = "CUT SHORT: the run was interrupted; this is what was measured until then"
+
     /// What the reader must know before believing a number.
     static func warnings(_ results: RunResults) -> [String] {
         var warnings: [String] = []
@@ -42,7 +44,7 @@ enum Report {
             warnings.append("DEBUG BUILD: these numbers say nothing about the code; build with -c release")
         }
         if results.wasCutShort {
-            warnings.append("CUT SHORT: the run was interrupted; this is what was measured until then")
+            warnings.append(cutShort)
         }
         for row in results.rows {
             guard let target = row.targetRate, let rate = row.throughput, rate < target * 0.99 else { continue }

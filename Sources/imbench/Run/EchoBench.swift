@@ -30,17 +30,29 @@ final class EchoBench {
         }
     }
 
+    /// How long a server may take.
+    struct Limits {
+        /// To accept a connection.
+        var connect = Duration.seconds(5)
+        /// To answer a ping.
+        var ping = Duration.seconds(5)
+        /// To answer any message, in nanoseconds; `nil` is ``EchoClient/patience(_:)``.
+        var answer: Int64?
+    }
+
     let keys: [Key]
     private let stage: Stage
     private let options: Options
-    private let patience: Int64
+    private let limits: Limits
     private var entries: [Key: Entry] = [:]
     /// Bytes a day, by transport; they are the same for all codecs and sizes.
     private var keepalive: [String: Double?] = [:]
+    /// Why no row of a transport can be measured; found with its first row.
+    private var failures: [String: String] = [:]
 
-    init(_ options: Options, stage: Stage, seed: UInt64, patience: Int64 = EchoClient.patience) {
+    init(_ options: Options, stage: Stage, seed: UInt64, limits: Limits = Limits()) {
         self.options = options
-        self.patience = patience
+        self.limits = limits
         self.stage = stage
         keys = options.transports.flatMap { transport in
             options.codecs.compactMap(WireFormat.init).flatMap { codec in
@@ -78,6 +90,7 @@ final class EchoBench {
         row.loop = options.rate == nil ? .closed : .open
         row.targetRate = options.rate.map { $0 * Double(options.connections) }
         var entry = Entry(row: row)
+        guard !Interruption.isRequested else { return entry }
         let message = Self.message(size: key.size, seed: seed)
         do {
             entry.encoded = try key.codec.codec().encode(message).count
@@ -90,40 +103,60 @@ final class EchoBench {
                 )
                 return entry
             }
+            if let failure = failures[key.transport] {
+                entry.row.outcome = .failed(failure)
+                return entry
+            }
             let loop = stage.clientLoop
-            let opened: Result<([any Link], LinkCosts), TransportError> = runBlocking(on: loop) {
+            let (limits, isKeepaliveKnown) = (limits, keepalive[key.transport] != nil)
+            let opened = runInterruptibly(on: loop) {
                 do throws(TransportError) {
-                    var links: [any Link] = []
-                    for transport in transports { links.append(try await transport.connect(timeout: .seconds(5))) }
-                    return .success((links, try await LinkCosts.measure(transports[0])))
+                    // First, because it is the first to find a server that accepts and says nothing.
+                    let bytes =
+                        isKeepaliveKnown
+                        ? nil
+                        : try await LinkCosts.keepaliveBytesPerDay(transports[0], on: loop, limits)
+                    let costs = try await LinkCosts.measure(transports[0], timeout: limits.connect)
+                    return Result<_, TransportError>.success(
+                        (try await Self.connect(transports, timeout: limits.connect), costs, bytes)
+                    )
                 } catch {
                     return .failure(error)
                 }
             }
-            let (links, costs) = try opened.get()
+            let (links, costs, bytes) = try opened.get()
             entry.costs = costs
-            if keepalive[key.transport] == nil {
-                let bytes: Result<Double?, TransportError> = runBlocking(on: loop) {
-                    do throws(TransportError) {
-                        return .success(try await LinkCosts.keepaliveBytesPerDay(transports[0], on: loop))
-                    } catch {
-                        return .failure(error)
-                    }
-                }
-                keepalive[key.transport] = .some(try bytes.get())
-            }
+            if !isKeepaliveKnown { keepalive[key.transport] = .some(bytes) }
             entry.clients = links.map {
-                EchoClient($0, codec: key.codec.codec(), message: message, patience: patience, on: loop)
+                EchoClient($0, codec: key.codec.codec(), message: message, patience: limits.answer, on: loop)
             }
         } catch {
+            guard !Interruption.isRequested else { return entry }
+            failures[key.transport] = "\(error)"
             entry.row.outcome = .failed("\(error)")
         }
         return entry
     }
 
+    /// One link of each transport, or none.
+    private static func connect(
+        _ transports: [any Transport],
+        timeout: Duration
+    ) async throws(TransportError) -> [any Link] {
+        var links: [any Link] = []
+        do throws(TransportError) {
+            for transport in transports { links.append(try await transport.connect(timeout: timeout)) }
+        } catch {
+            for link in links { await link.close() }
+            throw error
+        }
+        return links
+    }
+
     // MARK: Measuring
 
-    /// Measures one repeat of one row, after a warm-up that is not recorded.
+    /// Measures one repeat of one row, after a warm-up that is not recorded. Ends early when interrupted. A row that has failed is
+    /// not measured again.
     func measure(_ key: Key, duration: Duration, messages: Int) {
         guard var entry = entries[key], entry.row.outcome == .measured, !entry.clients.isEmpty else { return }
         defer { entries[key] = entry }
@@ -132,12 +165,15 @@ final class EchoBench {
         if options.warmup > .zero {
             slice.end = Clocks.now().advanced(by: options.warmup).nanoseconds
             _ = run(slice, entry.clients)
+            entry.row.outcome = outcome(entry.clients)
+            guard entry.row.outcome == .measured, !Interruption.isRequested else { return }
         }
         slice.end = Clocks.now().advanced(by: duration).nanoseconds
         slice.messages = max(1, messages / entry.clients.count)
         let before = statistics(entry.clients)
         let outcomes = run(slice, entry.clients)
         entry.costs.add(from: before, to: statistics(entry.clients))
+        entry.row.outcome = outcome(entry.clients)
 
         var rtt = Histogram()
         for outcome in outcomes {
@@ -159,12 +195,18 @@ final class EchoBench {
 
     private func run(_ slice: EchoClient.Slice, _ clients: [EchoClient]) -> [EchoClient.Outcome] {
         let loop = stage.clientLoop
-        return runBlocking(on: loop) {
+        return runInterruptibly(on: loop) {
             await withTaskGroup(of: EchoClient.Outcome.self) { group in
                 for client in clients { group.addTask(executorPreference: loop) { await client.run(slice) } }
                 return await group.reduce(into: []) { $0.append($1) }
             }
         }
+    }
+
+    /// How the clients stand: failed as soon as one has.
+    private func outcome(_ clients: [EchoClient]) -> ResultRow.Outcome {
+        let failure = runBlocking(on: stage.clientLoop) { clients.lazy.compactMap { $0.summary.failure }.first }
+        return failure.map { .failed($0) } ?? .measured
     }
 
     private func statistics(_ clients: [EchoClient]) -> [LinkStatistics] {
@@ -185,12 +227,16 @@ final class EchoBench {
     private func finish(_ key: Key, _ entry: Entry, _ floors: FloorBench) -> ResultRow {
         var row = entry.row
         for client in entry.clients {
-            let (accounts, errors, failure) = runBlocking(on: stage.clientLoop) { client.summary }
+            let (accounts, errors, _) = runBlocking(on: stage.clientLoop) { client.summary }
             row.accounts += accounts
             row.errors += errors
-            if let failure { row.outcome = .failed(failure) }
         }
-        guard case .measured = row.outcome, entry.answered > 0 else { return row }
+        guard case .measured = row.outcome, entry.answered > 0 else {
+            if row.outcome == .measured, Interruption.isRequested {
+                row.outcome = .skipped("not measured: interrupted before")
+            }
+            return row
+        }
         row.rtt = Latency(entry.rtt)
         if row.loop == .open { row.service = Latency(entry.service) }
         let floor = floorKey(key, entry.encoded)
@@ -214,10 +260,14 @@ final class EchoBench {
         return FloorBench.Key(kind: isReliable ? .tcpEpoll : .udpEpoll, size: bytes)
     }
 
-    /// Closes all links.
+    /// Closes all links at once, since each that has no answer takes its time. Does not wait for the answers when interrupted.
     func close() {
-        for entry in entries.values {
-            for client in entry.clients { _ = runBlocking(on: stage.clientLoop) { await client.link.close() } }
+        let links = entries.values.flatMap { $0.clients.map(\.link) }
+        let loop = stage.clientLoop
+        runInterruptibly(on: loop) {
+            await withTaskGroup(of: Void.self) { group in
+                for link in links { group.addTask(executorPreference: loop) { await link.close() } }
+            }
         }
     }
 }

@@ -11,7 +11,7 @@ final class EchoClient: Sendable {
         var end: Int64
         /// The most messages that are sent.
         var messages = Int.max
-        /// Closed loop: how many messages are under way.
+        /// Closed loop: how many messages are in flight.
         var inFlight = 1
         /// Open loop: nanoseconds between messages; `nil` for the closed loop.
         var interval: Int64?
@@ -28,24 +28,30 @@ final class EchoClient: Sendable {
         var cpu: Int64 = 0
     }
 
-    /// How long nothing may come back before what is under way is given up, in nanoseconds.
-    static let patience: Int64 = 1_000_000_000
+    /// How long no answer may come, in nanoseconds, before the messages in flight are given up. A datagram that is lost never
+    /// comes, so that waiting longer only shortens the measurement; on a reliable link a message can only be late.
+    static func patience(_ capabilities: Capabilities) -> Int64 {
+        capabilities.isReliable ? 5_000_000_000 : 1_000_000_000
+    }
 
     private let state: LoopConfined<EchoState>
     let link: any Link
 
+    /// - Parameter patience: in nanoseconds; ``patience(_:)`` unless a test knows better.
     init(
         _ link: any Link,
         codec: ConfiguredCodec,
         message: ChatMessage,
-        patience: Int64 = EchoClient.patience,
+        patience: Int64? = nil,
         on loop: EventLoop
     ) {
         self.link = link
+        let patience = patience ?? Self.patience(link.capabilities)
         state = LoopConfined(EchoState(link, codec: codec, message: message, patience: patience, on: loop), to: loop)
     }
 
-    /// Runs one slice to its end, through whatever the network loses. To be called on the loop, as all here.
+    /// Runs one slice to its end, through whatever the network loses, or until the link fails or the task is cancelled. Messages
+    /// that are in flight when the task is cancelled stay so in the accounts. To be called on the loop, as all here.
     nonisolated(nonsending) func run(_ slice: Slice) async -> Outcome {
         let held = state.value
         held.begin(slice)
@@ -56,23 +62,27 @@ final class EchoClient: Sendable {
             let before = held.nextNumber
             await attempt(left)
             left.messages -= Int(held.nextNumber - before)
-        } while Clocks.monotonic() < slice.end && left.messages > 0 && held.failure == nil && !Interruption.isRequested
+        } while Clocks.monotonic() < slice.end && left.messages > 0 && held.failure == nil && !Task.isCancelled
         var outcome = held.outcome
         outcome.elapsed = Clocks.monotonic() - start
         outcome.cpu = Clocks.threadCPU() - cpu
         return outcome
     }
 
-    /// Runs until the slice's end, or until nothing has come back for so long that what is under way must be lost.
+    /// Runs until the slice's end, or until no answer has come for so long that the messages in flight are given up.
     private nonisolated(nonsending) func attempt(_ slice: Slice) async {
         let state = state
         let work = Task(executorPreference: state.loop) {
             slice.interval == nil ? await state.value.closedLoop(slice) : await Self.openLoop(state, slice)
         }
         let watchdog = Task(executorPreference: state.loop) { await state.value.watch(work) }
-        await work.value
+        await withTaskCancellationHandler {
+            await work.value
+        } onCancel: {
+            work.cancel()
+        }
         watchdog.cancel()
-        state.value.giveUp()
+        if !Task.isCancelled { await state.value.settle() }
     }
 
     private nonisolated(nonsending) static func openLoop(_ state: LoopConfined<EchoState>, _ slice: Slice) async {
@@ -82,7 +92,7 @@ final class EchoClient: Sendable {
         await receiver.value
     }
 
-    /// The accounts of all slices, how often something went wrong, and what did first.
+    /// The accounts of all slices, how often something went wrong, and what did first. To be called on the loop.
     var summary: (accounts: Accounts, errors: Int, failure: String?) {
         let held = state.value
         return (held.tracker.accounts, held.errors, held.failure)

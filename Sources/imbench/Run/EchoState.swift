@@ -5,6 +5,10 @@ import TransportAPI
 /// What an ``EchoClient`` keeps on the loop.
 final class EchoState {
     private static let window = 1 << 14
+    /// How many pings a silent server of an unreliable link gets; as with a message, the network may lose one.
+    private static let pings = 5
+    /// The longest wait that does not look at cancellation, in nanoseconds.
+    private static let step: Int64 = 100_000_000
 
     private let loop: EventLoop
     private let link: any Link
@@ -18,7 +22,10 @@ final class EchoState {
     private(set) var nextNumber: UInt64 = 0
     private(set) var outcome = EchoClient.Outcome()
     private var isOpenLoop = false
+    /// When the last answer came.
     private var lastProgress: Int64 = 0
+    /// Whether the messages in flight have waited too long for an answer.
+    private var isSilent = false
     private(set) var errors = 0
     private(set) var failure: String?
 
@@ -34,21 +41,48 @@ final class EchoState {
         outcome = EchoClient.Outcome()
         isOpenLoop = slice.interval != nil
         lastProgress = Clocks.monotonic()
+        isSilent = false
     }
 
-    func giveUp() {
-        for number in nextNumber - min(nextNumber, UInt64(Self.window))..<nextNumber { tracker.lose(number) }
-        lastProgress = Clocks.monotonic()
-    }
-
-    /// Looks four times before it gives up, so that a machine that stood still for as long loses nothing.
+    /// Cancels `work` once messages have been in flight for ``patience`` without an answer to any. Looks four times before it
+    /// does, so that a machine that stood still for as long loses nothing.
     nonisolated(nonsending) func watch(_ work: Task<Void, Never>) async {
         var (seen, looks) = (lastProgress, 0)
         while !Task.isCancelled {
             await sleep(until: Clocks.monotonic() + patience / 4)
-            (seen, looks) = (lastProgress, lastProgress == seen ? looks + 1 : 0)
-            if looks >= 4 { return work.cancel() }
+            let isWaiting = lastProgress == seen && tracker.accounts.inFlight > 0
+            (seen, looks) = (lastProgress, isWaiting ? looks + 1 : 0)
+            guard looks >= 4, !Task.isCancelled else { continue }
+            isSilent = true
+            return work.cancel()
         }
+    }
+
+    /// Counts what is still in flight after an attempt as lost. An attempt that ended for want of answers fails the row unless the
+    /// network may have lost the messages, which a ping shows.
+    nonisolated(nonsending) func settle() async {
+        let lost = tracker.accounts.inFlight
+        for number in nextNumber - min(nextNumber, UInt64(Self.window))..<nextNumber { tracker.lose(number) }
+        defer { lastProgress = Clocks.monotonic() }
+        guard isSilent else { return }
+        isSilent = false
+        guard failure == nil else { return }
+        let time = DurationText.format(.nanoseconds(patience))
+        guard !link.capabilities.isReliable else {
+            _ = fail("the server has answered nothing for \(time); messages in flight: \(lost)", nil)
+            return
+        }
+        guard link.capabilities.hasNativePing else { return }
+        for _ in 0..<Self.pings where !Task.isCancelled {
+            let link = link
+            let answer = try? await within(.nanoseconds(patience), on: loop, else: "") {
+                () async throws(TransportError) in
+                try await link.ping()
+            }
+            if answer != nil { return }
+        }
+        guard !Task.isCancelled else { return }
+        _ = fail("the server has answered neither a message nor one of \(Self.pings) pings, each for \(time)", nil)
     }
 
     // MARK: Loops
@@ -77,7 +111,7 @@ final class EchoState {
             let due = first + Int64(count) * interval
             guard due < slice.end else { break }
             if due > Clocks.monotonic() { await sleep(until: due) }
-            guard await send(at: due) else { break }
+            guard !Task.isCancelled, await send(at: due) else { break }
             count += 1
         }
         while tracker.accounts.inFlight > 0, !Task.isCancelled, failure == nil {
@@ -85,9 +119,13 @@ final class EchoState {
         }
     }
 
+    /// Waits until `time`, or until the task is cancelled.
     private nonisolated(nonsending) func sleep(until time: Int64) async {
-        await withUnsafeContinuation { continuation in
-            _ = loop.schedule(at: time) { continuation.resume() }
+        while case let now = Clocks.monotonic(), now < time, !Task.isCancelled {
+            let next = min(time, now + Self.step)
+            await withUnsafeContinuation { continuation in
+                _ = loop.schedule(at: next) { continuation.resume() }
+            }
         }
     }
 
@@ -110,9 +148,8 @@ final class EchoState {
         switch outcome {
         case .written, .acknowledged: return true
         case .rejected(let error), .unknown(let error):
-            guard error.code == .cancelled else { return fail("\(error)", number) }
-            tracker.lose(number)
-            return false
+            // A cancelled message is counted as in flight, and as lost by `settle`.
+            return error.code == .cancelled ? false : fail("\(error)", number)
         case .expired: return fail("a message expired", number)
         }
     }

@@ -12,14 +12,16 @@ struct LinkCosts: Sendable {
 
     private static let samples = 5
     private static let secondsPerDay: Int64 = 86_400
+    /// Lets TCP send the acknowledgement that it delays by up to 40 ms, and that a beat on an idle link costs too.
+    private static let settling = Duration.milliseconds(60)
 
     /// Opens and closes a few links.
     @concurrent
-    static func measure(_ transport: any Transport) async throws(TransportError) -> LinkCosts {
+    static func measure(_ transport: any Transport, timeout: Duration) async throws(TransportError) -> LinkCosts {
         var costs = LinkCosts()
         var times: [Double] = []
         for _ in 0..<samples {
-            let link = try await transport.connect(timeout: .seconds(5))
+            let link = try await transport.connect(timeout: timeout)
             let opened = await link.statistics()
             times.append(Double(opened.handshakeDuration.wholeNanoseconds) / 1e6)
             costs.handshake = Handshake(
@@ -38,33 +40,34 @@ struct LinkCosts: Sendable {
     @concurrent
     static func keepaliveBytesPerDay(
         _ transport: any Transport,
-        on loop: EventLoop
+        on loop: EventLoop,
+        _ limits: EchoBench.Limits
     ) async throws(TransportError) -> Double? {
-        let link = try await transport.connect(timeout: .seconds(5))
+        let link = try await transport.connect(timeout: limits.connect)
         guard link.capabilities.hasNativePing else {
             await link.close()
             return nil
         }
         var beats: [Double] = []
-        for _ in 0..<samples {
-            await settle(loop)
-            let before = total(await link.statistics())
-            _ = try await link.ping()
-            await settle(loop)
-            beats.append(Double(total(await link.statistics()) - before))
+        do throws(TransportError) {
+            for _ in 0..<samples {
+                await loop.pause(settling)
+                let before = total(await link.statistics())
+                let sentence = "the server has not answered a ping for \(DurationText.format(limits.ping))"
+                _ = try await within(limits.ping, on: loop, else: sentence) { () async throws(TransportError) in
+                    try await link.ping()
+                }
+                await loop.pause(settling)
+                beats.append(Double(total(await link.statistics()) - before))
+            }
+        } catch {
+            // A server that does not answer a ping does not answer this either.
+            Task { await link.close() }
+            throw error
         }
         await link.close()
         let interval = Double(link.capabilities.keepaliveInterval.wholeNanoseconds)
         return RepeatStatistics(beats).map { $0.median * Double(Self.secondsPerDay) * 1e9 / interval }
-    }
-
-    /// Lets TCP send the acknowledgement that it delays by up to 40 ms, and that a beat on an idle link costs too.
-    private static func settle(_ loop: EventLoop) async {
-        await withCheckedContinuation { continuation in
-            loop.execute {
-                _ = loop.schedule(at: Clocks.monotonic() + 60_000_000) { continuation.resume() }
-            }
-        }
     }
 
     private static func total(_ statistics: LinkStatistics) -> UInt64 {

@@ -51,6 +51,21 @@ final class ChildProcess {
         input.map { writeAll($0.descriptor, line + "\n") } ?? false
     }
 
+    /// Interrupts it as Ctrl-C does.
+    func interrupt() {
+        if !hasEnded { kill(identifier, SIGINT) }
+    }
+
+    /// Whether it handles SIGINT by now; `nil` where the system does not tell.
+    var handlesInterrupt: Bool? {
+        guard let status = readFile("/proc/\(identifier)/status", limit: 1 << 16) else { return nil }
+        // The mask of caught signals in hexadecimal digits (proc(5)); SIGINT is bit 1 of the last digit.
+        guard let line = status.split(separator: "\n").first(where: { $0.hasPrefix("SigCgt:") }),
+            let digit = line.last?.hexDigitValue
+        else { return nil }
+        return digit & 1 << (SIGINT - 1) != 0
+    }
+
     /// Its next line; waits `timeout` milliseconds at most.
     func next(timeout: Int32) -> LineInput.Event {
         let event = lines.next(timeout: timeout)

@@ -13,17 +13,22 @@ final class AwkwardLink: Link {
 
     /// - Parameters:
     ///   - stall: how long the first message takes to be sent, in nanoseconds.
+    ///   - isReliable: whether it says that it loses nothing.
     ///   - loses: whether the message of this number, from 0, is taken and never sent.
     init(
         over below: any Link,
         on loop: EventLoop,
         stall: Int64 = 0,
+        isReliable: Bool = true,
         loses: @escaping @Sendable (Int) -> Bool = { _ in false }
     ) {
         (self.below, self.loop, self.stall, self.loses) = (below, loop, stall, loses)
+        var capabilities = below.capabilities
+        capabilities.isReliable = isReliable
+        self.capabilities = capabilities
     }
 
-    var capabilities: Capabilities { below.capabilities }
+    let capabilities: Capabilities
 
     nonisolated(nonsending) func send(_ payload: Payload) async -> SendOutcome {
         let number = count.withLock { count in

@@ -1,0 +1,49 @@
+import Testing
+
+@testable import imbench
+
+#if os(Linux)
+@Suite("An interrupted command", .timeLimit(.minutes(5)), .ownThread)
+struct InterruptedTests {
+    /// What a command printed, and how it ended when it was interrupted.
+    private func interrupt(_ words: [String]) async throws -> (text: String, ending: ChildProcess.Ending) {
+        let program = try #require(BuiltProgram.path)
+        return try await apart {
+            let child = try ChildProcess([program] + words + ["--quiet"])
+            while child.handlesInterrupt == false, case let event = child.next(timeout: 5), event != .end {}
+            child.interrupt()
+            var text = ""
+            while true {
+                switch child.next(timeout: 20_000) {
+                case .line(let line): text += line + "\n"
+                case .nothing, .tooLong, .end: return (text, child.end())
+                }
+            }
+        }
+    }
+
+    @Test(
+        "ends with status 130, whatever it was doing",
+        arguments: [
+            "run --duration 100s --repeat 1 --transport tcp --size 32 --codec json",
+            "run --rate 0.01 --messages 100 --transport udp --size 32 --codec json",
+            "overhead", "outage --transport tcp --down 100s", "storm --clients 1000000",
+            "simulate --seeds 100000000", "serve --listen tcp://127.0.0.1:0",
+            "crowd --transport tcp --links 10 --hold 10s",
+        ]
+    )
+    func status(line: String) async throws {
+        let ending = try await interrupt(line.split(separator: " ").map(String.init)).ending
+        #expect(ending == .status(130))
+    }
+
+    @Test("says what was measured and what was cut short")
+    func report() async throws {
+        let line = "run --duration 100s --repeat 2 --transport tcp --size 32 --codec json"
+        let text = try await interrupt(line.split(separator: " ").map(String.init)).text
+        #expect(text.contains("CUT SHORT"))
+        #expect(text.contains("interrupted after "))
+        #expect(text.contains(" of 12 measurements, 2 of each row and floor"))
+    }
+}
+#endif
