@@ -19,11 +19,13 @@ func runComparison(_ given: Options) throws(SystemFailure) -> Int32 {
     if options.awake {
         do throws(SystemFailure) {
             spinners = try AwakeSpinners()
+            results.wereCoresAwake = true
         } catch {
             results.remarks.append(error.message)
         }
     }
-    let placement = options.awake ? ThreadPlacement.apart() : nil
+    let (placement, remark) = ThreadPlacement.resolve(options.placement, cores: CoreMask.ofThisThread()?.cores)
+    if let remark { results.remarks.append("--placement \(options.placement.rawValue): \(remark)") }
     let stage = try Stage(
         registry: .measured,
         outside: options.urls,

@@ -25,7 +25,7 @@ extension Comparison {
         ("processor", "the processors differ"), ("cores", "the numbers of cores differ"),
         ("system", "the systems differ"), ("build", "the builds differ"), ("swift", "the compilers differ"),
         ("imbench", "the versions of imbench differ"),
-        ("wake_ups", "the cores slept in one run only, and its times tell of waking them"),
+        ("wake_ups", "the cores were kept awake in one run only, and the other's times tell of waking them"),
         ("client_core", "the clients' cores differ"), ("server_core", "the servers' cores differ"),
     ]
 

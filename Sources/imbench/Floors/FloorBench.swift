@@ -69,14 +69,13 @@ final class FloorBench {
         entries[key] = entry
     }
 
-    /// The medians of one floor, repeat by repeat, in microseconds.
-    func medians(_ key: Key) -> [Double?] { entries[key]?.medians ?? [] }
-
     /// Everything measured so far.
-    var results: [FloorResult] {
-        keys.compactMap { key in
-            guard let entry = entries[key] else { return nil }
-            return FloorResult(
+    var results: [FloorResult] { keys.compactMap(result) }
+
+    /// What was measured so far of one floor; `nil` if there is no such floor.
+    func result(_ key: Key) -> FloorResult? {
+        entries[key].map { entry in
+            FloorResult(
                 kind: key.kind,
                 size: key.size,
                 rtt: Latency(entry.total),

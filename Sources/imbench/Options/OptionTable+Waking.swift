@@ -5,11 +5,26 @@ extension OptionTable {
     /// What a wake-up costs in a run, and whether there is one.
     static let waking: [OptionRow] = [
         OptionRow(
-            name: "awake",
+            name: "placement",
+            placeholder: "WORD",
             group: .load,
             commands: [.run],
             summary:
-                "keep the cores from sleeping, and client and server on different cores: compares code, not power management",
+                "client and server, and the two sides of each floor, on different cores, on one, or as the scheduler likes",
+            allowed: { _ in Placement.allCases.map(\.rawValue) },
+            shown: { $0.placement.rawValue },
+            apply: { (options, text, _) throws(UsageError) in
+                guard let placement = Placement(rawValue: text.lowercased()) else {
+                    throw .unknown("placement", text, allowed: Placement.allCases.map(\.rawValue))
+                }
+                options.placement = placement
+            }
+        ),
+        OptionRow(
+            name: "awake",
+            group: .load,
+            commands: [.run],
+            summary: "keep the cores from sleeping: compares code, not power management",
             shown: { $0.awake ? "yes" : "no" },
             apply: { (options, _, _) throws(UsageError) in options.awake = true }
         ),

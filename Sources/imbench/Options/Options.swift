@@ -29,6 +29,8 @@ struct Options: Sendable, Equatable {
     var rate: Double?
     /// How many messages of the closed loop are under way on each connection.
     var inFlight = 1
+    /// How client and server share the cores, and the two threads of each floor in the same way.
+    var placement = Placement.apart
     /// Whether spinning threads keep the cores from sleeping.
     var awake = false
     /// Whether the loops poll before they sleep.

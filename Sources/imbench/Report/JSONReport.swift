@@ -38,7 +38,8 @@ enum JSONReport {
             ("date", .string(environment.date)),
             ("seed", .integer(Int(clamping: results.seed))),
             ("client_core", JSONValue(results.placement?.near)), ("server_core", JSONValue(results.placement?.far)),
-            ("wake_ups", JSONValue(WakeUpRegime(results.floors)?.name)),
+            ("placement", .string(results.placement.kind.rawValue)),
+            ("wake_ups", JSONValue(WakeUpRegime(results)?.name)),
         ])
     }
 
@@ -59,7 +60,7 @@ enum JSONReport {
             ("floor", JSONValue(row.floor)),
             ("floor_rtt_us", row.floorP50.map { .object([("p50", .number($0))]) } ?? .null),
             ("ratio_to_floor_p50", rounded(row.ratioToFloor?.median)),
-            ("ratio_to_floor_p50_interval", interval(row.ratioToFloor)),
+            ("ratio_to_floor_p50_interval", interval(row.ratioToFloor)), ("ratio_note", JSONValue(row.ratioNote)),
             ("throughput_msgs_per_s", rounded(row.throughput)),
             ("cpu_us_per_msg", rounded(row.cpuPerMessage)),
             ("bytes_per_msg", bytes(row.bytesPerMessage)),
@@ -90,7 +91,7 @@ enum JSONReport {
         if let reason = floor.reason { members.append(("reason", .string(reason))) }
         members += [
             ("rtt_us", latency(floor.rtt)), ("rtt_p50_interval_us", interval(floor.p50Spread)),
-            ("repeats", repeats(floor.repeats)),
+            ("bimodal", .bool(floor.bimodality != nil)), ("repeats", repeats(floor.repeats)),
         ]
         return .object(members)
     }

@@ -11,6 +11,7 @@ extension Report {
         if !results.rows.isEmpty {
             page.add(heading: "All numbers")
             page.add(rows(results.rows))
+            for note in notes(results.rows) { page.add(paragraph: note) }
         }
         if !results.floors.isEmpty {
             page.add(heading: "Floors: the same round trip in bare system calls")

@@ -16,6 +16,7 @@ enum Report {
         for (name, value) in facts(results) { text += style.dim(name.padded(to: 10)) + " " + value + "\n" }
         if !results.rows.isEmpty {
             text += "\n" + style.bold("Round trips") + "\n" + rows(results.rows).plain(style)
+            for note in notes(results.rows) { text += note + "\n" }
         }
         if !results.floors.isEmpty {
             text += "\n" + style.bold("Floors: the same round trip in bare system calls") + "\n"
@@ -29,6 +30,7 @@ enum Report {
         for warning in warnings(results) { text += "> **\(warning)**\n\n" }
         for (name, value) in facts(results) { text += "- \(name): \(value)\n" }
         if !results.rows.isEmpty { text += "\n## Round trips\n\n" + rows(results.rows).markdown }
+        for note in notes(results.rows) { text += "\n\(note)\n" }
         if !results.floors.isEmpty {
             text += "\n## Floors: the same round trip in bare system calls\n\n" + floors(results.floors).markdown
         }
@@ -68,9 +70,9 @@ enum Report {
             ("run", "\(environment.date), seed \(results.seed)"),
             ("options", results.options.map { "\($0.name)=\($0.value)" }.joined(separator: " ")),
         ]
-        if let regime = WakeUpRegime(results.floors) { facts.append(("wake-ups", regime.sentence)) }
-        if let placement = results.placement {
-            facts.append(("threads", "client on core \(placement.near), server on core \(placement.far)"))
+        if let regime = WakeUpRegime(results) {
+            facts.append(("wake-ups", regime.sentence))
+            facts.append(("placement", results.placement.sentence))
         }
         return facts
     }
@@ -88,6 +90,16 @@ enum Report {
             .init(title: "open B"), .init(title: "open RTT"), .init(title: "accounts", alignedRight: false),
         ]
         return TextTable(columns: columns, rows: rows.map { self.row($0, isOpen) })
+    }
+
+    /// Why rows have no ratio, and what to do about it.
+    static func notes(_ rows: [ResultRow]) -> [String] {
+        let notes = rows.compactMap(\.ratioNote).distinct
+        guard !notes.isEmpty else { return [] }
+        return notes.map { "no ×floor where \($0)" } + [
+            "a bimodal floor mixes two kinds of round trip, so that a ratio to it says little about the code;",
+            "try --awake, a longer --duration, or a machine that does nothing else",
+        ]
     }
 
     private static func row(_ row: ResultRow, _ isOpen: Bool) -> TextTable.Row {

@@ -8,6 +8,8 @@ struct RunResults: Sendable {
     var floors: [FloorResult] = []
     /// The cores that client and server were kept on; `nil` if the scheduler chose.
     var placement: ThreadPlacement?
+    /// Whether spinning threads kept the cores from sleeping.
+    var wereCoresAwake = false
     /// Whether somebody interrupted the run, so that rows are shorter or missing.
     var wasCutShort = false
     /// Sentences that belong to the report, such as that the cores could not be kept awake.
@@ -46,6 +48,8 @@ struct ResultRow: Sendable {
     var floor: String?
     var floorP50: Double?
     var ratioToFloor: RepeatStatistics?
+    /// Why there is no ratio although row and floor were measured.
+    var ratioNote: String?
     /// Messages answered per second.
     var throughput: Double?
     /// Open loop: messages per second that were asked for.
@@ -135,4 +139,12 @@ struct FloorResult: Sendable {
     var reason: String?
     /// What each repeat gave by itself: the median, and nothing else.
     var repeats: RepeatedValues = [:]
+
+    /// Says that two kinds of round trip are mixed, as when cores sleep now and then, if p90 is more than twice p50. A ratio to
+    /// such a floor tells which kind was met more often, and nothing about the code.
+    var bimodality: String? {
+        guard let p50 = rtt.p50, let p90 = rtt.p90, p90 > 2 * p50 else { return nil }
+        return
+            "the floor \(kind.rawValue) \(size) is bimodal: p90 of \(shown(p90)) µs is over 2 × p50 of \(shown(p50)) µs"
+    }
 }

@@ -241,11 +241,8 @@ final class EchoBench {
         if row.loop == .open { row.service = Latency(entry.service) }
         let floor = floorKey(key, entry.encoded)
         row.repeats = entry.repeats
-        row.repeats[.ratioToFloor] = RepeatStatistics.ratios(entry.repeats[.p50] ?? [], to: floors.medians(floor))
         row.rttP50Spread = RepeatStatistics(row.repeats.known(.p50))
-        row.floor = floor.kind.rawValue
-        row.floorP50 = RepeatStatistics(floors.medians(floor).compactMap { $0 })?.median
-        row.ratioToFloor = RepeatStatistics(row.repeats.known(.ratioToFloor))
+        row.compare(with: floors.result(floor))
         row.throughput = RepeatStatistics(row.repeats.known(.throughput))?.median
         row.cpuPerMessage = Double(entry.cpu) / 1000 / Double(entry.answered)
         row.bytesPerMessage = entry.costs.perMessage(text: key.size, encoded: entry.encoded)
@@ -269,5 +266,19 @@ final class EchoBench {
                 for link in links { group.addTask(executorPreference: loop) { await link.close() } }
             }
         }
+    }
+}
+
+extension ResultRow {
+    /// Puts the row beside its floor, and gives their ratio unless the floor is bimodal.
+    mutating func compare(with floor: FloorResult?) {
+        guard let floor else { return }
+        let medians = floor.repeats[.p50] ?? []
+        self.floor = floor.kind.rawValue
+        floorP50 = RepeatStatistics(medians.compactMap { $0 })?.median
+        ratioNote = floor.bimodality
+        guard ratioNote == nil else { return }
+        repeats[.ratioToFloor] = RepeatStatistics.ratios(repeats[.p50] ?? [], to: medians)
+        ratioToFloor = RepeatStatistics(repeats.known(.ratioToFloor))
     }
 }

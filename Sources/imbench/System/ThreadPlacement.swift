@@ -41,9 +41,19 @@ struct CoreMask: Sendable, Hashable {
     }
 }
 
+/// How the two sides of a measurement share the cores.
+enum Placement: String, Sendable, Hashable, CaseIterable {
+    /// On two different cores.
+    case apart
+    /// On one core.
+    case same
+    /// Wherever the scheduler puts them.
+    case free
+}
+
 /// Which cores the two sides of a measurement run on. Left alone, the scheduler sometimes puts both on one core, where a
-/// round trip costs a third, and sometimes apart, so that repeats of the same code differ by a factor of three. In real
-/// life the two sides are two machines, so they are kept apart when code is compared.
+/// round trip costs a third, and sometimes apart. It decides for each pair of threads anew, so that a floor and a transport
+/// compare two kinds of round trip. In real life the two sides are two machines, so they are kept apart when code is compared.
 struct ThreadPlacement: Sendable, Hashable {
     /// The core of the client's thread.
     var near: Int
@@ -52,10 +62,35 @@ struct ThreadPlacement: Sendable, Hashable {
 
     /// Two different cores of those that this process may use; `nil` if there is only one, or the system does not tell.
     static func apart() -> ThreadPlacement? {
-        guard let cores = CoreMask.ofThisThread()?.cores, let near = cores.first, let far = cores.last, near != far
-        else {
-            return nil
+        resolve(.apart, cores: CoreMask.ofThisThread()?.cores).placement.flatMap { $0.near == $0.far ? nil : $0 }
+    }
+
+    /// The cores for a placement.
+    ///
+    /// - Parameter cores: those that this process may use, in ascending order; `nil` where the system does not tell.
+    /// - Returns: the cores, which are `nil` if the scheduler chooses, and a sentence if the placement is not what was asked for.
+    static func resolve(_ wanted: Placement, cores: [Int]?) -> (placement: ThreadPlacement?, remark: String?) {
+        guard wanted != .free else { return (nil, nil) }
+        guard let near = cores?.first, let far = cores?.last else {
+            return (nil, "this system does not place threads, so that the scheduler places client and server (free)")
         }
-        return ThreadPlacement(near: near, far: far)
+        guard wanted == .apart else { return (ThreadPlacement(near: near, far: near), nil) }
+        let remark = "this process may use one core only, so that client and server share it (same)"
+        return (ThreadPlacement(near: near, far: far), near == far ? remark : nil)
+    }
+}
+
+extension ThreadPlacement? {
+    /// What these cores come to.
+    var kind: Placement {
+        map { $0.near == $0.far ? .same : .apart } ?? .free
+    }
+
+    /// For reports.
+    var sentence: String {
+        guard let cores = self else { return "client and server wherever the scheduler put them (free)" }
+        return cores.near == cores.far
+            ? "client and server on core \(cores.near) (same)"
+            : "client on core \(cores.near), server on core \(cores.far) (apart)"
     }
 }

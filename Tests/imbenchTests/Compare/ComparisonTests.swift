@@ -94,6 +94,7 @@ struct ComparisonTests {
         var slow = Histogram()
         for _ in 0..<100 { slow.record(1000) }
         after.floors[0].rtt = Latency(slow)
+        after.wereCoresAwake = true
         let warnings = try compared(run(calm), after).warnings
         #expect(
             warnings == [
@@ -101,7 +102,8 @@ struct ComparisonTests {
                 "CUT SHORT: new.json was interrupted",
                 "the processors differ: A \"fast\" | one before, Another after",
                 "the builds differ: release before, debug after",
-                "the cores slept in one run only, and its times tell of waking them: sleeping before, awake after",
+                "the cores were kept awake in one run only, and the other's times tell of waking them: "
+                    + "sleeping before, awake after",
                 "--awake: none before, yes after",
             ]
         )

@@ -36,6 +36,7 @@ private func mistake(_ line: String) -> String? { mistake(line.split(separator: 
         #expect(options.sizes == [32, 256, 4096])
         #expect(options.extent == .duration(.seconds(2)))
         #expect(options.format == .table)
+        #expect(options.placement == .apart)
         #expect(options.helpTopic == nil)
     }
 
@@ -49,11 +50,11 @@ private func mistake(_ line: String) -> String? { mistake(line.split(separator: 
     func everyOption() throws {
         let spaced = try parse(
             "run --transport ws,tcp --codec json --size 1,2 --messages 9 --warmup 0s --repeat 3 --connections 4 --rate 12.5"
-                + " --awake --busy-poll 50us --seed 7 --format json --output out.json --quiet --url ws://a:1/x"
+                + " --awake --placement same --busy-poll 50us --seed 7 --format json --output out.json --quiet --url ws://a:1/x"
         )
         let joined = try parse(
             "run --transport=ws,tcp --codec=json --size=1,2 --messages=9 --warmup=0s --repeat=3 --connections=4 --rate=12.5"
-                + " --awake --busy-poll=50us --seed=7 --format=json --output=out.json --quiet --url=ws://a:1/x"
+                + " --awake --placement=same --busy-poll=50us --seed=7 --format=json --output=out.json --quiet --url=ws://a:1/x"
         )
         #expect(spaced == joined)
         #expect(spaced.transports == ["ws", "tcp"])
@@ -64,7 +65,7 @@ private func mistake(_ line: String) -> String? { mistake(line.split(separator: 
         #expect(spaced.seed == 7)
         #expect(spaced.output == "out.json")
         #expect(spaced.urls.map(\.host) == ["a"])
-        #expect(spaced.awake && spaced.quiet)
+        #expect(spaced.awake && spaced.quiet && spaced.placement == .same)
         #expect(spaced.polling == .always(for: .microseconds(50)))
     }
 
@@ -143,6 +144,7 @@ private func mistake(_ line: String) -> String? { mistake(line.split(separator: 
             ("--output", "--output needs a value: --output FILE"),
             ("--output --quiet", "--output needs a value: --output FILE"),
             ("--awake=yes", "--awake takes no value"),
+            ("--placement appart", "unknown placement 'appart'; did you mean 'apart'?"),
             ("--duration 1s --messages 5", "--messages and --duration exclude each other"),
             ("--in-flight 2 --rate 5", "--rate and --in-flight exclude each other"),
             ("run --listen ws://a:1", "--listen belongs to 'serve', not to 'run'"),

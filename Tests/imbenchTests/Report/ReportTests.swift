@@ -120,14 +120,77 @@ func sampleResults() -> RunResults {
         #expect(Set(rows.map { $0.split(separator: "|").count }).count == 1)
     }
 
-    @Test("slow wake-ups mean that cores slept")
+    @Test("Cores are called awake only if they were kept awake, however short a wake-up is")
     func regime() throws {
-        var slow = Histogram()
-        for _ in 0..<100 { slow.record(110_000) }
-        let regime = try #require(WakeUpRegime([FloorResult(kind: .wakeUp, size: 8, rtt: Latency(slow))]))
-        #expect(regime.coresSlept)
-        #expect(regime.sentence.hasPrefix("110.0 µs for two wake-ups: cores slept"))
-        #expect(WakeUpRegime([]) == nil)
+        var results = sampleResults()
+        for time in [4500, 110_000] as [Int64] {
+            var wakeUps = Histogram()
+            for _ in 0..<100 { wakeUps.record(time) }
+            results.floors[0].rtt = Latency(wakeUps)
+            results.wereCoresAwake = false
+            var regime = try #require(WakeUpRegime(results))
+            #expect(regime.name == "sleeping")
+            #expect(regime.sentence.contains("µs for two wake-ups: cores may sleep between messages"))
+            results.wereCoresAwake = true
+            regime = try #require(WakeUpRegime(results))
+            #expect(regime.name == "awake")
+            #expect(regime.sentence.hasSuffix("cores were kept awake, so the times compare code"))
+        }
+        results.floors = []
+        #expect(WakeUpRegime(results) == nil)
+    }
+
+    @Test("The report and its JSON say where client and server ran")
+    func placement() {
+        var results = sampleResults()
+        let sentences: [(ThreadPlacement?, String, String)] = [
+            (ThreadPlacement(near: 0, far: 3), "client on core 0, server on core 3 (apart)", "apart"),
+            (ThreadPlacement(near: 2, far: 2), "client and server on core 2 (same)", "same"),
+            (nil, "client and server wherever the scheduler put them (free)", "free"),
+        ]
+        for (placement, sentence, word) in sentences {
+            results.placement = placement
+            #expect(Report.text(results, format: .table, style: .none).contains("placement  " + sentence))
+            #expect(Report.text(results, format: .json, style: .none).contains("\"placement\": \"\(word)\""))
+        }
+    }
+
+    /// A row beside a floor of which one round trip in `slowEvery` takes four times as long.
+    private func row(slowEvery: Int64) -> ResultRow {
+        var histogram = Histogram()
+        for number in 0..<1000 as Range<Int64> { histogram.record(number % slowEvery == 0 ? 64_000 : 16_000) }
+        var floor = FloorResult(kind: .tcpEpoll, size: 143, rtt: Latency(histogram))
+        floor.repeats[.p50] = [16, 16, 16]
+        var row = sampleResults().rows[0]
+        row.ratioToFloor = nil
+        row.repeats[.p50] = [24, 24, 24]
+        row.compare(with: floor)
+        return row
+    }
+
+    @Test("A row has no ratio to a bimodal floor, and the report says why and what to do")
+    func bimodal() {
+        var results = sampleResults()
+        results.rows = [row(slowEvery: 5)]
+        #expect(results.rows[0].ratioToFloor == nil && results.rows[0].repeats[.ratioToFloor] == nil)
+        #expect(results.rows[0].floorP50 == 16)
+        let why = "no ×floor where the floor tcp-epoll 143 is bimodal: p90 of 64.0 µs is over 2 × p50 of 16.0 µs"
+        for format in [.table, .markdown, .html] as [Format] {
+            let text = Report.text(results, format: format, style: .none)
+            #expect(text.contains(why))
+            #expect(text.contains("try --awake"))
+        }
+        let json = Report.text(results, format: .json, style: .none)
+        #expect(
+            json.contains("\"ratio_to_floor_p50\": null") && json.contains("\"ratio_note\": \"the floor tcp-epoll 143")
+        )
+    }
+
+    @Test("A row has its ratio to a floor with a tail of less than a tenth")
+    func unimodal() {
+        let row = row(slowEvery: 20)
+        #expect(row.ratioToFloor?.median == 1.5 && row.ratioNote == nil)
+        #expect(Report.notes([row]).isEmpty)
     }
 }
 

@@ -95,6 +95,36 @@ import Darwin
     }
 }
 
+@Suite struct ThreadPlacementTests {
+    @Test("Both sides are placed apart, on one core, or not at all")
+    func kinds() {
+        #expect(ThreadPlacement.resolve(.apart, cores: [1, 4, 6]).placement == ThreadPlacement(near: 1, far: 6))
+        #expect(ThreadPlacement.resolve(.same, cores: [1, 4, 6]).placement == ThreadPlacement(near: 1, far: 1))
+        #expect(ThreadPlacement.resolve(.free, cores: [1, 4, 6]).placement == nil)
+        for placement in Placement.allCases {
+            let resolved = ThreadPlacement.resolve(placement, cores: [1, 4, 6])
+            #expect(resolved.placement.kind == placement && resolved.remark == nil)
+        }
+    }
+
+    @Test("On one core both sides share it, and a sentence says so")
+    func oneCore() {
+        let (placement, remark) = ThreadPlacement.resolve(.apart, cores: [5])
+        #expect(placement == ThreadPlacement(near: 5, far: 5))
+        #expect(remark?.contains("one core only") == true)
+        #expect(ThreadPlacement.resolve(.same, cores: [5]).remark == nil)
+    }
+
+    @Test("A system that does not place threads says so unless that was asked for", arguments: [nil, []] as [[Int]?])
+    func unplaced(cores: [Int]?) {
+        for wanted in [.apart, .same] as [Placement] {
+            let (placement, remark) = ThreadPlacement.resolve(wanted, cores: cores)
+            #expect(placement == nil && remark?.contains("does not place threads") == true)
+        }
+        #expect(ThreadPlacement.resolve(.free, cores: cores).remark == nil)
+    }
+}
+
 @Suite struct ProgressTests {
     @Test("the bar fills from left to right")
     func bar() {
