@@ -15,6 +15,8 @@ enum Peers {
     static let nginx = path("nginx")
     /// The built command: it lies beside the tests.
     static let imbench = beside("imbench")
+    /// Sends, closes and exits (`Tests/CloseAndExit`): it lies beside the tests.
+    static let closeAndExit = beside("CloseAndExit")
     /// A Python that has the `protobuf` package.
     static let pythonWithProtobuf = python(importing: "google.protobuf")
 

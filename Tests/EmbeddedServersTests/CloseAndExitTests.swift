@@ -1,0 +1,68 @@
+import EmbeddedServers
+import Foundation
+import SocketIO
+import TestSupport
+import Testing
+import TransportAPI
+import Transports
+
+/// Processes of their own that send 4 MB to a slow reader, close, and exit at once. `IM_CLOSE_RUNS` says how often each does it (1).
+@Suite("A process that exits after it has closed its link", .timeLimit(.minutes(15)), .ownThread)
+struct CloseAndExitTests {
+    private static let bytes = 4_000_000
+    private static let runs = ProcessInfo.processInfo.environment["IM_CLOSE_RUNS"].flatMap(Int.init) ?? 1
+    /// A reader that takes 4 MB in two seconds.
+    private static let slow = PathFaults(bytesPerSecond: 2_000_000)
+
+    /// Runs the process to its end, and gives what it printed and its status.
+    private func send(to url: String) async throws -> (line: String?, status: Int32) {
+        let program = try #require(Peers.closeAndExit)
+        return try await aside {
+            let process = try Peer(program, [url, "\(Self.bytes)"])
+            return (process.line(), try process.finish())
+        }
+    }
+
+    @Test("leaves no byte behind with a slow reader", arguments: ["tcp", "ws"])
+    func streams(transport: String) async throws {
+        for _ in 0..<Self.runs {
+            let listener = try await TransportRegistry.standard.listen("\(transport)://127.0.0.1:0")
+            let proxy = try await FaultProxy.start(to: listener.endpoint, seed: 1)
+            await proxy.set(Self.slow)
+            async let sent = send(to: proxy.endpoint.description)
+            let link = try #require(try await listener.accept())
+            var received = 0
+            while let message = try await link.receive() { received += message.bytes.count }
+            let (line, status) = try await sent
+            #expect(received == Self.bytes && status == 0 && line == "0")
+            await listener.close()
+            await proxy.stop()
+        }
+    }
+
+    @Test("leaves no byte behind with a slow broker, which does not publish its will", arguments: ["mqtt", "mqtt+ws"])
+    func broker(transport: String) async throws {
+        for _ in 0..<Self.runs {
+            let server = try await EmbeddedServer.start("\(transport)://127.0.0.1:0")
+            let proxy = try await FaultProxy.start(to: server.endpoint, seed: 1)
+            await proxy.set(Self.slow)
+            let registry = TransportRegistry.standard
+            let port = try #require(server.endpoint.port)
+            let reader = try await registry.connect("\(transport)://127.0.0.1:\(port)/?subscribe=data")
+            let heir = try await registry.connect("\(transport)://127.0.0.1:\(port)/?subscribe=will&publish=will")
+            let address = "\(transport)://127.0.0.1:\(try #require(proxy.endpoint.port))/"
+            async let sent = send(to: address + "?publish=data&will-topic=will&will-message=gone")
+            var received = 0
+            while received < Self.bytes, let message = try await reader.receive() { received += message.bytes.count }
+            let (line, status) = try await sent
+            #expect(received == Self.bytes && status == 0 && line == "0")
+            // Once the broker has seen the end of the connection, a will would be published before this.
+            while await proxy.statistics().openConnections > 0 { await Task.yield() }
+            #expect(await heir.send(Payload(text: "no will")) == .written)
+            #expect(try await heir.receive()?.bytes.elementsEqual("no will".utf8) == true)
+            for link in [reader, heir] { await link.close() }
+            await proxy.stop()
+            await server.stop()
+        }
+    }
+}
