@@ -36,8 +36,6 @@ func serve(_ options: Options) throws(SystemFailure) -> Int32 {
     runBlocking(on: .shared) {
         await untilInterrupted()
         for server in servers { await server.stop() }
-        // What they have said to their clients leaves at the end of the turn, and the process ends with this.
-        await EventLoop.shared.pause(.milliseconds(20))
     }
     return ExitStatus.good
 }
