@@ -21,6 +21,9 @@ public struct Capabilities: Sendable, Hashable {
     /// ``KeepaliveConfiguration/interval`` says otherwise: what lies on the transport's paths forgets connections that are
     /// silent for longer (Docs/supervisor.md). Default 60 s.
     public var keepaliveInterval: Duration
+    /// Whether a link asks its peer by itself after ``keepaliveInterval`` of silence in either direction, and ends when no answer comes
+    /// (MQTT). A supervisor leaves it to the link then, unless it is to ask more often. Default `false`.
+    public var keepsItselfAlive: Bool
 
     /// Capabilities spelled out one by one. The defaults are those of a framed byte stream.
     public init(
@@ -32,7 +35,8 @@ public struct Capabilities: Sendable, Hashable {
         routesByTopic: Bool = false,
         distinguishesText: Bool = false,
         maximumMessageSize: Int,
-        keepaliveInterval: Duration = .seconds(60)
+        keepaliveInterval: Duration = .seconds(60),
+        keepsItselfAlive: Bool = false
     ) {
         self.isReliable = isReliable
         self.isOrdered = isOrdered
@@ -43,5 +47,6 @@ public struct Capabilities: Sendable, Hashable {
         self.distinguishesText = distinguishesText
         self.maximumMessageSize = maximumMessageSize
         self.keepaliveInterval = keepaliveInterval
+        self.keepsItselfAlive = keepsItselfAlive
     }
 }

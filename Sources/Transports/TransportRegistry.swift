@@ -28,6 +28,9 @@ public struct TransportDescriptor: Sendable {
     /// The endpoint for a connection beside the user's that carries nothing and may be idle for as long as it likes: the same
     /// for most; another client for MQTT, whose broker knows its clients by name.
     package var spare: @Sendable (Endpoint) -> Endpoint = { $0 }
+    /// The endpoint for links that a supervisor keeps alive in this way: the same for most. MQTT has a rhythm of its own, which is set
+    /// to the supervisor's.
+    package var pace: @Sendable (Endpoint, KeepaliveConfiguration) -> Endpoint = { endpoint, _ in endpoint }
 }
 
 /// The transports that there are. Another one is a folder with its core and descriptor, and one line here.

@@ -65,6 +65,15 @@ public struct KeepaliveConfiguration: Sendable, Hashable {
     /// How long the link may be silent before a probe is sent. Default: as long as fits the transport (UDP 25 s, WebSocket
     /// 30 s, TCP and MQTT 60 s).
     public var interval = Interval.automatic
+    /// The silence after which a supervisor asks over a link that can do this; `nil`: it never does, or leaves that to the link.
+    package func interval(over capabilities: Capabilities) -> Duration? {
+        guard let duration = interval.duration(over: capabilities) else { return nil }
+        let isLeftToLink =
+            capabilities.keepsItselfAlive && capabilities.keepaliveInterval <= duration && isIdleOnly
+            && probe == .automatic
+        return isLeftToLink ? nil : duration
+    }
+
     /// How long the far side may take to answer with anything at all. Default 10 s.
     public var timeout: Duration = .seconds(10)
     /// Whether a probe is sent only when nothing has been received for the interval; otherwise every interval. Default

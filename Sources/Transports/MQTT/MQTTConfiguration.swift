@@ -10,9 +10,11 @@ public struct MQTTConfiguration: Sendable, Hashable {
     /// for. What the broker has not acknowledged when a link ends, the transport's next link sends again, whatever the
     /// outcome of its sending was.
     public var cleanSession = true
-    /// Seconds after which the broker may give up a silent client, 0 to 65,535; 60 by default, 0 for never. A link that
-    /// is idle for three quarters of it sends PINGREQ (section 3.1.2.10).
-    public var keepAlive = 60
+    /// Seconds after which the broker may give up a silent client, 0 to 65,535; 80 by default, 0 for never (section 3.1.2.10).
+    public var keepAlive = 80
+    /// How long the link may be silent in either direction before PINGREQ is sent, at most three quarters of ``keepAlive`` where that
+    /// is not 0; `nil`, the default: three quarters of it, which is 60 s by default. Without either the link sends none by itself.
+    public var keepaliveInterval: Duration?
     /// The user name, if the broker asks for one.
     public var user: String?
     /// The password; needs a ``user`` (MQTT-3.1.2-22). At most 65,535 bytes.
@@ -36,8 +38,8 @@ public struct MQTTConfiguration: Sendable, Hashable {
     public var maximumMessageSize = 16 << 20
     /// How long CONNACK and SUBACK may take together; 10 s by default.
     public var handshakeTimeout = Duration.seconds(10)
-    /// How long the broker may be silent after a keep-alive PINGREQ; 10 s by default, and never longer than three
-    /// quarters of ``keepAlive``.
+    /// How long the broker may be silent after a keep-alive PINGREQ; 10 s by default, and never longer than
+    /// the silence before it.
     public var pingTimeout = Duration.seconds(10)
     /// How long PUBACK, PUBREC, PUBCOMP, SUBACK or UNSUBACK may take on an open link before the link is given up;
     /// 30 s by default. Neither this nor ``pingTimeout`` counts while output is on its way to the kernel, or while nobody takes
@@ -53,6 +55,7 @@ public struct MQTTConfiguration: Sendable, Hashable {
         guard 0...65_535 ~= keepAlive else {
             throw .configuration("keepAlive", "is \(keepAlive), allowed are 0 to 65535 s")
         }
+        if let keepaliveInterval { try MQTTCheck.duration(keepaliveInterval, "keepaliveInterval") }
         if let will { try Self.check(will) }
         if let publishTopic, !MQTTTopic.isName(publishTopic) {
             throw .configuration("publish", "'\(publishTopic)' must be 1 to 65535 bytes without + and #")
@@ -63,6 +66,13 @@ public struct MQTTConfiguration: Sendable, Hashable {
         try MQTTCheck.duration(handshakeTimeout, "handshakeTimeout")
         try MQTTCheck.duration(pingTimeout, "pingTimeout")
         try MQTTCheck.duration(acknowledgementTimeout, "acknowledgementTimeout")
+    }
+
+    /// Nanoseconds of silence until PINGREQ; 0 for never.
+    var pingInterval: Int64 {
+        let most = Duration.seconds(keepAlive).wholeNanoseconds / 4 * 3
+        guard let own = keepaliveInterval?.wholeNanoseconds else { return most }
+        return most > 0 ? min(own, most) : own
     }
 
     private func checkIdentity() throws(TransportError) {

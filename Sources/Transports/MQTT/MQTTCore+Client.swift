@@ -30,7 +30,7 @@ extension MQTTCore {
         connect.password = configuration.password
         MQTTPacketWriter.connect(connect, into: &context.output)
         countWritten(&context)
-        keepAlive.interval = Duration.seconds(configuration.keepAlive).wholeNanoseconds / 4 * 3
+        keepAlive.interval = configuration.pingInterval
         keepAlive.timeout = min(configuration.pingTimeout.wholeNanoseconds, max(keepAlive.interval, 1))
         reader.accepted = Self.connecting
     }

@@ -171,12 +171,15 @@ package struct MQTTCore: ProtocolCore {
     }
 
     package var capabilities: Capabilities {
-        Capabilities(
+        let interval: Int64 = if case .client(let configuration) = side { configuration.pingInterval } else { 0 }
+        return Capabilities(
             hasNativePing: isClient,
             acknowledgesMessages: publishQoS != .atMostOnce,
             completesSends: isClient && session != nil,
             routesByTopic: true,
-            maximumMessageSize: maximumMessageSize
+            maximumMessageSize: maximumMessageSize,
+            keepaliveInterval: interval > 0 ? .nanoseconds(interval) : .seconds(60),
+            keepsItselfAlive: interval > 0
         )
     }
 

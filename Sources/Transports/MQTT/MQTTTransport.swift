@@ -24,6 +24,24 @@ extension TransportDescriptor {
 
     /// What is the same for every transport that ends at a broker.
     mutating func routeByTopic() {
+        // The rhythm is the protocol's own, so it is told how a supervisor wants it. Where that looks for an interval of its own, or
+        // wants none, the protocol has none.
+        pace = { endpoint, keepalive in
+            let names = Set(endpoint.options.map(\.name))
+            var paced = endpoint
+            if !names.contains("keep-alive"), !names.contains("keepalive-interval") {
+                if keepalive.adaptive != nil || keepalive.interval == .off {
+                    paced.options.append(.init(name: "keep-alive", value: "0"))
+                } else if case .fixed(let interval) = keepalive.interval {
+                    paced.options.append(.init(name: "keepalive-interval", value: Self.milliseconds(interval)))
+                }
+            }
+            if !names.contains("ping-timeout"), keepalive.timeout != KeepaliveConfiguration().timeout {
+                paced.options.append(.init(name: "ping-timeout", value: Self.milliseconds(keepalive.timeout)))
+            }
+            return paced
+        }
+
         // A broker brings back what is published where one subscribes.
         loopback = { unique in
             let topic = "loopback/\(unique)"
@@ -31,11 +49,15 @@ extension TransportDescriptor {
         }
         spare = { endpoint in
             var spare = endpoint
-            let own = ["client-id", "clean-session", "subscribe", "keep-alive"]
+            let own = ["client-id", "clean-session", "subscribe", "keep-alive", "keepalive-interval"]
             spare.options.removeAll { own.contains($0.name) || $0.name.hasPrefix("will-") }
             spare.options.append(.init(name: "keep-alive", value: "0"))
             return spare
         }
+    }
+
+    private static func milliseconds(_ duration: Duration) -> String {
+        "\(max(1, duration.wholeNanoseconds / 1_000_000))ms"
     }
 
     static let mqttOptions = [
@@ -52,7 +74,11 @@ extension TransportDescriptor {
         TransportOption("will-retain", "on or off", "whether it keeps that for later subscribers (off)"),
         TransportOption("client-id", "up to 65535 bytes", "who this client is to the broker (random)"),
         TransportOption("clean-session", "on or off", "whether the broker forgets the client at the end (on)"),
-        TransportOption("keep-alive", "a number of seconds from 0 to 65535", "the longest silence (60; 0 for any)"),
+        TransportOption(
+            "keep-alive",
+            "a number of seconds from 0 to 65535",
+            "the silence after which the broker gives the client up (4/3 of keepalive-interval; 0 for never)"
+        ),
         TransportOption(
             "in-flight",
             "a number from 1 to 65535",
@@ -94,7 +120,8 @@ extension TransportDescriptor {
 
     static func clientConfiguration(
         _ endpoint: Endpoint,
-        _ options: OptionReader
+        _ options: OptionReader,
+        rhythm: Duration = .seconds(60)
     ) throws(TransportError) -> MQTTConfiguration {
         var configuration = MQTTConfiguration()
         configuration.qos = try qos(options, "qos") ?? .atMostOnce
@@ -105,7 +132,10 @@ extension TransportDescriptor {
         }
         configuration.clientID = try options.string("client-id")
         configuration.cleanSession = try options.flag("clean-session") ?? true
-        configuration.keepAlive = try options.integer("keep-alive", in: 0...65_535) ?? configuration.keepAlive
+        configuration.keepaliveInterval = try options.positive("keepalive-interval")
+        configuration.keepAlive =
+            try options.integer("keep-alive", in: 0...65_535)
+            ?? keepAlive(for: configuration.keepaliveInterval ?? rhythm)
         if let window = try options.integer("in-flight", in: 1...65_535) {
             (configuration.maximumInFlight, configuration.maximumExactlyOnceInFlight) = (window, window)
         }
@@ -117,6 +147,13 @@ extension TransportDescriptor {
         configuration.user = endpoint.user
         configuration.password = endpoint.password.map { Array($0.utf8) }
         return configuration
+    }
+
+    /// What the broker is told, in seconds, so that PINGREQ after this silence comes well before it gives the client up.
+    private static func keepAlive(for interval: Duration) -> Int {
+        let seconds = (interval.wholeNanoseconds / 3).multipliedReportingOverflow(by: 4)
+        guard !seconds.overflow else { return 65_535 }
+        return Int(min(max((seconds.partialValue + 999_999_999) / 1_000_000_000, 1), 65_535))
     }
 
     static func serverConfiguration(_ options: OptionReader) throws(TransportError) -> MQTTServerConfiguration {

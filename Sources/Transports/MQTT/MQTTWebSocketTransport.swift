@@ -11,7 +11,10 @@ extension TransportDescriptor {
             keepalive: webSocket.keepaliveInterval,
             options: mqttOptions + handshakeOptions,
             client: { (endpoint, options) throws(TransportError) in
-                let inner = try MQTTCore(client: clientConfiguration(endpoint, options), session: MQTTSession())
+                let inner = try MQTTCore(
+                    client: clientConfiguration(endpoint, options, rhythm: webSocket.keepaliveInterval),
+                    session: MQTTSession()
+                )
                 let core = try MQTTWebSocketCore(inner, over: webSocketClient(endpoint, options))
                 return { core }
             },

@@ -115,7 +115,8 @@ public struct LinkLimits: Sendable, Hashable {
     /// What a link within these limits can do, whose core can do that.
     func describe(_ capabilities: Capabilities) -> Capabilities {
         var capabilities = capabilities
-        capabilities.keepaliveInterval = keepaliveInterval ?? capabilities.keepaliveInterval
+        // A core that has a rhythm of its own knows it best.
+        if let keepaliveInterval, !capabilities.keepsItselfAlive { capabilities.keepaliveInterval = keepaliveInterval }
         return capabilities
     }
 }

@@ -26,6 +26,11 @@ extension Supervisor {
             registry.transports.first { $0.name == endpoint.scheme }?.spare(endpoint) ?? endpoint
         }
         adjust(&setup)
+        let (factory, keepalive) = (setup.factory, setup.configuration.keepalive)
+        setup.factory = { (endpoint) throws(TransportError) in
+            let descriptor = registry.transports.first { $0.name == endpoint.scheme }
+            return try factory(descriptor?.pace(endpoint, keepalive) ?? endpoint)
+        }
         try self.init(setup, on: loop)
     }
 

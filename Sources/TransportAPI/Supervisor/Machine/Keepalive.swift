@@ -47,7 +47,7 @@ package struct Keepalive: Sendable {
         self.configuration = configuration
         self.isAnswered = isAnswered
         isRepeated = !capabilities.isReliable
-        interval = configuration.interval.duration(over: capabilities)
+        interval = configuration.interval(over: capabilities)
         lastReceived = now
         lastProbe = now
         lastLook = now

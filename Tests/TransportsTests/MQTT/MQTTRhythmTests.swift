@@ -1,0 +1,107 @@
+import Testing
+import TransportAPI
+
+@testable import Transports
+
+/// One keepalive for a link of MQTT: the protocol's, at the interval that the supervisor or the URL wants.
+@Suite("The rhythm of MQTT's keepalive")
+struct MQTTRhythmTests {
+    private func configuration(_ url: String) throws -> MQTTConfiguration {
+        let endpoint = try Endpoint(url)
+        let descriptor = try TransportRegistry.standard.transport(named: endpoint.scheme)
+        let options = try OptionReader(endpoint, allowed: descriptor.options)
+        return try TransportDescriptor.clientConfiguration(endpoint, options, rhythm: descriptor.keepaliveInterval)
+    }
+
+    @Test(
+        "The interval and what the broker is told follow from each other",
+        arguments: [
+            ("mqtt://h", 60_000, 80), ("mqtt+ws://h", 30_000, 40), ("mqtt://h/?keepalive-interval=2m", 120_000, 160),
+            ("mqtt+ws://h/?keepalive-interval=100ms", 100, 1), ("mqtt://h/?keep-alive=60", 45_000, 60),
+            ("mqtt://h/?keep-alive=0&keepalive-interval=7s", 7000, 0),
+            ("mqtt://h/?keep-alive=8&keepalive-interval=7s", 6000, 8),
+            ("mqtt://h/?keepalive-interval=30h", 49_151_250, 65_535),
+        ] as [(String, Int64, Int)]
+    )
+    func interval(url: String, milliseconds: Int64, told: Int) throws {
+        let configuration = try configuration(url)
+        #expect(configuration.pingInterval == milliseconds * 1_000_000)
+        #expect(configuration.keepAlive == told)
+        let transport = try TransportRegistry.standard.transport(for: Endpoint(url))
+        #expect(transport.capabilities.keepsItselfAlive)
+        #expect(transport.capabilities.keepaliveInterval == .milliseconds(milliseconds))
+    }
+
+    @Test("Without a rhythm of its own, a link leaves its keepalive to the supervisor", arguments: ["mqtt", "mqtt+ws"])
+    func none(scheme: String) throws {
+        let transport = try TransportRegistry.standard.transport(for: Endpoint("\(scheme)://h/?keep-alive=0"))
+        #expect(!transport.capabilities.keepsItselfAlive)
+        #expect(transport.capabilities.keepaliveInterval == (scheme == "mqtt" ? .seconds(60) : .seconds(30)))
+    }
+
+    @Test(
+        "An idle link under a supervisor pings once in each interval, and not twice",
+        arguments: [
+            ("mqtt://h", .automatic, 10), ("mqtt+ws://h", .automatic, 20),
+            ("mqtt://h", .seconds(180), 10), ("mqtt://h", .seconds(20), 30), ("mqtt://h", .off, 10),
+            ("mqtt://h/?keep-alive=0", .automatic, 10), ("mqtt://h/?keep-alive=0", .off, 0),
+        ] as [(String, KeepaliveConfiguration.Interval, Int)]
+    )
+    func supervised(url: String, interval: KeepaliveConfiguration.Interval, expected: Int) throws {
+        var client = MQTTHarness(try MQTTCore(client: configuration(url)))
+        client.openByHand()
+        var supervising = SupervisorConfiguration()
+        supervising.keepalive.interval = interval
+        var random = RandomSource.seeded(1)
+        var machine = SupervisorMachine(supervising, endpoints: [try Endpoint(url)], using: &random)
+        var now = Instant.zero
+        var count = 0
+        /// How many pings the machine asks for.
+        func pings(_ event: SupervisorMachine.Event) -> Int {
+            var actions: [SupervisorAction] = []
+            machine.handle(event, at: now, using: &random, &actions)
+            return actions.count { if case .ping = $0 { true } else { false } }
+        }
+        _ = pings(.connect)
+        _ = pings(.connected(machine.link, client.core.capabilities))
+        for _ in 0..<602 {
+            now = now.advanced(by: .seconds(1))
+            client.advance(by: .seconds(1))
+            if let deadline = machine.deadline, deadline <= now {
+                for _ in 0..<pings(.tick(bytesReceived: 0)) { try client.core.ping(&client.context) }
+            }
+            let sent = client.takeOutput()
+            count += sent.count / 2
+            let pongs = client.pongs
+            client.feed((0..<sent.count / 2).flatMap { _ in [0xd0, 0] as [UInt8] })
+            if client.pongs > pongs { _ = pings(.pong(machine.link, .zero)) }
+        }
+        #expect(client.failure == nil && count == expected)
+    }
+
+    @Test("A supervisor sets the rhythm of its links, unless their URL does")
+    func paced() throws {
+        func options(_ url: String, _ change: (inout KeepaliveConfiguration) -> Void) throws -> [String] {
+            var keepalive = KeepaliveConfiguration()
+            change(&keepalive)
+            return TransportDescriptor.mqtt.pace(try Endpoint(url), keepalive).options.map { "\($0.name)=\($0.value)" }
+        }
+        #expect(try options("mqtt://h") { _ in } == [])
+        #expect(try options("mqtt://h") { $0.interval = .seconds(180) } == ["keepalive-interval=180000ms"])
+        #expect(try options("mqtt://h") { $0.interval = .off } == ["keep-alive=0"])
+        #expect(try options("mqtt://h") { $0.adaptive = AdaptiveKeepaliveConfiguration() } == ["keep-alive=0"])
+        #expect(try options("mqtt://h") { $0.timeout = .seconds(3) } == ["ping-timeout=3000ms"])
+        let own = "mqtt://h/?keep-alive=9&ping-timeout=2s"
+        let changed = try options(own) {
+            $0.interval = .off
+            $0.timeout = .seconds(3)
+        }
+        #expect(changed == ["keep-alive=9", "ping-timeout=2s"])
+        for descriptor in TransportRegistry.standard.transports {
+            var keepalive = KeepaliveConfiguration()
+            (keepalive.interval, keepalive.timeout) = (.seconds(180), .seconds(3))
+            let endpoint = Endpoint(scheme: descriptor.name, host: "h")
+            _ = try descriptor.make(descriptor.pace(endpoint, keepalive), .shared)
+        }
+    }
+}
