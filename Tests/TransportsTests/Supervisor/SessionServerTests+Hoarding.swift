@@ -37,7 +37,7 @@ extension SessionServerTests {
         for number in 1...200 { link.give(large(UInt64(number))) }
         runtime.settle()
         #expect(link.unread > 160 && !link.hasEnded)
-        #expect(link.frames.last { if case .acknowledge = $0 { true } else { false } } == .acknowledge(15))
+        #expect(link.frames.last { if case .acknowledge = $0 { true } else { false } } == .acknowledge(16))
         let session = try #require(sessions.all.first)
         #expect(try runtime.run { await session.messages.prefix(200).reduce(0) { count, _ in count + 1 } } == 200)
         #expect(link.unread == 0)

@@ -118,7 +118,8 @@ struct RequestAdmissionTests {
             let lines = ["Host: \(host)"] + (origin.isEmpty ? [] : ["Origin: \(origin)"])
             harness.feed(request(replacing: "Host", with: lines))
             let answer = ServerHandshakeTests.answer(&harness)
-            let error = try #require(harness.failure)
+            let failure = harness.failure
+            let error = try #require(failure)
             #expect(error.code == .handshakeFailed && error.detail == 403)
             let parts = answer.components(separated: "\r\n\r\n")
             #expect(parts.count == 2 && parts[0].contains("Content-Length: \(parts[1].utf8.count)"))
