@@ -27,7 +27,11 @@ let package = Package(
         ),
         // All tests are one program: how many of them run at a time is said once, for all.
         .target(name: "CTestWidth", path: "Tests/CTestWidth"),
-        .executableTarget(name: "CloseAndExit", dependencies: ["TransportAPI", "Transports"], path: "Tests/CloseAndExit"),
+        .executableTarget(
+            name: "CloseAndExit",
+            dependencies: ["TransportAPI", "Transports"],
+            path: "Tests/CloseAndExit"
+        ),
         .target(name: "TestSupport", dependencies: ["SocketIO"], path: "Tests/TestSupport"),
         .testTarget(name: "TransportAPITests", dependencies: ["TransportAPI"]),
         .testTarget(name: "CodecsTests", dependencies: ["Codecs"]),

@@ -40,7 +40,8 @@ enum SimulationRun {
         isCancelled: () -> Bool = { false }
     ) -> SimulationResult {
         var result = SimulationResult()
-        for seed in seeds where !isCancelled() {
+        for seed in seeds {
+            if isCancelled() { break }
             var world = World(seed: seed, mutation: mutation)
             world.run()
             result.seeds += 1

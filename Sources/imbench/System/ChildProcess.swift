@@ -121,7 +121,14 @@ final class ChildProcess {
         }
         posix_spawn_file_actions_adddup2(&actions, input.descriptor, STDIN_FILENO)
         posix_spawn_file_actions_adddup2(&actions, output.descriptor, STDOUT_FILENO)
-        posix_spawnattr_setflags(&attributes, Int16(POSIX_SPAWN_SETPGROUP))
+        // No signal is blocked or ignored because the calling thread blocks it or this process ignores it.
+        var (none, all) = (sigset_t(), sigset_t())
+        sigemptyset(&none)
+        sigfillset(&all)
+        posix_spawnattr_setsigmask(&attributes, &none)
+        posix_spawnattr_setsigdefault(&attributes, &all)
+        let flags = POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF
+        posix_spawnattr_setflags(&attributes, Int16(flags))
         guard let path = words.first else { throw SystemFailure("there is no program to start") }
         var arguments = words.map { strdup($0) } + [nil]
         defer { for argument in arguments { free(argument) } }
