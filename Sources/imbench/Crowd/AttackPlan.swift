@@ -91,6 +91,7 @@ struct AttackPlan: Sendable {
             roomSessions = 10 * HostileScript.zombies * 100 + others
             // What waits in the sessions that were left: so many messages of the room each, and their tasks.
             heapEach = 512 << 10
+        case .foreignOrigin: expect("handshakeFailed")
         case .messageFlood, .helloFlood: break
         }
     }

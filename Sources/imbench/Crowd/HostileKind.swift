@@ -28,6 +28,8 @@ enum HostileKind: String, Sendable, Hashable, CaseIterable {
     case zombieSessions = "zombie-sessions"
     /// Writes texts into a chat room whose normalisation takes very long, as keys.
     case hostileText = "hostile-text"
+    /// Asks for a WebSocket as a web page of another origin does.
+    case foreignOrigin = "foreign-origin"
     case helloFlood = "hello-flood"
     /// Asks for sessions with cookies that no server has made.
     case forgedCookie = "forged-cookie"

@@ -74,6 +74,7 @@ struct HostileScript: Sendable {
         case .pingFlood: return HostileScript(opening: hello, load: repeated(frame(0x89)))
         case .fragmentFlood:
             return HostileScript(opening: hello + frame(0x02, [1]), load: repeated(frame(0x00)))
+        case .foreignOrigin: return HostileScript(opening: request("Origin: http://evil.example\r\n"))
         case .compressionBomb: return bomb.map { HostileScript(opening: hello, load: frame(0xc2, $0)) }
         default: return nil
         }
