@@ -36,7 +36,7 @@ struct AttackPlan: Sendable {
         (self.transport, self.kind) = (transport, kind)
         scripts = HostileScript.all(kind, transport)
         // Idle clients have no sessions.
-        guard links == 0 || !kind.isOfSessions else { return nil }
+        guard links == 0 || !kind.isOfSessions && kind != .poisonedIdentity else { return nil }
         guard !scripts.isEmpty || transport == "udp" && HostileDatagrams.knows(kind) else { return nil }
         // Half of the attackers are too many; others are not, though some connect at the same time.
         let room = max(attackers / 2, min(links, CrowdClients.atOnce))
@@ -86,13 +86,20 @@ struct AttackPlan: Sendable {
             expect("bufferFull", "write-buffer=65536")
             heapEach = 256 << 10
         case .stolenSession: expected = [Ending.questioned]
+        case .foreignOrigin: expect("handshakeFailed")
         case .roomFlood, .hostileText: roomSessions = 1000 + others
         case .zombieSessions:
             roomSessions = 10 * HostileScript.zombies * 100 + others
             // What waits in the sessions that were left: so many messages of the room each, and their tasks.
             heapEach = 512 << 10
-        case .foreignOrigin: expect("handshakeFailed")
-        case .messageFlood, .helloFlood: break
+        case .sessionSquatting:
+            roomSessions = others + room
+            heapEach = 512 << 10
+        case .sessionHoarding:
+            expect("resourcesExhausted", "max-buffered=8388608")
+            roomSessions = 1000 + others
+            heapEach = 1 << 20
+        case .poisonedIdentity, .messageFlood, .helloFlood: break
         }
     }
 

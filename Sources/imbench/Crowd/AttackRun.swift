@@ -98,6 +98,7 @@ struct AttackRun {
         return runBlocking(on: clientLoop) {
             var phase = await measure(honest, for: hold, enough)
             phase.endings = await victim.endings(crowd)
+            if plan.kind == .sessionSquatting, phase.failure == nil { phase.failure = await newcomer(victim) }
             let end = Clocks.monotonic() + patience.wholeNanoseconds
             while !plan.expected.allSatisfy({ phase.endings[$0] != nil }), Clocks.monotonic() < end,
                 !Interruption.isRequested
@@ -108,6 +109,17 @@ struct AttackRun {
             }
             phase.counts = crowd.soFar
             return phase
+        }
+    }
+
+    /// A client that comes while others squat on sessions; why it was not let in, if it was not.
+    private func newcomer(_ victim: AttackedServer) async -> String? {
+        do throws(TransportError) {
+            let newcomer = try await HonestMembers.enter(victim.endpoint, on: clientLoop)
+            await newcomer.close()
+            return nil
+        } catch {
+            return "an honest newcomer was not let in: \(error)"
         }
     }
 

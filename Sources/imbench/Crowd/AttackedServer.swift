@@ -17,7 +17,7 @@ struct AttackedServer: Sendable {
 
     init(_ plan: AttackPlan, on loop: EventLoop) async throws(TransportError) {
         let heard = Locked<[String: Int]>([:])
-        hasMembers = plan.kind.isOfSessions
+        hasMembers = plan.kind.isOfSessions || plan.kind == .poisonedIdentity
         let observer: ServerObserver = { note in
             heard.withLock {
                 $0[note.reason.error?.code.rawValue ?? AttackPlan.Ending.closed, default: 0] += note.count

@@ -3,15 +3,23 @@ import SocketIO
 import TransportAPI
 import Transports
 
-/// A few members of a chat room. Each writes a message now and then, and waits until the next
+/// A few members of a chat room, or of a conversation over a broker. Each writes a message now and then, and waits until the next
 /// member has it.
 struct HonestMembers: HonestParty {
+    /// Where they meet over a broker.
+    static let topic = "imbench/honest"
+
     private let supervisors: [Supervisor]
     private let heard: [Subscription<Payload>]
     private let loop: EventLoop
 
     /// Enters the room.
     init(to endpoint: Endpoint, on loop: EventLoop) async throws(TransportError) {
+        var endpoint = endpoint
+        if try TransportRegistry.standard.transport(for: endpoint, on: loop).capabilities.routesByTopic {
+            endpoint.options += ["publish", "subscribe"].map { Endpoint.Option(name: $0, value: Self.topic) }
+            endpoint.options.append(Endpoint.Option(name: "qos", value: "1"))
+        }
         var supervisors: [Supervisor] = []
         for _ in 0..<HonestClients.count { supervisors.append(try await Self.enter(endpoint, on: loop)) }
         self.supervisors = supervisors

@@ -16,6 +16,7 @@ struct HostileClient {
     /// How often it has connected.
     private var visits = 0
     private var refusals = 0
+    private var learned: [UInt8]?
 
     init(_ script: HostileScript, number: Int) {
         (self.script, self.number) = (script, number)
@@ -47,7 +48,7 @@ struct HostileClient {
         return pollfd(fd: connection?.socket ?? -1, events: events, revents: 0)
     }
 
-    private var hasLoad: Bool { script.freshLoad != nil || script.turnLoad != nil || !script.load.isEmpty }
+    private var hasLoad: Bool { script.freshLoad != nil || script.turnLoad != nil || !(learned ?? script.load).isEmpty }
 
     /// Sends and reads once; `false` once the server has hung up.
     mutating func work(_ events: Int16, _ buffer: UnsafeMutableRawBufferPointer, _ now: Int64) -> Bool {
@@ -56,12 +57,13 @@ struct HostileClient {
         if events & Int16(POLLIN | POLLHUP) != 0 {
             let count = connection.read(buffer)
             guard count >= 0 else { return false }
+            if let learns = script.learns { learned = learns(Array(buffer[..<count])) ?? learned }
             if count > 0, script.leaves?(visits - 1) == true { return false }
             if script.countsRefusals { refusals += buffer[..<count].count { $0 == 0x80 } }
         }
         guard events & Int16(POLLOUT) != 0 else { return true }
         if isOpened, sent == bytes.count {
-            bytes = script.turnLoad?(turn) ?? script.freshLoad?(number, round) ?? script.load
+            bytes = script.turnLoad?(turn) ?? script.freshLoad?(number, round) ?? learned ?? script.load
             (sent, round, turn) = (0, round + 1, turn + 1)
         }
         let count = bytes.isEmpty ? 0 : connection.send(bytes[sent...])

@@ -28,8 +28,14 @@ enum HostileKind: String, Sendable, Hashable, CaseIterable {
     case zombieSessions = "zombie-sessions"
     /// Writes texts into a chat room whose normalisation takes very long, as keys.
     case hostileText = "hostile-text"
+    /// Begins session after session, and comes back to none.
+    case sessionSquatting = "session-squatting"
+    /// Sends the second message of a session and those behind it, and never the first.
+    case sessionHoarding = "session-hoarding"
     /// Asks for a WebSocket as a web page of another origin does.
     case foreignOrigin = "foreign-origin"
+    /// Sends copies of what members of a conversation over a broker send, under their identifiers and with higher numbers.
+    case poisonedIdentity = "poisoned-identity"
     case helloFlood = "hello-flood"
     /// Asks for sessions with cookies that no server has made.
     case forgedCookie = "forged-cookie"
@@ -49,7 +55,7 @@ enum HostileKind: String, Sendable, Hashable, CaseIterable {
     /// Whether it is done to the sessions of a chat room, and not to a server's links.
     var isOfSessions: Bool {
         switch self {
-        case .roomFlood, .zombieSessions, .hostileText: true
+        case .roomFlood, .zombieSessions, .hostileText, .sessionSquatting, .sessionHoarding: true
         default: false
         }
     }

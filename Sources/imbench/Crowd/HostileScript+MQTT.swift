@@ -1,3 +1,5 @@
+import TransportAPI
+
 // What hostile clients say to a broker (MQTT 3.1.1).
 extension HostileScript {
     private static let text = [UInt8](repeating: 65, count: 64)
@@ -31,6 +33,14 @@ extension HostileScript {
         case .identifierReuse: return [loading(repeated(publish(qos: 2, to: "x", identifier: 1, [65])))]
         case .unreleasedFlood:
             return [loading((1...1800).flatMap { publish(qos: 2, to: "x", identifier: $0, []) })]
+        case .poisonedIdentity:
+            return [
+                HostileScript(
+                    opening: hello + subscribe([(HonestMembers.topic, 0)]),
+                    learns: poisoned,
+                    pace: 10_000_000
+                )
+            ]
         case .releaseFlood: return [loading((1...4000).flatMap { [0x62, 2] + word($0) })]
         default: return []
         }
@@ -40,6 +50,26 @@ extension HostileScript {
     private static func own(_ client: Int) -> [UInt8] {
         let topic = "own/\(client)"
         return subscribe([(topic, 0)]) + repeated(publish(qos: 0, to: topic, identifier: 0, text))
+    }
+
+    /// Copies of the first message of a member in what a broker has sent: eight of its next numbers, and eight far ahead.
+    @Sendable
+    private static func poisoned(_ heard: [UInt8]) -> [UInt8]? {
+        let topic = Array(HonestMembers.topic.utf8)
+        // At QoS 0 nothing stands between the topic and the envelope (Docs/wire-formats.md).
+        for start in heard.indices where heard[start...].starts(with: topic) {
+            guard
+                case .origin(let member, let number, _)? = try? SessionFrame(
+                    Payload(Array(heard[(start + topic.count)...]))
+                )
+            else { continue }
+            return (1...16 as ClosedRange<UInt64>).flatMap { step -> [UInt8] in
+                let ahead = step > 8 ? step << 20 : step
+                let copy = SessionFrame.origin(member, number &+ ahead, Payload(text)).payload.bytes
+                return publish(qos: 0, to: HonestMembers.topic, identifier: 0, copy)
+            }
+        }
+        return nil
     }
 
     /// Filters that begin alike nowhere, or only in wildcards, so that each level is a node of the broker's tree.

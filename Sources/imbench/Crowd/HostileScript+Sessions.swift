@@ -34,6 +34,10 @@ extension HostileScript {
         case .hostileText:
             script.turnLoad = { message($0 + 1, slowText) }
             script.pace = 500_000_000
+        case .sessionSquatting:
+            script.leaves = { _ in true }
+        case .sessionHoarding:
+            script.turnLoad = { message($0 + 2, hoarded) }
         default: return nil
         }
         return script
@@ -42,6 +46,7 @@ extension HostileScript {
     /// A chat message of twelve bytes in protobuf, which has ten of text.
     private static let note: [UInt8] = [0x32, 10] + Array("0123456789".utf8)
     private static let notesOfLoad = 256
+    private static let hoarded = [UInt8](repeating: 65, count: 60_000)
 
     /// A chat message with one attribute, whose key of 8 KiB is a letter and combining marks of two classes in turns.
     private static let slowText: [UInt8] = {

@@ -12,6 +12,8 @@ struct HostileScript: Sendable {
     var freshLoad: (@Sendable (_ client: Int, _ round: Int) -> [UInt8])?
     /// The same by how many loads the client has sent since it connected.
     var turnLoad: (@Sendable (_ turn: Int) -> [UInt8])?
+    /// What is sent from now on in place of the load, by what the server says; `nil` leaves it as it is.
+    var learns: (@Sendable (_ heard: [UInt8]) -> [UInt8]?)?
     /// Whether a client leaves as soon as the server has said anything, by how often it has come before.
     var leaves: (@Sendable (_ visit: Int) -> Bool)?
     /// Nanoseconds between two loads.
@@ -85,6 +87,8 @@ struct HostileScript: Sendable {
         switch kind {
         case .slowHeaders: [slowRequest]
         case .halfOpen: mqtt(kind)
+        // It is the same attack on the same broker.
+        case .poisonedIdentity: []
         default: mqtt(kind).map(inFrames)
         }
     }
