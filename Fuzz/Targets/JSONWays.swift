@@ -169,6 +169,9 @@ private struct NameReader: FieldVisitor {
         try read { reader throws(CodecError) in try reader.identifier(number, name, &values) }
     }
 
+    var readPosition: Int { reader.readPosition }
+    var longestIdentifier: Int { reader.longestIdentifier }
+
     mutating func check(_ name: StaticString, identifier length: Int) throws(CodecError) {
         try reader.check(name, identifier: length)
     }

@@ -108,6 +108,12 @@ public protocol FieldVisitor {
     /// A repeated field of identifiers, each no longer than ``CodecLimits/maximumKeyLength`` on reading.
     mutating func identifier(_ number: UInt32, _ name: StaticString, _ values: inout [String]) throws(CodecError)
 
+    /// Where a reader stands, in bytes; 0, the default, of a writer.
+    var readPosition: Int { get }
+
+    /// ``CodecLimits/maximumKeyLength`` of a reader; of a writer no limit, the default.
+    var longestIdentifier: Int { get }
+
     /// Throws if an identifier that has been read is longer than ``CodecLimits/maximumKeyLength``; does nothing on writing, which is
     /// the default.
     mutating func check(_ name: StaticString, identifier length: Int) throws(CodecError)
@@ -124,8 +130,10 @@ extension FieldVisitor {
         _ name: StaticString,
         _ value: inout String
     ) throws(CodecError) {
+        let start = readPosition
         try field(number, name, &value, as: .varint)
-        try check(name, identifier: value.utf8.count)
+        // What was read is no longer than what it was read from.
+        if readPosition &- start > longestIdentifier { try check(name, identifier: value.utf8.count) }
     }
 
     /// An identifier with presence.
@@ -135,8 +143,9 @@ extension FieldVisitor {
         _ name: StaticString,
         _ value: inout String?
     ) throws(CodecError) {
+        let start = readPosition
         try field(number, name, &value, as: .varint)
-        try check(name, identifier: value?.utf8.count ?? 0)
+        if readPosition &- start > longestIdentifier { try check(name, identifier: value?.utf8.count ?? 0) }
     }
 
     /// A repeated field of identifiers.
@@ -148,6 +157,14 @@ extension FieldVisitor {
     ) throws(CodecError) {
         try field(number, name, &values, as: .varint)
     }
+
+    /// Zero.
+    @inlinable @inline(__always)
+    public var readPosition: Int { 0 }
+
+    /// No limit.
+    @inlinable @inline(__always)
+    public var longestIdentifier: Int { .max }
 
     /// Does nothing.
     @inlinable @inline(__always)

@@ -225,8 +225,16 @@ extension JSONReader {
         try nextName()
     }
 
-    /// Checks the length of an identifier that may just have been read.
+    /// Where the reader stands, in bytes from the start of the input.
     @inlinable @inline(__always)
+    public var readPosition: Int { position }
+
+    /// The longest identifier, in bytes of UTF-8.
+    @inlinable @inline(__always)
+    public var longestIdentifier: Int { maximumKeyLength }
+
+    /// Checks the length of an identifier that has been read.
+    @inlinable
     public func check(_ name: StaticString, identifier length: Int) throws(CodecError) {
         guard length <= maximumKeyLength else { throw failure(.keyTooLong).inside(name) }
     }
@@ -240,7 +248,7 @@ extension JSONReader {
     ) throws(CodecError) {
         let start = position
         try field(number, name, &values, as: .varint)
-        guard position != start else { return }
+        guard position &- start > maximumKeyLength else { return }
         for value in values { try check(name, identifier: value.utf8.count) }
     }
 

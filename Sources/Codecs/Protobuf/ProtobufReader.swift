@@ -141,8 +141,16 @@ extension ProtobufReader {
         } while tag == expected
     }
 
-    /// Checks the length of an identifier that may just have been read.
+    /// Where the reader stands, in bytes from the start of the input.
     @inlinable @inline(__always)
+    public var readPosition: Int { position }
+
+    /// The longest identifier, in bytes of UTF-8.
+    @inlinable @inline(__always)
+    public var longestIdentifier: Int { maximumKeyLength }
+
+    /// Checks the length of an identifier that has been read.
+    @inlinable
     public func check(_ name: StaticString, identifier length: Int) throws(CodecError) {
         guard length <= maximumKeyLength else { throw failure(.keyTooLong).inside(name) }
     }
@@ -154,8 +162,9 @@ extension ProtobufReader {
         _ name: StaticString,
         _ values: inout [String]
     ) throws(CodecError) {
-        let count = values.count
+        let (count, start) = (values.count, position)
         try field(number, name, &values, as: .varint)
+        guard position &- start > maximumKeyLength else { return }
         // A field only adds elements.
         for value in values[count...] { try check(name, identifier: value.utf8.count) }
     }
