@@ -87,7 +87,10 @@ struct AttackPlan: Sendable {
             heapEach = 256 << 10
         case .stolenSession: expected = [Ending.questioned]
         case .foreignOrigin: expect("handshakeFailed")
-        case .roomFlood, .hostileText: roomSessions = 1000 + others
+        case .roomFlood, .hostileText:
+            roomSessions = 1000 + others
+            // The messages of a session that wait to be passed on, and those on their way to it.
+            heapEach = 320 << 10
         case .zombieSessions:
             roomSessions = 10 * HostileScript.zombies * 100 + others
             // What waits in the sessions that were left: so many messages of the room each, and their tasks.
