@@ -18,7 +18,7 @@ struct MQTTConformanceTests {
                 }
                 client.start()
                 let flags: UInt8 = 2 | (hasWill ? 0x0c : 0) | (user == nil ? 0 : 0x80) | (password == nil ? 0 : 0x40)
-                var expected = field("MQTT") + [4, flags, 0, 60] + field("ann")
+                var expected = field("MQTT") + [4, flags, 0, 80] + field("ann")
                 if hasWill { expected += field("w") + [0, 1, 1] }
                 if user != nil { expected += field("u") }
                 if password != nil { expected += [0, 1, 7] }

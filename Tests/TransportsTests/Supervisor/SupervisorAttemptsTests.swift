@@ -33,7 +33,10 @@ struct SupervisorAttemptsTests {
     func stable() throws {
         let script = Script { $0.number < 6 ? .fail(.refused) : .open }
         let supervisor = try Supervisor(
-            script.setup { $0.backoff = .schedule([.seconds(1), .seconds(100)], givesUp: false) },
+            script.setup {
+                $0.backoff = .schedule([.seconds(1), .seconds(100)], givesUp: false)
+                $0.keepalive.interval = .off
+            },
             on: runtime
         )
         supervisor.connect()
