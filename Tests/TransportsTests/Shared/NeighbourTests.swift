@@ -162,6 +162,7 @@ private struct ByteCore: ProtocolCore {
 
     var capabilities: Capabilities { Capabilities(hasNativePing: false, maximumMessageSize: 1000) }
     var confirmsReceipt: Bool { true }
+    var acknowledges: Bool { false }
     var deadline: Instant? { nil }
 
     mutating func start(_: inout CoreContext) {}
