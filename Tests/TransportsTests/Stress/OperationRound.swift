@@ -33,7 +33,7 @@ final class OperationRound: Sendable {
     private let links = Locked(Links())
     private let path = Locked<(proxy: FaultProxy?, stop: (@Sendable () async -> Void)?)>((nil, nil))
 
-    /// - Parameter loops: of the clients, of the server, of the path.
+    /// - Parameter loops: of the clients, of the server, of the path, of the test's own timers.
     init(
         _ mode: String,
         _ number: Int,
@@ -150,7 +150,7 @@ final class OperationRound: Sendable {
             case 18: await proxy.rebindClients()
             default: break
             }
-            try? await Task.sleep(for: .microseconds(Int(random.next() % 20_000)))
+            await loops[3].wait(.microseconds(Int(random.next() % 20_000)))
         }
         await proxy.set(.none)
     }
@@ -188,13 +188,9 @@ final class OperationRound: Sendable {
             task.cancel()
             return await task.value
         }
-        let timer = Task.detached {
-            // A timer that is cancelled because the operation has ended cancels what is over.
-            try? await Task.sleep(for: delay)
-            task.cancel()
-        }
+        // What has ended by then is cancelled without effect.
+        loops[3].after(delay) { task.cancel() }
         await task.value
-        timer.cancel()
     }
 
     private func pick(_ random: inout RandomSource) -> (Place, (any Link)?) {

@@ -85,7 +85,7 @@ final class OperationRun: Sendable {
     init(_ plan: OperationPlan) throws {
         self.plan = plan
         watch = try EventLoop(name: "im-watch")
-        loops = try (0..<3).map { try EventLoop(name: "im-stress-\($0)") }
+        loops = try (0..<4).map { try EventLoop(name: "im-stress-\($0)") }
     }
 
     /// Runs all rounds; returns early if an operation does not end.
@@ -142,7 +142,7 @@ final class OperationRun: Sendable {
         let alive = await untilGone()
         var report = ledger.report
         if alive > 0 { report.problems.append("\(alive) drivers of links live on") }
-        let sockets = await OpenDescriptors.untilNone(of: ledger.ports)
+        let sockets = await OpenDescriptors.untilNone(of: ledger.ports, on: watch)
         if sockets > 0 { report.problems.append("\(sockets) sockets of the run are open") }
         if let before, rounds > OperationPlan.modes.count {
             let after = (heap: HeapInUse.bytes, descriptors: OpenDescriptors.count)
@@ -158,7 +158,7 @@ final class OperationRun: Sendable {
     @discardableResult
     private func untilGone() async -> Int {
         let deadline = MonotonicClock.now() + Self.patience
-        while drivers.count > 0, MonotonicClock.now() < deadline { try? await Task.sleep(for: .milliseconds(20)) }
+        while drivers.count > 0, MonotonicClock.now() < deadline { await watch.wait(.milliseconds(20)) }
         return drivers.count
     }
 }
@@ -249,6 +249,18 @@ final class LiveDrivers: Sendable {
     }
 }
 
+extension EventLoop {
+    /// Calls `action` on the loop when the time is over.
+    func after(_ delay: Duration, _ action: @escaping @Sendable () -> Void) {
+        execute { _ = self.schedule(at: self.now + delay.wholeNanoseconds, action) }
+    }
+
+    /// Waits on the loop, which has no thread of the global pool.
+    func wait(_ delay: Duration) async {
+        await withCheckedContinuation { continuation in after(delay) { continuation.resume() } }
+    }
+}
+
 /// What the allocator has given out.
 enum HeapInUse {
     static var bytes: Int { csocketio_heap_in_use() }
@@ -261,10 +273,10 @@ enum OpenDescriptors {
     }
 
     /// Waits until no socket of this process has one of these ports on either side, for a minute; how many have.
-    static func untilNone(of ports: Set<UInt16>) async -> Int {
+    static func untilNone(of ports: Set<UInt16>, on loop: EventLoop) async -> Int {
         for _ in 0..<600 {
             if sockets(at: ports) == 0 { return 0 }
-            try? await Task.sleep(for: .milliseconds(100))
+            await loop.wait(.milliseconds(100))
         }
         return sockets(at: ports)
     }
