@@ -15,6 +15,8 @@ final class ScriptedLink: LocatedLink {
         var closers: [UnsafeContinuation<Void, Never>] = []
         var pings = 0
         var roundTrip: Duration?
+        var closesSlowly = false
+        var slowCloses: [UnsafeContinuation<Void, Never>] = []
     }
 
     let capabilities: Capabilities
@@ -45,6 +47,19 @@ final class ScriptedLink: LocatedLink {
 
     /// Each message that is taken from now on ends so.
     func settle(_ outcome: SendOutcome) { state.withLock { $0.outcome = outcome } }
+
+    /// A close takes until ``finishClosing()`` from now on.
+    func closeSlowly() { state.withLock { $0.closesSlowly = true } }
+
+    /// Ends the closes that take long.
+    func finishClosing() {
+        let closes = state.withLock { state in
+            state.closesSlowly = false
+            defer { state.slowCloses = [] }
+            return state.slowCloses
+        }
+        for close in closes { close.resume() }
+    }
 
     /// Messages wait from now on, or no longer.
     func block(_ isBlocked: Bool) {
@@ -143,6 +158,13 @@ final class ScriptedLink: LocatedLink {
 
     nonisolated(nonsending) func close(_ reason: CloseReason) async -> Int {
         end(reason)
+        await withUnsafeContinuation { continuation in
+            let isSlow = state.withLock { state in
+                if state.closesSlowly { state.slowCloses.append(continuation) }
+                return state.closesSlowly
+            }
+            if !isSlow { continuation.resume() }
+        }
         return 0
     }
 

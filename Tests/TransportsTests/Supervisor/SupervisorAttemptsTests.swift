@@ -48,6 +48,24 @@ struct SupervisorAttemptsTests {
         try runtime.run { await supervisor.close() }
     }
 
+    @Test("begin at once after a link that ended by an error, although its connection takes long to close")
+    func slowClose() throws {
+        let script = Script { _ in .open }
+        let supervisor = try Supervisor(
+            script.setup { $0.backoff = .schedule([.zero], givesUp: false) },
+            on: runtime
+        )
+        supervisor.connect()
+        runtime.advance(by: .seconds(1))
+        let dead = try #require(script.last)
+        dead.closeSlowly()
+        dead.end(CloseReason(TransportError(.keepaliveTimeout, .open, "no answer came in time")))
+        runtime.advance(by: .seconds(1))
+        #expect(script.attempts.count == 2)
+        dead.finishClosing()
+        try runtime.run { await supervisor.close() }
+    }
+
     @Test("go through all endpoints before the first pause, and begin where it worked last")
     func endpoints() throws {
         let script = Script { $0.endpoint.host == "good" ? .open : .fail(.refused) }

@@ -28,8 +28,9 @@ extension LinkPort {
     /// Nothing more comes; the end is reported when it is there.
     private static func end(_ port: RuntimeConfined<LinkPort>, _ failure: TransportError?) async {
         let link = port.value.link
-        // It has ended by this, as a rule. One that has not can't be read any more.
-        if let failure { await link.close(CloseReason(failure)) }
+        // It has ended by this, as a rule. One that has not can't be read any more. The close is not waited for, because the
+        // connection of a link that has ended may take long to close, and the next one is to be opened now.
+        if let failure { port.value.end(CloseReason(failure)) }
         let reason = await link.closed()
         port.value.takeAgain()
         port.value.report(.ended(reason))

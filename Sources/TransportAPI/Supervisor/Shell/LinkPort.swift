@@ -169,7 +169,7 @@ final class LinkPort {
     }
 
     @discardableResult
-    private func end(_ reason: CloseReason) -> Task<Int, Never> {
+    func end(_ reason: CloseReason) -> Task<Int, Never> {
         Task(executorPreference: owner.runtime.taskExecutor) { [link] in await link.close(reason) }
     }
 
