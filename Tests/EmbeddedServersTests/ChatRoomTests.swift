@@ -137,9 +137,15 @@ struct ChatRoomTests {
         #expect(await third.send(try message("third")) == .acknowledged)
         #expect(await texts(1, &annHears) == ["third"])
         away.resume()
+        var heard: [String] = []
+        while heard.last != "third" { heard += await texts(1, &awayHears) }
+        // The confirmation of "first" may have been on its way when the session went away: then one place fewer was free.
+        let held = heard.prefix { Int($0) != nil }.count
+        #expect((31...32).contains(held))
         let expected =
-            (0..<32).map(String.init) + ["you have missed 369 messages"] + (401..<500).map(String.init) + ["third"]
-        #expect(await texts(expected.count, &awayHears) == expected)
+            (0..<held).map(String.init) + ["you have missed \(401 - held) messages"] + (401..<500).map(String.init)
+            + ["third"]
+        #expect(heard == expected)
         for person in [ann, away, third] { await person.close() }
         await server.stop()
     }
