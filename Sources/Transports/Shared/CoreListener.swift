@@ -16,7 +16,7 @@ package protocol Acceptor: AnyObject {
 }
 
 extension Acceptor {
-    /// Does nothing.
+    /// An acceptor that counts nothing joins no total.
     package func join(_: BufferedTotal) {}
 }
 
