@@ -56,10 +56,14 @@ public final class ChatRoom: Sendable {
 /// members that are away or slow. The log has the bounds of the outbox that a member would have for itself.
 ///
 /// A member that writes little is served at once. What is left of its message, and the messages of members that write much, are
-/// passed on in shares of the loop's turns, where members that write much take turns.
+/// passed on in shares of the loop's ticks. Members that write much take turns. Their turn comes when all other members have what
+/// there is, and at a rate that leaves most of the loop's time to others.
+///
+/// A member that acknowledges nothing is soon sent nothing: few messages are in flight to a new member, and one more with each
+/// that it acknowledges. At most one is in flight to a member without a connection.
 final class ChatPeople: ShareHandler {
     /// One session.
-    final class Member {
+    final class Member: SendObserver {
         fileprivate enum State {
             /// It has all that there is.
             case idle
@@ -70,6 +74,7 @@ final class ChatPeople: ShareHandler {
             case gone
         }
 
+        private weak var room: ChatPeople?
         fileprivate let session: Session
         fileprivate var state = State.idle
         fileprivate var format = WireFormat.json
@@ -79,8 +84,13 @@ final class ChatPeople: ShareHandler {
         fileprivate var next: UInt64
         /// How many of the messages that the room has taken are its own, and how many of these stand before ``next``.
         fileprivate var own: (taken: UInt64, passed: UInt64) = (0, 0)
-        /// How many messages have no outcome yet.
+        /// How many messages have no outcome yet, and how many of them there may be.
         fileprivate var inFlight = 0
+        fileprivate var window: Int
+        /// How many times its window was full.
+        fileprivate var fulls = 0
+        /// Its window was full for so long that nobody waits for it, until it has all messages again.
+        fileprivate var isSlow = false
         /// Messages that did not reach it since it was notified last: because it was slow, and for other reasons.
         fileprivate var dropped: UInt64 = 0
         fileprivate var refused: UInt64 = 0
@@ -91,23 +101,34 @@ final class ChatPeople: ShareHandler {
 
         fileprivate var hasMissed: Bool { dropped > 0 || refused > 0 }
 
-        fileprivate init(_ session: Session, _ history: Range<UInt64>, next: UInt64) {
+        fileprivate init(_ room: ChatPeople, _ session: Session, _ history: Range<UInt64>, next: UInt64) {
+            self.room = room
             self.session = session
             self.history = history
             self.next = next
+            window = min(ChatPeople.firstWindow, room.window)
+        }
+
+        func settled(_ outcome: SendOutcome) {
+            room?.settled(outcome, self)
         }
     }
 
     private struct Entry {
         var payload: Payload
         let sender: Member
+        /// Its sender writes much.
+        let isPaced: Bool
     }
 
-    /// How many messages are on their way to a member at most; these are in its session.
-    private static let window = 32
-    /// How many messages are passed on at once, and how many in one share: the time that a session takes for each comes later, when
-    /// its task runs, and is not in the share.
+    /// How many messages are in flight to a new member at most, and to any member; these are in its session.
+    private static let (firstWindow, window) = (2, 32)
+    /// How many messages are passed on at once, and how many in one share.
     private static let pieces = 8
+    /// How many nanoseconds pass for each delivery of a message of a member that writes much, before the next such message is taken.
+    private static let pace: Int64 = 100_000
+    /// How many nanoseconds members that write much wait for another one whose window is full.
+    private static let patience: Int64 = 50_000_000
     /// A member may write so many messages at once, and one more in so many nanoseconds, before it counts as one that writes much.
     private static let (burst, interval): (Int64, Int64) = (16, 10_000_000)
 
@@ -131,6 +152,11 @@ final class ChatPeople: ShareHandler {
     /// Members that write much, and wait for their turn to write the next message.
     private var waiting = Queue<UnsafeContinuation<Void, Never>>()
     private var isScheduled = false
+    /// When the next of them may write, and the timer for it.
+    private var nextTurn: Int64 = 0
+    private var timer: UInt64?
+    /// Members with a full window that write little, which the others wait for: how many times it was full, and until when.
+    private var holds = Queue<(member: Member, fulls: Int, until: Int64)>()
 
     init(_ limits: ChatRoom.Limits, on loop: EventLoop) {
         self.limits = limits
@@ -143,7 +169,9 @@ final class ChatPeople: ShareHandler {
     // MARK: Members
 
     func enter(_ session: Session) -> Member {
-        let member = Member(session, firstOfHistory..<firstOfHistory + UInt64(history.count), next: end)
+        let member = Member(self, session, firstOfHistory..<firstOfHistory + UInt64(history.count), next: end)
+        // A new member counts as one that writes much for the first 10 ms, so that many new ones at once are slowed down, too.
+        member.spentUntil = loop.now + (Self.burst + 1) * Self.interval
         members[ObjectIdentifier(member)] = member
         queue(member)
         schedule()
@@ -169,7 +197,7 @@ final class ChatPeople: ShareHandler {
         let spent = max(sender.spentUntil, loop.now) + Self.interval
         // A member that has written much writes little again once it has paused for twice the time that a burst takes.
         sender.spentUntil = min(spent, loop.now + 2 * Self.burst * Self.interval)
-        take(payload, from: sender)
+        take(payload, from: sender, isPaced: isBusy)
         var left = isBusy ? 0 : Self.pieces
         while left > 0, passOn() { left -= 1 }
         schedule()
@@ -184,7 +212,7 @@ final class ChatPeople: ShareHandler {
         }
     }
 
-    private func take(_ payload: Payload, from sender: Member) {
+    private func take(_ payload: Payload, from sender: Member, isPaced: Bool) {
         let format = WireFormat(of: payload)
         if let message = try? format.codec().decode(PostedMessage.self, from: payload.bytes) {
             sender.format = format
@@ -194,7 +222,7 @@ final class ChatPeople: ShareHandler {
             for member in members.values where member !== sender { member.refused += 1 }
             return
         }
-        log.append(Entry(payload: payload, sender: sender))
+        log.append(Entry(payload: payload, sender: sender, isPaced: isPaced))
         logBytes += payload.bytes.count
         sender.own.taken += 1
         while log.count > max(1, limits.outboxCount) || logBytes > limits.outboxBytes {
@@ -228,7 +256,8 @@ final class ChatPeople: ShareHandler {
     }
 
     private func schedule() {
-        guard !isScheduled, !queued.isEmpty || !queuedBusy.isEmpty || !waiting.isEmpty else { return }
+        let hasWork = !queued.isEmpty || !queuedBusy.isEmpty || !waiting.isEmpty && timer == nil
+        guard !isScheduled, hasWork else { return }
         isScheduled = true
         loop.runLater(self)
     }
@@ -238,8 +267,8 @@ final class ChatPeople: ShareHandler {
         let due = loop.shareEnd
         for _ in 0..<Self.pieces {
             guard passOn() else {
-                // All have what there is, or as much as may be on its way to them.
-                waiting.popFirst()?.resume()
+                // All have what there is, or as much as may be in flight to them.
+                beginTurn()
                 break
             }
             guard MonotonicClock.now() < due else { break }
@@ -247,19 +276,54 @@ final class ChatPeople: ShareHandler {
         schedule()
     }
 
+    /// Lets the next member that writes much write a message, now or when the time for it has come.
+    private func beginTurn() {
+        guard !waiting.isEmpty, timer == nil else { return }
+        let now = loop.now
+        let due = max(nextTurn, holdEnd(now))
+        guard now < due else {
+            waiting.popFirst()?.resume()
+            return
+        }
+        timer = loop.schedule(at: due) { [weak self] in
+            self?.timer = nil
+            self?.schedule()
+        }
+    }
+
+    /// Until when members that write much wait for another one whose window is full.
+    private func holdEnd(_ now: Int64) -> Int64 {
+        while !holds.isEmpty {
+            let hold = holds[0]
+            if hold.member.state == .full, hold.member.fulls == hold.fulls {
+                guard hold.until <= now else { return hold.until }
+                hold.member.isSlow = true
+            }
+            _ = holds.popFirst()
+        }
+        return 0
+    }
+
     /// Sends one member its next message; `false` if none waits for one.
     private func passOn() -> Bool {
         guard let member = queued.popFirst() ?? queuedBusy.popFirst() else { return false }
         guard member.state != .gone else { return true }
-        guard member.inFlight < window else {
+        guard member.inFlight < (member.session.isConnected ? member.window : 1) else {
             member.state = .full
+            member.fulls += 1
+            // A member that has acknowledged nothing yet is not waited for.
+            if !member.isSlow, member.window > Self.firstWindow, !isBusy(member) {
+                holds.append((member, member.fulls, loop.now + Self.patience))
+            }
             return true
         }
         if let payload = nextMessage(for: member) {
-            send(payload, to: member)
+            member.inFlight += 1
+            if let outcome = member.session.send(payload, observer: member) { settled(outcome, member) }
             queue(member)
         } else {
             member.state = .idle
+            member.isSlow = false
             idle[ObjectIdentifier(member)] = member
         }
         return true
@@ -281,7 +345,10 @@ final class ChatPeople: ShareHandler {
         while member.next < end {
             let entry = log[Int(member.next - first)]
             member.next += 1
-            if entry.sender !== member { return entry.payload }
+            if entry.sender !== member {
+                if entry.isPaced { nextTurn = max(nextTurn, loop.now) + Self.pace }
+                return entry.payload
+            }
             member.own.passed += 1
         }
         return nil
@@ -297,24 +364,12 @@ final class ChatPeople: ShareHandler {
         member.next = first
     }
 
-    /// Puts a message into the session's outbox. Tasks on the loop begin in the order in which they were made, so that
-    /// messages keep theirs.
-    private func send(_ payload: Payload, to member: Member) {
-        member.inFlight += 1
-        let (people, confined) = (LoopConfined(living: self, on: loop), LoopConfined(living: member, on: loop))
-        let session = member.session
-        Task(executorPreference: loop) {
-            let outcome = await session.send(payload)
-            people.value.settled(outcome, confined.value)
-        }
-    }
-
     private func settled(_ outcome: SendOutcome, _ member: Member) {
         member.inFlight -= 1
         switch outcome {
         case .rejected(let error) where error.code == .bufferFull: member.dropped += 1
         case .rejected, .expired, .unknown: member.refused += 1
-        case .acknowledged, .written: break
+        case .acknowledged, .written: member.window = min(member.window + 1, window)
         }
         // A notice that does not reach it would only lead to the next.
         member.isReachable = outcome.isSuccess

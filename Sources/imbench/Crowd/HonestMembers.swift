@@ -8,6 +8,8 @@ import Transports
 struct HonestMembers: HonestParty {
     /// Where they meet over a broker.
     static let topic = "imbench/honest"
+    /// Nanoseconds from the arrival of a message to the next one.
+    private static let interval: Int64 = 20_000_000
 
     private let supervisors: [Supervisor]
     private let heard: [Subscription<Payload>]
@@ -77,7 +79,7 @@ struct HonestMembers: HonestParty {
             }
             let now = Clocks.monotonic()
             times.append(now - start)
-            await pause(on: loop, until: now + HonestClients.interval)
+            await pause(on: loop, until: now + Self.interval)
         }
         return (times, nil)
     }

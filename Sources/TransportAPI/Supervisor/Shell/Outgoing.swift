@@ -1,7 +1,14 @@
+/// Is told the outcome of a message, on the runtime. It may send further messages meanwhile.
+package protocol SendObserver: AnyObject {
+    func settled(_ outcome: SendOutcome)
+}
+
 /// The messages that were given to a supervisor and have not ended, and who waits for what of each. Lives on a runtime.
 final class Outgoing {
     private struct Message {
         var payload: Payload
+        /// Is told the outcome.
+        var observer: (any SendObserver)?
         /// Waits for the outcome.
         var sender: UnsafeContinuation<SendOutcome, Never>?
         /// Waits for a place in the outbox.
@@ -17,7 +24,7 @@ final class Outgoing {
         var outcome: SendOutcome?
 
         /// Whether somebody is to hear of its end who does not wait yet.
-        var isExpected: Bool { sender == nil && submitter == nil && !isOnItsOwn }
+        var isExpected: Bool { observer == nil && sender == nil && submitter == nil && !isOnItsOwn }
     }
 
     private struct Current {
@@ -132,7 +139,9 @@ final class Outgoing {
     }
 
     private func tell(_ message: Message, _ id: MessageID, _ outcome: SendOutcome) {
-        if let sender = message.sender {
+        if let observer = message.observer {
+            observer.settled(outcome)
+        } else if let sender = message.sender {
             sender.resume(returning: outcome)
         } else if let submitter = message.submitter {
             if case .rejected(let error) = outcome {
@@ -151,6 +160,11 @@ final class Outgoing {
     }
 
     // MARK: Waiting
+
+    /// Tells `observer` the outcome of a message that was handed in and has none yet.
+    func observe(_ id: MessageID, _ observer: any SendObserver) {
+        messages[id]?.observer = observer
+    }
 
     /// Waits for the end of a message that was handed in.
     func wait(sender id: MessageID, _ continuation: UnsafeContinuation<SendOutcome, Never>) {

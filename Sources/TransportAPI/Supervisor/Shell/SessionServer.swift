@@ -122,6 +122,18 @@ public final class Session: Sendable {
         }
     }
 
+    /// Sends one message without waiting. To be called on the runtime.
+    ///
+    /// - Returns: the outcome if it is known at once. Else `observer` is told it later.
+    package func send(_ payload: Payload, observer: any SendObserver) -> SendOutcome? {
+        let (id, outcome) = shell.value.submit(payload)
+        if outcome == nil { shell.value.outgoing.observe(id, observer) }
+        return outcome
+    }
+
+    /// Whether the session has a link. To be called on the runtime.
+    package var isConnected: Bool { shell.value.hasLink }
+
     /// Ends the session. Returns when its link is closed, as ``Link/close(_:)`` closes it.
     ///
     /// - Returns: how many bytes were accepted by the link and are not known to have reached the client; 0 if all did.
