@@ -157,6 +157,32 @@ struct ChatRoomTests {
         await server.stop()
     }
 
+    @Test("A member that acknowledges nothing is sent two messages, and holds up nobody")
+    func silent() async throws {
+        let server = try await ChatServer.start("tcp://127.0.0.1:0", room: ChatRoom())
+        let silent = try await TransportRegistry.standard.transport(for: server.endpoint).connect(timeout: .seconds(30))
+        let hello = SessionFrame.hello(SessionID(high: 1, low: 1), incarnation: 0, received: 0, attempt: 1)
+        #expect(await silent.send(hello.payload).isSuccess)
+        guard case .welcome = try SessionFrame(try #require(try await silent.receive())) else {
+            Issue.record("the session did not begin")
+            return
+        }
+        let (ann, bob) = (try enter(server), try enter(server))
+        var bobHears = bob.messages.makeAsyncIterator()
+        #expect(await bob.send(try message("bob", .receipt)) == .acknowledged)
+        for number in 0..<50 {
+            #expect(await ann.send(try message("\(number)")) == .acknowledged)
+            #expect(await texts(1, &bobHears) == ["\(number)"])
+        }
+        for person in [ann, bob] { await person.close() }
+        await server.stop()
+        var received = 0
+        while let payload = try? await silent.receive() {
+            if case .message = try SessionFrame(payload) { received += 1 }
+        }
+        #expect(received == 2)
+    }
+
     @Test("A member that writes little is heard while others flood the room, and all hear everybody in order")
     func flood() async throws {
         let server = try await ChatServer.start("tcp://127.0.0.1:0", room: ChatRoom())
