@@ -30,7 +30,8 @@ let program = Program(
         .map(\.name),
     codecs: WireFormat.allCases.map(\.name)
 )
-exit(
-    CommandLine.arguments.dropFirst().elementsEqual([ClientsProcess.word])
-        ? crowdClients(STDIN_FILENO, STDOUT_FILENO) : program.run(Array(CommandLine.arguments.dropFirst()))
-)
+let commandWords = Array(CommandLine.arguments.dropFirst())
+// Processes that this program and its tests start.
+if commandWords == [ClientsProcess.word] { exit(crowdClients(STDIN_FILENO, STDOUT_FILENO)) }
+if commandWords.first == KillPeer.word, let side = KillPeer(Array(commandWords.dropFirst())) { exit(side.run()) }
+exit(program.run(commandWords))

@@ -154,6 +154,22 @@ extension CoreLink: ImmediateLink {
         driver.value.reportDiscarded(to: action)
     }
 
+    package func confirmByHand() {
+        if let here = driver.here {
+            here.confirmByHand()
+        } else {
+            driver.execute { [driver] in driver.value.confirmByHand() }
+        }
+    }
+
+    package func confirm(_ count: Int) {
+        if let here = driver.here {
+            here.confirm(count)
+        } else {
+            driver.execute { [driver] in driver.value.confirm(count) }
+        }
+    }
+
     package func networkChanged() {
         driver.value.networkChanged()
     }

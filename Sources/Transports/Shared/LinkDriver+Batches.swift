@@ -14,7 +14,7 @@ extension LinkDriver {
         confirmTaken()
         inbox.take(into: &batch)
         if !batch.isEmpty {
-            if confirmsReceipt { unconfirmed = batch.count }
+            if confirmsReceipt { unconfirmed += batch.count }
             resumeReading()
             return .success(true)
         }

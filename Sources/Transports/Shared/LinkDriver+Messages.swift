@@ -59,7 +59,7 @@ extension LinkDriver {
     private func received(_ payload: Payload) {
         if let receiver = waiting.receiver, !receiver.gathers {
             waiting.receiver = nil
-            if confirmsReceipt { unconfirmed = 1 }
+            if confirmsReceipt { unconfirmed += 1 }
             receiver.take(.success(payload))
         } else if inbox.hasRoom {
             inbox.append(payload)
@@ -79,7 +79,7 @@ extension LinkDriver {
         guard waiting.receiver == nil else { return .failure(.busyReceiving) }
         confirmTaken()
         if let payload = inbox.popFirst() {
-            if confirmsReceipt { unconfirmed = 1 }
+            if confirmsReceipt { unconfirmed += 1 }
             resumeReading()
             if heldBytes > 0, inbox.count == 0 { tellMemory() }
             return .success(payload)
@@ -98,12 +98,20 @@ extension LinkDriver {
 
     /// The receiver is done with what it was given, if it has not said so yet.
     func confirmTaken() {
-        if unconfirmed > 0 { confirmReceipts() }
+        if unconfirmed > 0, !isConfirmedByHand { confirm(unconfirmed) }
     }
 
-    private func confirmReceipts() {
-        let count = unconfirmed
-        unconfirmed = 0
+    /// From now on the receiver says when it is done with a message.
+    func confirmByHand() {
+        confirmTaken()
+        isConfirmedByHand = true
+    }
+
+    /// The receiver is done with the oldest messages that it was given, so many.
+    func confirm(_ count: Int) {
+        let count = min(count, unconfirmed)
+        guard count > 0 else { return }
+        unconfirmed -= count
         // A stream ends with the goodbye; over datagrams more may follow, since what was sent before it is still repeated.
         guard phase == .open, !isClosing || channel.isDatagram else {
             // The far side can't be told any more, but a session may take note.

@@ -47,6 +47,8 @@ package final class LinkDriver: PollHandler, ShareHandler, TurnHandler, PatientH
     /// How many messages were given to the receiver, who is not known to be done with them; see
     /// ``ProtocolCore/confirmReceipt(_:)``.
     @exclusivity(unchecked) var unconfirmed = 0
+    /// Whether the receiver says when it is done with a message (``confirm(_:)``), and not by asking for the next one.
+    @exclusivity(unchecked) var isConfirmedByHand = false
 
     @exclusivity(unchecked) var isReadable = false
     /// This link has had its share of a turn, and waits for the next one.

@@ -16,6 +16,8 @@ enum Mutation: String, Sendable, CaseIterable {
     case loseDelivery
     /// The link always claims to have received something.
     case neverSilent
+    /// A server that is to acknowledge messages after it has processed them does so when they are received.
+    case acknowledgeOnReceipt
     /// Each hello meets a server that keeps the client's former link, too.
     case keepOldLink
 }

@@ -20,6 +20,9 @@ struct Scenario {
     /// In thousandths, for links that lose.
     var loss = 0
     var duplication = 0
+    /// Whether the apps of the client and of the server acknowledge messages after they have processed them.
+    var clientProcesses = false
+    var serverProcesses = false
     /// Whether links that were let go still report.
     var reportsLate = false
     /// How long things go wrong, in nanoseconds.
@@ -78,6 +81,9 @@ struct Scenario {
             side.keepalive.isIdleOnly = roll(3) > 0
             if isClient { client = side } else { server = side }
         }
+        let isSession = kind == .reliable || kind == .lossy
+        clientProcesses = roll(2) == 0 && isSession
+        serverProcesses = roll(2) == 0 && isSession
     }
 
     private static let allEndpoints = (1...3).map { count in

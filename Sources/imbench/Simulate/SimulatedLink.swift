@@ -61,6 +61,11 @@ enum SimulatedEvent {
     case serverEnded(Int, CloseReason)
     case serverSettled(Int, SentID, SendOutcome)
     case brokerAcknowledged(Int, UInt64)
+    // In the apps
+    /// One is done with a message that it was given under this key.
+    case processed(Side, UInt64, Payload, epoch: UInt64)
+    /// One acknowledges the message.
+    case acknowledges(Side, UInt64, epoch: UInt64)
     // From outside
     case submit(Side)
     case cancel(Side, SentID)

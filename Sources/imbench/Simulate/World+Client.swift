@@ -52,6 +52,11 @@ extension World {
         case .deliver(let payload):
             log.note(now, 6, payload.bytes.count)
             note(serverLedger.delivered(payload, epoch: 1))
+        case .deliverUnprocessed(let key, let payload):
+            log.note(now, 10, payload.bytes.count, key)
+            clientBusyUntil = max(clientBusyUntil, now) + span(200_000_000)
+            queue.push(.processed(.client, key, payload, epoch: 1), at: clientBusyUntil)
+        case .confirm: fail(.honesty, "a session confirms nothing to its link")
         case .accepted(let id):
             log.note(now, 7, 0, id.number)
             note(clientLedger.accepted(id))

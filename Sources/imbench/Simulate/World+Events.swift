@@ -57,6 +57,17 @@ extension World {
             } else {
                 tellServer { session, now, actions in session.cancel(id, at: now, &actions) }
             }
+        case .processed(.client, let key, let payload, _):
+            log.note(now, 29, 0, key)
+            note(serverLedger.delivered(payload, epoch: 1))
+            queue.push(.acknowledges(.client, key, epoch: 1), at: now + span(100_000_000))
+        case .processed(.server, let key, let payload, let epoch):
+            log.note(now, 29, 1, key)
+            processedAtServer(key, payload, epoch)
+        case .acknowledges(.client, let key, _): tellClient(.processed(key, isAbandoned: false))
+        case .acknowledges(.server, let key, let epoch):
+            guard session?.incarnation == epoch else { return }
+            tellServer { session, _, actions in session.processed(key, isAbandoned: false, &actions) }
         case .fault(let fault):
             log.note(now, 28, fault.rawValue)
             log.write(now, "FAULT \(fault)")

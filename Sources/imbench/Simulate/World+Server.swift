@@ -56,7 +56,13 @@ extension World {
         case .deliver(let payload):
             log.note(now, 44, payload.bytes.count)
             if mutation == .loseDelivery, roll(20) == 0 { return }
+            if scenario.serverProcesses { return processAtServer(payload, 0, epoch) }
             note(clientLedger.delivered(payload, epoch: epoch))
+        case .deliverUnprocessed(let key, let payload):
+            log.note(now, 46, payload.bytes.count, key)
+            if mutation == .loseDelivery, roll(20) == 0 { return }
+            processAtServer(payload, key, epoch)
+        case .confirm: fail(.honesty, "a session confirms nothing to its link")
         case .accepted(let id): note(serverLedger.accepted(id))
         case .finish(let id, let outcome):
             log.note(now, 45, outcome.code, id.number)
@@ -113,6 +119,19 @@ extension World {
         }
     }
 
+    /// The server's app takes a while for a message, one after the other.
+    private mutating func processAtServer(_ payload: Payload, _ key: UInt64, _ epoch: UInt64) {
+        serverBusyUntil = max(serverBusyUntil, now) + span(200_000_000)
+        queue.push(.processed(.server, key, payload, epoch: epoch), at: serverBusyUntil)
+    }
+
+    /// The server's app has processed a message, unless it was killed before; it acknowledges it soon, in any order.
+    mutating func processedAtServer(_ key: UInt64, _ payload: Payload, _ epoch: UInt64) {
+        guard session?.incarnation == epoch else { return }
+        note(clientLedger.delivered(payload, epoch: epoch))
+        if key != 0 { queue.push(.acknowledges(.server, key, epoch: epoch), at: now + span(100_000_000)) }
+    }
+
     private mutating func accept(_ link: Int, _ closes: Bool) {
         guard !links[link - 1].isCut else { return }
         links[link - 1].isServerUp = true
@@ -141,6 +160,7 @@ extension World {
             lifetime: scenario.lifetime,
             at: Instant(nanoseconds: now)
         )
+        if scenario.serverProcesses, mutation != .acknowledgeOnReceipt { session?.acknowledgeAfterProcessing() }
         attach(link, hello)
     }
 

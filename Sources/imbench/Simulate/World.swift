@@ -50,6 +50,11 @@ struct World {
     /// What made an attempt happen without a pause.
     var triggers = 0
 
+    // The apps that acknowledge messages after they have processed them
+    /// When each is done with what it has been given, and in which life of the server.
+    var clientBusyUntil: Int64 = 0
+    var serverBusyUntil: Int64 = 0
+
     // The network
     var links: [SimulatedLink] = []
     /// The attempt or link that the client has; 0 if none.
@@ -91,6 +96,7 @@ struct World {
         log.write(now, "\(scenario.kind), \(scenario.client), \(scenario.server), \(scenario.capabilities)")
         plan()
         if scenario.kind == .origin { openPeer() }
+        if scenario.clientProcesses { tellClient(.acknowledgesAfterProcessing) }
         tellClient(.connect)
         while violation == nil, stage != .closing {
             guard step() else {

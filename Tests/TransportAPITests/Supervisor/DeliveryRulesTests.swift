@@ -90,7 +90,7 @@ import Testing
             var actions: [SupervisorAction] = []
             for case .transmit(_, _, let payload) in sent {
                 guard case .message(let sequence, let content) = try SessionFrame(payload) else { continue }
-                _ = try receiver.receive(sequence, content) { _ in received += 1 }
+                _ = try receiver.receive(sequence, content) { _, _ in received += 1 }
                 try delivery.acknowledge(through: receiver.received, at: now, &actions)
             }
             return actions

@@ -230,8 +230,11 @@ extension Delivery {
         switch frame {
         case .message(let sequence, let payload):
             try checkWindow(sequence)
-            verdict = try receiver.receive(sequence, payload) { actions.append(.deliver($0)) }
-        case .skip(let sequence): verdict = try receiver.receive(sequence, nil) { actions.append(.deliver($0)) }
+            if let key = unprocessed?.giveAgain(sequence) {
+                return actions.append(.deliverUnprocessed(key, payload))
+            }
+            verdict = try receive(sequence, payload, &actions)
+        case .skip(let sequence): verdict = try receive(sequence, nil, &actions)
         case .acknowledge(let sequence): return try acknowledge(through: sequence, at: now, &actions)
         default: return
         }
@@ -243,6 +246,22 @@ extension Delivery {
         // Over another one it is not: the next link brings all of it, in its order.
         case .noRoom: throw .tooMuchEarly
         }
+        // What the app still has to process is acknowledged later.
+        if verdict == .new, unprocessed != nil, processed <= told { return }
         acknowledge(&actions)
+    }
+
+    private mutating func receive(
+        _ sequence: UInt64,
+        _ payload: Payload?,
+        _ actions: inout [SupervisorAction]
+    ) throws(TransportError) -> SessionReceiver.Verdict {
+        guard unprocessed != nil else {
+            return try receiver.receive(sequence, payload) { actions.append(.deliver($1)) }
+        }
+        var given: [(sequence: UInt64, payload: Payload)] = []
+        let verdict = try receiver.receive(sequence, payload) { given.append(($0, $1)) }
+        for message in given { give(message.payload, sequence: message.sequence, &actions) }
+        return verdict
     }
 }

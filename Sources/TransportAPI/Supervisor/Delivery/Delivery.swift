@@ -24,12 +24,17 @@ package struct Delivery: Sendable {
     private let earlyLimit: Int
     /// `nil` until a message has come from another client of a broker.
     var origins: OriginFilter?
+    /// What the app was given and has not processed; `nil` while messages are acknowledged as soon as they are received.
+    package internal(set) var unprocessed: UnprocessedMessages?
+    /// Of messages from other clients of a broker: those that the app was given over the present link, and over the one before.
+    private var givenMarks: Set<OriginFilter.Mark> = []
+    private var lateMarks: [UInt64: OriginFilter.Mark] = [:]
     /// Whether the app takes what is received. While it does not, nothing is acknowledged, so that the far side's window bounds what
     /// comes; yet it is read, because what the far side acknowledges comes in between.
     private(set) var isTaking = true
     private var owesAcknowledgement = false
     /// What the far side was told to have been received.
-    private var told: UInt64 = 0
+    private(set) var told: UInt64 = 0
     /// Who this side is, to other clients of a broker.
     let identity: SessionID
     /// The sequence number given out last.
@@ -93,7 +98,7 @@ package struct Delivery: Sendable {
 
     /// What is to be said of what was received, in a greeting.
     mutating func tellReceived() -> UInt64 {
-        told = receiver.received
+        told = processed
         owesAcknowledgement = false
         return told
     }
@@ -117,8 +122,87 @@ package struct Delivery: Sendable {
         outbox.bytes + waitingBytes + (outbox.count + waiting.count) * 2 * Payload.bookkeeping + receiver.earlyBytes
     }
 
+    // MARK: Acknowledgement after processing
+
+    /// The app acknowledges each message from now on, once it has processed it.
+    package mutating func acknowledgeAfterProcessing() {
+        if unprocessed == nil { unprocessed = UnprocessedMessages() }
+    }
+
+    /// Up to which number all messages of the session were received and, where the app acknowledges them, processed.
+    var processed: UInt64 { unprocessed?.firstSequence.map { $0 - 1 } ?? receiver.received }
+
+    /// Gives the app a message.
+    mutating func give(
+        _ payload: Payload,
+        sequence: UInt64 = 0,
+        mark: OriginFilter.Mark? = nil,
+        _ actions: inout [SupervisorAction]
+    ) {
+        guard let key = unprocessed?.add(sequence: sequence, mark: mark) else {
+            return actions.append(.deliver(payload))
+        }
+        if let mark { givenMarks.insert(mark) }
+        actions.append(.deliverUnprocessed(key, payload))
+    }
+
+    /// Whether a message of another client of a broker has come before; if not, it is given to the app.
+    mutating func giveUnlessRepeated(
+        _ sender: SessionID,
+        _ sequence: UInt64,
+        _ payload: Payload,
+        using random: inout RandomSource,
+        _ actions: inout [SupervisorAction]
+    ) {
+        var filter = origins.take() ?? OriginFilter(using: &random)
+        defer { origins = filter }
+        let mark = filter.mark(sender, sequence, payload)
+        // One that the app still processes is acknowledged before this one, because it came over the same link.
+        guard !filter.contains(mark), !givenMarks.contains(mark) else {
+            actions.append(.note(.duplicate))
+            return leaveOut(&actions)
+        }
+        if unprocessed == nil { filter.insert(mark) }
+        give(payload, mark: mark, &actions)
+    }
+
+    /// A message that came over the link is none for the app.
+    mutating func leaveOut(_ actions: inout [SupervisorAction]) {
+        if let released = unprocessed?.addProcessed() { confirm(released, &actions) }
+    }
+
+    /// The app has processed the message of this key, or has let go of it without doing so.
+    package mutating func processed(_ key: UInt64, isAbandoned: Bool, _ actions: inout [SupervisorAction]) {
+        guard let (mark, released) = unprocessed?.settle(key, isAbandoned: isAbandoned) else {
+            // Its link has ended, and the broker will send it again.
+            if let mark = lateMarks.removeValue(forKey: key), !isAbandoned { origins?.insert(mark) }
+            return
+        }
+        if let mark, !isAbandoned {
+            givenMarks.remove(mark)
+            origins?.insert(mark)
+        }
+        if style == .session {
+            if processed > told { acknowledge(&actions) }
+        } else {
+            confirm(released, &actions)
+        }
+    }
+
+    private func confirm(_ count: Int, _ actions: inout [SupervisorAction]) {
+        if count > 0, link != 0, style != .session { actions.append(.confirm(link: link, count)) }
+    }
+
+    /// The link has ended, over which what was not acknowledged would have been: the next one brings it again.
+    private mutating func forgetUnprocessed() {
+        guard let marks = unprocessed?.removeAll() else { return }
+        lateMarks = marks
+        givenMarks = []
+    }
+
     /// The far side counts from one again.
     mutating func receiveAnew() {
+        unprocessed?.removeAll()
         receiver = SessionReceiver(earlyLimit: earlyLimit)
         (told, owesAcknowledgement) = (0, false)
     }
@@ -129,6 +213,7 @@ package struct Delivery: Sendable {
         link = 0
         retransmission = nil
         receiver.forgetEarly()
+        if style != .session { forgetUnprocessed() }
         if style == .session || unsettled == 0 { takeBack() } else { isHolding = true }
     }
 

@@ -9,7 +9,8 @@ package struct OriginFilter: Sendable {
     /// How many messages are remembered at least, and half of how many at most.
     static let capacity = 65_536
 
-    private struct Mark: Hashable {
+    /// What a message is recognised by.
+    struct Mark: Hashable, Sendable {
         var origin: UInt64
         var content: UInt64
     }
@@ -30,16 +31,22 @@ package struct OriginFilter: Sendable {
     /// Whether this message of a sender is new.
     package mutating func isNew(_ sender: SessionID, _ sequence: UInt64, _ payload: Payload) -> Bool {
         let mark = mark(sender, sequence, payload)
-        guard !recent.contains(mark), !former.contains(mark) else { return false }
+        guard !contains(mark) else { return false }
+        insert(mark)
+        return true
+    }
+
+    func contains(_ mark: Mark) -> Bool { recent.contains(mark) || former.contains(mark) }
+
+    mutating func insert(_ mark: Mark) {
         if recent.count >= Self.capacity {
             former = recent
             recent = []
         }
         recent.insert(mark)
-        return true
     }
 
-    private func mark(_ sender: SessionID, _ sequence: UInt64, _ payload: Payload) -> Mark {
+    func mark(_ sender: SessionID, _ sequence: UInt64, _ payload: Payload) -> Mark {
         var origin = SipHash24(key: originKey)
         for word in [sender.high, sender.low, sequence] { origin.combine(word) }
         var content = SipHash24(key: contentKey)

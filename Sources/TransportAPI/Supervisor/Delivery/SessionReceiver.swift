@@ -30,13 +30,14 @@ package struct SessionReceiver: Sendable {
         self.earlyLimit = earlyLimit
     }
 
-    /// Takes a message, or word that there will be none, and calls `give` with all that is in order now.
+    /// Takes a message, or word that there will be none, and calls `give` with all that is in order now, and its
+    /// numbers.
     ///
     /// - Throws: `.protocolViolation` if the number lies beyond the window, where no honest sender is.
     package mutating func receive(
         _ sequence: UInt64,
         _ payload: Payload?,
-        give: (Payload) -> Void
+        give: (UInt64, Payload) -> Void
     ) throws(TransportError) -> Verdict {
         guard sequence > received, early[sequence] == nil else {
             guard sequence > 0 else { throw .envelope("sequence numbers begin at one") }
@@ -52,11 +53,11 @@ package struct SessionReceiver: Sendable {
             return .new
         }
         received = sequence
-        if let payload { give(payload) }
+        if let payload { give(sequence, payload) }
         while !early.isEmpty, let next = early.removeValue(forKey: received + 1) {
             received += 1
             earlyBytes -= Self.size(next)
-            if let next { give(next) }
+            if let next { give(received, next) }
         }
         if early.isEmpty, early.capacity > 16 { early = [:] }
         return .new

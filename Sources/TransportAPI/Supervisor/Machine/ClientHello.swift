@@ -1,3 +1,18 @@
+/// Who a client is to a session server across restarts of its process. The server goes on with the session of a client that comes
+/// again with the same identifier: what it has sent and the client has not acknowledged is sent to the new process.
+public struct SessionClient: Sendable, Hashable {
+    /// The identifier, random, and kept by the app where no other reads it: it is all that a client needs to take the session up.
+    public var id: SessionID
+    /// How often the app has been started; it grows by one each time, so that links of a former process are turned away.
+    public var launch: UInt16
+
+    /// A client that has been started so often.
+    public init(id: SessionID, launch: UInt16) {
+        self.id = id
+        self.launch = launch
+    }
+}
+
 /// What a client says of itself on a new link.
 package struct ClientHello: Sendable, Hashable {
     /// The incarnation of the session that it knows, or 0.

@@ -3,7 +3,7 @@
 package struct ServedSession: Sendable {
     let configuration: SupervisorConfiguration
     /// Tells this session from one that the server has forgotten.
-    package let incarnation: UInt64
+    package private(set) var incarnation: UInt64
     package private(set) var delivery: Delivery
     /// Which of the client's attempts the latest link came from.
     private var attempt: UInt32 = 0
@@ -43,10 +43,37 @@ package struct ServedSession: Sendable {
     /// Whether a client means this session by its hello. If it has been with another server since, both count from one again, so
     /// that this one is of use only if nothing has been counted in it: its welcome was lost.
     package func isMeant(by hello: ClientHello) -> Bool {
-        let receiver = delivery.receiver
-        let isUntouched = receiver.received == 0 && receiver.earlyCount == 0 && delivery.acknowledged == 0
+        // A client that knows of no session, where it had one, has been started again since.
+        if hello.incarnation == 0 { return true }
         // A link that was slower than its successor says nothing any more; ``attach(_:_:hello:at:_:)`` turns it away.
         return hello.incarnation == incarnation || isUntouched || hello.attempt < attempt
+    }
+
+    /// Whether nothing has been counted in the session.
+    private var isUntouched: Bool {
+        delivery.receiver.received == 0 && delivery.receiver.earlyCount == 0 && delivery.acknowledged == 0
+    }
+
+    /// The client's process has been started again, and knows nothing of the session: what it has not acknowledged is sent again, and
+    /// both sides count from one.
+    private mutating func restart() {
+        incarnation = incarnation &+ 2 | 1
+        delivery.renumber()
+    }
+
+    /// The app acknowledges each message from now on, once it has processed it.
+    package mutating func acknowledgeAfterProcessing() {
+        delivery.acknowledgeAfterProcessing()
+    }
+
+    /// The app has processed the message of this key, or has let go of it without doing so.
+    package mutating func processed(_ key: UInt64, isAbandoned: Bool, _ actions: inout [SupervisorAction]) {
+        delivery.processed(key, isAbandoned: isAbandoned, &actions)
+    }
+
+    /// How many messages the app was given and has not processed in their order. `mutating` as ``deadline`` is.
+    package var unprocessedCount: Int {
+        mutating get { delivery.unprocessed?.count ?? 0 }
     }
 
     /// The client has begun another session: lets go of its link, and ends.
@@ -76,6 +103,7 @@ package struct ServedSession: Sendable {
             return welcome(&actions)
         }
         delivery.detach()
+        if hello?.incarnation == 0, !isUntouched { restart() }
         self.link = link
         self.capabilities = capabilities
         forgottenAt = nil
@@ -113,7 +141,7 @@ package struct ServedSession: Sendable {
         keepalive?.received(at: now)
         guard delivery.style == .session else {
             hasReceived = true
-            return actions.append(.deliver(payload))
+            return delivery.give(payload, &actions)
         }
         do throws(TransportError) {
             switch try SessionFrame(payload) {

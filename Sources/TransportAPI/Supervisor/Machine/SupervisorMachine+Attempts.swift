@@ -51,7 +51,7 @@ extension SupervisorMachine {
             delivery.identity,
             incarnation: incarnation,
             received: delivery.tellReceived(),
-            attempt: UInt32(truncatingIfNeeded: link)
+            attempt: UInt32(launch) << 16 | UInt32(min(link, 0xffff))
         )
         actions.append(.transmit(link, nil, hello.payload))
     }

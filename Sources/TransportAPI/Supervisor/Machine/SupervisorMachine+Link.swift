@@ -38,11 +38,13 @@ extension SupervisorMachine {
         case .open, .greeting: break
         case .idle, .connecting, .waiting, .offline, .suspended, .closed: return
         }
-        if case .payload(_, let answer?) = configuration.keepalive.probe, payload.bytes == answer.bytes { return }
+        if case .payload(_, let answer?) = configuration.keepalive.probe, payload.bytes == answer.bytes {
+            return delivery.leaveOut(&actions)
+        }
         let style = Delivery.style(configuration.delivery, capabilities)
         do throws(TransportError) {
             switch style {
-            case .plain: deliver(payload, &actions)
+            case .plain: delivery.give(payload, &actions)
             case .origin: try receivedOrigin(payload, using: &random, &actions)
             case .session: try receivedFrame(try SessionFrame(payload), at: now, &actions)
             }
@@ -50,10 +52,6 @@ extension SupervisorMachine {
             actions.append(.close(link: link, CloseReason(error)))
             ended(link, CloseReason(error), at: now, using: &random, &actions)
         }
-    }
-
-    private mutating func deliver(_ payload: Payload, _ actions: inout [SupervisorAction]) {
-        actions.append(.deliver(payload))
     }
 
     private mutating func receivedOrigin(
@@ -64,13 +62,8 @@ extension SupervisorMachine {
         // Others may publish to the same topics without an envelope.
         guard SessionFrame.isOrigin(payload),
             case .origin(let sender, let sequence, let content) = try SessionFrame(payload)
-        else { return deliver(payload, &actions) }
-        if delivery.origins == nil { delivery.origins = OriginFilter(using: &random) }
-        if delivery.origins?.isNew(sender, sequence, content) == true {
-            deliver(content, &actions)
-        } else {
-            actions.append(.note(.duplicate))
-        }
+        else { return delivery.give(payload, &actions) }
+        delivery.giveUnlessRepeated(sender, sequence, content, using: &random, &actions)
     }
 
     private mutating func receivedFrame(

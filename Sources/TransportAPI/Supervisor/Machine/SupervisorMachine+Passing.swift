@@ -20,7 +20,7 @@ extension SupervisorMachine {
     /// the far side has not been asked for a sign of life.
     package mutating func passReceived(_ link: Int, at now: Instant) -> Bool {
         guard link == self.link, case .open = phase, adaptive == nil, delivery.style == .plain,
-            keepalive?.askedAt == nil, case .automatic = configuration.keepalive.probe
+            delivery.unprocessed == nil, keepalive?.askedAt == nil, case .automatic = configuration.keepalive.probe
         else { return false }
         keepalive?.received(at: now)
         idleSince = now

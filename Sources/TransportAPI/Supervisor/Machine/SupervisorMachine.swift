@@ -53,6 +53,8 @@ package struct SupervisorMachine: Sendable {
     package internal(set) var delivery: Delivery
     /// Which incarnation of the session the server has; 0 if none is known.
     var incarnation: UInt64 = 0
+    /// How often the session's client has been started.
+    let launch: UInt16
     var helloRetry: Instant?
     var pingToken: UInt32 = 0
     var pingSentAt: Instant?
@@ -60,20 +62,29 @@ package struct SupervisorMachine: Sendable {
 
     /// A machine for these endpoints, of which there must be at least one.
     ///
-    /// - Parameter intervals: what was learned of networks before.
+    /// - Parameters:
+    ///   - intervals: what was learned of networks before.
+    ///   - client: who it is to a session server; random if that is not given.
     package init(
         _ configuration: SupervisorConfiguration,
         endpoints: [Endpoint],
         intervals: AdaptiveInterval? = nil,
+        client: SessionClient? = nil,
         using random: inout RandomSource
     ) {
         self.configuration = configuration
         self.endpoints = endpoints
         backoff = Backoff(configuration.backoff)
-        delivery = Delivery(configuration, identity: SessionID(using: &random))
+        delivery = Delivery(configuration, identity: client?.id ?? SessionID(using: &random))
+        launch = client?.launch ?? 0
         if configuration.keepalive.interval != .off, let adaptive = configuration.keepalive.adaptive {
             self.adaptive = AdaptiveKeepalive(adaptive, knowing: intervals)
         }
+    }
+
+    /// How many messages the app was given and has not processed in their order. `mutating` as ``deadline`` is.
+    package var unprocessedCount: Int {
+        mutating get { delivery.unprocessed?.count ?? 0 }
     }
 
     /// Whether it has ended for good.
@@ -101,6 +112,10 @@ package struct SupervisorMachine: Sendable {
         case reading(Bool)
         /// There is no room for messages, which are read all the same; or there is again.
         case taking(Bool)
+        /// The app acknowledges messages from now on, once it has processed them.
+        case acknowledgesAfterProcessing
+        /// It has processed the message of this key, or has let go of it without doing so.
+        case processed(UInt64, isAbandoned: Bool)
         case submit(MessageID, Payload)
         case cancel(MessageID)
         case close(CloseReason)
@@ -139,6 +154,8 @@ package struct SupervisorMachine: Sendable {
         case .settled(let link, let id, let outcome): delivery.settled(id, on: link, outcome, at: now, &actions)
         case .reading(let isReading): reading(isReading, at: now)
         case .taking(let isTaking): delivery.taking(isTaking, &actions)
+        case .acknowledgesAfterProcessing: delivery.acknowledgeAfterProcessing()
+        case .processed(let key, let isAbandoned): delivery.processed(key, isAbandoned: isAbandoned, &actions)
         case .cancel(let id): delivery.cancel(id, at: now, &actions)
         case .close(let reason): close(reason, &actions)
         case .trial(let number, let outcome): trialEnded(number, outcome, at: now, &actions)

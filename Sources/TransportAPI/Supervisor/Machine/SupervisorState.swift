@@ -86,6 +86,10 @@ package enum SupervisorAction: Sendable {
     case close(link: Int, CloseReason)
     /// Give this to those who listen.
     case deliver(Payload)
+    /// Give this to those that acknowledge it under this key once they have processed it.
+    case deliverUnprocessed(UInt64, Payload)
+    /// Acknowledge the oldest messages of the link that were not acknowledged, so many.
+    case confirm(link: Int, Int)
     /// The message has a place in the outbox.
     case accepted(MessageID)
     /// The message has ended.

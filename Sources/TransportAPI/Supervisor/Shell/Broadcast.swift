@@ -73,6 +73,7 @@ package final class Broadcast<Element: Sendable> {
     @exclusivity(unchecked) private var lastWaitID: UInt64 = 0
     /// What arrived while nobody listened, for the first who will.
     private let backlog: Listener?
+    private let returnsUntaken: Bool
     private(set) var isFinished = false
     /// Called once every buffer is half empty, until it is taken away.
     package var onRoom: (() -> Void)?
@@ -83,14 +84,17 @@ package final class Broadcast<Element: Sendable> {
     ///   - limit: how many elements a listener's buffer holds.
     ///   - byteLimit: how much memory they may take together, in bytes; one element may pass it.
     ///   - keepsBacklog: whether elements that nobody listens to are kept, as many, for the next listener.
+    ///   - returnsUntaken: whether what the last listener leaves behind is kept for the next one.
     ///   - size: how much memory an element takes, in bytes.
     package init(
         limit: Int,
         byteLimit: Int = .max,
         _ bound: Bound,
         keepsBacklog: Bool,
+        returnsUntaken: Bool = false,
         size: @escaping (Element) -> Int = { _ in 0 }
     ) {
+        self.returnsUntaken = returnsUntaken
         self.limit = max(1, limit)
         self.byteLimit = max(1, byteLimit)
         self.bound = bound
@@ -108,6 +112,18 @@ package final class Broadcast<Element: Sendable> {
         return !listeners.contains { $0.isFull }
     }
 
+    var hasListeners: Bool { !listeners.isEmpty }
+
+    /// Whether every listener's buffer is half empty at least.
+    var isHalfEmpty: Bool { listeners.allSatisfy { $0.count <= limit / 2 && $0.bytes <= byteLimit / 2 } }
+
+    /// Takes what is kept for the next listener.
+    func takeBacklog() -> [Element] {
+        var elements: [Element] = []
+        while let element = backlog?.take() { elements.append(element) }
+        return elements
+    }
+
     /// Whether some buffer holds so many elements more than it should, or twice as many bytes.
     func isFull(beyond excess: Int) -> Bool {
         if listeners.isEmpty { return backlog.map { isFull($0, beyond: excess) } ?? false }
@@ -121,9 +137,7 @@ package final class Broadcast<Element: Sendable> {
     /// Tells the source when to go on: not for each element taken, but for half a buffer of them.
     private func taken() {
         if let onTaken { onTaken(bytes) }
-        guard let onRoom, !listeners.isEmpty,
-            listeners.allSatisfy({ $0.count <= limit / 2 && $0.bytes <= byteLimit / 2 })
-        else { return }
+        guard let onRoom, !listeners.isEmpty, isHalfEmpty else { return }
         onRoom()
     }
 
@@ -169,6 +183,9 @@ package final class Broadcast<Element: Sendable> {
     func remove(_ listener: Listener) {
         listeners.removeAll { $0 === listener }
         end(listener)
+        if returnsUntaken, listeners.isEmpty, let backlog {
+            while let element = listener.take() { backlog.give(element, bound) }
+        }
         onTaken?(bytes)
         if hasRoom { onRoom?() }
     }
@@ -203,18 +220,5 @@ package final class Broadcast<Element: Sendable> {
         guard let listener = listeners.first(where: { $0.waiter?.id == waitID }) else { return }
         listener.waiter?.continuation.resume(returning: nil)
         listener.waiter = nil
-    }
-}
-
-extension Broadcast<Payload> {
-    /// The messages received, as a supervisor or a session of this configuration keeps them.
-    convenience init(messagesOf configuration: SupervisorConfiguration) {
-        self.init(
-            limit: configuration.messageBuffer,
-            byteLimit: configuration.messageBufferBytes,
-            .pause,
-            keepsBacklog: true,
-            size: { $0.bufferedBytes }
-        )
     }
 }

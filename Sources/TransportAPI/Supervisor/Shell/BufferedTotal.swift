@@ -54,14 +54,14 @@ package final class BufferedTotal {
 /// longer than the session lives. Lives on the server's runtime.
 final class SessionBuffer {
     private let total: RuntimeConfined<BufferedTotal>
-    private weak var messages: Broadcast<Payload>?
+    private weak var intake: Intake?
     private var messageBytes = 0
     private var otherBytes = 0
 
-    init(_ messages: Broadcast<Payload>, counting total: RuntimeConfined<BufferedTotal>) {
+    init(_ intake: Intake, counting total: RuntimeConfined<BufferedTotal>) {
         self.total = total
-        self.messages = messages
-        messages.onTaken = { [self] in count($0, otherBytes) }
+        self.intake = intake
+        intake.messages.onTaken = { [self] in count($0, otherBytes) }
     }
 
     deinit {
@@ -80,7 +80,7 @@ final class SessionBuffer {
 
     /// Forgets the messages that the app has not taken, and ends their sequence.
     func discard() {
-        messages?.discard()
+        intake?.discard()
     }
 }
 

@@ -39,12 +39,12 @@ extension LinkPort {
     /// Whether nothing more is read of a link that has ended: the owner holds all that it may hold.
     private var mustStop: Bool { isOver && isOverfull }
 
-    private var isOverfull: Bool { owner.messages.isFull(beyond: excess) }
+    private var isOverfull: Bool { owner.intake.isFull(beyond: excess) }
 
     private func mustPause(after payload: Payload) -> Bool {
         report(.received(payload))
         noteRoom()
-        guard !isClosed, readsOn ? isOverfull : !owner.messages.hasRoom else { return false }
+        guard !isClosed, readsOn ? isOverfull : !owner.intake.hasRoom else { return false }
         // It was reported; and asking for the next one, which would say so to the far side, may come after the link's end.
         immediate?.confirmNow()
         return !isOver
@@ -54,9 +54,9 @@ extension LinkPort {
 
     /// Tells the owner of a session when there is no room any more, and when there is again.
     private func noteRoom() {
-        guard readsOn, isTaking, !isClosed, !owner.messages.hasRoom else { return }
+        guard readsOn, isTaking, !isClosed, !owner.intake.hasRoom else { return }
         isTaking = false
-        owner.messages.onRoom = { [self] in roomMade() }
+        owner.intake.onRoom = { [self] in roomMade() }
         owner.happened(.taking(false), on: number)
     }
 
@@ -68,7 +68,7 @@ extension LinkPort {
     func takeAgain() {
         guard !isTaking else { return }
         isTaking = true
-        owner.messages.onRoom = nil
+        owner.intake.onRoom = nil
         owner.happened(.taking(true), on: number)
     }
 
@@ -77,10 +77,10 @@ extension LinkPort {
     }
 
     private func waitForRoom(_ goOn: @escaping () -> Void) {
-        guard !owner.messages.hasRoom, !isClosed, !isOver else { return goOn() }
+        guard !owner.intake.hasRoom, !isClosed, !isOver else { return goOn() }
         reader = goOn
         report(.reading(false))
-        owner.messages.onRoom = { [self] in roomMade() }
+        owner.intake.onRoom = { [self] in roomMade() }
         watch()
     }
 
@@ -97,7 +97,7 @@ extension LinkPort {
 
     func resumeReading() {
         guard let goOn = reader.take() else { return }
-        owner.messages.onRoom = nil
+        owner.intake.onRoom = nil
         // Also of a link that was let go: the next one is read from its beginning.
         owner.happened(.reading(true), on: number)
         goOn()

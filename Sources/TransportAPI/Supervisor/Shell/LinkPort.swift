@@ -16,8 +16,10 @@ enum LinkEvent: Sendable {
 protocol LinkOwner: AnyObject {
     var runtime: any SupervisorRuntime { get }
     /// What has been received and is not taken yet.
-    var messages: Broadcast<Payload> { get }
+    var intake: Intake { get }
     var delivery: DeliveryConfiguration { get }
+    /// The app has processed the message of this key, or has let go of it without doing so.
+    func processed(_ key: UInt64, isAbandoned: Bool)
     /// What a link keeps for the owner has changed.
     func bufferChanged()
     /// The link of this number reports something.
@@ -35,6 +37,9 @@ final class LinkPort {
     let number: Int
     let link: any Link
     let immediate: (any ImmediateLink)?
+    /// A link that acknowledges messages by itself, where the app can say when: over a broker.
+    private let confirming: (any ImmediateLink)?
+    private var isConfirmedByHand = false
     /// Whether what was handed over at once is settled: not over a link with acknowledgements of its own.
     private let settlesAtOnce: Bool
     /// How many messages are taken beyond what there is room for. Where a session is read on it is a window of them, which the
@@ -61,11 +66,15 @@ final class LinkPort {
         self.owner = owner
         let near = link as? any ImmediateLink
         immediate = near?.isHere == true ? near : nil
+        let style = Delivery.style(owner.delivery, link.capabilities)
+        let acknowledges = link.capabilities.acknowledgesMessages || link.capabilities.routesByTopic
+        confirming = style != .session && acknowledges ? near : nil
         settlesAtOnce = !link.capabilities.acknowledgesMessages
         // Over a link that loses messages, what is not acknowledged is sent again and again.
-        readsOn = Delivery.style(owner.delivery, link.capabilities) == .session && link.capabilities.isReliable
+        readsOn = style == .session && link.capabilities.isReliable
         // Who sends more than a window is found out by the first message beyond it.
-        excess = readsOn ? Int(SessionReceiver.window) + 1 : owner.messages.limit
+        excess = readsOn ? Int(SessionReceiver.window) + 1 : owner.intake.limit
+        if owner.intake.isAcknowledgedByApp { confirmByHand(isRead: false) }
         immediate?.reportDiscarded { [owner] in owner.happened(.discarded($0), on: number) }
     }
 
@@ -81,6 +90,21 @@ final class LinkPort {
     }
 
     var confined: RuntimeConfined<LinkPort> { RuntimeConfined(self, to: owner.runtime) }
+
+    // MARK: Acknowledgement after processing
+
+    /// What comes from now on is acknowledged by ``confirm(_:)`` and not when the next message is asked for. For a link that lives
+    /// elsewhere this has to be said before it is read.
+    func confirmByHand(isRead: Bool) {
+        guard let confirming, immediate != nil || !isRead else { return }
+        isConfirmedByHand = true
+        confirming.confirmByHand()
+    }
+
+    /// Acknowledges the oldest messages that were not acknowledged, so many.
+    func confirm(_ count: Int) {
+        if isConfirmedByHand { confirming?.confirm(count) }
+    }
 
     func report(_ event: LinkEvent) {
         if !isClosed { owner.happened(event, on: number) }

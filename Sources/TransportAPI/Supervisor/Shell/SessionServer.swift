@@ -90,15 +90,28 @@ public final class Session: Sendable {
     private let runtime: any SupervisorRuntime
     private let shell: RuntimeConfined<SessionShell>
     private let received: RuntimeConfined<Broadcast<Payload>>
+    private let delivered: RuntimeConfined<Broadcast<ReceivedMessage>>
 
     init(_ shell: SessionShell) {
         runtime = shell.runtime
         self.shell = RuntimeConfined(shell, to: runtime)
-        received = RuntimeConfined(shell.messages, to: runtime)
+        received = RuntimeConfined(shell.intake.messages, to: runtime)
+        delivered = RuntimeConfined(shell.intake.deliveries, to: runtime)
     }
 
     /// The messages of the client, each once and in order. The sequence ends with the session.
     public var messages: Subscription<Payload> { Subscription(received) }
+
+    /// The messages of the client, each to be acknowledged once it has been processed; see ``Supervisor/deliveries``. Ask for it in
+    /// `onSession`, before the first message.
+    public var deliveries: Subscription<ReceivedMessage> {
+        if runtime.isCurrent {
+            shell.value.acknowledgeAfterProcessing()
+        } else {
+            runtime.execute { [shell] in shell.value.acknowledgeAfterProcessing() }
+        }
+        return Subscription(delivered)
+    }
 
     /// Sends one message and waits for its end, as ``Supervisor/send(_:)`` does.
     public nonisolated(nonsending) func send(_ payload: Payload) async -> SendOutcome {

@@ -1,7 +1,7 @@
 /// Runs one ``ServedSession``. Lives on its runtime.
 final class SessionShell: LinkOwner {
     let runtime: any SupervisorRuntime
-    let messages: Broadcast<Payload>
+    let intake: Intake
     let outgoing = Outgoing(nil)
     var ports: [Int: LinkPort] = [:]
     /// The goodbye of the last link that was closed.
@@ -24,8 +24,9 @@ final class SessionShell: LinkOwner {
         self.machine = machine
         self.runtime = runtime
         timer = DeadlineTimer(on: runtime)
-        messages = Broadcast(messagesOf: machine.configuration)
-        buffer = SessionBuffer(messages, counting: RuntimeConfined(total, to: runtime))
+        intake = Intake(machine.configuration, on: runtime)
+        buffer = SessionBuffer(intake, counting: RuntimeConfined(total, to: runtime))
+        intake.report(to: self)
     }
 
     var delivery: DeliveryConfiguration { machine.configuration.delivery }
@@ -41,6 +42,7 @@ final class SessionShell: LinkOwner {
             let bytes = ports[machine.link]?.bytesReceived ?? 0
             run { $0.tick(bytesReceived: bytes, at: $1, &$2) }
         }
+        if intake.isAcknowledgedByApp { intake.unprocessedCount = machine.unprocessedCount }
         bufferChanged()
         let hasLink = machine.link != 0
         if hasLink != self.hasLink || !isUsed && machine.isUsed {
@@ -52,9 +54,24 @@ final class SessionShell: LinkOwner {
 
     /// Counts what the session keeps, if that has changed.
     func bufferChanged() {
-        var others = machine.isOver ? 0 : machine.bufferedBytes
+        var others = intake.unprocessedBytes
+        if !machine.isOver { others += machine.bufferedBytes }
         for port in ports.values { others += port.bufferedBytes }
-        buffer.count(messages.bytes, others)
+        buffer.count(intake.messages.bytes, others)
+    }
+
+    /// The app acknowledges each message from now on, once it has processed it.
+    func acknowledgeAfterProcessing() {
+        guard !intake.isAcknowledgedByApp else { return }
+        intake.acknowledgeByApp()
+        for port in ports.values { port.confirmByHand(isRead: true) }
+        run { machine, _, _ in machine.acknowledgeAfterProcessing() }
+    }
+
+    func processed(_ key: UInt64, isAbandoned: Bool) {
+        intake.settled(key)
+        run { machine, _, actions in machine.processed(key, isAbandoned: isAbandoned, &actions) }
+        intake.offerRoom()
     }
 
     /// Ends the session because the server keeps too much, and forgets the messages that the app has not taken.
@@ -68,7 +85,9 @@ final class SessionShell: LinkOwner {
         case .transmit(let link, let id, let payload): port(link, for: id)?.transmit(id, payload)
         case .complete(let link, let id, let payload, let orSend):
             port(link, for: id)?.complete(id, payload, orSend: orSend)
-        case .deliver(let payload): messages.send(payload)
+        case .deliver(let payload): intake.messages.send(payload)
+        case .deliverUnprocessed(let key, let payload): intake.give(payload, key)
+        case .confirm(let link, let count): ports[link]?.confirm(count)
         case .accepted(let id): outgoing.accepted(id)
         case .finish(let id, let outcome): outgoing.finished(id, outcome)
         case .abandon(let link): ports.removeValue(forKey: link)?.abandon(CloseReason(.keepalive))
@@ -76,7 +95,7 @@ final class SessionShell: LinkOwner {
         case .ping(let link): ports[link]?.ping()
         case .state(let state):
             guard state.isFinal else { return }
-            messages.finish()
+            intake.finish()
             onOver?(self)
             (onOver, onUse) = (nil, nil)
         case .connect, .note, .beginTrial, .endTrial: break

@@ -26,6 +26,9 @@ public final class Supervisor: Sendable {
         /// The endpoint for a spare connection beside the user's, on which keepalive intervals are tried. The same by default;
         /// where a server knows its clients by name, it must be another name.
         public var spareEndpoint: @Sendable (Endpoint) -> Endpoint = { $0 }
+        /// Who this client is to a session server, for apps whose sessions outlive their processes. `nil`, the default: random, so that
+        /// each process begins a session of its own.
+        public var client: SessionClient?
         /// Keeps the outbox beyond the process. None by default: it is kept in memory.
         public var store: (any OutboxStore)?
 
@@ -43,6 +46,7 @@ public final class Supervisor: Sendable {
     private let isStored: Bool
     private let stateChanges: RuntimeConfined<Broadcast<SupervisorState>>
     private let received: RuntimeConfined<Broadcast<Payload>>
+    private let delivered: RuntimeConfined<Broadcast<ReceivedMessage>>
     private let returned: RuntimeConfined<Broadcast<Undelivered>>
 
     /// A supervisor that has not been started.
@@ -57,7 +61,8 @@ public final class Supervisor: Sendable {
         format = setup.format
         isStored = setup.store != nil
         stateChanges = RuntimeConfined(shell.states, to: runtime)
-        received = RuntimeConfined(shell.messages, to: runtime)
+        received = RuntimeConfined(shell.intake.messages, to: runtime)
+        delivered = RuntimeConfined(shell.intake.deliveries, to: runtime)
         returned = RuntimeConfined(shell.outgoing.undelivered, to: runtime)
         let confined = RuntimeConfined(shell, to: runtime)
         self.shell = confined
@@ -187,6 +192,23 @@ public final class Supervisor: Sendable {
     /// The messages received. Each listener has a buffer; when one is full, nothing more is read until there is room, so an
     /// app that listens must keep up. What arrives while nobody listens is kept, within the same bound, for the next listener.
     public var messages: Subscription<Payload> { Subscription(received) }
+
+    /// The messages received, each to be acknowledged once the app has processed it. What is not acknowledged is delivered again over
+    /// the next link, or to the next process: in a session (``DeliveryConfiguration/Mode/session``), and over MQTT at QoS 1 and 2 with
+    /// `clean-session=off`. Elsewhere an acknowledgement only makes room.
+    ///
+    /// From the first time that this is asked for, no message is acknowledged by itself any more: ask for it before ``connect()``.
+    /// ``messages`` goes on, without a say. As many messages and bytes may be unacknowledged as a listener's buffer holds; beyond it
+    /// the link is not read. Several listeners get the same values, each of which is acknowledged once. What a listener leaves
+    /// untaken is kept for the next one.
+    public var deliveries: Subscription<ReceivedMessage> {
+        if runtime.isCurrent {
+            shell.value.acknowledgeAfterProcessing()
+        } else {
+            runtime.execute { [shell] in shell.value.acknowledgeAfterProcessing() }
+        }
+        return Subscription(delivered)
+    }
 
     /// The state now and each change of it. A listener that falls 64 changes behind misses the oldest.
     public var states: Subscription<SupervisorState> {

@@ -75,6 +75,11 @@ package protocol ImmediateLink: Link {
     /// Whoever reads the link is done with the last message that it gave, and may not ask for the next one soon. To be called on
     /// the link's loop.
     func confirmNow()
+    /// From now on messages are acknowledged to the peer by ``confirm(_:)``, and not when the next one is asked for. May be called from
+    /// anywhere.
+    func confirmByHand()
+    /// Acknowledges the oldest messages that were given out and not acknowledged, so many. May be called from anywhere.
+    func confirm(_ count: Int)
     /// The machine's addresses may be others by now: a link that can goes on from another one. To be called on the link's loop.
     func networkChanged()
     /// Calls `action` for each message that the link passes over because of its size, also for those before. To be called on the
@@ -87,6 +92,10 @@ package protocol ImmediateLink: Link {
 extension ImmediateLink {
     /// Does nothing.
     package func confirmNow() {}
+    /// Does nothing.
+    package func confirmByHand() {}
+    /// Does nothing.
+    package func confirm(_: Int) {}
     /// Does nothing.
     package func networkChanged() {}
     /// Does nothing: the link passes over none.

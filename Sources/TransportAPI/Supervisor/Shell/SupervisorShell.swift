@@ -10,7 +10,7 @@ final class SupervisorShell: LinkOwner {
     /// Asked for each message, where looking at the observer itself would copy it.
     private let isObserved: Bool
     let states = Broadcast<SupervisorState>(limit: 64, .dropOldest, keepsBacklog: false)
-    let messages: Broadcast<Payload>
+    let intake: Intake
     let outgoing: Outgoing
 
     // Unchecked exclusivity, here and below, because nobody is called while these change.
@@ -43,13 +43,14 @@ final class SupervisorShell: LinkOwner {
         isObserved = setup.observer != nil
         outgoing = Outgoing(setup.store.map { CalledOutStore($0, runtime) })
         timer = DeadlineTimer(on: runtime)
-        messages = Broadcast(messagesOf: setup.configuration)
+        intake = Intake(setup.configuration, on: runtime)
         random = runtime.makeRandomSource()
         spareEndpoint = setup.spareEndpoint
         machine = SupervisorMachine(
             setup.configuration,
             endpoints: setup.endpoints,
             intervals: setup.intervals,
+            client: setup.client,
             using: &random
         )
         paths = setup.paths
@@ -66,6 +67,7 @@ final class SupervisorShell: LinkOwner {
 
     /// The first thing that happens on the runtime.
     func begin(_ confined: RuntimeConfined<SupervisorShell>) {
+        intake.report(to: self)
         // A monitor that tells of the present path at once is heard before the first attempt.
         isBeginning = true
         pathWatch = paths?.watch { path in
@@ -87,6 +89,7 @@ final class SupervisorShell: LinkOwner {
     func handle(_ event: SupervisorMachine.Event) {
         machine.handle(event, at: runtime.clock, using: &random, &queue.actions)
         queue.performAll(perform)
+        if intake.isAcknowledgedByApp { intake.unprocessedCount = machine.unprocessedCount }
         armTimer()
     }
 
@@ -102,6 +105,10 @@ final class SupervisorShell: LinkOwner {
         case .complete(let link, let id, let payload, let orSend):
             port(link, for: id)?.complete(id, payload, orSend: orSend)
         case .deliver(let payload): deliver(payload)
+        case .deliverUnprocessed(let key, let payload):
+            if isObserved { note(.received(bytes: payload.bytes.count)) }
+            intake.give(payload, key)
+        case .confirm(let link, let count): attempts[link]?.port?.confirm(count)
         case .accepted(let id): outgoing.accepted(id)
         case .finish(let id, let outcome): finished(id, outcome)
         case .connect(let link, let endpoint, let timeout, let isRefresh):
@@ -136,7 +143,7 @@ final class SupervisorShell: LinkOwner {
         states.send(state)
         guard state.isFinal else { return }
         states.finish()
-        messages.finish()
+        intake.finish()
         outgoing.undelivered.finish()
         pathWatch = nil
         closers.finish()
@@ -168,6 +175,20 @@ final class SupervisorShell: LinkOwner {
         }
     }
 
+    /// The app acknowledges each message from now on, once it has processed it.
+    func acknowledgeAfterProcessing() {
+        guard !intake.isAcknowledgedByApp else { return }
+        intake.acknowledgeByApp()
+        for attempt in attempts.values { attempt.port?.confirmByHand(isRead: true) }
+        handle(.acknowledgesAfterProcessing)
+    }
+
+    func processed(_ key: UInt64, isAbandoned: Bool) {
+        intake.settled(key)
+        handle(.processed(key, isAbandoned: isAbandoned))
+        intake.offerRoom()
+    }
+
     /// The supervisor's limits hold for it alone.
     func bufferChanged() {}
 
@@ -190,7 +211,7 @@ final class SupervisorShell: LinkOwner {
 
     private func deliver(_ payload: Payload) {
         if isObserved { note(.received(bytes: payload.bytes.count)) }
-        messages.send(payload)
+        intake.messages.send(payload)
     }
 
     /// Puts a message into the outbox; the outcome, if it is known already.

@@ -1,0 +1,97 @@
+/// Messages that were given to an app which acknowledges each of them once it has processed it, in the order of their receipt.
+/// Acknowledgements leave in that order: one that comes early is held until those before it have come.
+package struct UnprocessedMessages: Sendable {
+    private enum State {
+        case given
+        /// It was processed, and waits for those before it.
+        case acknowledged
+        /// The app has let go of it without an acknowledgement.
+        case abandoned
+    }
+
+    private struct Entry {
+        var key: UInt64
+        /// Its place in the session; 0 outside of sessions.
+        var sequence: UInt64
+        var mark: OriginFilter.Mark?
+        var state: State
+    }
+
+    private var entries: [Entry] = []
+    private var head = 0
+    private var lastKey: UInt64 = 0
+
+    /// How many messages have not left the list: each until it and those before it were acknowledged.
+    package var count: Int { entries.count - head }
+
+    /// The place in the session of the first of them.
+    var firstSequence: UInt64? { count > 0 ? entries[head].sequence : nil }
+
+    /// Adds a message that the app is given; gives the key under which it will acknowledge it.
+    mutating func add(sequence: UInt64, mark: OriginFilter.Mark?) -> UInt64 {
+        lastKey += 1
+        entries.append(Entry(key: lastKey, sequence: sequence, mark: mark, state: .given))
+        return lastKey
+    }
+
+    /// Adds a message that the app is not given; how many messages have left the list by it.
+    mutating func addProcessed() -> Int {
+        lastKey += 1
+        entries.append(Entry(key: lastKey, sequence: 0, mark: nil, state: .acknowledged))
+        return release()
+    }
+
+    /// The app has acknowledged a message, or has let go of it; how many messages have left the list by it. `nil` if there is no such
+    /// message, or if it was acknowledged before.
+    mutating func settle(_ key: UInt64, isAbandoned: Bool) -> (mark: OriginFilter.Mark?, released: Int)? {
+        guard let index = firstIndex(where: { $0.key >= key }), entries[index].key == key,
+            entries[index].state == .given
+        else { return nil }
+        entries[index].state = isAbandoned ? .abandoned : .acknowledged
+        return (entries[index].mark, release())
+    }
+
+    /// The key of a message of a session that the app has let go of, and which is given to it again.
+    mutating func giveAgain(_ sequence: UInt64) -> UInt64? {
+        guard let index = firstIndex(where: { $0.sequence >= sequence }), entries[index].sequence == sequence,
+            entries[index].state == .abandoned
+        else { return nil }
+        entries[index].state = .given
+        return entries[index].key
+    }
+
+    /// Forgets all of them: their acknowledgements find none.
+    ///
+    /// - Returns: the marks of those that were not acknowledged, by their keys.
+    @discardableResult
+    mutating func removeAll() -> [UInt64: OriginFilter.Mark] {
+        var marks: [UInt64: OriginFilter.Mark] = [:]
+        for entry in entries[head...] where entry.state == .given { marks[entry.key] = entry.mark }
+        (entries, head) = ([], 0)
+        return marks
+    }
+
+    private mutating func release() -> Int {
+        let first = head
+        while head < entries.count, entries[head].state == .acknowledged { head += 1 }
+        let released = head - first
+        if head == entries.count {
+            entries.removeAll(keepingCapacity: entries.capacity <= 64)
+            head = 0
+        } else if head >= 64, head * 2 >= entries.count {
+            entries.removeFirst(head)
+            head = 0
+        }
+        return released
+    }
+
+    /// The first entry for which `isReached` holds, which it does for all behind that.
+    private func firstIndex(where isReached: (Entry) -> Bool) -> Int? {
+        var (low, high) = (head, entries.count)
+        while low < high {
+            let middle = (low + high) / 2
+            if isReached(entries[middle]) { high = middle } else { low = middle + 1 }
+        }
+        return low < entries.count ? low : nil
+    }
+}

@@ -1,0 +1,153 @@
+/// A received message that the app acknowledges once it has processed it. What is not acknowledged is delivered again: by the peer of
+/// a session over the next link, by a broker in a kept session of MQTT, also to the next process if this one ends.
+public struct ReceivedMessage: Sendable {
+    /// The message.
+    public let payload: Payload
+    /// `nil` if it was acknowledged when it was received.
+    private let receipt: Receipt?
+
+    fileprivate init(_ payload: Payload, _ receipt: Receipt?) {
+        self.payload = payload
+        self.receipt = receipt
+    }
+
+    /// Tells the peer that the message was processed. Acknowledgements leave in the order in which the messages were received: one that
+    /// comes early is held until those before it were acknowledged. Calling it again, or after the link or session has ended, does
+    /// nothing. May be called from any task.
+    ///
+    /// If all copies of this value are let go without it, the message is delivered again over the next link, and no later message is
+    /// acknowledged before that.
+    public func acknowledge() {
+        receipt?.acknowledge()
+    }
+}
+
+/// The right to acknowledge one message. Whoever lets go of it without doing so has abandoned the message.
+private final class Receipt: @unchecked Sendable {
+    // Unchecked, because only the runtime writes `isSettled`, and only the end of the receipt reads it elsewhere.
+
+    private let key: UInt64
+    private let target: RuntimeConfined<ReceiptTarget>
+    private var isSettled = false
+
+    init(_ key: UInt64, _ target: RuntimeConfined<ReceiptTarget>) {
+        self.key = key
+        self.target = target
+    }
+
+    func acknowledge() {
+        if let here = target.here { settle(here) } else { target.execute { [self] in settle(target.value) } }
+    }
+
+    private func settle(_ target: ReceiptTarget) {
+        guard !isSettled else { return }
+        isSettled = true
+        target.owner?.processed(key, isAbandoned: false)
+    }
+
+    deinit {
+        // Never at once: it may end in the middle of anything.
+        guard !isSettled else { return }
+        target.execute { [key, target] in target.value.owner?.processed(key, isAbandoned: true) }
+    }
+}
+
+/// Where acknowledgements go, for as long as it is there.
+private final class ReceiptTarget {
+    weak var owner: (any LinkOwner)?
+}
+
+/// What was received, on its way to those that listen, and what the app has not acknowledged. Lives on its owner's runtime.
+final class Intake {
+    let messages: Broadcast<Payload>
+    let deliveries = Broadcast<ReceivedMessage>(limit: .max, .pause, keepsBacklog: true, returnsUntaken: true)
+    /// ``deliveries`` has been asked for: the app acknowledges each message from then on.
+    private(set) var isAcknowledgedByApp = false
+    /// How many messages were given to the app and not acknowledged in their order.
+    var unprocessedCount = 0
+    /// How much memory those take that were not acknowledged, in bytes.
+    private(set) var unprocessedBytes = 0
+    private var sizes: [UInt64: Int] = [:]
+    private let target: RuntimeConfined<ReceiptTarget>
+    /// Called once there is room for half of what may be kept, until it is taken away.
+    var onRoom: (() -> Void)? {
+        didSet { messages.onRoom = onRoom == nil ? nil : { [weak self] in self?.offerRoom() } }
+    }
+
+    init(_ configuration: SupervisorConfiguration, on runtime: any SupervisorRuntime) {
+        messages = Broadcast(
+            limit: configuration.messageBuffer,
+            byteLimit: configuration.messageBufferBytes,
+            .pause,
+            keepsBacklog: true,
+            size: { $0.bufferedBytes }
+        )
+        target = RuntimeConfined(ReceiptTarget(), to: runtime)
+    }
+
+    /// Sets who is told of acknowledgements; on the runtime.
+    func report(to owner: any LinkOwner) {
+        target.value.owner = owner
+    }
+
+    var limit: Int { messages.limit }
+
+    /// Whether another message may be taken.
+    var hasRoom: Bool {
+        guard isAcknowledgedByApp else { return messages.hasRoom }
+        return unprocessedCount < limit && unprocessedBytes < messages.byteLimit && messages.hasRoom
+    }
+
+    /// Whether so many messages more are kept than should be, or twice as many bytes.
+    func isFull(beyond excess: Int) -> Bool {
+        messages.isFull(beyond: excess) || unprocessedCount >= limit + excess
+            || unprocessedBytes / 2 >= messages.byteLimit
+    }
+
+    /// Tells the source to go on if there is room for half of what may be kept.
+    func offerRoom() {
+        guard let onRoom else { return }
+        if isAcknowledgedByApp {
+            guard unprocessedCount <= limit / 2, unprocessedBytes <= messages.byteLimit / 2, messages.isHalfEmpty
+            else { return }
+        }
+        onRoom()
+    }
+
+    // MARK: Messages
+
+    /// The app acknowledges messages from now on. Those that nobody has taken were acknowledged.
+    func acknowledgeByApp() {
+        isAcknowledgedByApp = true
+        for payload in messages.takeBacklog() { deliveries.send(ReceivedMessage(payload, nil)) }
+    }
+
+    /// Gives the app a message that it acknowledges under this key.
+    func give(_ payload: Payload, _ key: UInt64) {
+        let size = payload.bufferedBytes
+        sizes[key] = size
+        unprocessedBytes += size
+        if messages.hasListeners { messages.send(payload) }
+        deliveries.send(ReceivedMessage(payload, Receipt(key, target)))
+    }
+
+    /// The app has acknowledged a message, or let go of it.
+    func settled(_ key: UInt64) {
+        unprocessedBytes -= sizes.removeValue(forKey: key) ?? 0
+    }
+
+    /// Ends what listens, after what is kept.
+    func finish() {
+        onRoom = nil
+        messages.finish()
+        deliveries.finish()
+    }
+
+    /// Ends what listens at once, and forgets what is kept.
+    func discard() {
+        onRoom = nil
+        messages.discard()
+        deliveries.discard()
+        (sizes, unprocessedBytes) = ([:], 0)
+    }
+}

@@ -1,0 +1,70 @@
+import Testing
+
+@testable import TransportAPI
+
+/// Acknowledgements of an app, and those that leave.
+@Suite("Messages that were not processed")
+struct UnprocessedMessagesTests {
+    private var messages = UnprocessedMessages()
+
+    private mutating func add(_ sequences: ClosedRange<UInt64>) -> [UInt64] {
+        var keys: [UInt64] = []
+        for sequence in sequences { keys.append(messages.add(sequence: sequence, mark: nil)) }
+        return keys
+    }
+
+    private mutating func settle(_ key: UInt64, isAbandoned: Bool = false) -> Int? {
+        messages.settle(key, isAbandoned: isAbandoned)?.released
+    }
+
+    @Test("leave in the order of their receipt, whatever the order of their acknowledgements")
+    mutating func order() {
+        let keys = add(1...4)
+        var released: [Int?] = []
+        for index in [2, 1, 0, 3] { released.append(settle(keys[index])) }
+        #expect(released == [0, 0, 3, 1])
+        #expect(messages.count == 0 && messages.firstSequence == nil)
+    }
+
+    @Test("are acknowledged once, and not after they were forgotten")
+    mutating func once() {
+        let keys = add(1...2)
+        let first = settle(keys[1])
+        let again = settle(keys[1])
+        messages.removeAll()
+        let late = settle(keys[0])
+        let key = messages.add(sequence: 1, mark: nil)
+        let next = settle(key)
+        #expect(first == 0 && again == nil && late == nil && next == 1)
+    }
+
+    @Test("hold those behind them back when they are abandoned, until they were given again and acknowledged")
+    mutating func abandoned() {
+        let keys = add(1...3)
+        let steps = [settle(keys[0], isAbandoned: true), settle(keys[1])]
+        #expect(steps == [0, 0] && messages.firstSequence == 1)
+        let others = [messages.giveAgain(2), messages.giveAgain(3), messages.giveAgain(4)]
+        #expect(others == [nil, nil, nil])
+        let again = messages.giveAgain(1)
+        #expect(again == keys[0])
+        let released = settle(keys[0])
+        #expect(released == 2 && messages.firstSequence == 3)
+    }
+
+    @Test("count those that the app was not given in their order")
+    mutating func leftOut() {
+        let first = messages.add(sequence: 0, mark: nil)
+        let steps = [messages.addProcessed(), settle(first), messages.addProcessed()]
+        #expect(steps == [0, 2, 1])
+    }
+
+    @Test("keep little memory however many pass")
+    mutating func many() {
+        var released = 0
+        for _ in 0..<10_000 {
+            let keys = add(1...3)
+            for key in keys.reversed() { released += settle(key) ?? 0 }
+        }
+        #expect(released == 30_000 && messages.count == 0)
+    }
+}

@@ -1,0 +1,170 @@
+import Testing
+import TransportAPI
+
+// Apps that acknowledge messages after they have processed them.
+extension SessionServerTests {
+    /// The next deliveries of a session, which the test keeps.
+    private func take(_ count: Int, from deliveries: Subscription<ReceivedMessage>) throws -> [ReceivedMessage] {
+        try runtime.run { await deliveries.prefix(count).reduce(into: []) { $0.append($1) } }
+    }
+
+    private func acknowledge(_ message: ReceivedMessage) {
+        message.acknowledge()
+        runtime.settle()
+    }
+
+    private func acknowledgements(_ link: ScriptedLink) -> [UInt64] {
+        link.frames.compactMap { if case .acknowledge(let number) = $0 { number } else { nil } }
+    }
+
+    private func give(_ numbers: ClosedRange<UInt64>, over link: ScriptedLink) {
+        for number in numbers { link.give(.message(number, bytes("\(number)"))) }
+        runtime.settle()
+    }
+
+    @Test("acknowledges to the client what the app has acknowledged, in the order of receipt")
+    func processed() throws {
+        _ = server()
+        let link = client(ann)
+        let deliveries = try #require(sessions.all.first).deliveries
+        runtime.settle()
+        give(1...4, over: link)
+        let messages = try take(4, from: deliveries)
+        #expect(messages.map(\.payload.string) == ["1", "2", "3", "4"])
+        #expect(acknowledgements(link).isEmpty)
+        acknowledge(messages[1])
+        acknowledge(messages[1])
+        #expect(acknowledgements(link).isEmpty)
+        acknowledge(messages[0])
+        #expect(acknowledgements(link) == [2])
+        acknowledge(messages[3])
+        acknowledge(messages[2])
+        #expect(acknowledgements(link) == [2, 4])
+    }
+
+    @Test("does not deliver again over the next link what the app still has, and acknowledges it there")
+    func inHand() throws {
+        _ = server()
+        let first = client(ann)
+        let incarnation = try #require(first.incarnation)
+        let deliveries = try #require(sessions.all.first).deliveries
+        runtime.settle()
+        give(1...2, over: first)
+        let messages = try take(2, from: deliveries)
+        acknowledge(messages[0])
+        first.end(CloseReason(.network))
+        runtime.settle()
+        let second = client(ann, incarnation: incarnation)
+        #expect(second.frames.first == .welcome(incarnation: incarnation, received: 1))
+        give(2...3, over: second)
+        acknowledge(messages[1])
+        #expect(acknowledgements(second).last == 2)
+        #expect(try take(1, from: deliveries).map(\.payload.string) == ["3"])
+    }
+
+    @Test("delivers again over the next link what the app has let go of without an acknowledgement")
+    func abandoned() throws {
+        _ = server()
+        let first = client(ann)
+        let incarnation = try #require(first.incarnation)
+        let deliveries = try #require(sessions.all.first).deliveries
+        runtime.settle()
+        give(1...3, over: first)
+        do {
+            let messages = try take(3, from: deliveries)
+            acknowledge(messages[1])
+        }
+        runtime.settle()
+        #expect(acknowledgements(first).isEmpty)
+        first.end(CloseReason(.network))
+        runtime.settle()
+        let second = client(ann, incarnation: incarnation)
+        #expect(second.frames.first == .welcome(incarnation: incarnation, received: 0))
+        give(1...3, over: second)
+        let again = try take(2, from: deliveries)
+        #expect(again.map(\.payload.string) == ["1", "3"])
+        for message in again { acknowledge(message) }
+        #expect(acknowledgements(second).last == 3)
+    }
+
+    @Test("keeps for the next listener what the last one has not taken")
+    func untaken() throws {
+        _ = server()
+        let link = client(ann)
+        let session = try #require(sessions.all.first)
+        do {
+            let deliveries = session.deliveries
+            runtime.settle()
+            give(1...3, over: link)
+            acknowledge(try #require(try take(1, from: deliveries).first))
+        }
+        runtime.settle()
+        let rest = try take(2, from: session.deliveries)
+        #expect(rest.map(\.payload.string) == ["2", "3"])
+        for message in rest { acknowledge(message) }
+        #expect(acknowledgements(link).last == 3)
+    }
+
+    @Test("stops reading when the app has as many unacknowledged messages as its buffer holds and a window more")
+    func bounded() throws {
+        _ = server {
+            $0.supervisor.messageBuffer = 4
+            $0.supervisor.messageBufferBytes = 64 << 10
+        }
+        let link = client(ann)
+        let deliveries = try #require(sessions.all.first).deliveries
+        runtime.settle()
+        for number in 1...40 as ClosedRange<UInt64> {
+            link.give(.message(number, Payload([UInt8](repeating: 1, count: 8 << 10))))
+        }
+        runtime.settle()
+        // Twice the bytes that the buffer holds.
+        #expect(link.unread == 24)
+        for _ in 1...40 { for message in try take(1, from: deliveries) { acknowledge(message) } }
+        #expect(link.unread == 0 && acknowledgements(link).last == 40)
+    }
+
+    @Test("gives `messages` what it gives to deliveries, without a say in the acknowledgement")
+    func both() throws {
+        _ = server()
+        let link = client(ann)
+        let session = try #require(sessions.all.first)
+        let (messages, deliveries) = (session.messages, session.deliveries)
+        runtime.settle()
+        give(1...2, over: link)
+        #expect(try runtime.run { await messages.prefix(2).reduce("") { $0 + $1.string } } == "12")
+        #expect(acknowledgements(link).isEmpty)
+        for message in try take(2, from: deliveries) { acknowledge(message) }
+        #expect(acknowledgements(link).last == 2)
+    }
+
+    @Test("goes on with a client that was started again: what that has not acknowledged comes again, counted from one")
+    func restartedClient() throws {
+        _ = server()
+        let first = client(ann)
+        let incarnation = try #require(first.incarnation)
+        let session = try #require(sessions.all.first)
+        let sends = (1...3).map { number in runtime.begin { await session.send(bytes("\(number)")) } }
+        give(1...1, over: first)
+        first.give(.acknowledge(1))
+        runtime.settle()
+        first.end(CloseReason(.network))
+        runtime.settle()
+        let link = listener.connect()
+        link.give(.hello(ann, incarnation: 0, received: 0, attempt: 1 << 16 | 1))
+        runtime.settle()
+        let next = try #require(link.incarnation)
+        #expect(next != incarnation && sessions.all.count == 1)
+        #expect(link.messages == ["2", "3"])
+        link.give(.message(1, bytes("anew")))
+        link.give(.acknowledge(2))
+        runtime.settle()
+        #expect(sends.map(\.value) == [.acknowledged, .acknowledged, .acknowledged])
+        #expect(try received(session, 2) == ["1", "anew"])
+        // A link of the former process that was slower is turned away.
+        let late = listener.connect()
+        late.give(.hello(ann, incarnation: 0, received: 0, attempt: 9))
+        runtime.settle()
+        #expect(late.hasEnded && !link.hasEnded)
+    }
+}

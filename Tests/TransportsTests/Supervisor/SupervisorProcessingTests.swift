@@ -1,0 +1,103 @@
+import EmbeddedServers
+import SocketIO
+import TestSupport
+import Testing
+import TransportAPI
+
+@testable import Transports
+
+/// A client's app that acknowledges messages after it has processed them.
+@Suite("A supervisor whose app acknowledges messages", .timeLimit(.minutes(5)), .ownThread)
+struct SupervisorProcessingTests {
+    private func endpoint(_ broker: EmbeddedServer, _ options: String) throws -> Endpoint {
+        try Endpoint("mqtt://127.0.0.1:\(broker.endpoint.port ?? 0)/?\(options)")
+    }
+
+    @Test("acknowledges in a session what was processed, also over the next link")
+    func session() throws {
+        let runtime = VirtualRuntime()
+        let script = Script()
+        let supervisor = try Supervisor(script.setup { $0.delivery.mode = .session }, on: runtime)
+        let deliveries = supervisor.deliveries
+        supervisor.connect()
+        runtime.settle()
+        let link = try #require(script.last)
+        link.give(.welcome(incarnation: 7, received: 0))
+        for number: UInt64 in 1...3 { link.give(.message(number, bytes("\(number)"))) }
+        runtime.settle()
+        let messages = try runtime.run { await deliveries.prefix(3).reduce(into: []) { $0.append($1) } }
+        messages[0].acknowledge()
+        runtime.settle()
+        #expect(link.frames.last == .acknowledge(1))
+        link.end(CloseReason(.network))
+        runtime.advance(by: .seconds(2))
+        let next = try #require(script.last)
+        guard case .hello(_, incarnation: 7, received: 1, attempt: _)? = next.frames.first else {
+            return #expect(Bool(false), "it said \(next.frames)")
+        }
+        next.give(.welcome(incarnation: 7, received: 0))
+        runtime.settle()
+        for message in messages { message.acknowledge() }
+        runtime.settle()
+        #expect(next.frames.last == .acknowledge(3))
+        try runtime.run { await supervisor.close() }
+    }
+
+    @Test("says to a session server who it is, and how often it was started")
+    func identity() throws {
+        let runtime = VirtualRuntime()
+        let script = Script()
+        var setup = try script.setup { $0.delivery.mode = .session }
+        setup.client = SessionClient(id: SessionID(high: 3, low: 4), launch: 5)
+        let supervisor = try Supervisor(setup, on: runtime)
+        supervisor.connect()
+        runtime.settle()
+        let hello = SessionFrame.hello(SessionID(high: 3, low: 4), incarnation: 0, received: 0, attempt: 5 << 16 | 1)
+        #expect(script.last?.frames == [hello])
+        try runtime.run { await supervisor.close() }
+    }
+
+    @Test(
+        "is sent again by a broker what it has not acknowledged, by a process that is started again as well",
+        arguments: 1...2,
+        ["plain", "session"]
+    )
+    func broker(qos: Int, mode: String) async throws {
+        let broker = try await EmbeddedServer.start("mqtt://127.0.0.1:0")
+        var configuration = SupervisorConfiguration.quick
+        configuration.delivery.mode = mode == "session" ? .session : .plain
+        let address = try endpoint(broker, "subscribe=t&client-id=ben&clean-session=off&qos=\(qos)")
+        var (ben, notes) = try Supervisor.recorded([address], configuration)
+        var deliveries = ben.deliveries.makeAsyncIterator()
+        ben.connect()
+        await notes.waitUntilOpen()
+        var sending = SupervisorConfiguration.quick
+        sending.delivery.mode = configuration.delivery.mode
+        let (ann, _) = try Supervisor.recorded([endpoint(broker, "publish=t&qos=\(qos)")], sending)
+        ann.connect()
+        for number in 1...4 { #expect(await ann.send(bytes("\(number)")) == .acknowledged) }
+        var messages: [ReceivedMessage] = []
+        for _ in 1...4 { messages.append(try #require(await deliveries.next())) }
+        #expect(messages.map(\.payload.string) == ["1", "2", "3", "4"])
+        // The third one waits for the second.
+        messages[0].acknowledge()
+        messages[2].acknowledge()
+        await ben.close()
+        (ben, notes) = try Supervisor.recorded([address], configuration)
+        deliveries = ben.deliveries.makeAsyncIterator()
+        ben.connect()
+        var again: [String] = []
+        for _ in 2...4 {
+            let message = try #require(await deliveries.next())
+            again.append(message.payload.string)
+            message.acknowledge()
+        }
+        #expect(again == ["2", "3", "4"])
+        // All of them were acknowledged: the next one is new.
+        #expect(await ann.send(bytes("5")) == .acknowledged)
+        #expect(await deliveries.next()?.payload.string == "5")
+        await ann.close()
+        await ben.close()
+        await broker.stop()
+    }
+}
