@@ -147,6 +147,9 @@ public struct DeliveryConfiguration: Sendable, Hashable {
     public var mode = Mode.plain
     /// How many messages may be under way without an acknowledgement, 1...1024. Default 64.
     public var window = 64
+    /// How long the oldest of the ``Supervisor/deliveries`` may be unacknowledged by the app before an event says so
+    /// (``SupervisorNote/unacknowledged(_:)``), and how long after that the next event comes. Default 30 s.
+    public var acknowledgementReminder: Duration = .seconds(30)
 
     /// The defaults.
     public init() {}

@@ -100,6 +100,12 @@ extension TransportConfiguration {
     private static let delivery = ConfigurationObject<DeliveryConfiguration>(keys: [
         .init("mode", .word, \.mode, "any server, or one that speaks the session envelope"),
         .init("window", .integer(1...1024), \.window, "messages under way without an acknowledgement"),
+        .init(
+            "acknowledgement-reminder",
+            .duration(.seconds(1) ... .seconds(86_400)),
+            \.acknowledgementReminder,
+            "how long a delivery may be unacknowledged before an event says so"
+        ),
     ])
 
     private func checkProbe(_ value: ConfigurationValue) throws(TransportError) {

@@ -12,7 +12,8 @@ import Darwin
 
 /// One side of a conversation whose processes a test kills: it sends numbers and receives those of the other side, notes in one file
 /// what the other side has acknowledged and in another what it has processed, and goes on where the files end when it is started
-/// again. It ends with its input.
+/// again. It says `on` for each twenty of both, `done` when all that it sends was acknowledged, and `processed` when it has processed
+/// all that it is sent. It ends with its input.
 struct KillPeer: Sendable {
     /// The word that makes this program be such a side. No help speaks of it, since only tests start it.
     static let word = "kill-peer"
@@ -27,6 +28,7 @@ struct KillPeer: Sendable {
     private let acknowledged: Journal
     private let processed: Journal
     private let progress = Progress()
+    private let numbers: Locked<Set<Int>>
 
     /// - Parameter words: `server` or `client`, the URL, the folder of the files, how many messages, `processing` or `receipt`, and how
     ///   often this side has been started.
@@ -40,10 +42,12 @@ struct KillPeer: Sendable {
             return nil
         }
         (self.acknowledged, self.processed) = (acknowledged, processed)
+        numbers = Locked(processed.numbers())
     }
 
     /// Runs this side until the input ends.
     func run() -> Int32 {
+        if numbers.withLock({ $0.count == count }) { writeAll(STDOUT_FILENO, "processed\n") }
         Task(executorPreference: EventLoop.shared) {
             do throws(TransportError) {
                 if isServer { try await serve() } else { try await connect() }
@@ -107,6 +111,8 @@ struct KillPeer: Sendable {
         if number % 16 == 0 { try? await Task.sleep(nanoseconds: 1_000_000) }
         processed.append(number)
         progress.step()
+        let isLast = numbers.withLock { numbers in numbers.insert(number).inserted && numbers.count == count }
+        if isLast { writeAll(STDOUT_FILENO, "processed\n") }
     }
 
     private func sendAll(_ send: @escaping @Sendable (Payload) async -> SendOutcome) async {

@@ -9,7 +9,7 @@ struct UnprocessedMessagesTests {
 
     private mutating func add(_ sequences: ClosedRange<UInt64>) -> [UInt64] {
         var keys: [UInt64] = []
-        for sequence in sequences { keys.append(messages.add(sequence: sequence, mark: nil)) }
+        for sequence in sequences { keys.append(messages.add(sequence: sequence, mark: nil, at: .zero)) }
         return keys
     }
 
@@ -33,7 +33,7 @@ struct UnprocessedMessagesTests {
         let again = settle(keys[1])
         messages.removeAll()
         let late = settle(keys[0])
-        let key = messages.add(sequence: 1, mark: nil)
+        let key = messages.add(sequence: 1, mark: nil, at: .zero)
         let next = settle(key)
         #expect(first == 0 && again == nil && late == nil && next == 1)
     }
@@ -43,9 +43,9 @@ struct UnprocessedMessagesTests {
         let keys = add(1...3)
         let steps = [settle(keys[0], isAbandoned: true), settle(keys[1])]
         #expect(steps == [0, 0] && messages.firstSequence == 1)
-        let others = [messages.giveAgain(2), messages.giveAgain(3), messages.giveAgain(4)]
+        let others = [2, 3, 4].map { (number: UInt64) in messages.giveAgain(number, at: .zero) }
         #expect(others == [nil, nil, nil])
-        let again = messages.giveAgain(1)
+        let again = messages.giveAgain(1, at: .zero)
         #expect(again == keys[0])
         let released = settle(keys[0])
         #expect(released == 2 && messages.firstSequence == 3)
@@ -53,9 +53,33 @@ struct UnprocessedMessagesTests {
 
     @Test("count those that the app was not given in their order")
     mutating func leftOut() {
-        let first = messages.add(sequence: 0, mark: nil)
-        let steps = [messages.addProcessed(), settle(first), messages.addProcessed()]
+        let first = messages.add(sequence: 0, mark: nil, at: .zero)
+        let steps = [messages.addProcessed(at: .zero), settle(first), messages.addProcessed(at: .zero)]
         #expect(steps == [0, 2, 1])
+    }
+
+    @Test("are reported when the oldest has waited for the interval, and again after each further one")
+    mutating func reminders() {
+        func time(_ seconds: Int) -> Instant { Instant.zero.advanced(by: .seconds(seconds)) }
+        let interval = Duration.seconds(30)
+        #expect(messages.reminder(every: interval) == nil)
+        let first = messages.add(sequence: 1, mark: nil, at: time(1))
+        let second = messages.add(sequence: 2, mark: nil, at: time(20))
+        #expect(messages.reminder(every: interval) == time(31))
+        let early = messages.remind(at: time(30), every: interval)
+        #expect(early == nil)
+        let report = messages.remind(at: time(31), every: interval)
+        #expect(report == UnacknowledgedMessages(count: 2, oldest: .seconds(30), isAbandoned: false))
+        #expect(messages.reminder(every: interval) == time(61))
+        _ = settle(first)
+        #expect(messages.reminder(every: interval) == time(61))
+        _ = settle(second, isAbandoned: true)
+        let next = messages.remind(at: time(61), every: interval)
+        #expect(next == UnacknowledgedMessages(count: 1, oldest: .seconds(41), isAbandoned: true))
+        _ = messages.giveAgain(2, at: time(70))
+        #expect(messages.reminder(every: interval) == time(100))
+        _ = settle(second)
+        #expect(messages.reminder(every: interval) == nil)
     }
 
     @Test("keep little memory however many pass")

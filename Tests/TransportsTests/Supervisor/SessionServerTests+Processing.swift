@@ -138,6 +138,85 @@ extension SessionServerTests {
         #expect(acknowledgements(link).last == 2)
     }
 
+    @Test("loses no delivery with a task that is cancelled while it waits for one")
+    func cancelledWait() throws {
+        _ = server()
+        let link = client(ann)
+        let deliveries = try #require(sessions.all.first).deliveries
+        runtime.settle()
+        let waiting = runtime.begin { await deliveries.first { _ in true } }
+        waiting.cancel()
+        runtime.settle()
+        #expect(waiting.value != nil && waiting.value??.payload == nil)
+        // In the same moment as a message comes, which goes to the task or to the next one.
+        let late = runtime.begin { await deliveries.first { _ in true } }
+        link.give(.message(1, bytes("1")))
+        link.give(.message(2, bytes("2")))
+        late.cancel()
+        runtime.settle()
+        let first = late.value ?? nil
+        let messages = (first.map { [$0] } ?? []) + (try take(first == nil ? 2 : 1, from: deliveries))
+        #expect(messages.map(\.payload.string) == ["1", "2"])
+        for message in messages { acknowledge(message) }
+        #expect(acknowledgements(link).last == 2)
+    }
+
+    @Test("reports that the app does not acknowledge a message, or has let go of it, every 30 s")
+    func neverAcknowledged() throws {
+        _ = server()
+        let link = client(ann)
+        let session = try #require(sessions.all.first)
+        let (deliveries, notes) = (session.deliveries, session.notes)
+        runtime.settle()
+        give(1...64, over: link)
+        var held: [ReceivedMessage] = try take(64, from: deliveries)
+        runtime.advance(by: .seconds(45))
+        held = []
+        runtime.advance(by: .seconds(20))
+        let reports = try runtime.run { await notes.prefix(2).reduce(into: []) { $0.append($1) } }
+            .compactMap { if case .unacknowledged(let messages) = $0 { messages } else { nil } }
+        #expect(reports.map(\.count) == [64, 64] && reports.map(\.isAbandoned) == [false, true])
+        #expect(reports.map(\.oldest) == [.seconds(30), .seconds(60)])
+        #expect(acknowledgements(link).isEmpty && !link.hasEnded)
+        _ = consume held
+    }
+
+    @Test("gives out what was received when the session is closed; acknowledging that does nothing")
+    func closed() throws {
+        _ = server()
+        let link = client(ann)
+        let session = try #require(sessions.all.first)
+        let deliveries = session.deliveries
+        runtime.settle()
+        give(1...3, over: link)
+        let first = try take(1, from: deliveries)
+        try runtime.run { await session.close() }
+        let rest = try runtime.run { await deliveries.reduce(into: [ReceivedMessage]()) { $0.append($1) } }
+        #expect(rest.map(\.payload.string) == ["2", "3"])
+        let frames = link.frames
+        for message in first + rest + first { acknowledge(message) }
+        #expect(link.frames == frames && acknowledgements(link).isEmpty)
+    }
+
+    @Test("acknowledges in the next welcome what the app has acknowledged while there was no link")
+    func withoutLink() throws {
+        _ = server()
+        let first = client(ann)
+        let incarnation = try #require(first.incarnation)
+        let deliveries = try #require(sessions.all.first).deliveries
+        runtime.settle()
+        give(1...3, over: first)
+        let messages = try take(3, from: deliveries)
+        first.end(CloseReason(.network))
+        runtime.settle()
+        for message in [messages[1], messages[0], messages[0]] { acknowledge(message) }
+        let second = client(ann, incarnation: incarnation)
+        #expect(second.frames == [.welcome(incarnation: incarnation, received: 2)])
+        give(3...3, over: second)
+        acknowledge(messages[2])
+        #expect(acknowledgements(second).last == 3)
+    }
+
     @Test("goes on with a client that was started again: what that has not acknowledged comes again, counted from one")
     func restartedClient() throws {
         _ = server()

@@ -8,7 +8,8 @@ import Transports
 @testable import imbench
 
 /// Two processes that send numbers to each other and acknowledge each message after they have processed it, and that are killed in the
-/// middle of that. By default it is short; `IMBENCH_KILLS=25 IMBENCH_KILL_MESSAGES=40000` makes it long.
+/// middle of that. By default it is short; `IMBENCH_KILLS=25 IMBENCH_KILL_MESSAGES=40000` makes it long. With
+/// `IMBENCH_KILL_MODE=receipt` messages are acknowledged when they are received, and some are lost.
 @Suite("Processes that are killed", .timeLimit(.minutes(30)), .serialized, .ownThread)
 struct KilledPeersTests {
     private static func setting(_ name: String, _ standard: Int) -> Int {
@@ -17,6 +18,7 @@ struct KilledPeersTests {
 
     private let kills = KilledPeersTests.setting("IMBENCH_KILLS", 3)
     private let messages = KilledPeersTests.setting("IMBENCH_KILL_MESSAGES", 3000)
+    private let mode = ProcessInfo.processInfo.environment["IMBENCH_KILL_MODE"] ?? "processing"
 
     private struct Life: @unchecked Sendable {
         // Unchecked, because one thread at a time has it.
@@ -24,9 +26,8 @@ struct KilledPeersTests {
         var kills: Int
     }
 
-    private struct Stuck: Error {}
-
-    /// Runs one side until all that it has sent was acknowledged, and kills it on the way.
+    /// Runs one side until all that it has sent was acknowledged and all that it was sent is processed, or until nothing happens for a
+    /// minute, and kills it on the way.
     private func live(_ words: [String]) async throws -> Life {
         let program = try #require(BuiltProgram.path)
         // Both directions tell of each twenty messages.
@@ -36,13 +37,17 @@ struct KilledPeersTests {
             var killed = 0
             while true {
                 let process = try ChildProcess([program, KillPeer.word] + words + ["\(killed + 1)"])
-                var lines = 0
-                while case .line(let line) = process.next(timeout: 60_000) {
-                    if line == "done" { return Life(process: process, kills: killed) }
-                    lines += 1
-                    if killed < kills, lines >= step { break }
+                var (lines, isDone, isProcessed) = (0, false, false)
+                while killed >= kills || lines < step, !isDone || !isProcessed,
+                    case .line(let line) = process.next(timeout: 60_000)
+                {
+                    switch line {
+                    case "done": isDone = true
+                    case "processed": isProcessed = true
+                    default: lines += 1
+                    }
                 }
-                guard killed < kills, lines >= step else { throw Stuck() }
+                guard killed < kills, lines >= step else { return Life(process: process, kills: killed) }
                 kill(process.identifier, SIGKILL)
                 killed += 1
             }
@@ -59,8 +64,8 @@ struct KilledPeersTests {
         let left = try Folder()
         let right = try Folder()
         let paths = [left.path, right.path]
-        async let one = live([first.role, first.url, paths[0], "\(messages)", "processing"])
-        async let other = live([second.role, second.url, paths[1], "\(messages)", "processing"])
+        async let one = live([first.role, first.url, paths[0], "\(messages)", mode])
+        async let other = live([second.role, second.url, paths[1], "\(messages)", mode])
         let lives = try await (one, other)
         let ends = (lives.0.process.end(), lives.1.process.end())
         #expect(ends.0 == .status(0) && ends.1 == .status(0))

@@ -108,7 +108,8 @@ extension Delivery {
 
     /// When ``tick(at:_:)`` wants to be called.
     package var deadline: Instant? {
-        let own = link == 0 ? nil : retransmission
+        let reminder = unprocessed?.reminder(every: configuration.acknowledgementReminder)
+        let own = earlier(reminder, link == 0 ? nil : retransmission)
         guard age != nil, !outbox.isEmpty || !waiting.isEmpty else { return own }
         // Those without a payload have ended already; they are few, and first.
         let oldest = (0..<outbox.count).first { outbox[$0].payload != nil }.map { outbox[$0].expiry } ?? nil
@@ -133,6 +134,9 @@ extension Delivery {
             }
         }
         if let retransmission, retransmission <= now, link != 0 { retransmit(at: now, &actions) }
+        if let held = unprocessed?.remind(at: now, every: configuration.acknowledgementReminder) {
+            actions.append(.note(.unacknowledged(held)))
+        }
         flush(at: now, &actions)
     }
 
@@ -230,11 +234,11 @@ extension Delivery {
         switch frame {
         case .message(let sequence, let payload):
             try checkWindow(sequence)
-            if let key = unprocessed?.giveAgain(sequence) {
+            if let key = unprocessed?.giveAgain(sequence, at: now) {
                 return actions.append(.deliverUnprocessed(key, payload))
             }
-            verdict = try receive(sequence, payload, &actions)
-        case .skip(let sequence): verdict = try receive(sequence, nil, &actions)
+            verdict = try receive(sequence, payload, at: now, &actions)
+        case .skip(let sequence): verdict = try receive(sequence, nil, at: now, &actions)
         case .acknowledge(let sequence): return try acknowledge(through: sequence, at: now, &actions)
         default: return
         }
@@ -254,6 +258,7 @@ extension Delivery {
     private mutating func receive(
         _ sequence: UInt64,
         _ payload: Payload?,
+        at now: Instant,
         _ actions: inout [SupervisorAction]
     ) throws(TransportError) -> SessionReceiver.Verdict {
         guard unprocessed != nil else {
@@ -261,7 +266,7 @@ extension Delivery {
         }
         var given: [(sequence: UInt64, payload: Payload)] = []
         let verdict = try receiver.receive(sequence, payload) { given.append(($0, $1)) }
-        for message in given { give(message.payload, sequence: message.sequence, &actions) }
+        for message in given { give(message.payload, sequence: message.sequence, at: now, &actions) }
         return verdict
     }
 }

@@ -137,9 +137,10 @@ package struct Delivery: Sendable {
         _ payload: Payload,
         sequence: UInt64 = 0,
         mark: OriginFilter.Mark? = nil,
+        at now: Instant,
         _ actions: inout [SupervisorAction]
     ) {
-        guard let key = unprocessed?.add(sequence: sequence, mark: mark) else {
+        guard let key = unprocessed?.add(sequence: sequence, mark: mark, at: now) else {
             return actions.append(.deliver(payload))
         }
         if let mark { givenMarks.insert(mark) }
@@ -151,6 +152,7 @@ package struct Delivery: Sendable {
         _ sender: SessionID,
         _ sequence: UInt64,
         _ payload: Payload,
+        at now: Instant,
         using random: inout RandomSource,
         _ actions: inout [SupervisorAction]
     ) {
@@ -160,15 +162,15 @@ package struct Delivery: Sendable {
         // One that the app still processes is acknowledged before this one, because it came over the same link.
         guard !filter.contains(mark), !givenMarks.contains(mark) else {
             actions.append(.note(.duplicate))
-            return leaveOut(&actions)
+            return leaveOut(at: now, &actions)
         }
         if unprocessed == nil { filter.insert(mark) }
-        give(payload, mark: mark, &actions)
+        give(payload, mark: mark, at: now, &actions)
     }
 
     /// A message that came over the link is none for the app.
-    mutating func leaveOut(_ actions: inout [SupervisorAction]) {
-        if let released = unprocessed?.addProcessed() { confirm(released, &actions) }
+    mutating func leaveOut(at now: Instant, _ actions: inout [SupervisorAction]) {
+        if let released = unprocessed?.addProcessed(at: now) { confirm(released, &actions) }
     }
 
     /// The app has processed the message of this key, or has let go of it without doing so.

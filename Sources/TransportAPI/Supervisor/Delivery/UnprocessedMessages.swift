@@ -1,3 +1,14 @@
+/// What an app was given to acknowledge, and has not acknowledged.
+public struct UnacknowledgedMessages: Sendable, Hashable {
+    /// How many messages: also those that were acknowledged early, and wait for an earlier one.
+    public var count: Int
+    /// How long the app has had the oldest of them.
+    public var oldest: Duration
+    /// The app has let go of the oldest without acknowledging it. The next link brings it again; until then no message behind it is
+    /// acknowledged to the peer.
+    public var isAbandoned: Bool
+}
+
 /// Messages that were given to an app which acknowledges each of them once it has processed it, in the order of their receipt.
 /// Acknowledgements leave in that order: one that comes early is held until those before it have come.
 package struct UnprocessedMessages: Sendable {
@@ -14,12 +25,15 @@ package struct UnprocessedMessages: Sendable {
         /// Its place in the session; 0 outside of sessions.
         var sequence: UInt64
         var mark: OriginFilter.Mark?
+        var givenAt: Instant
         var state: State
     }
 
     private var entries: [Entry] = []
     private var head = 0
     private var lastKey: UInt64 = 0
+    /// When the app was last reminded of the oldest.
+    private var remindedAt: Instant?
 
     /// How many messages have not left the list: each until it and those before it were acknowledged.
     package var count: Int { entries.count - head }
@@ -28,16 +42,16 @@ package struct UnprocessedMessages: Sendable {
     var firstSequence: UInt64? { count > 0 ? entries[head].sequence : nil }
 
     /// Adds a message that the app is given; gives the key under which it will acknowledge it.
-    mutating func add(sequence: UInt64, mark: OriginFilter.Mark?) -> UInt64 {
+    mutating func add(sequence: UInt64, mark: OriginFilter.Mark?, at now: Instant) -> UInt64 {
         lastKey += 1
-        entries.append(Entry(key: lastKey, sequence: sequence, mark: mark, state: .given))
+        entries.append(Entry(key: lastKey, sequence: sequence, mark: mark, givenAt: now, state: .given))
         return lastKey
     }
 
     /// Adds a message that the app is not given; how many messages have left the list by it.
-    mutating func addProcessed() -> Int {
+    mutating func addProcessed(at now: Instant) -> Int {
         lastKey += 1
-        entries.append(Entry(key: lastKey, sequence: 0, mark: nil, state: .acknowledged))
+        entries.append(Entry(key: lastKey, sequence: 0, mark: nil, givenAt: now, state: .acknowledged))
         return release()
     }
 
@@ -52,11 +66,12 @@ package struct UnprocessedMessages: Sendable {
     }
 
     /// The key of a message of a session that the app has let go of, and which is given to it again.
-    mutating func giveAgain(_ sequence: UInt64) -> UInt64? {
+    mutating func giveAgain(_ sequence: UInt64, at now: Instant) -> UInt64? {
         guard let index = firstIndex(where: { $0.sequence >= sequence }), entries[index].sequence == sequence,
             entries[index].state == .abandoned
         else { return nil }
         entries[index].state = .given
+        entries[index].givenAt = now
         return entries[index].key
     }
 
@@ -69,6 +84,25 @@ package struct UnprocessedMessages: Sendable {
         for entry in entries[head...] where entry.state == .given { marks[entry.key] = entry.mark }
         (entries, head) = ([], 0)
         return marks
+    }
+
+    /// When ``remind(at:every:)`` is due.
+    func reminder(every interval: Duration) -> Instant? {
+        guard count > 0 else { return nil }
+        let since = entries[head].givenAt
+        return max(since, remindedAt ?? since).advanced(by: interval)
+    }
+
+    /// What to remind the app of, once it has had the oldest message for so long.
+    mutating func remind(at now: Instant, every interval: Duration) -> UnacknowledgedMessages? {
+        guard let due = reminder(every: interval), due <= now else { return nil }
+        remindedAt = now
+        let oldest = entries[head]
+        return UnacknowledgedMessages(
+            count: count,
+            oldest: oldest.givenAt.duration(to: now),
+            isAbandoned: oldest.state == .abandoned
+        )
     }
 
     private mutating func release() -> Int {

@@ -3,7 +3,8 @@
 public struct SessionClient: Sendable, Hashable {
     /// The identifier, random, and kept by the app where no other reads it: it is all that a client needs to take the session up.
     public var id: SessionID
-    /// How often the app has been started; it grows by one each time, so that links of a former process are turned away.
+    /// How often the app has been started. It grows by one each time, so that links of a former process are turned away; so is a
+    /// process that comes with a lower number than one before it. After 65,535 starts, take another identifier.
     public var launch: UInt16
 
     /// A client that has been started so often.

@@ -141,7 +141,7 @@ package struct ServedSession: Sendable {
         keepalive?.received(at: now)
         guard delivery.style == .session else {
             hasReceived = true
-            return delivery.give(payload, &actions)
+            return delivery.give(payload, at: now, &actions)
         }
         do throws(TransportError) {
             switch try SessionFrame(payload) {

@@ -39,13 +39,13 @@ extension SupervisorMachine {
         case .idle, .connecting, .waiting, .offline, .suspended, .closed: return
         }
         if case .payload(_, let answer?) = configuration.keepalive.probe, payload.bytes == answer.bytes {
-            return delivery.leaveOut(&actions)
+            return delivery.leaveOut(at: now, &actions)
         }
         let style = Delivery.style(configuration.delivery, capabilities)
         do throws(TransportError) {
             switch style {
-            case .plain: delivery.give(payload, &actions)
-            case .origin: try receivedOrigin(payload, using: &random, &actions)
+            case .plain: delivery.give(payload, at: now, &actions)
+            case .origin: try receivedOrigin(payload, at: now, using: &random, &actions)
             case .session: try receivedFrame(try SessionFrame(payload), at: now, &actions)
             }
         } catch {
@@ -56,14 +56,15 @@ extension SupervisorMachine {
 
     private mutating func receivedOrigin(
         _ payload: Payload,
+        at now: Instant,
         using random: inout RandomSource,
         _ actions: inout [SupervisorAction]
     ) throws(TransportError) {
         // Others may publish to the same topics without an envelope.
         guard SessionFrame.isOrigin(payload),
             case .origin(let sender, let sequence, let content) = try SessionFrame(payload)
-        else { return delivery.give(payload, &actions) }
-        delivery.giveUnlessRepeated(sender, sequence, content, using: &random, &actions)
+        else { return delivery.give(payload, at: now, &actions) }
+        delivery.giveUnlessRepeated(sender, sequence, content, at: now, using: &random, &actions)
     }
 
     private mutating func receivedFrame(

@@ -124,6 +124,10 @@ public enum SupervisorNote: Sendable, Hashable {
     case discarded(DiscardedMessage)
     /// A message came twice and was dropped.
     case duplicate
+    /// The app has had a message of ``Supervisor/deliveries`` for long without acknowledging it
+    /// (``DeliveryConfiguration/acknowledgementReminder``). The peer sends no more than its window, and what the app holds is bounded, so
+    /// that nothing may come any more until the app acknowledges it.
+    case unacknowledged(UnacknowledgedMessages)
     /// A message of this many bytes was received that the codec can't read, and why.
     case undecodable(bytes: Int, String)
 }

@@ -92,15 +92,19 @@ final class Intake {
 
     var limit: Int { messages.limit }
 
+    /// How many messages count towards the limit: those of the present link that wait for an acknowledgement, their own or an earlier
+    /// one; or those that the app has, with what is left of links before, if these are more.
+    private var keptCount: Int { max(unprocessedCount, sizes.count) }
+
     /// Whether another message may be taken.
     var hasRoom: Bool {
         guard isAcknowledgedByApp else { return messages.hasRoom }
-        return unprocessedCount < limit && unprocessedBytes < messages.byteLimit && messages.hasRoom
+        return keptCount < limit && unprocessedBytes < messages.byteLimit && messages.hasRoom
     }
 
     /// Whether so many messages more are kept than should be, or twice as many bytes.
     func isFull(beyond excess: Int) -> Bool {
-        messages.isFull(beyond: excess) || unprocessedCount >= limit + excess
+        messages.isFull(beyond: excess) || keptCount >= limit + excess
             || unprocessedBytes / 2 >= messages.byteLimit
     }
 
@@ -108,7 +112,7 @@ final class Intake {
     func offerRoom() {
         guard let onRoom else { return }
         if isAcknowledgedByApp {
-            guard unprocessedCount <= limit / 2, unprocessedBytes <= messages.byteLimit / 2, messages.isHalfEmpty
+            guard keptCount <= limit / 2, unprocessedBytes <= messages.byteLimit / 2, messages.isHalfEmpty
             else { return }
         }
         onRoom()
@@ -120,6 +124,13 @@ final class Intake {
     func acknowledgeByApp() {
         isAcknowledgedByApp = true
         for payload in messages.takeBacklog() { deliveries.send(ReceivedMessage(payload, nil)) }
+    }
+
+    /// Gives the app a message that was acknowledged when it was received.
+    func give(_ payload: Payload) {
+        guard isAcknowledgedByApp else { return messages.send(payload) }
+        if messages.hasListeners { messages.send(payload) }
+        deliveries.send(ReceivedMessage(payload, nil))
     }
 
     /// Gives the app a message that it acknowledges under this key.

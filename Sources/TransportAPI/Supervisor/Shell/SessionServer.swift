@@ -91,12 +91,14 @@ public final class Session: Sendable {
     private let shell: RuntimeConfined<SessionShell>
     private let received: RuntimeConfined<Broadcast<Payload>>
     private let delivered: RuntimeConfined<Broadcast<ReceivedMessage>>
+    private let noted: RuntimeConfined<Broadcast<SupervisorNote>>
 
     init(_ shell: SessionShell) {
         runtime = shell.runtime
         self.shell = RuntimeConfined(shell, to: runtime)
         received = RuntimeConfined(shell.intake.messages, to: runtime)
         delivered = RuntimeConfined(shell.intake.deliveries, to: runtime)
+        noted = RuntimeConfined(shell.notes, to: runtime)
     }
 
     /// The messages of the client, each once and in order. The sequence ends with the session.
@@ -112,6 +114,11 @@ public final class Session: Sendable {
         }
         return Subscription(delivered)
     }
+
+    /// What happens inside the session, for logs and metrics: round trips, duplicates, and messages that the app does not
+    /// acknowledge (``SupervisorNote/unacknowledged(_:)``). A listener that falls 64 behind misses the oldest. The
+    /// sequence ends with the session.
+    public var notes: Subscription<SupervisorNote> { Subscription(noted) }
 
     /// Sends one message and waits for its end, as ``Supervisor/send(_:)`` does.
     public nonisolated(nonsending) func send(_ payload: Payload) async -> SendOutcome {

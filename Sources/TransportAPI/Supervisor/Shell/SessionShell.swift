@@ -2,6 +2,7 @@
 final class SessionShell: LinkOwner {
     let runtime: any SupervisorRuntime
     let intake: Intake
+    let notes = Broadcast<SupervisorNote>(limit: 64, .dropOldest, keepsBacklog: false)
     let outgoing = Outgoing(nil)
     var ports: [Int: LinkPort] = [:]
     /// The goodbye of the last link that was closed.
@@ -66,6 +67,7 @@ final class SessionShell: LinkOwner {
         intake.acknowledgeByApp()
         for port in ports.values { port.confirmByHand(isRead: true) }
         run { machine, _, _ in machine.acknowledgeAfterProcessing() }
+        intake.offerRoom()
     }
 
     func processed(_ key: UInt64, isAbandoned: Bool) {
@@ -85,7 +87,7 @@ final class SessionShell: LinkOwner {
         case .transmit(let link, let id, let payload): port(link, for: id)?.transmit(id, payload)
         case .complete(let link, let id, let payload, let orSend):
             port(link, for: id)?.complete(id, payload, orSend: orSend)
-        case .deliver(let payload): intake.messages.send(payload)
+        case .deliver(let payload): intake.give(payload)
         case .deliverUnprocessed(let key, let payload): intake.give(payload, key)
         case .confirm(let link, let count): ports[link]?.confirm(count)
         case .accepted(let id): outgoing.accepted(id)
@@ -96,9 +98,11 @@ final class SessionShell: LinkOwner {
         case .state(let state):
             guard state.isFinal else { return }
             intake.finish()
+            notes.finish()
             onOver?(self)
             (onOver, onUse) = (nil, nil)
-        case .connect, .note, .beginTrial, .endTrial: break
+        case .note(let note): notes.send(note)
+        case .connect, .beginTrial, .endTrial: break
         }
     }
 

@@ -198,9 +198,10 @@ public final class Supervisor: Sendable {
     /// `clean-session=off`. Elsewhere an acknowledgement only makes room.
     ///
     /// From the first time that this is asked for, no message is acknowledged by itself any more: ask for it before ``connect()``.
-    /// ``messages`` goes on, without a say. As many messages and bytes may be unacknowledged as a listener's buffer holds; beyond it
-    /// the link is not read. Several listeners get the same values, each of which is acknowledged once. What a listener leaves
-    /// untaken is kept for the next one.
+    /// ``messages`` goes on, but has no part in acknowledgements. As many messages and bytes may be unacknowledged as a listener's buffer
+    /// holds; beyond it the link is not read. An app that acknowledges nothing receives nothing more in the end: the observer is notified
+    /// by ``SupervisorNote/unacknowledged(_:)``. Several listeners get the same values, each of which is acknowledged once. What a
+    /// listener leaves untaken, also one whose task was cancelled, is kept for the next one.
     public var deliveries: Subscription<ReceivedMessage> {
         if runtime.isCurrent {
             shell.value.acknowledgeAfterProcessing()

@@ -181,6 +181,7 @@ final class SupervisorShell: LinkOwner {
         intake.acknowledgeByApp()
         for attempt in attempts.values { attempt.port?.confirmByHand(isRead: true) }
         handle(.acknowledgesAfterProcessing)
+        intake.offerRoom()
     }
 
     func processed(_ key: UInt64, isAbandoned: Bool) {
@@ -211,7 +212,7 @@ final class SupervisorShell: LinkOwner {
 
     private func deliver(_ payload: Payload) {
         if isObserved { note(.received(bytes: payload.bytes.count)) }
-        intake.messages.send(payload)
+        intake.give(payload)
     }
 
     /// Puts a message into the outbox; the outcome, if it is known already.
