@@ -98,6 +98,9 @@ struct SessionLedger {
             case .transmit(let link, let id, _):
                 try ensure(live.contains(link), "something is sent over link \(link), which is none")
                 if let id { handed.append((link, id)) }
+            case .confirm(let link, let count):
+                try ensure(live.contains(link), "something is acknowledged over link \(link), which is none")
+                try ensure(count > 0, "an acknowledgement of nothing")
             case .finish(let id, _):
                 try ensure(1...max(submitted, 1) ~= id.number, "the end of message \(id), which was never given")
                 try ensure(finished.insert(id).inserted, "message \(id) ends twice")

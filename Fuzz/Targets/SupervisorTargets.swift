@@ -59,7 +59,12 @@ func fuzzSupervisor(_ bytes: [UInt8]) throws {
         case 10: try handle(.path(NetworkPath(isUsable: argument & 1 == 0, network: "\(argument >> 1)")))
         case 11: try handle(.pong(link, .milliseconds(Int(argument))))
         case 12: try handle(.trial(Int(argument >> 2), [.survived, .died(.seconds(40)), .unclear][Int(argument) % 3]))
-        case 13: if argument == 13 { try handle(.close(.user)) }
+        case 13:
+            switch argument {
+            case 13: try handle(.close(.user))
+            case 14: try handle(.acknowledgesAfterProcessing)
+            default: try handle(.processed(UInt64(argument >> 1), isAbandoned: argument & 1 == 1))
+            }
         default:
             let end = now.advanced(by: someWaits[Int(argument) % 5])
             var ticks = 0
@@ -120,7 +125,12 @@ func fuzzServedSession(_ bytes: [UInt8]) throws {
             try act { $0.settled(id, on: link, outcome(choice), at: now, &$1) }
         case 10: try act { session, _ in session.reading(argument & 1 == 0, at: now) }
         case 11: try act { $0.pong($0.link, .milliseconds(3), at: now, &$1) }
-        case 12: if argument == 12 { try act { $0.close(.user, &$1) } }
+        case 12:
+            switch argument {
+            case 12: try act { $0.close(.user, &$1) }
+            case 14: try act { session, _ in session.acknowledgeAfterProcessing() }
+            default: try act { $0.processed(UInt64(argument >> 1), isAbandoned: argument & 1 == 1, &$1) }
+            }
         default:
             let end = now.advanced(by: someWaits[Int(argument) % 5])
             var ticks = 0

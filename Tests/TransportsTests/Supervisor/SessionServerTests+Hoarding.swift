@@ -43,6 +43,21 @@ extension SessionServerTests {
         #expect(link.unread == 0)
     }
 
+    @Test("counts what the app has taken and not acknowledged towards what all sessions may keep")
+    func unacknowledgedBytes() throws {
+        _ = server { $0.maximumBuffered = 1 << 20 }
+        let link = client(ann)
+        let deliveries = try #require(sessions.all.first).deliveries
+        runtime.settle()
+        for number in 1...12 { link.give(large(UInt64(number))) }
+        let held = try runtime.run { await deliveries.prefix(12).reduce(into: [ReceivedMessage]()) { $0.append($1) } }
+        #expect(held.count == 12 && !link.hasEnded)
+        for number in 13...20 { link.give(large(UInt64(number))) }
+        runtime.settle()
+        #expect(link.hasEnded)
+        #expect(try runtime.run { await deliveries.first { _ in true } }?.payload == nil)
+    }
+
     @Test("ends the session for which it keeps most once all together pass their limit, and no other")
     func total() throws {
         _ = server { $0.maximumBuffered = 1 << 20 }

@@ -82,7 +82,10 @@ package struct Delivery: Sendable {
     /// Messages may flow over `link` from now on.
     package mutating func attach(_ link: Int, _ capabilities: Capabilities) {
         self.link = link
+        let former = style
         style = Self.style(configuration, capabilities)
+        // What came over a link of a session is not acknowledged over one of another style.
+        if former == .session, style != .session { forgetUnprocessed() }
         isLossy = !capabilities.isReliable
         completesSends = capabilities.completesSends
         retransmission = nil
@@ -170,7 +173,9 @@ package struct Delivery: Sendable {
 
     /// A message that came over the link is none for the app.
     mutating func leaveOut(at now: Instant, _ actions: inout [SupervisorAction]) {
-        if let released = unprocessed?.addProcessed(at: now) { confirm(released, &actions) }
+        // In a session it has no number, so that nothing is to be acknowledged.
+        guard style != .session, let released = unprocessed?.addProcessed(at: now) else { return }
+        confirm(released, &actions)
     }
 
     /// The app has processed the message of this key, or has let go of it without doing so.

@@ -1,5 +1,5 @@
-/// Who a client is to a session server across restarts of its process. The server goes on with the session of a client that comes
-/// again with the same identifier: what it has sent and the client has not acknowledged is sent to the new process.
+/// The identity of a client towards a session server, across restarts of its process. The server goes on with the session of a client
+/// that connects again with the same identifier: what it has sent and the client has not acknowledged is sent to the new process.
 public struct SessionClient: Sendable, Hashable {
     /// The identifier, random, and kept by the app where no other reads it: it is all that a client needs to take the session up.
     public var id: SessionID

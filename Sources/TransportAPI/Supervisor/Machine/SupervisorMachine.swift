@@ -64,7 +64,7 @@ package struct SupervisorMachine: Sendable {
     ///
     /// - Parameters:
     ///   - intervals: what was learned of networks before.
-    ///   - client: who it is to a session server; random if that is not given.
+    ///   - client: its identity towards a session server; random if that is not given.
     package init(
         _ configuration: SupervisorConfiguration,
         endpoints: [Endpoint],

@@ -191,6 +191,7 @@ package final class Broadcast<Element: Sendable> {
     }
 
     /// The next element if there is one, or the end; `nil` if there is neither yet.
+    @inline(__always)
     func next(_ listener: Listener) -> Element?? {
         if let element = listener.take() {
             taken()

@@ -22,9 +22,9 @@ public struct ReceivedMessage: Sendable {
     }
 }
 
-/// The right to acknowledge one message. Whoever lets go of it without doing so has abandoned the message.
+/// Acknowledges one message. A receipt that ends without having done so has abandoned the message.
 private final class Receipt: @unchecked Sendable {
-    // Unchecked, because only the runtime writes `isSettled`, and only the end of the receipt reads it elsewhere.
+    // Unchecked, because `isSettled` is written on the runtime only, and read elsewhere only by `deinit`, when no reference is left.
 
     private let key: UInt64
     private let target: RuntimeConfined<ReceiptTarget>
@@ -46,22 +46,22 @@ private final class Receipt: @unchecked Sendable {
     }
 
     deinit {
-        // Never at once: it may end in the middle of anything.
+        // Not inline, because the last reference may be released in the middle of other work on the runtime.
         guard !isSettled else { return }
         target.execute { [key, target] in target.value.owner?.processed(key, isAbandoned: true) }
     }
 }
 
-/// Where acknowledgements go, for as long as it is there.
+/// The supervisor or session that gave the messages, while it exists.
 private final class ReceiptTarget {
     weak var owner: (any LinkOwner)?
 }
 
-/// What was received, on its way to those that listen, and what the app has not acknowledged. Lives on its owner's runtime.
+/// Passes received messages to the listeners, and counts those that the app has not acknowledged. Lives on its owner's runtime.
 final class Intake {
     let messages: Broadcast<Payload>
     let deliveries = Broadcast<ReceivedMessage>(limit: .max, .pause, keepsBacklog: true, returnsUntaken: true)
-    /// ``deliveries`` has been asked for: the app acknowledges each message from then on.
+    /// Whether the app acknowledges each message: it has asked for ``deliveries``.
     private(set) var isAcknowledgedByApp = false
     /// How many messages were given to the app and not acknowledged in their order.
     var unprocessedCount = 0
@@ -83,11 +83,6 @@ final class Intake {
             size: { $0.bufferedBytes }
         )
         target = RuntimeConfined(ReceiptTarget(), to: runtime)
-    }
-
-    /// Sets who is told of acknowledgements; on the runtime.
-    func report(to owner: any LinkOwner) {
-        target.value.owner = owner
     }
 
     var limit: Int { messages.limit }
@@ -120,9 +115,12 @@ final class Intake {
 
     // MARK: Messages
 
-    /// The app acknowledges messages from now on. Those that nobody has taken were acknowledged.
-    func acknowledgeByApp() {
+    /// The app acknowledges messages from now on, which is reported to `owner`. Those that no listener has taken were acknowledged when
+    /// they were received.
+    func acknowledgeByApp(reportingTo owner: any LinkOwner) {
         isAcknowledgedByApp = true
+        // Not before it is needed, because each use of an object to which there is a weak reference costs more.
+        target.value.owner = owner
         for payload in messages.takeBacklog() { deliveries.send(ReceivedMessage(payload, nil)) }
     }
 
@@ -147,14 +145,14 @@ final class Intake {
         unprocessedBytes -= sizes.removeValue(forKey: key) ?? 0
     }
 
-    /// Ends what listens, after what is kept.
+    /// Ends the listeners' sequences, after what they still hold.
     func finish() {
         onRoom = nil
         messages.finish()
         deliveries.finish()
     }
 
-    /// Ends what listens at once, and forgets what is kept.
+    /// Ends the listeners' sequences at once, and forgets what they still hold.
     func discard() {
         onRoom = nil
         messages.discard()

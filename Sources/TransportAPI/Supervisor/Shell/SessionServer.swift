@@ -27,8 +27,8 @@ public final class SessionServer: Sendable {
         public var maximumSpares = 1000
         /// How long such a link may last. Default 30 minutes.
         public var spareLifetime: Duration = .seconds(1800)
-        /// How many bytes all sessions may keep together: of messages that were received and are not taken, that came before their
-        /// turn, or that wait for the client; each with some bytes of bookkeeping. What the connections of the listeners on the
+        /// How many bytes all sessions may keep together: of messages that were received and are not taken, or that the app has not
+        /// acknowledged (``Session/deliveries``), that came before their turn, or that wait for the client; each with some bytes of bookkeeping. What the connections of the listeners on the
         /// same runtime keep counts too. `nil`, the default: as many as the listeners may (`max-buffered`), or 512 MiB where they
         /// have no limit; the least of all limits holds. Beyond it the connection or session that keeps most is ended, and its
         /// messages are forgotten.

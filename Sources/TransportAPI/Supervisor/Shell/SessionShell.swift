@@ -27,7 +27,6 @@ final class SessionShell: LinkOwner {
         timer = DeadlineTimer(on: runtime)
         intake = Intake(machine.configuration, on: runtime)
         buffer = SessionBuffer(intake, counting: RuntimeConfined(total, to: runtime))
-        intake.report(to: self)
     }
 
     var delivery: DeliveryConfiguration { machine.configuration.delivery }
@@ -64,7 +63,7 @@ final class SessionShell: LinkOwner {
     /// The app acknowledges each message from now on, once it has processed it.
     func acknowledgeAfterProcessing() {
         guard !intake.isAcknowledgedByApp else { return }
-        intake.acknowledgeByApp()
+        intake.acknowledgeByApp(reportingTo: self)
         for port in ports.values { port.confirmByHand(isRead: true) }
         run { machine, _, _ in machine.acknowledgeAfterProcessing() }
         intake.offerRoom()

@@ -26,8 +26,8 @@ public final class Supervisor: Sendable {
         /// The endpoint for a spare connection beside the user's, on which keepalive intervals are tried. The same by default;
         /// where a server knows its clients by name, it must be another name.
         public var spareEndpoint: @Sendable (Endpoint) -> Endpoint = { $0 }
-        /// Who this client is to a session server, for apps whose sessions outlive their processes. `nil`, the default: random, so that
-        /// each process begins a session of its own.
+        /// The client's identity towards a session server, for apps whose sessions outlive their processes. `nil`, the default: random,
+        /// so that each process begins a session of its own.
         public var client: SessionClient?
         /// Keeps the outbox beyond the process. None by default: it is kept in memory.
         public var store: (any OutboxStore)?

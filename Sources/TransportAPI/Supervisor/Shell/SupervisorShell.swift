@@ -67,7 +67,6 @@ final class SupervisorShell: LinkOwner {
 
     /// The first thing that happens on the runtime.
     func begin(_ confined: RuntimeConfined<SupervisorShell>) {
-        intake.report(to: self)
         // A monitor that tells of the present path at once is heard before the first attempt.
         isBeginning = true
         pathWatch = paths?.watch { path in
@@ -178,7 +177,7 @@ final class SupervisorShell: LinkOwner {
     /// The app acknowledges each message from now on, once it has processed it.
     func acknowledgeAfterProcessing() {
         guard !intake.isAcknowledgedByApp else { return }
-        intake.acknowledgeByApp()
+        intake.acknowledgeByApp(reportingTo: self)
         for attempt in attempts.values { attempt.port?.confirmByHand(isRead: true) }
         handle(.acknowledgesAfterProcessing)
         intake.offerRoom()
