@@ -18,7 +18,7 @@ struct ConfigurationErrorTests {
             ),
             (
                 "\"delivery\": {\"zebra\": 1}",
-                #"config.json:2: "delivery.zebra" is not known; allowed are mode, window"#
+                #"config.json:2: "delivery.zebra" is not known; allowed are mode, window, acknowledgement-reminder"#
             ),
             (
                 "\"keepalive\": {\"adaptive\":\n{\"minimun\": 1}}",
