@@ -17,10 +17,10 @@ final class Echo: ServerBehaviour {
 
 /// Sends every message to all clients, its sender included, as a chat room does.
 final class FanOut: ServerBehaviour {
-    private var peers: [ObjectIdentifier: any MessagePeer] = [:]
+    private var peers: [UInt64: any MessagePeer] = [:]
 
     func opened(_ peer: any MessagePeer) {
-        peers[ObjectIdentifier(peer)] = peer
+        peers[peer.number] = peer
     }
 
     func received(_ payload: Payload, from sender: any MessagePeer) {
@@ -33,6 +33,6 @@ final class FanOut: ServerBehaviour {
     }
 
     func ended(_ peer: any MessagePeer) {
-        peers[ObjectIdentifier(peer)] = nil
+        peers[peer.number] = nil
     }
 }

@@ -75,6 +75,8 @@ final class ChatPeople: ShareHandler {
         }
 
         private weak var room: ChatPeople?
+        /// Tells it from all others of its loop.
+        fileprivate let number: UInt64
         fileprivate let session: Session
         fileprivate var state = State.idle
         fileprivate var format = WireFormat.json
@@ -103,6 +105,7 @@ final class ChatPeople: ShareHandler {
 
         fileprivate init(_ room: ChatPeople, _ session: Session, _ history: Range<UInt64>, next: UInt64) {
             self.room = room
+            number = room.loop.newNumber()
             self.session = session
             self.history = history
             self.next = next
@@ -135,7 +138,7 @@ final class ChatPeople: ShareHandler {
     private let limits: ChatRoom.Limits
     private let loop: EventLoop
     private let window: Int
-    private var members: [ObjectIdentifier: Member] = [:]
+    private var members: [UInt64: Member] = [:]
     /// The messages for members that come later, the number of the first of them, and their bytes.
     private var history = Queue<Payload>()
     private var firstOfHistory: UInt64 = 0
@@ -148,7 +151,7 @@ final class ChatPeople: ShareHandler {
     private var queued = Queue<Member>()
     private var queuedBusy = Queue<Member>()
     /// Members that have all.
-    private var idle: [ObjectIdentifier: Member] = [:]
+    private var idle: [UInt64: Member] = [:]
     /// Members that write much, and wait for their turn to write the next message.
     private var waiting = Queue<UnsafeContinuation<Void, Never>>()
     private var isScheduled = false
@@ -172,7 +175,7 @@ final class ChatPeople: ShareHandler {
         let member = Member(self, session, firstOfHistory..<firstOfHistory + UInt64(history.count), next: end)
         // A new member counts as one that writes much for the first 10 ms, so that many new ones at once are slowed down, too.
         member.spentUntil = loop.now + (Self.burst + 1) * Self.interval
-        members[ObjectIdentifier(member)] = member
+        members[member.number] = member
         queue(member)
         schedule()
         return member
@@ -180,8 +183,8 @@ final class ChatPeople: ShareHandler {
 
     func leave(_ member: Member) {
         member.state = .gone
-        members[ObjectIdentifier(member)] = nil
-        idle[ObjectIdentifier(member)] = nil
+        members[member.number] = nil
+        idle[member.number] = nil
     }
 
     /// Whether it has written much of late.
@@ -324,7 +327,7 @@ final class ChatPeople: ShareHandler {
         } else {
             member.state = .idle
             member.isSlow = false
-            idle[ObjectIdentifier(member)] = member
+            idle[member.number] = member
         }
         return true
     }
@@ -376,7 +379,7 @@ final class ChatPeople: ShareHandler {
         switch member.state {
         case .full: queue(member)
         case .idle where member.hasMissed && member.isReachable:
-            idle[ObjectIdentifier(member)] = nil
+            idle[member.number] = nil
             queue(member)
         case .idle, .queued, .gone: return
         }

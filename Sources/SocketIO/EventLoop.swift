@@ -27,6 +27,7 @@ public final class EventLoop: TaskExecutor, @unchecked Sendable {
     @exclusivity(unchecked) private var watched = WatchList()
     @exclusivity(unchecked) private(set) var timers = TimerQueue<() -> Void>()
     @exclusivity(unchecked) private var isFiring = false
+    @exclusivity(unchecked) private var lastNumber: UInt64 = 0
     @exclusivity(unchecked) private var turnHandlers = RingQueue<any TurnHandler>()
     @exclusivity(unchecked) private var patientHandlers = RingQueue<any PatientHandler>()
     @exclusivity(unchecked) private var later = RingQueue<any ShareHandler>()
@@ -148,6 +149,13 @@ public final class EventLoop: TaskExecutor, @unchecked Sendable {
     /// hold up the answers.
     public func runPatiently(_ handler: any PatientHandler) {
         patientHandlers.append(handler)
+    }
+
+    /// A number that nothing else on the loop has. What is kept by it has an order that does not depend on addresses, so that a
+    /// simulation runs alike each time.
+    package func newNumber() -> UInt64 {
+        lastNumber += 1
+        return lastNumber
     }
 
     /// How many patient handlers wait.

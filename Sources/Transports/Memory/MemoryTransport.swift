@@ -117,7 +117,7 @@ private final class MemoryAcceptor: LinkOwner, Acceptor {
     private let handler: any LinkHandler
     private let core: FramedTCPCore
     private let queue: AcceptQueue
-    private var live: [ObjectIdentifier: LinkDriver] = [:]
+    private var live: [UInt64: LinkDriver] = [:]
     private var isClosed = false
     var emptyWaiters = EmptyWaiters()
     private(set) var port: UInt16?
@@ -145,7 +145,7 @@ private final class MemoryAcceptor: LinkOwner, Acceptor {
         guard !isClosed, queue.hasRoom else { return channel.close(abort: true) }
         let driver = LinkDriver(core, over: channel, on: loop, limits: limits)
         driver.handler = handler
-        live[ObjectIdentifier(driver)] = driver
+        live[driver.number] = driver
         driver.owner = self
         driver.start()
     }
@@ -155,7 +155,7 @@ private final class MemoryAcceptor: LinkOwner, Acceptor {
     }
 
     func closed(_ driver: LinkDriver) {
-        live[ObjectIdentifier(driver)] = nil
+        live[driver.number] = nil
         if live.isEmpty { emptyWaiters.resumeAll() }
     }
 

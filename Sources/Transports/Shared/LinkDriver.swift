@@ -18,6 +18,8 @@ package final class LinkDriver: PollHandler, ShareHandler, TurnHandler, PatientH
     // can't happen; looking for them took a tenth of the time of a message. Nothing refers to a driver weakly, for the side
     // table that the first weak reference makes slows every later retain; ``close(abort:)`` cuts the cycles instead.
     package let loop: EventLoop
+    /// Tells it from all others of its loop.
+    package let number: UInt64
     @exclusivity(unchecked) var core: any ProtocolCore
     @exclusivity(unchecked) var context: CoreContext
     @exclusivity(unchecked) var input = ByteBuffer()
@@ -108,6 +110,7 @@ package final class LinkDriver: PollHandler, ShareHandler, TurnHandler, PatientH
         started: Int64 = MonotonicClock.now()
     ) {
         self.loop = loop
+        number = loop.newNumber()
         self.core = core
         self.channel = channel
         self.limits = limits

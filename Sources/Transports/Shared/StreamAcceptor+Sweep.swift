@@ -27,8 +27,8 @@ private final class Sweep: ShareHandler {
 
     private let acceptor: StreamAcceptor
     private let loop: EventLoop
-    /// Who is still to be looked at. One that has come to the place in memory of another may be looked at twice.
-    private var left: [ObjectIdentifier]
+    /// Those that are still to be looked at.
+    private var left: [UInt64]
 
     init(_ acceptor: StreamAcceptor, _ loop: EventLoop) {
         (self.acceptor, self.loop) = (acceptor, loop)
@@ -37,8 +37,8 @@ private final class Sweep: ShareHandler {
 
     func shareBegins() {
         let end = loop.shareEnd
-        while let id = left.popLast() {
-            let wasOverdue = acceptor.live[id]?.endIfOverdue(acceptor.bounds) ?? false
+        while let number = left.popLast() {
+            let wasOverdue = acceptor.live[number]?.endIfOverdue(acceptor.bounds) ?? false
             guard wasOverdue || left.count % Self.stretch == 0, MonotonicClock.now() >= end else { continue }
             return loop.runLater(self)
         }

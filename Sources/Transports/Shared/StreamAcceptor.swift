@@ -13,7 +13,7 @@ package final class StreamAcceptor: PollHandler, ShareHandler, LinkOwner, Accept
     private let makeCore: (SocketAddress?) -> any ProtocolCore
     private let handler: any LinkHandler
     private let queue: AcceptQueue
-    var live: [ObjectIdentifier: LinkDriver] = [:]
+    var live: [UInt64: LinkDriver] = [:]
     private var newcomers = Newcomers()
     /// How many clients are within their handshake.
     private var handshakes = 0
@@ -111,7 +111,7 @@ package final class StreamAcceptor: PollHandler, ShareHandler, LinkOwner, Accept
         let driver = LinkDriver(makeCore(stream.peer), over: StreamChannel(stream), on: loop, limits: limits)
         driver.handler = handler
         driver.owner = self
-        live[ObjectIdentifier(driver)] = driver
+        live[driver.number] = driver
         newcomers.append(driver, among: live)
         handshakes += 1
         driver.start()
@@ -178,7 +178,7 @@ package final class StreamAcceptor: PollHandler, ShareHandler, LinkOwner, Accept
 
     func closed(_ driver: LinkDriver) {
         let wasFull = live.count >= bounds.maximumConnections
-        live[ObjectIdentifier(driver)] = nil
+        live[driver.number] = nil
         if bounds.maximumPerAddress != nil, let network = driver.channel.peer?.network {
             let left = perAddress[network, default: 1] - 1
             perAddress[network] = left > 0 ? left : nil
@@ -210,13 +210,11 @@ package final class StreamAcceptor: PollHandler, ShareHandler, LinkOwner, Accept
 /// The clients of an acceptor in the order in which they came, but for those that have said something.
 struct Newcomers {
     private struct Entry {
-        var id: ObjectIdentifier
-        /// Tells a driver from a later one at the same place in memory.
-        var started: Int64
+        var number: UInt64
 
         /// The driver, if it is there still and has said nothing.
-        func driver(among live: [ObjectIdentifier: LinkDriver]) -> LinkDriver? {
-            guard let driver = live[id], driver.started == started, driver.isNewcomer else { return nil }
+        func driver(among live: [UInt64: LinkDriver]) -> LinkDriver? {
+            guard let driver = live[number], driver.isNewcomer else { return nil }
             return driver
         }
     }
@@ -225,16 +223,16 @@ struct Newcomers {
     private var head = 0
 
     /// Adds a driver, and forgets those that are newcomers no longer once they are in the majority.
-    mutating func append(_ driver: LinkDriver, among live: [ObjectIdentifier: LinkDriver]) {
+    mutating func append(_ driver: LinkDriver, among live: [UInt64: LinkDriver]) {
         if entries.count - head > 2 * live.count + 64 || head > entries.count / 2 + 64 {
             entries = entries[head...].filter { $0.driver(among: live) != nil }
             head = 0
         }
-        entries.append(Entry(id: ObjectIdentifier(driver), started: driver.started))
+        entries.append(Entry(number: driver.number))
     }
 
     /// The one who has said nothing for longest.
-    mutating func oldest(among live: [ObjectIdentifier: LinkDriver]) -> LinkDriver? {
+    mutating func oldest(among live: [UInt64: LinkDriver]) -> LinkDriver? {
         while head < entries.count {
             if let driver = entries[head].driver(among: live) { return driver }
             head += 1

@@ -4,11 +4,13 @@ final class SessionServerShell {
     private let configuration: SessionServer.Configuration
     private let onSession: @Sendable (Session) -> Void
     private var registry: SessionRegistry<SessionShell>
-    private var sessions: [ObjectIdentifier: SessionShell] = [:]
+    /// By number, in the order of which they began.
+    private var sessions: [UInt64: SessionShell] = [:]
+    private var lastSession: UInt64 = 0
     private var random: RandomSource
     private var lastLink = 0
     /// All sessions, in the order in which they make room for others.
-    private var order: ClientLines<ObjectIdentifier, UInt64>
+    private var order: ClientLines<UInt64, UInt64>
     /// Links that have not said whose they are.
     private var newcomers: [Int: any Link] = [:]
     private var newcomerOrder: ClientLines<Int, UInt64>
@@ -106,7 +108,8 @@ final class SessionServerShell {
             at: runtime.clock
         )
         let session = SessionShell(machine, on: runtime, counting: total)
-        let id = ObjectIdentifier(session)
+        lastSession += 1
+        let id = lastSession
         sessions[id] = session
         order.insert(id, from: link.network, at: runtime.clock) { Line.place(session, isOfCrowd: $0) }
         session.onUse = { [self] session in
