@@ -146,6 +146,8 @@ extension LinkDriver {
     /// whatever arrives later (RFC 9112, section 9.6). So this side ends its half and reads on until the peer ends its own.
     func finishDraining() {
         guard channel.shutdownWriting() else { return close(abort: false) }
+        // The peer may have ended its half before, which was read then, and which not every poller reports again.
+        isReadable = true
         readWhilePossible()
     }
 
