@@ -20,9 +20,14 @@ let package = Package(
         .target(name: "SocketIO", dependencies: ["CSocketIO"]),
         .target(name: "Transports", dependencies: ["TransportAPI", "Codecs", "SocketIO"]),
         .target(name: "EmbeddedServers", dependencies: ["Transports"]),
+        // A kernel, a clock and a network of a seed, in which everything above runs unchanged.
+        .target(name: "CSimulation"),
+        .target(name: "Simulation", dependencies: ["SocketIO", "CSocketIO", "CSimulation"]),
         .executableTarget(
             name: "imbench",
-            dependencies: ["EmbeddedServers", "Transports", "TransportAPI", "Codecs", "SocketIO", "CSocketIO"],
+            dependencies: [
+                "EmbeddedServers", "Transports", "TransportAPI", "Codecs", "SocketIO", "CSocketIO", "Simulation",
+            ],
             resources: [.embedInCode("Corpus/messages.tsv")]
         ),
         // All tests are one program: how many of them run at a time is said once, for all.
@@ -35,6 +40,10 @@ let package = Package(
         .target(name: "TestSupport", dependencies: ["SocketIO"], path: "Tests/TestSupport"),
         .testTarget(name: "TransportAPITests", dependencies: ["TransportAPI"]),
         .testTarget(name: "CodecsTests", dependencies: ["Codecs"]),
+        .testTarget(
+            name: "SimulationTests",
+            dependencies: ["Simulation", "EmbeddedServers", "Transports", "SocketIO", "TestSupport"]
+        ),
         .testTarget(name: "SocketIOTests", dependencies: ["SocketIO", "CSocketIO", "CTestWidth"]),
         .testTarget(
             name: "TransportsTests",

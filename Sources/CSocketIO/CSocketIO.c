@@ -27,8 +27,29 @@ int csocketio_read_tcp_counts(int descriptor, struct csocketio_tcp_counts *count
 }
 
 int csocketio_unacknowledged(int descriptor) {
+    if (csocketio_is_simulated(descriptor)) {
+        int answer = (int)CSOCKETIO_CALL(unacknowledged, descriptor);
+        return answer > 0 ? answer : 0;
+    }
     int bytes = 0;
     return ioctl(descriptor, SIOCOUTQ, &bytes) == 0 ? bytes : 0;
+}
+
+// recvmmsg by a simulated kernel.
+static int receive_many_simulated(int descriptor, void *buffer, size_t slot, unsigned int count, unsigned int *lengths,
+                                  struct sockaddr_storage *senders, unsigned int *sender_lengths) {
+    for (unsigned int i = 0; i < count; i++) {
+        if (sender_lengths) sender_lengths[i] = sizeof(struct sockaddr_storage);
+        ssize_t length;
+        // A signal interrupts only a call that waits, which is none that has taken something.
+        do {
+            length = csocketio_recvfrom(descriptor, (char *)buffer + i * slot, slot, (struct sockaddr *)(senders ? &senders[i] : NULL),
+                                        sender_lengths ? &sender_lengths[i] : NULL);
+        } while (length < 0 && errno == EINTR && i > 0);
+        if (length < 0) return i > 0 ? (int)i : -1;
+        lengths[i] = (size_t)length == slot ? 0 : (unsigned int)length;
+    }
+    return (int)count;
 }
 
 int csocketio_receive_many(int descriptor, void *buffer, size_t slot, unsigned int count, unsigned int *lengths,
@@ -45,6 +66,9 @@ int csocketio_receive_many(int descriptor, void *buffer, size_t slot, unsigned i
             .msg_iovlen = 1,
         };
     }
+    if (csocketio_is_simulated(descriptor)) {
+        return receive_many_simulated(descriptor, buffer, slot, count, lengths, senders, sender_lengths);
+    }
     int received = recvmmsg(descriptor, messages, count, 0, (void *)0);
     for (int i = 0; i < received; i++) {
         lengths[i] = messages[i].msg_hdr.msg_flags & MSG_TRUNC ? 0 : messages[i].msg_len;
@@ -58,6 +82,7 @@ char **csocketio_environment(void) {
 }
 
 int csocketio_accept(int descriptor, struct sockaddr *address, unsigned int *length) {
+    if (csocketio_is_simulated(descriptor)) return (int)CSOCKETIO_CALL(accept, descriptor, address, length);
     return accept4(descriptor, address, length, SOCK_NONBLOCK | SOCK_CLOEXEC);
 }
 #endif

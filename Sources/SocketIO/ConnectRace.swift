@@ -1,3 +1,5 @@
+import CSocketIO
+
 extension StreamSocket {
     /// Opens a TCP connection: resolves the name off the loop and races the addresses (RFC 8305), each with a head start of
     /// 250 ms over the next. Cancelling the task ends the attempt at once.
@@ -114,7 +116,7 @@ private final class Attempt: PollHandler {
         let socket = try Platform.socket(family: address.family, type: Platform.streamSocket)
         let raw = socket.raw
         descriptor = consume socket
-        let result = address.withPointer { connect(raw, $0, $1) }
+        let result = address.withPointer { csocketio_connect(raw, $0, $1) }
         guard result == 0 || errno == EINPROGRESS || errno == EINTR else { throw SystemError("connect") }
         // Even a connection that is open at once is reported writable by the poller.
         token = try loop.watch(raw, self)

@@ -1,6 +1,4 @@
-#if os(Linux)
 import CSocketIO
-#endif
 
 /// Datagrams that were taken from a socket together. The first comes alone, so that it can be answered before a second look tells
 /// that there are no more; where more have piled up, one system call takes many.
@@ -113,10 +111,10 @@ public final class DatagramBatch {
     }
 
     private func takeOne(_ raw: Int32, at index: Int) -> Int {
-        guard tellsSenders else { return recv(raw, buffer + index * slot, slot, 0) }
+        guard tellsSenders else { return csocketio_recv(raw, buffer + index * slot, slot) }
         senderLengths[index] = socklen_t(MemoryLayout<sockaddr_storage>.size)
         return (senders + index).withMemoryRebound(to: sockaddr.self, capacity: 1) {
-            recvfrom(raw, buffer + index * slot, slot, 0, $0, senderLengths + index)
+            csocketio_recvfrom(raw, buffer + index * slot, slot, $0, senderLengths + index)
         }
     }
 }

@@ -1,3 +1,5 @@
+import CSocketIO
+
 /// A UDP socket on an event loop: connected to one peer, or bound and open to all. Lives on its loop's thread.
 public final class DatagramSocket {
     private let loop: EventLoop
@@ -14,10 +16,10 @@ public final class DatagramSocket {
     {
         let socket = try Platform.socket(family: peer.family, type: Platform.datagramSocket)
         let raw = socket.raw
-        if let own, own.withPointer({ bind(raw, $0, $1) }) != 0 { throw SystemError("bind") }
+        if let own, own.withPointer({ csocketio_bind(raw, $0, $1) }) != 0 { throw SystemError("bind") }
         growReceiveBuffer(raw, to: clientReceiveBuffer)
-        guard peer.withPointer({ connect(raw, $0, $1) }) == 0 else { throw SystemError("connect") }
-        local = SocketAddress.filled { getsockname(raw, $0, $1) }
+        guard peer.withPointer({ csocketio_connect(raw, $0, $1) }) == 0 else { throw SystemError("connect") }
+        local = SocketAddress.filled { csocketio_getsockname(raw, $0, $1) }
         self.loop = loop
         descriptor = consume socket
     }
@@ -28,7 +30,7 @@ public final class DatagramSocket {
         let raw = socket.raw
         growReceiveBuffer(raw, to: serverReceiveBuffer)
         try ReservedPort.bind(raw, to: address, isDatagram: true)
-        local = SocketAddress.filled { getsockname(raw, $0, $1) }
+        local = SocketAddress.filled { csocketio_getsockname(raw, $0, $1) }
         self.loop = loop
         descriptor = consume socket
     }
@@ -52,7 +54,7 @@ public final class DatagramSocket {
     public func send(_ bytes: UnsafeRawBufferPointer) -> IOResult {
         let raw = descriptor?.raw ?? -1
         let result = IOResult(
-            retryingInterrupts { systemSend(raw, bytes.baseAddress, bytes.count, Platform.sendFlags) },
+            retryingInterrupts { csocketio_send(raw, bytes.baseAddress, bytes.count, Platform.sendFlags) },
             "send"
         )
         if result == .wouldBlock { rearm(.write) }
@@ -63,7 +65,9 @@ public final class DatagramSocket {
     public func send(_ bytes: UnsafeRawBufferPointer, to address: SocketAddress) -> IOResult {
         let raw = descriptor?.raw ?? -1
         let count = address.withPointer { pointer, length in
-            retryingInterrupts { sendto(raw, bytes.baseAddress, bytes.count, Platform.sendFlags, pointer, length) }
+            retryingInterrupts {
+                csocketio_sendto(raw, bytes.baseAddress, bytes.count, Platform.sendFlags, pointer, length)
+            }
         }
         let result = IOResult(count, "sendto")
         if result == .wouldBlock { rearm(.write) }
@@ -85,10 +89,6 @@ public final class DatagramSocket {
         guard let raw = descriptor?.raw, let token else { return }
         loop.rearm(raw, token, readiness)
     }
-}
-
-private func systemSend(_ raw: Int32, _ bytes: UnsafeRawPointer?, _ count: Int, _ flags: Int32) -> Int {
-    send(raw, bytes, count, flags)
 }
 
 /// What comes while a client's loop is at work elsewhere.

@@ -1,3 +1,5 @@
+import CSocketIO
+
 /// A file descriptor with one owner. It cannot be copied, and is closed exactly once, when its owner lets go of it.
 public struct Descriptor: ~Copyable, Sendable {
     /// The number, for system calls only; whoever holds it must not close it.
@@ -9,10 +11,6 @@ public struct Descriptor: ~Copyable, Sendable {
     }
 
     deinit {
-        _ = systemClose(raw)
+        _ = csocketio_close(raw)
     }
-}
-
-private func systemClose(_ raw: Int32) -> Int32 {
-    close(raw)
 }

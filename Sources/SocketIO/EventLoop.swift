@@ -15,6 +15,8 @@ public final class EventLoop: TaskExecutor, @unchecked Sendable {
     // unchecked exclusivity. Other modules do not see that it is, so what they use often they get by a call.
 
     let poller: any Poller
+    /// Looks names up in place of the system's resolver.
+    let names: (any NameService)?
     let ownership = LoopOwnership()
     private let mailbox = Locked<[LoopJob]>([])
     let hasMail = Atomic<Bool>(false)
@@ -28,9 +30,14 @@ public final class EventLoop: TaskExecutor, @unchecked Sendable {
     @exclusivity(unchecked) private(set) var timers = TimerQueue<() -> Void>()
     @exclusivity(unchecked) private var isFiring = false
     @exclusivity(unchecked) private var lastNumber: UInt64 = 0
-    @exclusivity(unchecked) private var turnHandlers = RingQueue<any TurnHandler>()
+    @exclusivity(unchecked) var turnHandlers = RingQueue<any TurnHandler>()
     @exclusivity(unchecked) private var patientHandlers = RingQueue<any PatientHandler>()
     @exclusivity(unchecked) private var later = RingQueue<any ShareHandler>()
+    /// For simulations (``step()``): a tick ends only when no handler is left, and a full link requests another flush. Both once
+    /// were so, and kept a loop busy for ever.
+    package var hasEndlessTicks = false
+    /// Whether such a tick did not end.
+    package var isInEndlessTick = false
     /// Whether the owner is a caller's thread that runs one operation inline.
     @exclusivity(unchecked) var isInline = false
     /// Calls of user code that wait for the loop's own thread.
@@ -58,11 +65,20 @@ public final class EventLoop: TaskExecutor, @unchecked Sendable {
     /// - Throws: if the system has no descriptors or threads left.
     public init(poller kind: PollerKind = .automatic, name: String = "im-loop") throws(SystemError) {
         poller = try kind.make()
+        names = nil
         _ = serialExecutor
         try startThread(name) { [self] in
             ownership.take()
             while true { turn() }
         }
+    }
+
+    /// A loop without a thread: ``step()`` runs it.
+    package init(stepping poller: any Poller, names: any NameService) {
+        self.poller = poller
+        self.names = names
+        pollingTime.store(0, ordering: .relaxed)
+        _ = serialExecutor
     }
 
     /// Whether the caller runs on this loop: on its thread, or inside of ``borrow(_:)``. A thread runs on one loop at a time: inside
@@ -195,7 +211,7 @@ public final class EventLoop: TaskExecutor, @unchecked Sendable {
 
     // MARK: The turn
 
-    private func turn() {
+    func turn() {
         runJobs()
         endTurn()
         runWaiting()
@@ -206,7 +222,7 @@ public final class EventLoop: TaskExecutor, @unchecked Sendable {
     }
 
     /// Runs what waits, and what that adds, up to a bound: descriptors must get their turn.
-    private func runJobs() {
+    func runJobs() {
         var budget = 4096
         while budget > 0, let job = jobs.popFirst() {
             job.run(on: self)

@@ -1,6 +1,4 @@
-#if os(Linux)
 import CSocketIO
-#endif
 
 /// A TCP socket that accepts connections. Lives on its loop's thread.
 public final class ListeningSocket {
@@ -22,8 +20,8 @@ public final class ListeningSocket {
         // What is accepted has these from the start, which saves two system calls for each newcomer.
         StreamSocket.setOptions(raw)
         #endif
-        guard listen(raw, backlog) == 0 else { throw SystemError("listen") }
-        local = SocketAddress.filled { getsockname(raw, $0, $1) }
+        guard csocketio_listen(raw, backlog) == 0 else { throw SystemError("listen") }
+        local = SocketAddress.filled { csocketio_getsockname(raw, $0, $1) }
         self.loop = loop
         descriptor = consume socket
     }
@@ -69,7 +67,7 @@ public final class ListeningSocket {
         if let token { loop.unwatch(raw, token) }
         token = nil
         // A process that is just being started has a copy of each descriptor until its program runs, and would listen as long.
-        _ = shutdown(raw, Int32(SHUT_RDWR))
+        _ = csocketio_shutdown(raw, Int32(SHUT_RDWR))
         descriptor = nil
     }
 }

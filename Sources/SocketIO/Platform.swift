@@ -1,5 +1,7 @@
 // The differences between the C libraries, in one place.
 
+import CSocketIO
+
 #if canImport(Glibc)
 @_exported import Glibc
 #elseif canImport(Musl)
@@ -39,11 +41,11 @@ enum Platform {
     static func socket(family: Int32, type: Int32) throws(SystemError) -> Descriptor {
         #if os(Linux)
         let flags = Int32(SOCK_NONBLOCK.rawValue) | Int32(SOCK_CLOEXEC.rawValue)
-        let raw = systemSocket(family, type | flags, 0)
+        let raw = csocketio_socket(family, type | flags, 0)
         guard raw >= 0 else { throw SystemError("socket") }
         return Descriptor(raw)
         #else
-        let raw = systemSocket(family, type, 0)
+        let raw = csocketio_socket(family, type, 0)
         guard raw >= 0 else { throw SystemError("socket") }
         let descriptor = Descriptor(raw)
         try makeNonBlocking(descriptor.raw)
@@ -65,7 +67,7 @@ enum Platform {
     @discardableResult
     static func setOption(_ raw: Int32, _ level: Int32, _ name: Int32, _ value: Int32) -> Bool {
         var value = value
-        return setsockopt(raw, level, name, &value, socklen_t(MemoryLayout<Int32>.size)) == 0
+        return csocketio_setsockopt(raw, level, name, &value, socklen_t(MemoryLayout<Int32>.size)) == 0
     }
 
     /// How many bytes of a TCP socket its peer has not acknowledged, FIN included on Linux; 0 where the system does not tell.
@@ -85,10 +87,6 @@ enum Platform {
     static func pendingError(_ raw: Int32) -> Int32 {
         var value: Int32 = 0
         var size = socklen_t(MemoryLayout<Int32>.size)
-        return getsockopt(raw, SOL_SOCKET, SO_ERROR, &value, &size) == 0 ? value : errno
+        return csocketio_getsockopt(raw, SOL_SOCKET, SO_ERROR, &value, &size) == 0 ? value : errno
     }
-}
-
-private func systemSocket(_ family: Int32, _ type: Int32, _ proto: Int32) -> Int32 {
-    socket(family, type, proto)
 }

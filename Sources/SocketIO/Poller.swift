@@ -17,9 +17,15 @@ public struct Readiness: OptionSet, Sendable {
 }
 
 /// One report of a poller.
-struct PollEvent {
+package struct PollEvent {
     var token: UInt64
     var readiness: Readiness
+
+    /// A report for the descriptor that was added with `token`.
+    package init(token: UInt64, readiness: Readiness) {
+        self.token = token
+        self.readiness = readiness
+    }
 }
 
 /// Waits for many descriptors at once. A descriptor is added once, for reading and writing, and stays until it is removed.
@@ -30,7 +36,7 @@ struct PollEvent {
 ///
 /// A wait is in three parts, because a loop that waits is lent to others: its own thread calls them, one after the other, and
 /// while it is in ``block()`` whoever has borrowed the loop calls the rest.
-protocol Poller: AnyObject {
+package protocol Poller: AnyObject {
     /// Watches `descriptor` for `interest`; its events carry `token`. What is not in the interest is watched for once,
     /// whenever it is re-armed.
     func add(_ descriptor: Int32, token: UInt64, interest: Readiness) throws(SystemError)

@@ -1,3 +1,5 @@
+import CSocketIO
+
 /// Keeps a port of 127.0.0.1 for this process, from its making until it is let go: the system gives it to nobody else, whether
 /// somebody serves at it or not. While nobody does, who connects there is refused, and datagrams are answered by ICMP as if
 /// nobody had the port. A ``ListeningSocket`` or a bound ``DatagramSocket`` of this process may take the port, one at a time
@@ -26,8 +28,8 @@ public final class ReservedPort: Sendable {
         let raw = socket.raw
         // A stream socket that is bound and does not listen refuses. It must be shared before it is bound.
         if !isDatagram { Self.share(raw, true) }
-        guard any.withPointer({ systemBind(raw, $0, $1) }) == 0 else { throw SystemError("bind") }
-        guard let local = SocketAddress.filled(by: { getsockname(raw, $0, $1) }) else {
+        guard any.withPointer({ csocketio_bind(raw, $0, $1) }) == 0 else { throw SystemError("bind") }
+        guard let local = SocketAddress.filled(by: { csocketio_getsockname(raw, $0, $1) }) else {
             throw SystemError("getsockname")
         }
         if isDatagram {
@@ -47,7 +49,7 @@ public final class ReservedPort: Sendable {
     ///
     /// One that is connected takes datagrams from its peer alone, and this one's peer is itself, which sends none.
     static func silence(_ raw: Int32, at local: SocketAddress) -> Bool {
-        guard local.withPointer({ systemConnect(raw, $0, $1) }) == 0 else { return false }
+        guard local.withPointer({ csocketio_connect(raw, $0, $1) }) == 0 else { return false }
         share(raw, true)
         return true
     }
@@ -56,7 +58,7 @@ public final class ReservedPort: Sendable {
     static func bind(_ raw: Int32, to address: SocketAddress, isDatagram: Bool) throws(SystemError) {
         let isKept = kept.withLock { $0.contains(Key(address: address, isDatagram: isDatagram)) }
         if isKept { share(raw, true) }
-        guard address.withPointer({ systemBind(raw, $0, $1) }) == 0 else { throw SystemError("bind") }
+        guard address.withPointer({ csocketio_bind(raw, $0, $1) }) == 0 else { throw SystemError("bind") }
         // Several may be bound to a stream port, and one listens; of datagram sockets only one is to be bound.
         if isKept, isDatagram { share(raw, false) }
     }
@@ -68,12 +70,4 @@ public final class ReservedPort: Sendable {
         Platform.setOption(raw, SOL_SOCKET, SO_REUSEPORT, on ? 1 : 0)
         #endif
     }
-}
-
-private func systemBind(_ raw: Int32, _ address: UnsafePointer<sockaddr>, _ length: socklen_t) -> Int32 {
-    bind(raw, address, length)
-}
-
-private func systemConnect(_ raw: Int32, _ address: UnsafePointer<sockaddr>, _ length: socklen_t) -> Int32 {
-    connect(raw, address, length)
 }

@@ -28,6 +28,11 @@ public enum Resolver {
         let result: Result<[SocketAddress], ConnectError> = await withTaskCancellationHandler {
             await withCheckedContinuation { continuation in
                 answer.expect(continuation)
+                if let names = loop.names {
+                    names.lookUp(host, port: port) { answer.give($0) }
+                    running.wrappingSubtract(1, ordering: .relaxed)
+                    return
+                }
                 do throws(SystemError) {
                     try startThread("im-resolver") {
                         answer.give(lookUp(host, port))

@@ -1,6 +1,6 @@
 /// First in, first out: a ring that grows when it is full and never shrinks. Every message passes several of them; memory of its
 /// own spares them what an array pays for being shared.
-struct RingQueue<Element>: ~Copyable {
+package struct RingQueue<Element>: ~Copyable {
     /// A power of two.
     private var capacity = 64
     private var ring = UnsafeMutablePointer<Element>.allocate(capacity: 64)
@@ -16,7 +16,8 @@ struct RingQueue<Element>: ~Copyable {
 
     var isEmpty: Bool { count == 0 }
 
-    mutating func append(_ element: consuming Element) {
+    /// Adds an element at the end.
+    package mutating func append(_ element: consuming Element) {
         if count == capacity { grow() }
         (ring + (head + count) & (capacity - 1)).initialize(to: element)
         count += 1

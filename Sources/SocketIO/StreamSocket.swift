@@ -1,6 +1,4 @@
-#if os(Linux)
 import CSocketIO
-#endif
 
 /// A connected TCP socket.
 public final class StreamSocket: ByteStream {
@@ -25,7 +23,7 @@ public final class StreamSocket: ByteStream {
     public init(_ descriptor: consuming Descriptor, on loop: EventLoop) {
         let raw = descriptor.raw
         StreamSocket.setOptions(raw)
-        peer = SocketAddress.filled { getpeername(raw, $0, $1) }
+        peer = SocketAddress.filled { csocketio_getpeername(raw, $0, $1) }
         isIPv6 = peer?.isIPv6 ?? false
         self.loop = loop
         self.descriptor = consume descriptor
@@ -61,7 +59,7 @@ public final class StreamSocket: ByteStream {
     /// Reads what has arrived.
     public func read(into buffer: UnsafeMutableRawBufferPointer) -> IOResult {
         let raw = descriptor?.raw ?? -1
-        let result = IOResult(retryingInterrupts { recv(raw, buffer.baseAddress, buffer.count, 0) }, "recv")
+        let result = IOResult(retryingInterrupts { csocketio_recv(raw, buffer.baseAddress, buffer.count) }, "recv")
         if result == .wouldBlock { rearm(.read) }
         return result
     }
@@ -80,7 +78,7 @@ public final class StreamSocket: ByteStream {
         if isFull { return .wouldBlock }
         let raw = descriptor?.raw ?? -1
         let result = IOResult(
-            retryingInterrupts { send(raw, bytes.baseAddress, bytes.count, Platform.sendFlags) },
+            retryingInterrupts { csocketio_send(raw, bytes.baseAddress, bytes.count, Platform.sendFlags) },
             "send"
         )
         if result == .wouldBlock {
@@ -93,7 +91,7 @@ public final class StreamSocket: ByteStream {
     /// Sends FIN behind what the kernel holds.
     public func shutdownWriting() {
         guard let raw = descriptor?.raw else { return }
-        hasShutDown = shutdown(raw, Int32(SHUT_WR)) == 0
+        hasShutDown = csocketio_shutdown(raw, Int32(SHUT_WR)) == 0
     }
 
     /// Closes the socket; with `abort`, by RST.
@@ -101,7 +99,7 @@ public final class StreamSocket: ByteStream {
         guard let raw = descriptor?.raw else { return }
         if abort {
             var linger = linger(l_onoff: 1, l_linger: 0)
-            setsockopt(raw, SOL_SOCKET, SO_LINGER, &linger, socklen_t(MemoryLayout.size(ofValue: linger)))
+            _ = csocketio_setsockopt(raw, SOL_SOCKET, SO_LINGER, &linger, socklen_t(MemoryLayout.size(ofValue: linger)))
         }
         if let token { loop.unwatch(raw, token) }
         token = nil

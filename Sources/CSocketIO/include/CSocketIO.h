@@ -2,6 +2,8 @@
 #ifndef CSOCKETIO_H
 #define CSOCKETIO_H
 
+#include "SystemCalls.h"
+
 // Lets the other thread of this core have it for a moment.
 static inline void csocketio_pause(void) {
 #if defined(__x86_64__) || defined(__i386__)

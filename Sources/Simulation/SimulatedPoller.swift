@@ -1,0 +1,104 @@
+import SocketIO
+
+/// The poller of a loop that is stepped. It behaves as epoll(7) with edges, or as poll(2) that is re-armed, and reports what is
+/// ready in any order.
+final class SimulatedPoller: Poller {
+    private struct Watch {
+        var token: UInt64
+        var interest: Readiness
+        /// What it reports; of a poller with edges, always its interest.
+        var armed: Readiness
+        var isQueued = false
+    }
+
+    private unowned let kernel: SimulatedKernel
+    private let hasEdges: Bool
+    private var watches: [Int32: Watch] = [:]
+    private var ready: [Int32] = []
+    private(set) var isWoken = false
+
+    init(_ kernel: SimulatedKernel, hasEdges: Bool) {
+        self.kernel = kernel
+        self.hasEdges = hasEdges
+    }
+
+    /// Whether something is to be reported.
+    var isReady: Bool { !ready.isEmpty || isWoken }
+    /// How many descriptors it watches.
+    var count: Int { watches.count }
+
+    func add(_ descriptor: Int32, token: UInt64, interest: Readiness) throws(SystemError) {
+        guard watches[descriptor] == nil else { throw SystemError("poll", 17) }
+        watches[descriptor] = Watch(token: token, interest: interest, armed: interest)
+        kernel.socket(descriptor)?.poller = self
+        changed(descriptor)
+    }
+
+    func remove(_ descriptor: Int32, token: UInt64) {
+        guard watches[descriptor]?.token == token else { return }
+        watches[descriptor] = nil
+        kernel.socket(descriptor)?.poller = nil
+        ready.removeAll { $0 == descriptor }
+    }
+
+    func rearm(_ descriptor: Int32, token: UInt64, _ readiness: Readiness) {
+        guard var watch = watches[descriptor], watch.token == token else { return }
+        // A reader that waits for room hears of it once; with edges, all else is heard of anyway.
+        let isOnce = readiness.contains(.write) && !watch.interest.contains(.write)
+        guard !hasEdges || isOnce else { return }
+        watch.armed.formUnion(readiness)
+        watches[descriptor] = watch
+        changed(descriptor)
+    }
+
+    /// Something has happened to a descriptor.
+    func changed(_ descriptor: Int32) {
+        guard var watch = watches[descriptor], !watch.isQueued, !report(descriptor, watch).isEmpty else { return }
+        watch.isQueued = true
+        watches[descriptor] = watch
+        ready.append(descriptor)
+    }
+
+    private func report(_ descriptor: Int32, _ watch: Watch) -> Readiness {
+        guard let socket = kernel.socket(descriptor) else { return [] }
+        let level = socket.readiness(tellsHalfClose: hasEdges)
+        // poll(2) reports no hang-up of what is hidden from it.
+        if level.contains(.hangUp), hasEdges || !watch.armed.isEmpty { return [.read, .write, .hangUp] }
+        return level.intersection(watch.armed)
+    }
+
+    func prepare(until _: Int64?) {}
+
+    func block() {}
+
+    func collect(into events: inout RingQueue<PollEvent>) {
+        isWoken = false
+        guard !ready.isEmpty else { return }
+        let reported = kernel.takeSome(of: &ready)
+        for descriptor in reported {
+            guard var watch = watches[descriptor] else { continue }
+            let readiness = report(descriptor, watch)
+            watch.isQueued = false
+            if !hasEdges {
+                watch.armed.subtract(readiness)
+            } else if readiness.contains(.write) {
+                watch.armed = watch.interest
+            }
+            watches[descriptor] = watch
+            guard !readiness.isEmpty else { continue }
+            kernel.trace.note(
+                1,
+                Int(descriptor),
+                Int(readiness.rawValue),
+                "  ready \(descriptor & 0xffff) \(readiness.rawValue)"
+            )
+            events.append(PollEvent(token: watch.token, readiness: readiness))
+        }
+    }
+
+    func hasten(to _: Int64) {}
+
+    func wake() {
+        isWoken = true
+    }
+}

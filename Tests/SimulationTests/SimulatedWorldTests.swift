@@ -1,0 +1,108 @@
+import SocketIO
+import Testing
+import TransportAPI
+import Transports
+
+@testable import EmbeddedServers
+@testable import Simulation
+
+@Suite("A simulated world")
+struct SimulatedWorldTests {
+    /// What an echo of some messages came to.
+    private struct Echoed: Equatable {
+        var sent: [[UInt8]] = []
+        var returned: [[UInt8]] = []
+        var error: String?
+        var stop: SimulatedWorld.Stop
+        var descriptors: Int
+        /// How long the client's close took, in nanoseconds.
+        var closeTook: Int64
+        var digest: UInt64
+    }
+
+    private final class Shared: @unchecked Sendable {
+        var sent: [[UInt8]] = []
+        var returned: [[UInt8]] = []
+        var error: String?
+        var closeTook: Int64 = 0
+        var isDone = false
+    }
+
+    /// Sends messages to an echo server, all in virtual time, and closes both.
+    private func echo(_ scheme: String, seed: UInt64, onLoop: Bool = true, hasEdges: Bool = true) -> Echoed {
+        let world = SimulatedWorld(seed: seed)
+        let (server, client) = (world.startProcess("server"), world.startProcess("client"))
+        let serverLoop = world.makeLoop(in: server, hasEdges: hasEdges)
+        let clientLoop = world.makeLoop(in: client, hasEdges: hasEdges)
+        let shared = Shared()
+        let work: @Sendable () async -> Void = {
+            do {
+                let echo = try await EmbeddedServer.start("\(scheme)://\(server.hostName):0", on: serverLoop)
+                let link = try await TransportRegistry.standard.connect(echo.endpoint.description, on: clientLoop)
+                for length in [0, 1, 100, 1000] {
+                    let bytes = [UInt8](repeating: UInt8(length & 255), count: length)
+                    shared.sent.append(bytes)
+                    _ = await link.send(Payload(bytes))
+                    if let back = try await link.receive() { shared.returned.append(back.bytes) }
+                }
+                let began = world.now
+                await link.close()
+                shared.closeTook = world.now - began
+                await echo.stop()
+            } catch {
+                shared.error = "\(error)"
+            }
+            shared.isDone = true
+        }
+        world.run(in: client) {
+            _ = Task(executorPreference: onLoop ? clientLoop : nil) { await work() }
+        }
+        let stop = world.run(until: world.now + 60_000_000_000, steps: 100_000) { shared.isDone }
+        _ = world.run(until: world.now + 600_000_000_000, steps: 100_000)
+        return Echoed(
+            sent: shared.sent,
+            returned: shared.returned,
+            error: shared.error,
+            stop: stop,
+            descriptors: world.kernel.openDescriptors,
+            closeTook: shared.closeTook,
+            digest: world.trace.digest
+        )
+    }
+
+    @Test(
+        "An echo server answers over each transport in virtual time, and no descriptor stays open",
+        arguments: ["tcp", "ws", "udp"]
+    )
+    func echoes(_ scheme: String) {
+        for (onLoop, hasEdges) in [(true, true), (true, false), (false, true)] {
+            let result = echo(scheme, seed: 7, onLoop: onLoop, hasEdges: hasEdges)
+            #expect(result.error == nil)
+            #expect(result.stop == .met)
+            #expect(result.returned == result.sent && result.sent.count == 4)
+            #expect(result.descriptors == 0)
+        }
+    }
+
+    @Test(
+        "A link closes as soon as its peer has answered, also if the answer brings the end, and whatever the poller reports",
+        arguments: [true, false]
+    )
+    func closes(hasEdges: Bool) {
+        for seed: UInt64 in 1...20 {
+            for scheme in ["tcp", "ws"] {
+                let result = echo(scheme, seed: seed, hasEdges: hasEdges)
+                #expect(result.closeTook > 0 && result.closeTook < 1_000_000_000)
+            }
+        }
+    }
+
+    @Test("The same seed gives the same trace, another seed another", arguments: ["tcp", "udp"])
+    func isDeterministic(_ scheme: String) {
+        let first = echo(scheme, seed: 11)
+        #expect(echo(scheme, seed: 11) == first)
+        #expect(echo(scheme, seed: 12).digest != first.digest)
+        let elsewhere = echo(scheme, seed: 11, onLoop: false)
+        #expect(echo(scheme, seed: 11, onLoop: false) == elsewhere)
+    }
+}
