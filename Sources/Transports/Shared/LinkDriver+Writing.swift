@@ -52,7 +52,7 @@ extension LinkDriver {
         switch result {
         case .bytes, .end: returnMemory(&context.output)
         case .wouldBlock:
-            if stuckSince == 0 || context.output.count < before { stuckSince = loop.now }
+            if stuckSince == 0 || context.output.count < before, !loop.hasEndlessTicks { stuckSince = loop.now }
             returnMemory(&context.output)
         case .failed(let error): return writeFailed(error)
         }

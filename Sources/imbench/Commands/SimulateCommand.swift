@@ -1,5 +1,6 @@
 /// `imbench simulate`: runs the supervisor through simulated worlds and says which rules were broken, or replays one.
 func simulate(_ options: Options) throws(SystemFailure) -> Int32 {
+    if options.simulation.isStack { return try simulateStack(options) }
     let target = try ReportTarget(path: nil)
     if let seed = options.seed { return try replay(seed, isVerbose: options.simulation.isVerbose, to: target) }
     let first = options.simulation.first

@@ -34,6 +34,27 @@ extension OptionTable {
             }
         ),
         OptionRow(
+            name: "stack",
+            group: .what,
+            commands: [.simulate],
+            summary: "the whole stack: transports, supervisors and servers over a simulated kernel",
+            apply: { (options, _, _) throws(UsageError) in options.simulation.isStack = true }
+        ),
+        OptionRow(
+            name: "defect",
+            placeholder: "NAME",
+            group: .what,
+            commands: [.simulate],
+            summary: "with --stack: brings a former defect back, and succeeds if the checks find it; "
+                + StackDefect.names,
+            apply: { (options, text, _) throws(UsageError) in
+                guard let defect = StackDefect(rawValue: text) else {
+                    throw UsageError("--defect is '\(text)'; allowed are \(StackDefect.names)")
+                }
+                options.simulation.defect = defect
+            }
+        ),
+        OptionRow(
             name: "verbose",
             group: .report,
             commands: [.simulate],

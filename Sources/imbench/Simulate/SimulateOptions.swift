@@ -5,4 +5,8 @@ struct SimulateOptions: Sendable, Equatable {
     var first: UInt64 = 1
     var threads = 2
     var isVerbose = false
+    /// Whether the whole stack is simulated, and not the supervisor's machine alone.
+    var isStack = false
+    /// A defect that the whole stack is simulated with.
+    var defect: StackDefect?
 }

@@ -35,6 +35,8 @@ public final class SessionServer: Sendable {
         public var maximumBuffered: Int?
         /// How long a new link may take to say whose session it belongs to. Default 10 s.
         public var helloTimeout: Duration = .seconds(10)
+        /// Whether a session without a link makes room for a newcomer. Off in simulations of squatting only.
+        package var makesRoom = true
 
         /// The defaults, in session style.
         public init() {

@@ -177,6 +177,7 @@ final class SessionServerShell {
 
     /// Ends the session that is the next to make room for another; `false` if there is none.
     private func makeRoom() -> Bool {
+        guard configuration.makesRoom else { return false }
         for line in 0..<Line.linked.rawValue {
             guard let (id, _) = order.first(in: line), let session = sessions[id] else { continue }
             let sentence = "the server has as many sessions as it may have, and another client needed the place"

@@ -1,0 +1,36 @@
+import TransportAPI
+
+/// A transport whose links know nothing of what those before them have left (``StackDefect/keptForgotten``).
+struct ForgetfulTransport: Transport {
+    let whole: any Transport
+
+    var endpoint: Endpoint { whole.endpoint }
+    var capabilities: Capabilities { ForgetfulLink.capabilities(whole.capabilities) }
+
+    nonisolated(nonsending) func connect(timeout: Duration) async throws(TransportError) -> any Link {
+        ForgetfulLink(try await whole.connect(timeout: timeout))
+    }
+}
+
+private final class ForgetfulLink: Link {
+    private let whole: any Link
+
+    init(_ whole: any Link) {
+        self.whole = whole
+    }
+
+    static func capabilities(_ whole: Capabilities) -> Capabilities {
+        var capabilities = whole
+        capabilities.completesSends = false
+        return capabilities
+    }
+
+    var capabilities: Capabilities { Self.capabilities(whole.capabilities) }
+
+    nonisolated(nonsending) func send(_ payload: Payload) async -> SendOutcome { await whole.send(payload) }
+    nonisolated(nonsending) func receive() async throws(TransportError) -> Payload? { try await whole.receive() }
+    nonisolated(nonsending) func ping() async throws(TransportError) -> Duration { try await whole.ping() }
+    nonisolated(nonsending) func close(_ reason: CloseReason) async -> Int { await whole.close(reason) }
+    nonisolated(nonsending) func closed() async -> CloseReason { await whole.closed() }
+    nonisolated(nonsending) func statistics() async -> LinkStatistics { await whole.statistics() }
+}

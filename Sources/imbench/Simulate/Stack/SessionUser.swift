@@ -1,0 +1,121 @@
+import Simulation
+import SocketIO
+import TransportAPI
+import Transports
+
+/// An app that uses a supervisor, or a session at a server.
+final class SessionUser: @unchecked Sendable {
+    // Unchecked, because all of it is of the one thread that simulates.
+
+    private let run: StackRun
+    private let app: StackPlan.App
+    private let loop: EventLoop
+    private let process: SimulatedProcess
+    private let name: String
+    private let number: Int
+    private var isClosing = false
+
+    init(_ run: StackRun, _ app: StackPlan.App, on loop: EventLoop, _ process: SimulatedProcess, _ name: String) {
+        (self.run, self.app, self.loop, self.process) = (run, app, loop, process)
+        number = run.newUser()
+        self.name = "\(name)/\(number)"
+    }
+
+    /// A client's life.
+    func live(_ supervisor: Supervisor) async {
+        let box = EnderBox()
+        box.id = run.whenOver {
+            await self.close(supervisor); self.run.isDone(box.id)
+        }
+        let preference: EventLoop? = app.isOnLoop ? loop : nil
+        let receiver = Task(executorPreference: preference) {
+            for await payload in supervisor.messages { await self.take(payload) { await supervisor.send($0) } }
+        }
+        let ended = Task(executorPreference: preference) {
+            let operation = self.run.ledger.begin("\(self.name): closed")
+            await supervisor.closed()
+            self.run.ledger.end(operation)
+        }
+        supervisor.connect()
+        await sendAll { await supervisor.send($0) }
+        await run.world.pause(app.closesAfter ?? 1_000_000_000)
+        await close(supervisor)
+        await ended.value
+        await receiver.value
+        run.isDone(box.id)
+    }
+
+    private func close(_ supervisor: Supervisor) async {
+        isClosing = true
+        let operation = run.ledger.begin("\(name): close")
+        await supervisor.close()
+        run.ledger.end(operation)
+    }
+
+    /// A server's side of it. The session server ends it.
+    func live(_ session: Session) async {
+        let receiver = Task(executorPreference: loop) {
+            for await payload in session.messages { await self.take(payload) { await session.send($0) } }
+        }
+        await sendAll { await session.send($0) }
+        await receiver.value
+    }
+
+    private func sendAll(_ send: @escaping @Sendable (Payload) async -> SendOutcome) async {
+        var senders: [Task<Void, Never>] = []
+        for sender in 0..<app.senders {
+            senders.append(
+                Task(executorPreference: app.isOnLoop ? loop : nil) {
+                    for index in 0..<self.app.messages where !self.run.isOver {
+                        if self.app.pause > 0 { await self.run.world.pause(Int64(self.run.draw(0...self.app.pause))) }
+                        await self.send(StackMessage(user: self.number, sender: sender, number: index), send)
+                    }
+                }
+            )
+        }
+        for sender in senders { await sender.value }
+    }
+
+    private func send(_ message: StackMessage, _ send: @escaping @Sendable (Payload) async -> SendOutcome) async {
+        let size = run.drawSize(run.plan.maximumMessage)
+        let payload = Payload(message.bytes(size))
+        run.ledger.sends(message, size: size)
+        let operation = run.ledger.begin("\(name): send \(message.number) of \(size) bytes")
+        let task = Task(executorPreference: app.isOnLoop ? loop : nil) { await send(payload) }
+        if app.cancelled > 0, run.chance(app.cancelled) {
+            run.world.after(Int64(run.draw(0...2_000_000))) { task.cancel() }
+        }
+        let outcome = await task.value
+        run.ledger.end(operation)
+        run.world.trace.note(34, message.number, outcome.isSuccess ? 1 : 0, "\(name): \(message.number) \(outcome)")
+        process.isDead ? run.ledger.loses(message) : run.ledger.settled(message, outcome)
+        if run.plan.style == .session, outcome == .acknowledged { run.ledger.acknowledges(message) }
+        if run.plan.style == .kept, !run.wasKilled, !isClosing, case .unknown(let error) = outcome,
+            error.code != .cancelled
+        {
+            run.ledger.fail(
+                "\(name): nothing tells what became of \(message.number), which the session keeps: \(error)"
+            )
+        }
+    }
+
+    private var answers = 0
+
+    private func take(_ payload: Payload, _ send: @escaping @Sendable (Payload) async -> SendOutcome) async {
+        // A room tells its members what they have missed.
+        if run.plan.style == .room, payload.bytes.first == UInt8(ascii: "{") { return }
+        if !process.isDead {
+            // A broker at QoS 1 may give again what it gave over a link that broke.
+            let isOnce = !run.wasKilled && (run.plan.style != .kept || run.plan.carrier == .mqtt2)
+            run.ledger.arrives(payload.bytes, at: name, isOrdered: isOnce, isOnce: isOnce)
+        }
+        switch app.appetite {
+        case .atOnce, .never: break
+        case .slowly, .bursts: await run.world.pause(Int64(run.draw(0...20_000_000)))
+        case .answering:
+            guard let message = StackMessage(payload.bytes), !message.isAnswer else { return }
+            answers += 1
+            await self.send(StackMessage(user: number, sender: 0, number: answers, isAnswer: true), send)
+        }
+    }
+}

@@ -1,0 +1,18 @@
+/// A defect that this package once had. A simulation brings one back to prove that its checks find it.
+enum StackDefect: String, Sendable, CaseIterable {
+    /// A tick of the loop ends only when no handler is left, and a full link requests another flush.
+    case endlessTick = "endless-tick"
+    /// `close` returns before the output has left.
+    case earlyClose = "early-close"
+    /// A message over the limit of an MQTT client is acknowledged and dropped, and its link lives on.
+    case oversizedDropped = "oversized-dropped"
+    /// Messages of a session that come before their turn are bounded by their count only.
+    case unboundedEarly = "unbounded-early"
+    /// Sessions without a link make no room for newcomers.
+    case squatting
+    /// The next link knows nothing of the sends that a kept MQTT session completes.
+    case keptForgotten = "kept-forgotten"
+
+    /// All of them, for a reader.
+    static let names = allCases.map(\.rawValue).joined(separator: ", ")
+}

@@ -1,0 +1,77 @@
+import Simulation
+import SocketIO
+import TransportAPI
+
+/// A client of a session server that wants its memory or its places.
+final class StackIntruder: @unchecked Sendable {
+    // Unchecked, because all of it is of the one thread that simulates.
+
+    enum Kind {
+        /// It sends all messages of a session but the first, so that the server can give none to the app.
+        case hoarder
+        /// It begins sessions and leaves them, until there are more than the server may have.
+        case squatter
+    }
+
+    /// What the server may have at most while there is an intruder.
+    static let maximumSessions = 8
+    static let maximumEarlyBytes = 65_536
+
+    private let run: StackRun
+    private let kind: Kind
+    private let process: SimulatedProcess
+    private let loop: EventLoop
+    private let url: String
+
+    init(_ run: StackRun, _ kind: Kind, _ url: String, on loop: EventLoop, _ process: SimulatedProcess) {
+        (self.run, self.kind, self.url, self.loop, self.process) = (run, kind, url, loop, process)
+    }
+
+    func live() async {
+        switch kind {
+        case .hoarder: await enter(0, hoard)
+        case .squatter: for number in 0..<3 * Self.maximumSessions where !run.isOver { await enter(number) { _ in } }
+        }
+    }
+
+    /// Begins a session over a link of its own, and closes that when `body` is done.
+    private func enter(_ number: Int, _ body: (any Link) async -> Void) async {
+        let link: any Link
+        do throws(TransportError) {
+            link = try await run.registry.connect(url, on: loop)
+        } catch {
+            return run.world.trace.note(40, number, 0, "intruder: \(error)")
+        }
+        let box = EnderBox()
+        box.id = run.whenOver { await link.close() }
+        let session = SessionID(high: 0x696e_7472_7564_6572, low: UInt64(number))
+        _ = await link.send(SessionFrame.hello(session, incarnation: 0, received: 0, attempt: 1).payload)
+        if (try? await link.receive()) != nil { await body(link) }
+        await link.close()
+        run.isDone(box.id)
+    }
+
+    private func hoard(_ link: any Link) async {
+        let size = min(2000, run.plan.maximumMessage - Int(SessionFrame.overhead))
+        let payload = Payload([UInt8](repeating: 7, count: size))
+        var bytes = 0
+        for sequence in 2...512 as ClosedRange<UInt64> where bytes < 4 * Self.maximumEarlyBytes {
+            guard await link.send(SessionFrame.message(sequence, payload).payload).isSuccess else { break }
+            bytes += size
+        }
+        let isEnded = EnderBox()
+        let end = Task(executorPreference: loop) {
+            _ = await link.closed()
+            isEnded.id = 1
+        }
+        for _ in 0..<30 where isEnded.id == 0 && !run.isOver { await run.world.pause(1_000_000_000) }
+        // Of what it has accepted, much may still be on this side of a slow path.
+        if isEnded.id == 0, !run.isOver, run.plan.isCalm, process.bytesSent > 3 * Self.maximumEarlyBytes {
+            run.ledger.fail(
+                "the server keeps about \(process.bytesSent) bytes of a session whose first message has not come"
+            )
+        }
+        await link.close()
+        await end.value
+    }
+}

@@ -1,0 +1,192 @@
+import TransportAPI
+
+/// One message: its sender, its number there, and bytes that follow from them.
+struct StackMessage: Hashable {
+    static let headSize = 8
+
+    var user: Int
+    var sender: Int
+    var number: Int
+    var isAnswer = false
+
+    /// The message in so many bytes, at least ``headSize``.
+    func bytes(_ count: Int) -> [UInt8] {
+        var bytes: [UInt8] = []
+        bytes.reserveCapacity(count)
+        bytes.append(UInt8(user >> 8 & 255))
+        bytes.append(UInt8(user & 255))
+        bytes.append(UInt8(sender))
+        bytes.append(isAnswer ? 1 : 0)
+        for shift in [24, 16, 8, 0] { bytes.append(UInt8(number >> shift & 255)) }
+        let fill = UInt8((user &* 31 &+ number) & 255)
+        guard count > bytes.count else { return bytes }
+        return bytes + [UInt8](repeating: fill, count: count - bytes.count)
+    }
+
+    init(user: Int, sender: Int, number: Int, isAnswer: Bool = false) {
+        (self.user, self.sender, self.number, self.isAnswer) = (user, sender, number, isAnswer)
+    }
+
+    /// Reads a message, whose bytes must be what they were made of.
+    init?(_ bytes: [UInt8]) {
+        guard bytes.count >= Self.headSize else { return nil }
+        user = Int(bytes[0]) << 8 | Int(bytes[1])
+        sender = Int(bytes[2])
+        isAnswer = bytes[3] == 1
+        number = bytes[4..<8].reduce(0) { $0 << 8 | Int($1) }
+        let fill = UInt8((user &* 31 &+ number) & 255)
+        guard bytes[Self.headSize...].allSatisfy({ $0 == fill }) else { return nil }
+    }
+}
+
+/// What has been sent, how that ended, and what has arrived. All of one schedule, on one thread.
+final class StackLedger {
+    struct Sent {
+        var size: Int
+        var outcome: SendOutcome?
+        /// Which subscribers of a broker were there when it was sent.
+        var audience: [String] = []
+        /// Its process was killed, so that no outcome counts.
+        var isLost = false
+    }
+
+    /// What is wrong, the first of it.
+    private(set) var violation: String?
+    private(set) var sent: [StackMessage: Sent] = [:]
+    /// How often each has arrived, and the last number of each sender at each receiver.
+    private(set) var arrived: [StackMessage: Int] = [:]
+    private var last: [String: Int] = [:]
+    /// A link that takes what a broker passes on: what has arrived, and what still has to, because the broker has acknowledged it.
+    private struct Subscriber {
+        var isOpen = true
+        var taken: Set<StackMessage> = []
+        var due: Set<StackMessage> = []
+    }
+
+    private var subscribers: [String: Subscriber] = [:]
+    /// How many bytes were sent in all.
+    private(set) var bytesSent = 0
+    /// Operations that have begun and not ended.
+    private(set) var pending: [Int: String] = [:]
+    private var operations = 0
+    /// How many operations have ended.
+    var ended: Int { operations - pending.count }
+
+    func fail(_ text: @autoclosure () -> String) {
+        if violation == nil { violation = text() }
+    }
+
+    /// Begins an operation that must end.
+    func begin(_ name: String) -> Int {
+        operations += 1
+        pending[operations] = name
+        return operations
+    }
+
+    func end(_ operation: Int) {
+        if pending.removeValue(forKey: operation) == nil { fail("operation \(operation) ended twice") }
+    }
+
+    /// - Parameter audience: the only link that gets it from a broker; `nil`: all that subscribe.
+    func sends(_ message: StackMessage, size: Int, audience: String? = nil) {
+        bytesSent += size
+        sent[message] = Sent(
+            size: size,
+            audience: audience.map { [$0] } ?? subscribers.filter(\.value.isOpen).map(\.key).sorted()
+        )
+    }
+
+    /// A link subscribes to what all publish.
+    func subscribes(_ name: String) {
+        subscribers[name] = Subscriber()
+    }
+
+    /// It has ended, or is about to, and needs nothing more.
+    func leaves(_ name: String) {
+        subscribers[name]?.isOpen = false
+        subscribers[name]?.due = []
+    }
+
+    /// Who has not got a message of this user, or of any, that the broker has acknowledged; `nil` if a broker that may drop some
+    /// for slow subscribers has had much to pass on.
+    func lacking(ofUser user: Int? = nil) -> String? {
+        guard bytesSent < 500_000 else { return nil }
+        for (name, subscriber) in subscribers.sorted(by: { $0.key < $1.key }) {
+            let due = subscriber.due.filter { user == nil || $0.user == user }.min { $0.number < $1.number }
+            if let due { return "\(name) has not got \(due.number) of \(due.user)" }
+        }
+        return nil
+    }
+
+    /// The process that has sent the message was killed.
+    func loses(_ message: StackMessage) {
+        sent[message]?.isLost = true
+    }
+
+    /// Messages that must have arrived in the end.
+    private(set) var expected: [StackMessage] = []
+
+    func expect(_ messages: [StackMessage]) {
+        expected += messages
+    }
+
+    /// Messages that a session has acknowledged, so that its app gets them.
+    private(set) var acknowledged: [StackMessage] = []
+
+    func acknowledges(_ message: StackMessage) {
+        acknowledged.append(message)
+    }
+
+    /// The receivers were ended before they had taken everything.
+    func expectNothing() {
+        expected = []
+    }
+
+    func settled(_ message: StackMessage, _ outcome: SendOutcome) {
+        sent[message]?.outcome = outcome
+        if outcome == .acknowledged {
+            for name in sent[message]?.audience ?? [] {
+                guard let subscriber = subscribers[name], subscriber.isOpen, !subscriber.taken.contains(message) else {
+                    continue
+                }
+                subscribers[name]?.due.insert(message)
+            }
+        }
+        // Nothing of what is rejected has left.
+        if case .rejected(let error) = outcome, arrived[message] != nil {
+            fail("\(message) arrived, and its send was rejected: \(error)")
+        }
+    }
+
+    /// - Parameters:
+    ///   - receiver: tells receivers apart, each of which has an order of its own.
+    ///   - isOrdered: whether what one sender sends arrives in its order, and once.
+    func arrives(_ bytes: [UInt8], at receiver: String, isOrdered: Bool, isOnce: Bool) {
+        guard let message = StackMessage(bytes) else {
+            return fail("\(receiver) got \(bytes.count) bytes that nobody sent")
+        }
+        guard let record = sent[message], record.size == bytes.count else {
+            return fail("\(receiver) got \(message) with \(bytes.count) bytes, of \(sent[message]?.size ?? -1)")
+        }
+        if case .rejected(let error) = record.outcome {
+            fail("\(message) arrived at \(receiver), and its send was rejected: \(error)")
+        }
+        arrived[message, default: 0] += 1
+        if subscribers[receiver] != nil {
+            subscribers[receiver]?.taken.insert(message)
+            subscribers[receiver]?.due.remove(message)
+        }
+        let key = "\(receiver)/\(message.user)/\(message.sender)/\(message.isAnswer)"
+        if isOrdered {
+            if let former = last[key], former >= message.number {
+                fail("\(receiver) got \(message) after number \(former)")
+            }
+            last[key] = message.number
+        }
+        if isOnce {
+            let once = "\(key)/\(message.number)"
+            if last[once] != nil { fail("\(receiver) got \(message) twice") }
+            last[once] = 1
+        }
+    }
+}

@@ -1,0 +1,279 @@
+import Simulation
+
+/// What one schedule does, drawn from its seed.
+struct StackPlan {
+    /// A transport with its mode.
+    enum Carrier: String, CaseIterable {
+        case tcp, webSocket = "ws"
+        case mqtt0 = "mqtt-qos0"
+        case mqtt1 = "mqtt-qos1"
+        case mqtt2 = "mqtt-qos2"
+        case mqttWebSocket = "mqtt+ws-qos1"
+        case datagrams = "udp"
+        case ordered = "udp-ordered"
+        case unordered = "udp-unordered"
+
+        var scheme: String {
+            switch self {
+            case .tcp: "tcp"
+            case .webSocket: "ws"
+            case .mqtt0, .mqtt1, .mqtt2: "mqtt"
+            case .mqttWebSocket: "mqtt+ws"
+            case .datagrams, .ordered, .unordered: "udp"
+            }
+        }
+
+        var isBroker: Bool { scheme.hasPrefix("mqtt") }
+        /// Whether nothing that was written is lost while the link lives.
+        var isReliable: Bool { self != .datagrams }
+        var isOrdered: Bool { self != .datagrams && self != .unordered }
+        /// Whether a broker answers for each message.
+        var isAcknowledged: Bool { [.mqtt1, .mqtt2, .mqttWebSocket].contains(self) }
+
+        /// The options of a client that only this mode has.
+        var options: [String] {
+            switch self {
+            case .mqtt0: ["qos=0"]
+            case .mqtt1, .mqttWebSocket: ["qos=1"]
+            case .mqtt2: ["qos=2"]
+            case .ordered: ["reliable=ordered"]
+            case .unordered: ["reliable=unordered"]
+            case .tcp, .webSocket, .datagrams: []
+            }
+        }
+    }
+
+    /// How the two sides know each other.
+    enum Style: String, CaseIterable {
+        /// A link and nothing above it.
+        case plain
+        /// A supervisor, and a session server.
+        case session
+        /// Supervisors in a chat room.
+        case room
+        /// A supervisor over MQTT, whose session the broker keeps.
+        case kept
+    }
+
+    /// How an app takes what it receives.
+    enum Appetite: String, CaseIterable {
+        case atOnce, slowly, bursts, never
+        /// It answers each message, and waits for that before it takes the next.
+        case answering
+    }
+
+    struct App {
+        var appetite = Appetite.atOnce
+        /// Tasks that send, and how many messages each.
+        var senders = 1
+        var messages = 10
+        /// Whether its tasks prefer the loop.
+        var isOnLoop = true
+        /// How many sends of a hundred are cancelled.
+        var cancelled = 0
+        /// The longest pause between two messages of a sender, in nanoseconds.
+        var pause = 0
+        var pings = 0
+        /// After how much time it closes, whatever it does then; `nil`: when all is sent.
+        var closesAfter: Int64?
+    }
+
+    enum Fault {
+        /// Nothing gets through for so long.
+        case cut(Int64)
+        /// The server, or a client, does not run for so long.
+        case pause(isServer: Bool, Int64)
+        case reset
+        /// No more descriptors than are open now, for so long.
+        case descriptors(isServer: Bool, Int64)
+        /// The server is killed; another one starts in its place after so long.
+        case kill(losesPower: Bool, Int64)
+    }
+
+    var carrier: Carrier
+    var style = Style.plain
+    var clients = 1
+    /// How often each client connects.
+    var links = 1
+    var options: [String] = []
+    var serverOptions: [String] = []
+    var maximumMessage: Int
+    var client = App()
+    var server = App()
+    var faults: [(at: Int64, fault: Fault)] = []
+    var path = SimulatedPath()
+    var conditions = SimulatedKernel.Conditions()
+    var hasEdges = true
+    /// Each client's process ends as soon as its last link is closed.
+    var exits = false
+    /// The clients of a broker have one topic. All but the first accept smaller messages only.
+    var isShared = false
+    /// The first client sends without end and takes nothing.
+    var hasBully = false
+    /// How many bytes the server's link may keep of what has come and is not taken, and of what it has accepted and not sent;
+    /// 0 where that is not watched.
+    var bound = (received: 0, unsent: 0)
+    /// What else connects to a session server.
+    var intruder: StackIntruder.Kind?
+
+    /// Whether the network and the processes work all the time.
+    var isCalm: Bool { faults.isEmpty }
+
+    init(seed: UInt64) {
+        var random = SimulationRandom(seed: seed, stream: 4)
+        carrier = random.one(of: Carrier.allCases)
+        maximumMessage = 1
+        drawStyle(&random)
+        drawOptions(&random)
+        client = Self.drawApp(&random)
+        server = Self.drawApp(&random)
+        if carrier == .datagrams || random.chance(50) { server.closesAfter = nil }
+        drawNetwork(&random)
+        drawFaults(&random)
+        drawCompany(&random)
+    }
+
+    private mutating func drawStyle(_ random: inout SimulationRandom) {
+        clients = random.one(of: [1, 1, 2, 3])
+        links = random.one(of: [1, 1, 1, 2])
+        guard random.chance(40) else { return }
+        if carrier.isBroker {
+            style = carrier.isAcknowledged ? .kept : .plain
+        } else if carrier != .datagrams {
+            style = random.one(of: [.session, .session, .room])
+        }
+    }
+
+    private mutating func drawOptions(_ random: inout SimulationRandom) {
+        switch carrier {
+        case .datagrams: maximumMessage = random.one(of: [64, 512, 1200])
+        // One datagram could carry no more.
+        case .ordered, .unordered: maximumMessage = random.one(of: [64, 1000, 8192, 60_000])
+        default: maximumMessage = random.one(of: [64, 1000, 8192, 70_000])
+        }
+        if style != .plain { maximumMessage = max(maximumMessage, 1000) }
+        options = carrier.options
+        if style == .kept { options.append("clean-session=off") }
+        serverOptions = ["max-message=\(maximumMessage)"]
+        if random.chance(40) { options.append("inbox=\(random.one(of: [1, 2, 16]))") }
+        if random.chance(40) { options.append("write-buffer=\(random.one(of: [1, 100, 4096, 65_536]))") }
+        if carrier.isBroker, carrier != .mqtt0, random.chance(60) {
+            options.append("in-flight=\(random.one(of: [1, 2, 8]))")
+        }
+        if !carrier.isBroker {
+            var (inbox, buffer) = (1024, 1 << 20)
+            if random.chance(40) {
+                inbox = random.one(of: [1, 2, 16])
+                serverOptions.append("inbox=\(inbox)")
+            }
+            if random.chance(40) {
+                buffer = random.one(of: [1, 100, 4096, 65_536])
+                serverOptions.append("write-buffer=\(buffer)")
+            }
+            if clients == 1, style == .plain, [.tcp, .webSocket].contains(carrier) {
+                // Beside that a handshake, and what is read at once: a message that is on its way to the app, one that is not
+                // whole, and two blocks.
+                let framed = maximumMessage + 14
+                bound = (min(inbox * framed, 4 << 20) + 3 * framed + 131_072, buffer + 2 * framed)
+            }
+        }
+    }
+
+    private static func drawApp(_ random: inout SimulationRandom) -> App {
+        var app = App()
+        app.appetite = random.one(of: [.atOnce, .atOnce, .slowly, .bursts, .never, .answering])
+        app.senders = random.one(of: [0, 1, 1, 2, 4])
+        app.messages = random.magnitude(1...40)
+        app.isOnLoop = random.chance(60)
+        if random.chance(30) { app.cancelled = random.one(of: [5, 30, 100]) }
+        app.pause = random.one(of: [0, 0, 10_000, 1_000_000, 100_000_000])
+        app.pings = random.one(of: [0, 0, 1, 5])
+        if random.chance(20) { app.closesAfter = Int64(random.magnitude(10_000...5_000_000_000)) }
+        return app
+    }
+
+    private mutating func drawCompany(_ random: inout SimulationRandom) {
+        exits = style == .plain && [.tcp, .webSocket].contains(carrier) && random.chance(50)
+        hasBully = style == .plain && clients > 1 && random.chance(30)
+        isShared = style == .plain && carrier.isAcknowledged && clients > 1 && !hasBully && random.chance(50)
+        if isShared { links = 1 }
+        if style == .session, [.tcp, .webSocket].contains(carrier), random.chance(20) {
+            intruder = random.chance(50) ? .hoarder : .squatter
+        }
+    }
+
+    /// The largest message that a client takes and sends.
+    func limit(ofClient number: Int) -> Int {
+        isShared && number > 0 ? max(64, maximumMessage / 2) : maximumMessage
+    }
+
+    /// What the app of a client does.
+    func client(_ number: Int) -> App {
+        guard hasBully, number == 0 else { return client }
+        var app = App()
+        app.appetite = .never
+        app.senders = 4
+        app.messages = 200
+        app.isOnLoop = client.isOnLoop
+        return app
+    }
+
+    private mutating func drawNetwork(_ random: inout SimulationRandom) {
+        let low = random.magnitude(1_000...100_000_000)
+        path.latency = low...low * random.int(1...3)
+        path.segment = random.magnitude(1...65_536)
+        if carrier.scheme == "udp", random.chance(50) {
+            path.loss = random.one(of: [0, 1, 10, 30])
+            path.duplication = random.one(of: [0, 1, 20])
+            path.reordering = random.one(of: [0, 5, 50])
+            conditions.datagramsFull = random.one(of: [0, 0, 10])
+        }
+        let small = random.one(of: [64, 1024, 16_384])
+        conditions.buffers = small...small * random.one(of: [1, 4, 64])
+        // Through a small buffer of a long path a handshake would take longer than it may.
+        if small == 64 { path.latency = min(low, 5_000_000)...min(path.latency.upperBound, 10_000_000) }
+        // A small segment would take a small schedule thousands of steps.
+        path.segment = max(path.segment, maximumMessage / 16)
+        conditions.buffers =
+            max(
+                conditions.buffers.lowerBound,
+                maximumMessage / 16
+            )...max(conditions.buffers.upperBound, maximumMessage / 16)
+        conditions.interrupted = random.one(of: [0, 1, 10])
+        conditions.together = random.one(of: [0, 50, 100])
+        conditions.reports = random.one(of: [1, 2, 256])
+        conditions.callTime = Int64(random.one(of: [100, 1_000, 10_000]))
+        hasEdges = random.chance(75)
+    }
+
+    private mutating func drawFaults(_ random: inout SimulationRandom) {
+        guard random.chance(60) else { return }
+        for _ in 0..<random.int(1...4) {
+            let at = Int64(random.magnitude(10_000...10_000_000_000))
+            let length = Int64(random.magnitude(100_000...60_000_000_000))
+            let fault: Fault
+            switch random.int(0...9) {
+            case 0...3: fault = .cut(length)
+            case 4, 5: fault = .pause(isServer: random.chance(50), length)
+            case 6: fault = .reset
+            case 7: fault = .descriptors(isServer: random.chance(50), length)
+            default: fault = .kill(losesPower: random.chance(30), length)
+            }
+            faults.append((at, fault))
+        }
+    }
+
+    /// A line for a reader.
+    var summary: String {
+        var text =
+            "\(carrier.rawValue) \(style.rawValue), \(clients) clients with \(links) links, \(options.joined(separator: "&"))"
+        text += "&max-message=\(maximumMessage)"
+        if exits { text += ", which exit" }
+        if isShared { text += ", on one topic" }
+        if hasBully { text += ", the first a bully" }
+        if let intruder { text += ", and a \(intruder)" }
+        text += "; server \(serverOptions.joined(separator: "&"))\n  client \(client)\n  server \(server)"
+        for (at, fault) in faults { text += "\n  at \(at / 1_000_000) ms \(fault)" }
+        return text
+    }
+}

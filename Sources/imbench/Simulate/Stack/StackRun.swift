@@ -1,0 +1,501 @@
+import EmbeddedServers
+import Simulation
+import SocketIO
+import TransportAPI
+import Transports
+
+/// One schedule: real transports, supervisors and servers in a simulated world, and the checks after it.
+final class StackRun: @unchecked Sendable {
+    // Unchecked, because all of it is of the one thread that simulates.
+
+    struct Outcome {
+        var violation: String?
+        var digest: UInt64
+        var steps: Int
+        var plan: StackPlan
+    }
+
+    let world: SimulatedWorld
+    let plan: StackPlan
+    let defect: StackDefect?
+    let ledger = StackLedger()
+    let registry = TransportRegistry.standard
+    private(set) var server: SimulatedProcess
+    private(set) var serverLoop: EventLoop
+    private var clients: [(process: SimulatedProcess, loop: EventLoop)] = []
+    private(set) var random: SimulationRandom
+    private var users = 0
+    /// Apps at servers whose links have not come to their end.
+    private var serving = 0
+    private var served = 0
+    /// How many bytes of messages the apps at the server have taken, and how many their links have accepted.
+    private var taken = 0
+    private var accepted = 0
+    private var watchesMemory = true
+    /// How many clients have sent all, or could not connect.
+    private var silent = 0
+    /// A reset may destroy what had reached a host, also what a link there had read and not given out.
+    private var wasReset = false
+    private var intrusion = false
+    /// Clients that have not come to their end.
+    private var living = 0
+    /// All operations are to come to an end now.
+    private(set) var isOver = false
+    /// The server was killed, so that what it had acknowledged may be lost or come again.
+    private(set) var wasKilled = false
+    private var enders: [Int: @Sendable () async -> Void] = [:]
+    private var enderCount = 0
+    private var endpoint = ""
+    private var port: UInt16 = 0
+    private var serverStart = 0
+
+    init(seed: UInt64, defect: StackDefect? = nil, print: ((String) -> Void)? = nil) {
+        self.defect = defect
+        world = SimulatedWorld(seed: seed)
+        world.trace.print = print
+        plan = StackPlan(seed: seed)
+        random = SimulationRandom(seed: seed, stream: 5)
+        world.kernel.conditions = plan.conditions
+        server = world.startProcess("server")
+        serverLoop = Self.loop(of: server, in: world, plan, defect)
+        for number in 0..<plan.clients {
+            let process = world.startProcess("client\(number)")
+            world.kernel.setPath(process.host, server.host, plan.path)
+            clients.append((process, Self.loop(of: process, in: world, plan, defect)))
+        }
+    }
+
+    private static func loop(
+        of process: SimulatedProcess,
+        in world: SimulatedWorld,
+        _ plan: StackPlan,
+        _ defect: StackDefect?
+    ) -> EventLoop {
+        let loop = world.makeLoop(in: process, hasEdges: plan.hasEdges)
+        loop.hasEndlessTicks = defect == .endlessTick
+        return loop
+    }
+
+    /// Runs the schedule of `seed`, and checks it.
+    static func run(seed: UInt64, defect: StackDefect? = nil, print: ((String) -> Void)? = nil) -> Outcome {
+        let run = StackRun(seed: seed, defect: defect, print: print)
+        print?(run.plan.summary)
+        run.live()
+        return Outcome(
+            violation: run.ledger.violation,
+            digest: run.world.trace.digest,
+            steps: run.world.steps,
+            plan: run.plan
+        )
+    }
+
+    // MARK: The course of a schedule
+
+    private static let second: Int64 = 1_000_000_000
+    private static let stepLimit = 400_000
+
+    private func live() {
+        startServer()
+        guard runs(60, { !self.endpoint.isEmpty }), !endpoint.isEmpty else {
+            return ledger.fail("the server did not start")
+        }
+        for (at, fault) in plan.faults { world.after(at) { [unowned self] in happen(fault) } }
+        living = clients.count - (plan.hasBully ? 1 : 0)
+        let start = world.now
+        if let intruder = plan.intruder { intrude(intruder) }
+        for number in clients.indices {
+            let (process, loop) = clients[number]
+            world.run(in: process) {
+                _ = Task(executorPreference: plan.client.isOnLoop ? loop : nil) {
+                    await self.client(number, on: loop)
+                    if !self.plan.hasBully || number > 0 { self.living -= 1 }
+                }
+            }
+        }
+        // What works and is consumed ends by itself; the rest is ended.
+        var isDone = false
+        var ended = -1
+        // It may be slow, but in each stretch of time something has to come to its end.
+        while !isDone, ledger.violation == nil, ended != ledger.ended, world.now < start + 3_600 * Self.second {
+            ended = ledger.ended
+            isDone = runs(120) { self.living == 0 && !self.intrusion }
+        }
+        if !isDone, plan.isCalm, plan.style == .plain, let lacking = ledger.lacking() {
+            ledger.fail("the broker has acknowledged what does not arrive: \(lacking)")
+        }
+        if !isDone, mustProgress, ended == ledger.ended { stuck("did not end by itself") }
+        // Servers take what has arrived before.
+        if isDone, plan.style == .plain, serving > 0 { isDone = runs(120) { self.serving == 0 } }
+        if !isDone { ledger.expectNothing() }
+        heal()
+        isOver = true
+        for (_, end) in enders.sorted(by: { $0.key < $1.key }) { spawnEnding(end) }
+        if !runs(600, { self.living == 0 && self.enders.isEmpty }) { stuck("did not end after close") }
+        guard ledger.violation == nil else { return }
+        finish()
+    }
+
+    /// Whether everything has to come to its end without being closed.
+    private var mustProgress: Bool {
+        guard plan.isCalm, plan.style != .kept, plan.style != .room else { return false }
+        if plan.style == .session {
+            // With room for less than one message, two apps that wait for each other's acknowledgements stay stuck (seed 16778).
+            return plan.intruder == nil || plan.client.appetite != .answering && plan.server.appetite != .answering
+        }
+        // Nothing repeats the end of a link that is lost.
+        if plan.carrier == .datagrams, plan.path.loss > 0 { return false }
+        let apps = plan.carrier.isBroker ? [plan.client] : [plan.client, plan.server]
+        return apps.allSatisfy { $0.appetite != .never && $0.appetite != .answering }
+    }
+
+    private func runs(_ seconds: Int64, _ condition: () -> Bool) -> Bool {
+        let stop = world.run(until: world.now + seconds * Self.second, steps: world.steps + Self.stepLimit) {
+            checkMemory()
+            if serverLoop.isInEndlessTick || clients.contains(where: { $0.loop.isInEndlessTick }) {
+                ledger.fail("an iteration does not end")
+            }
+            return condition() || ledger.violation != nil
+        }
+        if stop == .stepsOver {
+            ledger.fail("\(Self.stepLimit) steps did not suffice: \(ledger.pending.values.sorted().prefix(3))")
+        }
+        return stop == .met
+    }
+
+    /// What lies between the kernel and the app at the server's one link is within the limits of the link.
+    private func checkMemory() {
+        guard watchesMemory, served == 1, serving == 1, !wasKilled, plan.bound.received > 0 else { return }
+        let received = server.bytesReceived - taken
+        if received > plan.bound.received {
+            ledger.fail("the server keeps \(received) bytes of what it has received, above \(plan.bound.received)")
+        }
+        let unsent = accepted - server.bytesSent
+        if unsent > plan.bound.unsent {
+            ledger.fail("the server keeps \(unsent) bytes of what it is to send, above \(plan.bound.unsent)")
+        }
+    }
+
+    private func stuck(_ text: String) {
+        ledger.fail("\(text): \(ledger.pending.sorted { $0.key < $1.key }.map(\.value).prefix(5))")
+    }
+
+    private func finish() {
+        let stop = world.run(until: world.now + 7_200 * Self.second, steps: world.steps + Self.stepLimit)
+        if stop != .idle { ledger.fail("timers or work are left after close: \(stop)") }
+        if !ledger.pending.isEmpty { stuck("is pending") }
+        if world.kernel.openDescriptors > 0 {
+            ledger.fail("\(world.kernel.openDescriptors) descriptors are left after close")
+        }
+        if world.mostCalls > 1_000_000 { ledger.fail("one step made \(world.mostCalls) system calls") }
+        for message in ledger.expected
+        where ledger.arrived[message] == nil && !wasKilled && !wasReset {
+            ledger.fail("\(message) was written, its link was closed with nothing undelivered, and it did not arrive")
+        }
+        for message in ledger.acknowledged where ledger.arrived[message] == nil && !wasKilled {
+            ledger.fail("\(message) was acknowledged in a session, and its app did not get it")
+        }
+        for (message, record) in ledger.sent where record.outcome == nil && !record.isLost {
+            ledger.fail("\(message) has no outcome")
+        }
+    }
+
+    private func spawnEnding(_ end: @escaping @Sendable () async -> Void) {
+        world.run(in: server) {
+            _ = Task(executorPreference: serverLoop) { await end() }
+        }
+    }
+
+    private func heal() {
+        for (process, _) in clients {
+            var path = plan.path
+            (path.loss, path.duplication) = (0, 0)
+            world.kernel.setPath(process.host, server.host, path)
+            process.pausedUntil = 0
+            process.descriptorLimit = .max
+        }
+        server.pausedUntil = 0
+        server.descriptorLimit = .max
+    }
+
+    private func happen(_ fault: StackPlan.Fault) {
+        guard !isOver else { return }
+        world.trace.note(30, 0, 0, "fault: \(fault)")
+        let client = clients[random.int(0...clients.count - 1)].process
+        switch fault {
+        case .cut(let length):
+            var path = world.kernel.path(client.host, server.host)
+            path.cutUntil = world.now + length
+            world.kernel.setPath(client.host, server.host, path)
+        case .pause(let isServer, let length): (isServer ? server : client).pausedUntil = world.now + length
+        case .reset:
+            wasReset = true
+            world.kernel.resetConnections(client.host, server.host)
+        case .descriptors(let isServer, let length):
+            let process = isServer ? server : client
+            process.descriptorLimit = process.openDescriptors
+            world.after(length) { process.descriptorLimit = .max }
+        case .kill(let losesPower, let pause):
+            guard !server.isDead else { return }
+            wasKilled = true
+            world.kill(server, losesPower: losesPower)
+            world.after(pause) { [unowned self] in restart() }
+        }
+    }
+
+    private func restart() {
+        guard !isOver else { return }
+        server = world.startProcess("server\(world.processes.count)", host: server.host)
+        serverLoop = Self.loop(of: server, in: world, plan, defect)
+        startServer()
+    }
+
+    private func intrude(_ kind: StackIntruder.Kind) {
+        let process = world.startProcess("intruder")
+        let loop = Self.loop(of: process, in: world, plan, nil)
+        world.kernel.setPath(process.host, server.host, plan.path)
+        let url =
+            "\(endpoint)?\((plan.carrier.options + ["max-message=\(plan.maximumMessage)"]).joined(separator: "&"))"
+        intrusion = true
+        world.run(in: process) {
+            _ = Task(executorPreference: loop) {
+                await StackIntruder(self, kind, url, on: loop, process).live()
+                self.intrusion = false
+            }
+        }
+    }
+
+    // MARK: For users
+
+    /// An app at the server has taken a message of so many bytes.
+    func takes(_ bytes: Int) {
+        taken += bytes
+    }
+
+    /// A client sends no more.
+    func hasSent() {
+        silent += 1
+    }
+
+    /// Whether others on the same topic have more to send.
+    var mustWait: Bool { plan.isShared && silent < plan.clients }
+
+    /// The server's link is about to end, and no longer keeps all that comes.
+    func stopsWatching() {
+        watchesMemory = false
+    }
+
+    /// A link at the server has accepted a message of so many bytes.
+    func accepts(_ bytes: Int) {
+        accepted += bytes
+    }
+
+    func newUser() -> Int {
+        users += 1
+        return users
+    }
+
+    func draw(_ range: ClosedRange<Int>) -> Int {
+        random.int(range)
+    }
+
+    func chance(_ percent: Int) -> Bool {
+        random.chance(percent)
+    }
+
+    /// Registers what ends something when the schedule is over; the answer takes it back.
+    func whenOver(_ end: @escaping @Sendable () async -> Void) -> Int {
+        enderCount += 1
+        if isOver { spawnEnding(end) }
+        enders[enderCount] = end
+        return enderCount
+    }
+
+    func isDone(_ ender: Int) {
+        enders[ender] = nil
+    }
+
+    /// A size of a message: small, around the limit, or anything between.
+    func drawSize(_ limit: Int) -> Int {
+        let most = max(StackMessage.headSize, limit - (plan.style == .plain ? 0 : 200))
+        switch draw(0...9) {
+        case 0...4: return draw(StackMessage.headSize...max(StackMessage.headSize, min(most, 256)))
+        case 5, 6: return draw(StackMessage.headSize...most)
+        case 7: return most
+        case 8: return plan.style == .plain ? most + 1 : most
+        default: return max(StackMessage.headSize, most - draw(0...16))
+        }
+    }
+
+    // MARK: The server
+
+    private func startServer() {
+        serverStart += 1
+        let (start, loop, process) = (serverStart, serverLoop, server)
+        let url = "\(plan.carrier.scheme)://\(process.hostName):\(port)?\(plan.serverOptions.joined(separator: "&"))"
+        world.run(in: process) {
+            _ = Task(executorPreference: loop) {
+                do {
+                    try await self.serve(url, start, on: loop, process)
+                } catch {
+                    if !process.isDead { self.ledger.fail("the server: \(error)") }
+                }
+            }
+        }
+    }
+
+    private func serve(_ url: String, _ start: Int, on loop: EventLoop, _ process: SimulatedProcess) async throws {
+        if plan.carrier.isBroker {
+            let broker = try await EmbeddedServer.startBroker(url, on: loop)
+            opened(broker.endpoint)
+            let box = EnderBox()
+            box.id = whenOver {
+                await broker.stop(); self.isDone(box.id)
+            }
+            return
+        }
+        switch plan.style {
+        // What a broker keeps was served above.
+        case .kept: break
+        case .plain:
+            let listener = try await registry.listen(url, on: loop)
+            opened(listener.endpoint)
+            let box = EnderBox()
+            box.id = whenOver {
+                await listener.close(); self.isDone(box.id)
+            }
+            while let link = try await listener.accept() {
+                let user = LinkUser(
+                    self,
+                    link,
+                    plan.server,
+                    on: loop,
+                    isServer: true,
+                    process,
+                    limit: plan.maximumMessage
+                )
+                serving += 1
+                served += 1
+                _ = Task(executorPreference: plan.server.isOnLoop ? loop : nil) {
+                    await user.live()
+                    self.serving -= 1
+                }
+            }
+        case .session:
+            let listener = try await registry.listen(url, on: loop)
+            opened(listener.endpoint)
+            let sessions = SessionServer(sessionConfiguration, on: loop) { session in
+                let user = SessionUser(self, self.plan.server, on: loop, process, "server\(start)")
+                _ = Task(executorPreference: loop) { await user.live(session) }
+            }
+            let box = EnderBox()
+            box.id = whenOver {
+                await listener.close(); await sessions.close(); self.isDone(box.id)
+            }
+            try await sessions.serve(listener)
+        case .room:
+            let room = ChatRoom(on: loop)
+            let chat = try await ChatServer.start(url, room: room)
+            opened(chat.endpoint)
+            let box = EnderBox()
+            box.id = whenOver {
+                await chat.stop(); self.isDone(box.id)
+            }
+        }
+    }
+
+    private var sessionConfiguration: SessionServer.Configuration {
+        var configuration = SessionServer.Configuration()
+        guard plan.intruder != nil else { return configuration }
+        configuration.maximumSessions = StackIntruder.maximumSessions
+        configuration.makesRoom = defect != .squatting
+        if defect != .unboundedEarly { configuration.supervisor.messageBufferBytes = StackIntruder.maximumEarlyBytes }
+        return configuration
+    }
+
+    private func opened(_ endpoint: Endpoint) {
+        port = endpoint.port ?? port
+        self.endpoint = "\(plan.carrier.scheme)://\(server.hostName):\(port)"
+    }
+
+    // MARK: Clients
+
+    private func client(_ number: Int, on loop: EventLoop) async {
+        // A squatter comes first.
+        while intrusion, plan.intruder == .squatter, !isOver { await world.pause(100_000_000) }
+        let limit = plan.limit(ofClient: number)
+        var options = plan.options
+        options.append("max-message=\(defect == .oversizedDropped ? plan.maximumMessage : limit)")
+        if plan.carrier.isBroker {
+            let topic = plan.isShared ? "loop" : "loop/\(number)"
+            options += ["publish=\(topic)", "subscribe=\(topic)"]
+        }
+        if plan.style == .kept { options.append("client-id=client\(number)") }
+        let url = "\(endpoint)?\(options.joined(separator: "&"))"
+        let process = clients[number].process
+        do {
+            if plan.style == .plain {
+                for index in 0..<plan.links where !isOver {
+                    guard let link = await connect(url, on: loop) else {
+                        hasSent()
+                        continue
+                    }
+                    let user = LinkUser(
+                        self,
+                        link,
+                        plan.client(number),
+                        on: loop,
+                        isServer: false,
+                        process,
+                        limit: limit,
+                        exits: plan.exits && index == plan.links - 1
+                    )
+                    await user.live()
+                }
+            } else {
+                var configuration = SupervisorConfiguration()
+                if plan.style == .session || plan.style == .room { configuration.delivery.mode = .session }
+                configuration.keepalive.interval = .seconds(draw(1...60))
+                configuration.delivery.window = [1, 2, 64][draw(0...2)]
+                let whole = TransportConfiguration(endpoints: [try Endpoint(url)], supervisor: configuration)
+                let supervisor = try Supervisor(whole, on: loop) { setup in
+                    guard defect == .keptForgotten else { return }
+                    let factory = setup.factory
+                    setup.factory = { (endpoint) throws(TransportError) in
+                        ForgetfulTransport(whole: try factory(endpoint))
+                    }
+                }
+                await SessionUser(self, plan.client, on: loop, process, "client\(number)").live(supervisor)
+            }
+        } catch {
+            ledger.fail("client \(number): \(error)")
+        }
+    }
+
+    private func connect(_ url: String, on loop: EventLoop) async -> (any Link)? {
+        for _ in 0..<3 where !isOver {
+            let operation = ledger.begin("connect to \(url)")
+            let attempt = Task(executorPreference: loop) { () -> (any Link)? in
+                do throws(TransportError) {
+                    return try await self.registry.connect(url, on: loop)
+                } catch {
+                    self.world.trace.note(31, 0, 0, "connecting failed: \(error)")
+                    if self.plan.isCalm, self.plan.path.loss == 0, !self.isOver, error.code != .cancelled {
+                        self.ledger.fail("connecting failed: \(error)")
+                    }
+                    return nil
+                }
+            }
+            if plan.client.cancelled > 0, chance(20) { world.after(Int64(draw(0...1_000_000))) { attempt.cancel() } }
+            let link = await attempt.value
+            ledger.end(operation)
+            if let link { return link }
+            await world.pause(Int64(draw(1_000_000...1_000_000_000)))
+        }
+        return nil
+    }
+}
+
+/// The name of what ends something, for what ends it.
+final class EnderBox: @unchecked Sendable {
+    var id = 0
+}

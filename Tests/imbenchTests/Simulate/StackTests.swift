@@ -1,0 +1,38 @@
+import SocketIO
+import Testing
+
+@testable import imbench
+
+@Suite("Schedules of the whole stack")
+struct StackTests {
+    /// Runs schedules on a thread of their own.
+    private func run(_ seeds: ClosedRange<UInt64>, defect: StackDefect? = nil) throws -> StackResult {
+        let result = Locked(StackResult())
+        let worker = try WorkerThread {
+            let found = StackSeeds.run(seeds, comparesTraces: false, defect: defect)
+            result.withLock { $0 = found }
+        }
+        worker.join()
+        return result.withLock { $0 }
+    }
+
+    @Test("The first schedules keep every promise")
+    func promises() throws {
+        let result = try run(1...30)
+        #expect(result.schedules == 30)
+        #expect(result.failures.isEmpty)
+    }
+
+    @Test("A defect that is brought back is found", arguments: StackDefect.allCases)
+    func defects(_ defect: StackDefect) throws {
+        let first = try #require(Self.near[defect])
+        let result = try run(first...first + 199, defect: defect)
+        #expect(result.failures.count == 1, "no schedule of \(result.schedules) has shown \(defect)")
+    }
+
+    /// Where to look for each defect, because few schedules run here. `imbench simulate --stack --defect` looks from 1.
+    private static let near: [StackDefect: UInt64] = [
+        .endlessTick: 93, .earlyClose: 35, .oversizedDropped: 23, .unboundedEarly: 261, .squatting: 447,
+        .keptForgotten: 124,
+    ]
+}
