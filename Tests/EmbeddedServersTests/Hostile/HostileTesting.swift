@@ -58,6 +58,16 @@ final class HostileClient: Sendable {
         return sent
     }
 
+    /// Whether the server's kernel has all that was sent. On a busy machine it comes there later than `send` returns.
+    var isDelivered: Bool {
+        #if os(Linux)
+        var bytes: Int32 = 0
+        return ioctl(socket, UInt(TIOCOUTQ), &bytes) == 0 && bytes == 0
+        #else
+        return true
+        #endif
+    }
+
     /// What the server says until it ends, or until `mark` has come.
     @discardableResult
     func read(until mark: [UInt8]? = nil) async -> [UInt8] {
