@@ -41,9 +41,9 @@ public final class ChatRoom: Sendable {
         let member = LoopConfined(living: people.value.enter(session), on: loop)
         Task(executorPreference: loop) { [people] in
             for await payload in session.messages {
-                people.value.post(payload, from: member.value)
                 // A session that floods is read as slowly as the room passes its messages on.
-                await people.value.turn(of: member.value)
+                let isPaced = await people.value.turn(of: member.value)
+                people.value.post(payload, from: member.value, isPaced: isPaced)
             }
             people.value.leave(member.value)
         }
@@ -57,7 +57,8 @@ public final class ChatRoom: Sendable {
 ///
 /// A member that writes little is served at once. What is left of its message, and the messages of members that write much, are
 /// passed on in shares of the loop's ticks. Members that write much take turns. Their turn comes when all other members have what
-/// there is, and at a rate that leaves most of the loop's time to others.
+/// there is, and at a rate that leaves most of the loop's time to others. A member writes much if its next message is there
+/// before the last one was taken, or if it writes for some time at more than a rate.
 ///
 /// A member that acknowledges nothing is soon sent nothing: few messages are in flight to a new member, and one more with each
 /// that it acknowledges. At most one is in flight to a member without a connection.
@@ -100,6 +101,8 @@ final class ChatPeople: ShareHandler {
         fileprivate var isReachable = true
         /// Until when the messages that it has written use what it may write.
         fileprivate var spentUntil: Int64 = 0
+        /// Until when it counts as one that writes faster than it is read.
+        fileprivate var floodsUntil: Int64 = 0
 
         fileprivate var hasMissed: Bool { dropped > 0 || refused > 0 }
 
@@ -134,6 +137,8 @@ final class ChatPeople: ShareHandler {
     private static let patience: Int64 = 50_000_000
     /// A member may write so many messages at once, and one more in so many nanoseconds, before it counts as one that writes much.
     private static let (burst, interval): (Int64, Int64) = (16, 10_000_000)
+    /// For how many nanoseconds a member writes much whose next message was there already.
+    private static let floodTime: Int64 = 100_000_000
 
     private let limits: ChatRoom.Limits
     private let loop: EventLoop
@@ -189,30 +194,31 @@ final class ChatPeople: ShareHandler {
 
     /// Whether it has written much of late.
     private func isBusy(_ member: Member) -> Bool {
-        member.spentUntil - loop.now >= Self.burst * Self.interval
+        loop.now < member.floodsUntil || member.spentUntil - loop.now >= Self.burst * Self.interval
     }
 
     // MARK: Messages that come
 
     /// Takes a message, and passes it on at once if the sender writes little.
-    func post(_ payload: Payload, from sender: Member) {
-        let isBusy = isBusy(sender)
+    func post(_ payload: Payload, from sender: Member, isPaced: Bool) {
         let spent = max(sender.spentUntil, loop.now) + Self.interval
         // A member that has written much writes little again once it has paused for twice the time that a burst takes.
         sender.spentUntil = min(spent, loop.now + 2 * Self.burst * Self.interval)
-        take(payload, from: sender, isPaced: isBusy)
-        var left = isBusy ? 0 : Self.pieces
+        take(payload, from: sender, isPaced: isPaced)
+        var left = isPaced ? 0 : Self.pieces
         while left > 0, passOn() { left -= 1 }
         schedule()
     }
 
-    /// Waits until a member that writes much may write its next message.
-    nonisolated(nonsending) func turn(of member: Member) async {
-        guard isBusy(member) else { return }
+    /// Waits until a member may write its next message; whether it is one that writes much.
+    nonisolated(nonsending) func turn(of member: Member) async -> Bool {
+        if member.session.hasMessages { member.floodsUntil = loop.now + Self.floodTime }
+        guard isBusy(member) else { return false }
         await withUnsafeContinuation { (continuation: UnsafeContinuation<Void, Never>) in
             waiting.append(continuation)
             schedule()
         }
+        return true
     }
 
     private func take(_ payload: Payload, from sender: Member, isPaced: Bool) {

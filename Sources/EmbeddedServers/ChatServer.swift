@@ -42,6 +42,8 @@ public final class ChatServer: Sendable {
         configuration.supervisor.outbox.maximumCount = room.limits.outboxCount
         configuration.supervisor.outbox.maximumBytes = room.limits.outboxBytes
         configuration.supervisor.outbox.whenFull = .dropOldest
+        // The room takes a message at once, unless its sender writes much.
+        configuration.supervisor.messageBuffer = 64
         var mode = ServerMode.accept
         mode.observer = observer
         let listener = try await registry.listen(at: endpoint, on: loop, mode: mode)

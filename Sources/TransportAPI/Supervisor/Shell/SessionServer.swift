@@ -153,6 +153,9 @@ public final class Session: Sendable {
         return outcome
     }
 
+    /// Whether there are received messages that nobody has taken. To be called on the runtime.
+    package var hasMessages: Bool { shell.value.intake.messages.bytes > 0 }
+
     /// Whether the session has a link. To be called on the runtime.
     package var isConnected: Bool { shell.value.hasLink }
 
