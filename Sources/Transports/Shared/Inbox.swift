@@ -16,6 +16,8 @@ struct Inbox: ~Copyable {
 
     /// How much memory an emptied batch may keep, in bytes: as much as comes in one read.
     private static let keptMemory = 128 << 10
+    /// How much more may be read while acknowledgements are waited for: more than brokers send without a receipt.
+    private static let (excessMessages, excessBytes) = (1024, 1 << 20)
 
     init(_ limits: LinkLimits) {
         self.limits = limits
@@ -31,6 +33,12 @@ struct Inbox: ~Copyable {
     /// Whether another message may be read. A single message may pass the bound on bytes, so that no message is too large
     /// for an empty inbox.
     var hasRoom: Bool { count < limits.inboxMessages && bytes < limits.inboxBytes }
+
+    /// Whether another message may be read although the inbox is full, because an acknowledgement that somebody waits for may lie
+    /// behind it.
+    var hasExcessRoom: Bool {
+        count < limits.inboxMessages + Self.excessMessages && bytes < limits.inboxBytes + Self.excessBytes
+    }
 
     /// Whether so much has been consumed that reading on pays.
     var isHalfEmpty: Bool { count <= limits.inboxMessages / 2 && bytes <= limits.inboxBytes / 2 }

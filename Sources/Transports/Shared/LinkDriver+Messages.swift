@@ -61,7 +61,7 @@ extension LinkDriver {
             waiting.receiver = nil
             if confirmsReceipt { unconfirmed += 1 }
             receiver.take(.success(payload))
-        } else if inbox.hasRoom {
+        } else if inboxHasRoom {
             inbox.append(payload)
             wakeGatherer()
         } else {
@@ -187,6 +187,7 @@ extension LinkDriver: MessagePeer {
     func send(_ payload: Payload, _ id: UInt64, _ continuation: UnsafeContinuation<SendOutcome, Never>) {
         let blocked = Waiting.BlockedSend(id: id, payload: payload, continuation: continuation)
         guard phase == .open, !isClosing else { return continuation.resume(returning: .rejected(sendRefusal)) }
+        defer { readForAcknowledgement() }
         guard !isOutputFull, waiting.blocked.isEmpty else { return waiting.blocked.append(blocked) }
         switch handToCore(payload, id) {
         case .success(.written): continuation.resume(returning: .written)
@@ -200,7 +201,9 @@ extension LinkDriver: MessagePeer {
     func complete(_ id: UInt64, _ continuation: UnsafeContinuation<SendOutcome, Never>) {
         guard phase == .open else { return continuation.resume(returning: .unknown(reason?.endError ?? .notOpen)) }
         switch core.completion(of: id) {
-        case .pending: waiting.unacknowledged[id] = continuation
+        case .pending:
+            waiting.unacknowledged[id] = continuation
+            readForAcknowledgement()
         case .acknowledged: continuation.resume(returning: .acknowledged)
         case nil: continuation.resume(returning: .unknown(.nothingLeft))
         }

@@ -56,7 +56,20 @@ extension LinkDriver {
     /// Whether events may be taken from the core. An inbox that nobody empties must not keep the answer to our goodbye from
     /// being read; what else comes then is dropped and counted, as over datagrams.
     var mayRead: Bool {
-        (inbox.hasRoom && !isChoked || isClosing || channel.isDatagram) && !isWaitingForShare && !isHeld
+        (inboxHasRoom && !isChoked || isClosing || channel.isDatagram) && !isWaitingForShare && !isHeld
+    }
+
+    /// Whether another message may be read. An app that waits for an acknowledgement before it takes the next message must get it,
+    /// though messages come before it. In a kept session their receipts are withheld meanwhile, so that a broker soon sends no more.
+    var inboxHasRoom: Bool { inbox.hasRoom || isAwaitingAcknowledgement && inbox.hasExcessRoom }
+
+    private var isAwaitingAcknowledgement: Bool {
+        acknowledges && !channel.isDatagram && !(waiting.unacknowledged.isEmpty && waiting.blocked.isEmpty)
+    }
+
+    /// Reads on if a full inbox had stopped it: from now on somebody waits for an acknowledgement.
+    func readForAcknowledgement() {
+        if isStalled, isAwaitingAcknowledgement { waitForShare() }
     }
 
     /// Reads and delivers until the channel is empty, the share is over, or nobody consumes.
@@ -152,7 +165,7 @@ extension LinkDriver {
         }
         isPumping = false
         if context.counters.demands != demands.seen { meterDemands() }
-        if !inbox.hasRoom { isStalled = true }
+        if !inboxHasRoom { isStalled = true }
         if limits.readsOnlyWhileRead, context.output.count / 2 >= limits.writeBuffer { isChoked = true }
         if channel.isDatagram { input.removeAll() }
         leaveCore()

@@ -46,6 +46,7 @@ package final class LinkDriver: PollHandler, ShareHandler, TurnHandler, PatientH
     @exclusivity(unchecked) var statistics = LinkStatistics()
     let started: Int64
     let confirmsReceipt: Bool
+    let acknowledges: Bool
     /// How many messages were given to the receiver, who is not known to be done with them; see
     /// ``ProtocolCore/confirmReceipt(_:)``.
     @exclusivity(unchecked) var unconfirmed = 0
@@ -116,6 +117,7 @@ package final class LinkDriver: PollHandler, ShareHandler, TurnHandler, PatientH
         self.limits = limits
         self.started = started
         confirmsReceipt = core.confirmsReceipt
+        acknowledges = core.acknowledges
         inbox = Inbox(limits)
         context = CoreContext(now: Instant(nanoseconds: loop.now), random: .system())
     }

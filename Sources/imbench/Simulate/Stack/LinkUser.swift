@@ -73,11 +73,8 @@ final class LinkUser: @unchecked Sendable {
         run.isDone(box.id)
     }
 
-    /// Whether it takes all that a broker passes on. One that waits for the broker's acknowledgement before it takes the next message
-    /// may wait for ever, if its inbox is full before the acknowledgement is read.
-    private var isSubscriber: Bool {
-        run.plan.carrier.isAcknowledged && app.appetite != .never && app.appetite != .answering
-    }
+    /// Whether it takes all that a broker passes on.
+    private var isSubscriber: Bool { run.plan.carrier.isAcknowledged && app.appetite != .never }
 
     /// What the broker has acknowledged reaches all who are subscribed, and wait for it.
     private func waitForArrivals() async {

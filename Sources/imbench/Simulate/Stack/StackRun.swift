@@ -145,7 +145,8 @@ final class StackRun: @unchecked Sendable {
         // Nothing repeats the end of a link that is lost.
         if plan.carrier == .datagrams, plan.path.loss > 0 { return false }
         let apps = plan.carrier.isBroker ? [plan.client] : [plan.client, plan.server]
-        return apps.allSatisfy { $0.appetite != .never && $0.appetite != .answering }
+        // Only an acknowledged message ends, whatever the peer reads.
+        return apps.allSatisfy { $0.appetite != .never && ($0.appetite != .answering || plan.carrier.isAcknowledged) }
     }
 
     private func runs(_ seconds: Int64, _ condition: () -> Bool) -> Bool {
