@@ -62,7 +62,7 @@ public final class ChatRoom: Sendable {
 ///
 /// A member that acknowledges nothing is soon sent nothing: few messages are in flight to a new member, and one more with each
 /// that it acknowledges. At most one is in flight to a member without a connection.
-final class ChatPeople: ShareHandler {
+final class ChatPeople: PatientHandler {
     /// One session.
     final class Member: SendObserver {
         fileprivate enum State {
@@ -205,7 +205,9 @@ final class ChatPeople: ShareHandler {
         // A member that has written much writes little again once it has paused for twice the time that a burst takes.
         sender.spentUntil = min(spent, loop.now + 2 * Self.burst * Self.interval)
         take(payload, from: sender, isPaced: isPaced)
-        var left = isPaced ? 0 : Self.pieces
+        // Many members may write in the same tick.
+        let isLate = isPaced || MonotonicClock.now() - loop.now > EventLoop.share
+        var left = isLate ? 0 : Self.pieces
         while left > 0, passOn() { left -= 1 }
         schedule()
     }
@@ -268,12 +270,12 @@ final class ChatPeople: ShareHandler {
         let hasWork = !queued.isEmpty || !queuedBusy.isEmpty || !waiting.isEmpty && timer == nil
         guard !isScheduled, hasWork else { return }
         isScheduled = true
-        loop.runLater(self)
+        loop.runPatiently(self)
     }
 
-    func shareBegins() {
+    func turnCame() {
         isScheduled = false
-        let due = loop.shareEnd
+        let due = MonotonicClock.now() + EventLoop.share
         for _ in 0..<Self.pieces {
             guard passOn() else {
                 // All have what there is, or as much as may be in flight to them.

@@ -93,8 +93,8 @@ struct AttackPlan: Sendable {
             heapEach = 320 << 10
         case .zombieSessions:
             roomSessions = 10 * HostileScript.zombies * 100 + others
-            // What waits in the sessions that were left: so many messages of the room each, and their tasks.
-            heapEach = 512 << 10
+            // A client has ten sessions. Each holds the received messages that a window has room for.
+            heapEach = (HostileScript.zombies + 1) * (192 << 10)
         case .sessionSquatting:
             roomSessions = others + room
             heapEach = 512 << 10

@@ -15,7 +15,7 @@ struct CrowdOptions: Sendable, Equatable {
     var isHostile = false
     /// How many hostile clients there are at a time.
     var attackers = 100
-    var attacks = HostileKind.allCases.filter { !HostileKind.unmet.contains($0) }
+    var attacks = HostileKind.allCases
     var assertions: [CrowdAssertion] = []
 }
 

@@ -59,8 +59,4 @@ enum HostileKind: String, Sendable, Hashable, CaseIterable {
         default: false
         }
     }
-
-    /// Attacks whose limits the servers do not keep yet: floods from many members of a chat room. They run when `--attack` names
-    /// them, and fail then.
-    static let unmet: Set<HostileKind> = [.roomFlood, .zombieSessions]
 }
