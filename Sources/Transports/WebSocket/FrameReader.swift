@@ -158,7 +158,8 @@ struct FrameReader: Sendable {
     ) throws(TransportError) -> Payload {
         let bytes = takeWhole(header, from: &input)
         guard header.opcode == .text else { return Payload(bytes) }
-        guard bytes.withUnsafeBytes({ UTF8Validator.isValid($0) }) else {
+        // Who takes parts checks none of them: text is refused there, whatever it is.
+        guard givesParts || bytes.withUnsafeBytes({ UTF8Validator.isValid($0) }) else {
             throw .webSocketInvalidText("a text message is not UTF-8")
         }
         return Payload(bytes, kind: .text)

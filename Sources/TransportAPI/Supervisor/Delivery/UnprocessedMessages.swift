@@ -38,8 +38,8 @@ package struct UnprocessedMessages: Sendable {
     /// How many messages have not left the list: each until it and those before it were acknowledged.
     package var count: Int { entries.count - head }
 
-    /// The place in the session of the first of them.
-    var firstSequence: UInt64? { count > 0 ? entries[head].sequence : nil }
+    /// The place in the session of the first of them that has one.
+    var firstSequence: UInt64? { entries[head...].first { $0.sequence > 0 }?.sequence }
 
     /// Adds a message that the app is given; gives the key under which it will acknowledge it.
     mutating func add(sequence: UInt64, mark: OriginFilter.Mark?, at now: Instant) -> UInt64 {
