@@ -57,8 +57,8 @@ public final class ChatRoom: Sendable {
 ///
 /// A member that writes little is served at once. What is left of its message, and the messages of members that write much, are
 /// passed on in shares of the loop's ticks. Members that write much take turns. Their turn comes when all other members have what
-/// there is, and at a rate that leaves most of the loop's time to others. A member writes much if its next message is there
-/// before the last one was taken, or if it writes for some time at more than a rate.
+/// there is, and at a rate that leaves most of the loop's time to others. A member writes much if it sends its next message
+/// before the room has taken the last one, or if it sends more than 100 messages a second for some time.
 ///
 /// A member that acknowledges nothing is soon sent nothing: few messages are in flight to a new member, and one more with each
 /// that it acknowledges. At most one is in flight to a member without a connection.
@@ -101,8 +101,6 @@ final class ChatPeople: PatientHandler {
         fileprivate var isReachable = true
         /// Until when the messages that it has written use what it may write.
         fileprivate var spentUntil: Int64 = 0
-        /// Until when it counts as one that writes faster than it is read.
-        fileprivate var floodsUntil: Int64 = 0
 
         fileprivate var hasMissed: Bool { dropped > 0 || refused > 0 }
 
@@ -137,7 +135,7 @@ final class ChatPeople: PatientHandler {
     private static let patience: Int64 = 50_000_000
     /// A member may write so many messages at once, and one more in so many nanoseconds, before it counts as one that writes much.
     private static let (burst, interval): (Int64, Int64) = (16, 10_000_000)
-    /// For how many nanoseconds a member writes much whose next message was there already.
+    /// For how many nanoseconds a member counts as one that writes much if its next message was there already.
     private static let floodTime: Int64 = 100_000_000
 
     private let limits: ChatRoom.Limits
@@ -194,7 +192,7 @@ final class ChatPeople: PatientHandler {
 
     /// Whether it has written much of late.
     private func isBusy(_ member: Member) -> Bool {
-        loop.now < member.floodsUntil || member.spentUntil - loop.now >= Self.burst * Self.interval
+        member.spentUntil - loop.now >= Self.burst * Self.interval
     }
 
     // MARK: Messages that come
@@ -206,15 +204,17 @@ final class ChatPeople: PatientHandler {
         sender.spentUntil = min(spent, loop.now + 2 * Self.burst * Self.interval)
         take(payload, from: sender, isPaced: isPaced)
         // Many members may write in the same tick.
-        let isLate = isPaced || MonotonicClock.now() - loop.now > EventLoop.share
-        var left = isLate ? 0 : Self.pieces
+        let isLongTick = MonotonicClock.now() - loop.now > EventLoop.share
+        var left = isPaced || isLongTick ? 0 : Self.pieces
         while left > 0, passOn() { left -= 1 }
         schedule()
     }
 
     /// Waits until a member may write its next message; whether it is one that writes much.
     nonisolated(nonsending) func turn(of member: Member) async -> Bool {
-        if member.session.hasMessages { member.floodsUntil = loop.now + Self.floodTime }
+        if member.session.hasMessages {
+            member.spentUntil = max(member.spentUntil, loop.now + Self.burst * Self.interval + Self.floodTime)
+        }
         guard isBusy(member) else { return false }
         await withUnsafeContinuation { (continuation: UnsafeContinuation<Void, Never>) in
             waiting.append(continuation)

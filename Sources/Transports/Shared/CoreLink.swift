@@ -17,7 +17,7 @@ package final class CoreLink: LocatedLink {
     init(_ driver: LinkDriver, capabilities: Capabilities) {
         self.driver = LoopConfined(living: driver, on: driver.loop)
         loop = driver.loop
-        settlesAtOnce = !driver.core.acknowledges
+        settlesAtOnce = !driver.acknowledges
         self.capabilities = capabilities
         peerNetwork = driver.channel.peer?.network.number
     }

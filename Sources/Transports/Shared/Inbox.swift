@@ -34,8 +34,7 @@ struct Inbox: ~Copyable {
     /// for an empty inbox.
     var hasRoom: Bool { count < limits.inboxMessages && bytes < limits.inboxBytes }
 
-    /// Whether another message may be read although the inbox is full, because an acknowledgement that somebody waits for may lie
-    /// behind it.
+    /// Whether another message may be read while a send waits for its acknowledgement, which may come behind the message.
     var hasExcessRoom: Bool {
         count < limits.inboxMessages + Self.excessMessages && bytes < limits.inboxBytes + Self.excessBytes
     }

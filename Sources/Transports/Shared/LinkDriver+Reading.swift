@@ -67,7 +67,7 @@ extension LinkDriver {
         acknowledges && !channel.isDatagram && !(waiting.unacknowledged.isEmpty && waiting.blocked.isEmpty)
     }
 
-    /// Reads on if a full inbox had stopped it: from now on somebody waits for an acknowledgement.
+    /// Reads on if a full inbox had stopped it, because a send now waits for its acknowledgement.
     func readForAcknowledgement() {
         if isStalled, isAwaitingAcknowledgement { waitForShare() }
     }

@@ -46,6 +46,7 @@ package final class LinkDriver: PollHandler, ShareHandler, TurnHandler, PatientH
     @exclusivity(unchecked) var statistics = LinkStatistics()
     let started: Int64
     let confirmsReceipt: Bool
+    /// Whether messages may be acknowledged (``ProtocolCore/acknowledges``).
     let acknowledges: Bool
     /// How many messages were given to the receiver, who is not known to be done with them; see
     /// ``ProtocolCore/confirmReceipt(_:)``.

@@ -158,7 +158,7 @@ struct FrameReader: Sendable {
     ) throws(TransportError) -> Payload {
         let bytes = takeWhole(header, from: &input)
         guard header.opcode == .text else { return Payload(bytes) }
-        // Who takes parts checks none of them: text is refused there, whatever it is.
+        // MQTT over WebSocket, which takes parts, refuses all text and checks none.
         guard givesParts || bytes.withUnsafeBytes({ UTF8Validator.isValid($0) }) else {
             throw .webSocketInvalidText("a text message is not UTF-8")
         }

@@ -153,7 +153,7 @@ public final class Session: Sendable {
         return outcome
     }
 
-    /// Whether there are received messages that nobody has taken. To be called on the runtime.
+    /// Whether it holds received messages that the app has not taken. To be called on the runtime.
     package var hasMessages: Bool { shell.value.intake.messages.bytes > 0 }
 
     /// Whether the session has a link. To be called on the runtime.

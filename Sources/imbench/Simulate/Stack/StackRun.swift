@@ -145,7 +145,7 @@ final class StackRun: @unchecked Sendable {
         // Nothing repeats the end of a link that is lost.
         if plan.carrier == .datagrams, plan.path.loss > 0 { return false }
         let apps = plan.carrier.isBroker ? [plan.client] : [plan.client, plan.server]
-        // Only an acknowledged message ends, whatever the peer reads.
+        // Over plain links, two apps that answer may each wait until the other one reads. A broker always reads.
         return apps.allSatisfy { $0.appetite != .never && ($0.appetite != .answering || plan.carrier.isAcknowledged) }
     }
 
