@@ -186,7 +186,8 @@ struct MQTTWebSocketCore: ProtocolCore {
         do throws(TransportError) {
             try inside(&context) { (core, context) throws(TransportError) in try core.deadlineReached(&context) }
         } catch {
-            throw fail(error, CloseCode.policyViolation, &context)
+            // What is overdue may come in time over the next link. With 1008 a supervised client would give up.
+            throw fail(error, Goodbye.timedOut, &context)
         }
     }
 

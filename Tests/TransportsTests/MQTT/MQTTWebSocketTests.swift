@@ -227,6 +227,21 @@ struct MQTTWebSocketTests {
         #expect(server.failure?.code == .keepaliveTimeout)
     }
 
+    @Test("a client that was silent for too long is told so with a close code after which it may connect again")
+    func silence() throws {
+        var hello = MQTTConnect(clientID: "bob")
+        hello.keepAlive = 10
+        var server = try openServer()
+        server.feed(frame(to: .server, 0x82, encoded(.connect(hello))))
+        _ = server.takeOutput()
+        server.advance(by: .seconds(15))
+        #expect(server.failure?.code == .keepaliveTimeout)
+        let body = try #require(frames(server.takeOutput()).last?.payload)
+        let code = UInt16(body[0]) << 8 | UInt16(body[1])
+        #expect(code == 3008)
+        #expect(TransportError.webSocketClose(code).isRetryable)
+    }
+
     @Test("a packet that is not whole counts as held, though the message that brought its beginning is")
     func held() throws {
         var server = try openServer()
