@@ -441,6 +441,7 @@ extension SimulatedKernel {
         case let stream as SimulatedStream:
             result = stream.receive(into: buffer)
             stream.process.bytesReceived += max(0, result)
+            stream.peer?.process.bytesTaken += max(0, result)
         case let datagrams as SimulatedDatagrams:
             let (count, address) = datagrams.receive(into: buffer)
             if let address, sender != nil { _ = Self.fill(sender, length, address) }

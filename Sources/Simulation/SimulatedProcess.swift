@@ -25,6 +25,8 @@ package final class SimulatedProcess: @unchecked Sendable {
     /// How many bytes its stream sockets have received and sent.
     package internal(set) var bytesReceived = 0
     package internal(set) var bytesSent = 0
+    /// How many of the bytes that it has sent the programs at the other ends have received.
+    package internal(set) var bytesTaken = 0
     /// It does not run before this time, as if it had been stopped, or had no core.
     package var pausedUntil: Int64 = 0
     /// It was killed. What is left of it runs on without a network, so that its tasks end; nothing of that counts.

@@ -65,10 +65,9 @@ final class StackIntruder: @unchecked Sendable {
             isEnded.id = 1
         }
         for _ in 0..<30 where isEnded.id == 0 && !run.isOver { await run.world.pause(1_000_000_000) }
-        // Of what it has accepted, much may still be on this side of a slow path.
-        if isEnded.id == 0, !run.isOver, run.plan.isCalm, process.bytesSent > 3 * Self.maximumEarlyBytes {
+        if isEnded.id == 0, !run.isOver, run.plan.isCalm, process.bytesTaken > 3 * Self.maximumEarlyBytes {
             run.ledger.fail(
-                "the server keeps about \(process.bytesSent) bytes of a session whose first message has not come"
+                "the server keeps about \(process.bytesTaken) bytes of a session whose first message has not come"
             )
         }
         await link.close()

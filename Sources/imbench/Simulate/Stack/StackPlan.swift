@@ -230,10 +230,12 @@ struct StackPlan {
         }
         let small = random.one(of: [64, 1024, 16_384])
         conditions.buffers = small...small * random.one(of: [1, 4, 64])
-        // Through a small buffer of a long path a handshake would take longer than it may.
-        if small == 64 { path.latency = min(low, 5_000_000)...min(path.latency.upperBound, 10_000_000) }
         // A small segment would take a small schedule thousands of steps.
         path.segment = max(path.segment, maximumMessage / 16)
+        // Through a small buffer, or in small pieces, a handshake would take longer on a long path than it may.
+        if small == 64 || path.segment < 64 {
+            path.latency = min(low, 5_000_000)...min(path.latency.upperBound, 10_000_000)
+        }
         conditions.buffers =
             max(
                 conditions.buffers.lowerBound,

@@ -336,7 +336,16 @@ final class StackRun: @unchecked Sendable {
         world.run(in: process) {
             _ = Task(executorPreference: loop) {
                 do {
-                    try await self.serve(url, start, on: loop, process)
+                    while !process.isDead {
+                        do {
+                            return try await self.serve(url, start, on: loop, process)
+                        } catch let error as TransportError
+                            where error.code == .resourcesExhausted && process.descriptorLimit < .max
+                        {
+                            // A service manager starts a server that could not start again later.
+                            await self.world.pause(100_000_000)
+                        }
+                    }
                 } catch {
                     if !process.isDead { self.ledger.fail("the server: \(error)") }
                 }
