@@ -111,4 +111,45 @@ import Testing
         #expect(received == 100 && timeouts == 5)
         #expect(delivery.outbox.isEmpty && delivery.roundTrip.timeout < .seconds(2))
     }
+
+    @Test("over a link without an order, a message that overtakes the welcome is given to the app after it")
+    func overtakesTheWelcome() {
+        let capabilities = Capabilities(isReliable: true, isOrdered: false, maximumMessageSize: 1200)
+        let message = SessionFrame.message(1, Payload([5])).payload
+        var client = MachineHarness(.session)
+        client.tell(.connect)
+        client.tell(.connected(client.machine.link, capabilities))
+        func given(_ actions: [SupervisorAction]) -> Int {
+            actions.filter { if case .deliver = $0 { true } else { false } }.count
+        }
+        #expect(given(client.tell(.received(client.machine.link, message))) == 0)
+        let welcome = SessionFrame.welcome(incarnation: 7, received: 0).payload
+        #expect(given(client.tell(.received(client.machine.link, welcome))) == 1)
+        #expect(given(client.tell(.received(client.machine.link, message))) == 0)
+    }
+
+    @Test("more messages before the welcome than there is room for end the link")
+    func tooManyOvertakeTheWelcome() {
+        let capabilities = Capabilities(isReliable: true, isOrdered: false, maximumMessageSize: 1200)
+        var configuration = SupervisorConfiguration.session
+        configuration.messageBufferBytes = 4096
+        var client = MachineHarness(configuration)
+        client.tell(.connect)
+        client.tell(.connected(client.machine.link, capabilities))
+        let payload = Payload([UInt8](repeating: 1, count: 1000))
+        var isOver = false
+        for sequence in 1...4 as ClosedRange<UInt64> {
+            let frame = SessionFrame.message(sequence, payload).payload
+            #expect(!isOver)
+            let actions = client.tell(.received(client.machine.link, frame))
+            isOver = actions.contains { if case .close = $0 { true } else { false } }
+        }
+        #expect(isOver)
+        // What came over that link does not count for the next one.
+        client.tell(.connect)
+        client.tell(.connected(client.machine.link, capabilities))
+        let welcome = SessionFrame.welcome(incarnation: 7, received: 0).payload
+        let actions = client.tell(.received(client.machine.link, welcome))
+        #expect(!actions.contains { if case .deliver = $0 { true } else { false } })
+    }
 }

@@ -22,6 +22,8 @@ package struct Delivery: Sendable {
     package internal(set) var waitingBytes = 0
     package internal(set) var receiver: SessionReceiver
     private let earlyLimit: Int
+    /// Frames of a link without an order that have overtaken the welcome, and how much memory they take.
+    private var overtaking: (frames: [SessionFrame], bytes: Int) = ([], 0)
     /// `nil` until a message has come from another client of a broker.
     var origins: OriginFilter?
     /// What the app was given and has not processed; `nil` while messages are acknowledged as soon as they are received.
@@ -93,6 +95,31 @@ package struct Delivery: Sendable {
         roundTrip.answered()
     }
 
+    /// Keeps a frame that has come before the welcome.
+    ///
+    /// - Throws: `.resourcesExhausted` if there is no room; the next link brings the message again.
+    mutating func keepOvertaking(_ frame: SessionFrame) throws(TransportError) {
+        var size = Payload.bookkeeping
+        if case .message(_, let payload) = frame { size = payload.bufferedBytes }
+        guard overtaking.frames.count < SessionReceiver.window, size <= earlyLimit - overtaking.bytes else {
+            throw .tooMuchEarly
+        }
+        overtaking.frames.append(frame)
+        overtaking.bytes += size
+    }
+
+    /// The link has ended, or is new.
+    mutating func forgetOvertaking() {
+        overtaking = ([], 0)
+    }
+
+    /// Takes the frames that have overtaken the welcome.
+    mutating func takeOvertaking(at now: Instant, _ actions: inout [SupervisorAction]) throws(TransportError) {
+        let frames = overtaking.frames
+        forgetOvertaking()
+        for frame in frames { try take(frame, at: now, &actions) }
+    }
+
     /// The app takes what is received, or does not for now.
     package mutating func taking(_ isTaking: Bool, _ actions: inout [SupervisorAction]) {
         self.isTaking = isTaking
@@ -123,6 +150,7 @@ package struct Delivery: Sendable {
     /// How much memory all messages that it holds take, in bytes.
     package var bufferedBytes: Int {
         outbox.bytes + waitingBytes + (outbox.count + waiting.count) * 2 * Payload.bookkeeping + receiver.earlyBytes
+            + overtaking.bytes
     }
 
     // MARK: Acknowledgement after processing
@@ -220,6 +248,7 @@ package struct Delivery: Sendable {
         link = 0
         retransmission = nil
         receiver.forgetEarly()
+        forgetOvertaking()
         if style != .session { forgetUnprocessed() }
         if style == .session || unsettled == 0 { takeBack() } else { isHolding = true }
     }

@@ -39,6 +39,7 @@ extension SupervisorMachine {
             return opened(isResumed: false, at: now, &actions)
         }
         phase = .greeting(deadline)
+        delivery.forgetOvertaking()
         // That nothing came back over the link before says nothing of this one.
         delivery.roundTrip.answered()
         greet(at: now, &actions)

@@ -80,9 +80,9 @@ extension SupervisorMachine {
             if token == pingToken, let asked = pingSentAt { actions.append(.note(.roundTrip(asked.duration(to: now)))) }
         case .bye: throw TransportError(.closedByPeer, .open, "the far side has ended the session")
         case .message, .acknowledge, .skip:
-            // Before the welcome they can only be of a link that was slower than its successor.
-            guard phase == .open else { return }
-            try delivery.take(frame, at: now, &actions)
+            if phase == .open { return try delivery.take(frame, at: now, &actions) }
+            // It has overtaken the welcome. A link that loses messages brings it again.
+            if capabilities.isReliable { try delivery.keepOvertaking(frame) }
         case .hello, .origin, .spare: throw .envelope("a server does not send this frame")
         }
     }
@@ -103,5 +103,6 @@ extension SupervisorMachine {
             self.incarnation = incarnation
         }
         opened(isResumed: isResumed, at: now, &actions)
+        try delivery.takeOvertaking(at: now, &actions)
     }
 }

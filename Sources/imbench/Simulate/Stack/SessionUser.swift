@@ -11,6 +11,7 @@ final class SessionUser: @unchecked Sendable {
     private let app: StackPlan.App
     private let loop: EventLoop
     private let process: SimulatedProcess
+    private let client: String
     private let name: String
     private let number: Int
     private var isClosing = false
@@ -18,18 +19,22 @@ final class SessionUser: @unchecked Sendable {
     init(_ run: StackRun, _ app: StackPlan.App, on loop: EventLoop, _ process: SimulatedProcess, _ name: String) {
         (self.run, self.app, self.loop, self.process) = (run, app, loop, process)
         number = run.newUser()
+        client = name
         self.name = "\(name)/\(number)"
     }
 
     /// A client's life.
     func live(_ supervisor: Supervisor) async {
         let box = EnderBox()
-        box.id = run.whenOver {
+        box.id = run.whenOver(of: process) {
             await self.close(supervisor); self.run.isDone(box.id)
         }
         let preference: EventLoop? = app.isOnLoop ? loop : nil
+        // A listener that does not take would hold back the other one.
+        let deliveries = isAcknowledging ? supervisor.deliveries : nil
+        let messages = isAcknowledging ? nil : supervisor.messages
         let receiver = Task(executorPreference: preference) {
-            for await payload in supervisor.messages { await self.take(payload) { await supervisor.send($0) } }
+            await self.takeAll(deliveries, messages) { await supervisor.send($0) }
         }
         let ended = Task(executorPreference: preference) {
             let operation = self.run.ledger.begin("\(self.name): closed")
@@ -39,6 +44,7 @@ final class SessionUser: @unchecked Sendable {
         supervisor.connect()
         await sendAll { await supervisor.send($0) }
         await run.world.pause(app.closesAfter ?? 1_000_000_000)
+        await waitForArrivals()
         await close(supervisor)
         await ended.value
         await receiver.value
@@ -52,13 +58,50 @@ final class SessionUser: @unchecked Sendable {
         run.ledger.end(operation)
     }
 
-    /// A server's side of it. The session server ends it.
-    func live(_ session: Session) async {
-        let receiver = Task(executorPreference: loop) {
-            for await payload in session.messages { await self.take(payload) { await session.send($0) } }
+    /// Whether the app acknowledges what it has processed. The defect acknowledges before.
+    private var isAcknowledging: Bool { run.plan.acknowledges && run.defect != .earlyReceipt }
+
+    /// What the broker has taken for a kept session reaches the app, also if its process was killed before.
+    private func waitForArrivals() async {
+        guard run.plan.style == .kept, run.plan.acknowledges, app.closesAfter == nil else { return }
+        for _ in 0..<600 {
+            guard !run.isOver, !run.wasServerKilled, !process.isDead else { return }
+            guard run.ledger.owed(to: client) != nil else { return }
+            await run.world.pause(1_000_000_000)
         }
-        await sendAll { await session.send($0) }
-        await receiver.value
+        // A broker may drop messages for slow subscribers.
+        if run.ledger.bytesSent < 500_000, let message = run.ledger.owed(to: client) {
+            run.ledger.fail("\(name): the broker has acknowledged \(message), and the app has not processed it")
+        }
+    }
+
+    /// A server's side of it. The session server ends it. To be called where the session is given.
+    func live(_ session: Session) {
+        let deliveries = isAcknowledging ? session.deliveries : nil
+        let messages = isAcknowledging ? nil : session.messages
+        _ = Task(executorPreference: loop) {
+            let receiver = Task(executorPreference: self.loop) {
+                await self.takeAll(deliveries, messages) { await session.send($0) }
+            }
+            await self.sendAll { await session.send($0) }
+            await receiver.value
+        }
+    }
+
+    private func takeAll(
+        _ deliveries: Subscription<ReceivedMessage>?,
+        _ messages: Subscription<Payload>?,
+        _ send: @escaping @Sendable (Payload) async -> SendOutcome
+    ) async {
+        if let messages {
+            for await payload in messages { await take(payload, send) }
+        }
+        if let deliveries {
+            for await message in deliveries {
+                await take(message.payload, send)
+                message.acknowledge()
+            }
+        }
     }
 
     private func sendAll(_ send: @escaping @Sendable (Payload) async -> SendOutcome) async {
@@ -89,10 +132,12 @@ final class SessionUser: @unchecked Sendable {
         run.ledger.end(operation)
         run.world.trace.note(34, message.number, outcome.isSuccess ? 1 : 0, "\(name): \(message.number) \(outcome)")
         process.isDead ? run.ledger.loses(message) : run.ledger.settled(message, outcome)
-        if run.plan.style == .session, outcome == .acknowledged { run.ledger.acknowledges(message) }
-        if run.plan.style == .kept, !run.wasKilled, !isClosing, case .unknown(let error) = outcome,
-            error.code != .cancelled
-        {
+        if !process.isDead, outcome == .acknowledged {
+            if run.plan.style == .session { run.ledger.acknowledges(message) }
+            if run.plan.style == .kept { run.ledger.owes(message, to: client) }
+        }
+        let mustComplete = run.plan.style == .kept && !run.wasServerKilled && !process.isDead && !isClosing
+        if mustComplete, case .unknown(let error) = outcome, error.code != .cancelled {
             run.ledger.fail(
                 "\(name): nothing tells what became of \(message.number), which the session keeps: \(error)"
             )
@@ -113,9 +158,10 @@ final class SessionUser: @unchecked Sendable {
         case .atOnce, .never: break
         case .slowly, .bursts: await run.world.pause(Int64(run.draw(0...20_000_000)))
         case .answering:
-            guard let message = StackMessage(payload.bytes), !message.isAnswer else { return }
+            guard let message = StackMessage(payload.bytes), !message.isAnswer else { break }
             answers += 1
             await self.send(StackMessage(user: number, sender: 0, number: answers, isAnswer: true), send)
         }
+        if !process.isDead { run.ledger.processes(payload.bytes) }
     }
 }

@@ -12,6 +12,8 @@ enum StackDefect: String, Sendable, CaseIterable {
     case squatting
     /// The next link knows nothing of the sends that a kept MQTT session completes.
     case keptForgotten = "kept-forgotten"
+    /// A message is acknowledged when it is received, not when the app has processed it.
+    case earlyReceipt = "early-receipt"
 
     /// All of them, for a reader.
     static let names = allCases.map(\.rawValue).joined(separator: ", ")

@@ -132,9 +132,27 @@ final class StackLedger {
 
     /// Messages that a session has acknowledged, so that its app gets them.
     private(set) var acknowledged: [StackMessage] = []
+    /// Messages that an app has processed.
+    private(set) var processed: Set<StackMessage> = []
+    /// Messages that a broker has acknowledged, by the client whose kept session they are to reach.
+    private var owed: [String: [StackMessage]] = [:]
 
     func acknowledges(_ message: StackMessage) {
         acknowledged.append(message)
+    }
+
+    func processes(_ bytes: [UInt8]) {
+        if let message = StackMessage(bytes) { processed.insert(message) }
+    }
+
+    /// A broker has taken a message for the kept session of `client`.
+    func owes(_ message: StackMessage, to client: String) {
+        owed[client, default: []].append(message)
+    }
+
+    /// The first message that a broker has taken for `client` and whose app has not processed it.
+    func owed(to client: String) -> StackMessage? {
+        owed[client]?.first { !processed.contains($0) }
     }
 
     /// The receivers were ended before they had taken everything.

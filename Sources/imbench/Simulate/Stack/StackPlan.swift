@@ -86,8 +86,8 @@ struct StackPlan {
         case reset
         /// No more descriptors than are open now, for so long.
         case descriptors(isServer: Bool, Int64)
-        /// The server is killed; another one starts in its place after so long.
-        case kill(losesPower: Bool, Int64)
+        /// The server, or a client, is killed; another one starts in its place after so long.
+        case kill(isServer: Bool, losesPower: Bool, Int64)
     }
 
     var carrier: Carrier
@@ -108,6 +108,8 @@ struct StackPlan {
     var exits = false
     /// The clients of a broker have one topic. All but the first accept smaller messages only.
     var isShared = false
+    /// The apps acknowledge each message once they have processed it.
+    var acknowledges = false
     /// The first client sends without end and takes nothing.
     var hasBully = false
     /// How many bytes the server's link may keep of what has come and is not taken, and of what it has accepted and not sent;
@@ -142,6 +144,7 @@ struct StackPlan {
         } else if carrier != .datagrams {
             style = random.one(of: [.session, .session, .room])
         }
+        acknowledges = style != .room && style != .plain && random.chance(50)
     }
 
     private mutating func drawOptions(_ random: inout SimulationRandom) {
@@ -259,7 +262,9 @@ struct StackPlan {
             case 4, 5: fault = .pause(isServer: random.chance(50), length)
             case 6: fault = .reset
             case 7: fault = .descriptors(isServer: random.chance(50), length)
-            default: fault = .kill(losesPower: random.chance(30), length)
+            default:
+                let isServer = style == .plain || style == .room || random.chance(50)
+                fault = .kill(isServer: isServer, losesPower: random.chance(30), length)
             }
             faults.append((at, fault))
         }
@@ -271,6 +276,7 @@ struct StackPlan {
             "\(carrier.rawValue) \(style.rawValue), \(clients) clients with \(links) links, \(options.joined(separator: "&"))"
         text += "&max-message=\(maximumMessage)"
         if exits { text += ", which exit" }
+        if acknowledges { text += ", which acknowledge after processing" }
         if isShared { text += ", on one topic" }
         if hasBully { text += ", the first a bully" }
         if let intruder { text += ", and a \(intruder)" }

@@ -41,13 +41,15 @@ final class StackRun: @unchecked Sendable {
     private var living = 0
     /// All operations are to come to an end now.
     private(set) var isOver = false
-    /// The server was killed, so that what it had acknowledged may be lost or come again.
+    /// A process was killed, so that what it had acknowledged may be lost or come again; and whether that was a server.
     private(set) var wasKilled = false
-    private var enders: [Int: @Sendable () async -> Void] = [:]
+    private(set) var wasServerKilled = false
+    private var enders: [Int: Ender] = [:]
     private var enderCount = 0
     private var endpoint = ""
     private var port: UInt16 = 0
     private var serverStart = 0
+    private var clientStarts = 0
 
     init(seed: UInt64, defect: StackDefect? = nil, print: ((String) -> Void)? = nil) {
         self.defect = defect
@@ -100,18 +102,9 @@ final class StackRun: @unchecked Sendable {
             return ledger.fail("the server did not start")
         }
         for (at, fault) in plan.faults { world.after(at) { [unowned self] in happen(fault) } }
-        living = clients.count - (plan.hasBully ? 1 : 0)
         let start = world.now
         if let intruder = plan.intruder { intrude(intruder) }
-        for number in clients.indices {
-            let (process, loop) = clients[number]
-            world.run(in: process) {
-                _ = Task(executorPreference: plan.client.isOnLoop ? loop : nil) {
-                    await self.client(number, on: loop)
-                    if !self.plan.hasBully || number > 0 { self.living -= 1 }
-                }
-            }
-        }
+        for number in clients.indices { startClient(number) }
         // What works and is consumed ends by itself; the rest is ended.
         var isDone = false
         var ended = -1
@@ -129,7 +122,7 @@ final class StackRun: @unchecked Sendable {
         if !isDone { ledger.expectNothing() }
         heal()
         isOver = true
-        for (_, end) in enders.sorted(by: { $0.key < $1.key }) { spawnEnding(end) }
+        for (_, ender) in enders.sorted(by: { $0.key < $1.key }) { spawnEnding(ender.end) }
         if !runs(600, { self.living == 0 && self.enders.isEmpty }) { stuck("did not end after close") }
         guard ledger.violation == nil else { return }
         finish()
@@ -140,7 +133,10 @@ final class StackRun: @unchecked Sendable {
         guard plan.isCalm, plan.style != .kept, plan.style != .room else { return false }
         if plan.style == .session {
             // With room for less than one message, two apps that wait for each other's acknowledgements stay stuck (seed 16778).
-            return plan.intruder == nil || plan.client.appetite != .answering && plan.server.appetite != .answering
+            let apps = [plan.client, plan.server].filter { $0.appetite == .answering }
+            if plan.intruder != nil, !apps.isEmpty { return false }
+            // An app that has to process an answer before it acknowledges it may wait for the other one, which waits for it.
+            return !plan.acknowledges || apps.count < 2
         }
         // Nothing repeats the end of a link that is lost.
         if plan.carrier == .datagrams, plan.path.loss > 0 { return false }
@@ -195,6 +191,11 @@ final class StackRun: @unchecked Sendable {
         for message in ledger.acknowledged where ledger.arrived[message] == nil && !wasKilled {
             ledger.fail("\(message) was acknowledged in a session, and its app did not get it")
         }
+        if plan.acknowledges {
+            for message in ledger.acknowledged where !ledger.processed.contains(message) {
+                ledger.fail("\(message) was acknowledged in a session, and its app had not processed it")
+            }
+        }
         for (message, record) in ledger.sent where record.outcome == nil && !record.isLost {
             ledger.fail("\(message) has no outcome")
         }
@@ -235,19 +236,34 @@ final class StackRun: @unchecked Sendable {
             let process = isServer ? server : client
             process.descriptorLimit = process.openDescriptors
             world.after(length) { process.descriptorLimit = .max }
-        case .kill(let losesPower, let pause):
-            guard !server.isDead else { return }
+        case .kill(let isServer, let losesPower, let pause):
+            guard !(isServer ? server : client).isDead else { return }
             wasKilled = true
-            world.kill(server, losesPower: losesPower)
-            world.after(pause) { [unowned self] in restart() }
+            world.kill(isServer ? server : client, losesPower: losesPower)
+            if isServer {
+                wasServerKilled = true
+                world.after(pause) { [unowned self] in restartServer() }
+            } else {
+                for (_, ender) in enders.sorted(by: { $0.key < $1.key }) where ender.process === client {
+                    spawnEnding(ender.end)
+                }
+                world.after(pause) { [unowned self] in restart(client) }
+            }
         }
     }
 
-    private func restart() {
+    private func restartServer() {
         guard !isOver else { return }
         server = world.startProcess("server\(world.processes.count)", host: server.host)
         serverLoop = Self.loop(of: server, in: world, plan, defect)
         startServer()
+    }
+
+    private func restart(_ client: SimulatedProcess) {
+        guard !isOver, let number = clients.firstIndex(where: { $0.process === client }) else { return }
+        let process = world.startProcess("client\(world.processes.count)", host: client.host)
+        clients[number] = (process, Self.loop(of: process, in: world, plan, defect))
+        startClient(number)
     }
 
     private func intrude(_ kind: StackIntruder.Kind) {
@@ -303,11 +319,16 @@ final class StackRun: @unchecked Sendable {
         random.chance(percent)
     }
 
-    /// Registers what ends something when the schedule is over; the answer takes it back.
-    func whenOver(_ end: @escaping @Sendable () async -> Void) -> Int {
+    private struct Ender {
+        var process: SimulatedProcess?
+        var end: @Sendable () async -> Void
+    }
+
+    /// Registers what ends something when the schedule is over, or when its process is killed; the answer takes it back.
+    func whenOver(of process: SimulatedProcess? = nil, _ end: @escaping @Sendable () async -> Void) -> Int {
         enderCount += 1
-        if isOver { spawnEnding(end) }
-        enders[enderCount] = end
+        if isOver || process?.isDead == true { spawnEnding(end) }
+        enders[enderCount] = Ender(process: process, end: end)
         return enderCount
     }
 
@@ -394,8 +415,7 @@ final class StackRun: @unchecked Sendable {
             let listener = try await registry.listen(url, on: loop)
             opened(listener.endpoint)
             let sessions = SessionServer(sessionConfiguration, on: loop) { session in
-                let user = SessionUser(self, self.plan.server, on: loop, process, "server\(start)")
-                _ = Task(executorPreference: loop) { await user.live(session) }
+                SessionUser(self, self.plan.server, on: loop, process, "server\(start)").live(session)
             }
             let box = EnderBox()
             box.id = whenOver {
@@ -429,7 +449,21 @@ final class StackRun: @unchecked Sendable {
 
     // MARK: Clients
 
-    private func client(_ number: Int, on loop: EventLoop) async {
+    private func startClient(_ number: Int) {
+        let (process, loop) = clients[number]
+        clientStarts += 1
+        // A bully does not come to an end.
+        let mustEnd = !plan.hasBully || number > 0
+        if mustEnd { living += 1 }
+        world.run(in: process) {
+            _ = Task(executorPreference: plan.client.isOnLoop ? loop : nil) {
+                await self.client(number, process, on: loop)
+                if mustEnd { self.living -= 1 }
+            }
+        }
+    }
+
+    private func client(_ number: Int, _ process: SimulatedProcess, on loop: EventLoop) async {
         // A squatter comes first.
         while intrusion, plan.intruder == .squatter, !isOver { await world.pause(100_000_000) }
         let limit = plan.limit(ofClient: number)
@@ -441,7 +475,6 @@ final class StackRun: @unchecked Sendable {
         }
         if plan.style == .kept { options.append("client-id=client\(number)") }
         let url = "\(endpoint)?\(options.joined(separator: "&"))"
-        let process = clients[number].process
         do {
             if plan.style == .plain {
                 for index in 0..<plan.links where !isOver {
@@ -468,6 +501,11 @@ final class StackRun: @unchecked Sendable {
                 configuration.delivery.window = [1, 2, 64][draw(0...2)]
                 let whole = TransportConfiguration(endpoints: [try Endpoint(url)], supervisor: configuration)
                 let supervisor = try Supervisor(whole, on: loop) { setup in
+                    if plan.style == .session, plan.acknowledges {
+                        // What the server sends it outlives its process.
+                        let id = SessionID(high: 0x636c_6965_6e74, low: UInt64(number))
+                        setup.client = SessionClient(id: id, launch: UInt16(clientStarts))
+                    }
                     guard defect == .keptForgotten else { return }
                     let factory = setup.factory
                     setup.factory = { (endpoint) throws(TransportError) in
