@@ -20,8 +20,6 @@ struct CoreRun<Core: ProtocolCore>: ~Copyable {
     var context: CoreContext
     /// How many bytes an open core may leave unread.
     let inputLimit: Int
-    /// Whether messages are taken and sent by the batch, where the core can do that.
-    private let usesBatches: Bool
     private(set) var events: [SeenEvent] = []
     /// How many of them are messages.
     private(set) var messageCount = 0
@@ -32,10 +30,9 @@ struct CoreRun<Core: ProtocolCore>: ~Copyable {
     private var lastID: UInt64 = 0
     private var isClosed = false
 
-    init(_ core: Core, inputLimit: Int = .max, usesBatches: Bool = false) {
+    init(_ core: Core, inputLimit: Int = .max) {
         self.core = core
         self.inputLimit = inputLimit
-        self.usesBatches = usesBatches
         context = CoreContext(random: .seeded(5))
         self.core.start(&context)
     }
@@ -98,35 +95,13 @@ struct CoreRun<Core: ProtocolCore>: ~Copyable {
     @discardableResult
     mutating func send(_ payload: Payload) -> SendStatus? {
         lastID += 1
-        if usesBatches, sendInBatch(payload) { return .written }
         return try? core.send(payload, id: lastID, &context)
-    }
-
-    private mutating func sendInBatch(_ payload: Payload) -> Bool {
-        var batch = MessageBatch()
-        var cursor = MessageBatch.Cursor()
-        guard !core.acknowledges, (try? batch.append(payload)) != nil else { return false }
-        core.writeMessages(of: batch, from: &cursor, room: 1, &context)
-        return cursor.index == 1
-    }
-
-    /// Takes what `next` would report one by one.
-    private mutating func takeBatches() throws {
-        var batch = MessageBatch()
-        repeat {
-            batch.removeAll()
-            let count = core.readMessages(&input, &context, into: &batch, atMost: 3)
-            let payloads = batch.payloads()
-            try ensure(count == payloads.count && count <= 3, "\(count) messages are \(payloads.count) in a batch")
-            for payload in payloads { note(.message(payload)) }
-        } while !batch.isEmpty
     }
 
     /// Calls `next` until it has nothing more to report.
     mutating func drain() throws {
         guard !isOver else { return }
         while !isClosed {
-            if usesBatches { try takeBatches() }
             do throws(TransportError) {
                 guard let event = try core.next(&input, &context) else { break }
                 note(event)
@@ -195,8 +170,7 @@ struct CoreRun<Core: ProtocolCore>: ~Copyable {
     }
 }
 
-/// Runs the steps on two cores that differ in nothing but how what arrives is cut, and whether messages go by the batch, and
-/// compares all that can be seen.
+/// Runs the steps on two cores that differ in nothing but how what arrives is cut, and compares all that can be seen.
 /// Gives what came of them.
 @discardableResult
 func runSliced<Core: ProtocolCore>(
@@ -207,7 +181,7 @@ func runSliced<Core: ProtocolCore>(
     check: (inout Core) throws -> Void = { _ in },
     mayDiffer: (TransportError) -> Bool = { _ in false }
 ) throws -> [SeenEvent] {
-    var whole = CoreRun(try make(), inputLimit: inputLimit, usesBatches: true)
+    var whole = CoreRun(try make(), inputLimit: inputLimit)
     var sliced = CoreRun(try make(), inputLimit: inputLimit)
     var (allAtOnce, cuts) = (Slicing.whole, Slicing(max(choice, 1)))
     for step in steps {

@@ -30,9 +30,7 @@ extension Comparison {
 
         Comparison(.tcpLinkOneWay, .tcpNIOOneWay, .atLeast(2)),
         Comparison(.tcpLinkOneWay, .tcpOneWayFloor),
-        Comparison(.tcpBatchesOneWay, .tcpOneWayFloor, .atLeast(0.8)),
         Comparison(.webSocketLinkOneWay, .webSocketNIOOneWay, .atLeast(2)),
-        Comparison(.webSocketBatchesOneWay, .webSocketNIOOneWay),
         Comparison(.webSocketLinkLarge, .webSocketNIOLarge, .atLeast(2)),
 
         Comparison(.linkAtMostOnce, .libraryAtMostOnce, .atLeast(1)),

@@ -13,7 +13,7 @@ struct HotPath: Sendable {
     let prepare: @Sendable () throws -> Work
 
     /// All of them.
-    static let all = codecs + cores + batches + handshakes + [routing] + supervised
+    static let all = codecs + cores + handshakes + [routing] + supervised
 
     /// The message that all of them carry: a text of 128 bytes in a conversation.
     static let message = EchoBench.message(size: 128, seed: 1)
@@ -75,42 +75,6 @@ struct HotPath: Sendable {
                 }
             }
         }
-    }
-
-    private static let batches = ["tcp", "ws"].map { name in
-        HotPath(
-            name: "\(name)-batch",
-            summary: "one core writes a batch of 100 messages of 64 bytes, and the other reads it"
-        ) {
-            guard let pair = try CorePair.open(name) else { throw Mistake(description: "there is no link") }
-            let batches = Batches()
-            for number in 0..<100 as Range<UInt8> {
-                try batches.sent.append([UInt8](repeating: number, count: 64).span.bytes)
-            }
-            return { times in
-                for _ in 0..<times {
-                    var cursor = MessageBatch.Cursor()
-                    pair.client.core.writeMessages(of: batches.sent, from: &cursor, room: 1 << 16, &pair.client.context)
-                    pair.client.hand { bytes in pair.server.input.append(contentsOf: bytes) }
-                    batches.received.removeAll()
-                    let server = pair.server
-                    let count = server.core.readMessages(
-                        &server.input,
-                        &server.context,
-                        into: &batches.received,
-                        atMost: 1000
-                    )
-                    guard count == 100, batches.received.byteCount == 6400 else {
-                        throw Mistake(description: "\(count) messages of a batch have come")
-                    }
-                }
-            }
-        }
-    }
-
-    private final class Batches {
-        @exclusivity(unchecked) var sent = MessageBatch()
-        @exclusivity(unchecked) var received = MessageBatch()
     }
 
     private static let handshakes = ["ws", "mqtt"].map { name in

@@ -5,23 +5,56 @@ import TransportAPI
 // Callers that are not on the links' loop, which is lent to them while it sleeps.
 
 extension ContractTests {
-    @Test("takes the messages of many tasks elsewhere, each once and with one outcome", arguments: names)
+    @Test("takes the messages of many tasks elsewhere, each once, in its task's order", arguments: names)
     func manySendersElsewhere(name: String) async throws {
         let pair = try await Pair(name)
         let senders = (0..<4).map { sender in
             Task.detached {
                 var successes = 0
                 for number in 0..<50 {
-                    let outcome = await pair.client.send(Payload(Array("\(sender) \(number)".utf8)))
+                    let outcome = await pair.client.send(message("\(sender * 1000 + number)"))
                     if outcome.isSuccess { successes += 1 }
                 }
                 return successes
             }
         }
-        var seen: Set<[UInt8]> = []
-        for _ in 0..<200 { seen.insert(try #require(try await pair.server.receive()).bytes) }
-        #expect(seen.count == 200)
+        var seen: [Int] = []
+        for _ in 0..<200 {
+            let bytes = try #require(try await pair.server.receive()).bytes
+            seen.append(try #require(Int(String(decoding: bytes, as: UTF8.self))))
+        }
+        for sender in 0..<4 {
+            #expect(seen.filter { $0 / 1000 == sender } == (0..<50).map { sender * 1000 + $0 })
+        }
         for sender in senders { #expect(await sender.value == 50) }
+        #expect(await pair.client.statistics().messagesSent == 200)
+        #expect(await pair.server.statistics().messagesReceived == 200)
+        await pair.close()
+    }
+
+    @Test("refuses the second of two receivers, and gives the first the message", arguments: names)
+    func secondReceiver(name: String) async throws {
+        let pair = try await Pair(name)
+        // Something that this client has sent tells MQTT's server where to answer.
+        #expect(await pair.client.send(message("hello")).isSuccess)
+        _ = try await pair.server.receive()
+        for number in 0..<50 {
+            await withTaskGroup(of: Result<Payload?, any Error>.self) { group in
+                for _ in 0..<2 {
+                    group.addTask {
+                        do { return .success(try await pair.client.receive()) } catch { return .failure(error) }
+                    }
+                }
+                // Which of them comes second is up to chance.
+                guard case .failure(let error)? = await group.next() else {
+                    Issue.record("a receiver ended before there was a message")
+                    return
+                }
+                #expect((error as? TransportError)?.code == .busy)
+                #expect(await pair.server.send(message("\(number)")).isSuccess)
+                #expect((try? await group.next()?.get())?.bytes == message("\(number)").bytes)
+            }
+        }
         await pair.close()
     }
 
@@ -70,25 +103,15 @@ private actor Stranger {
     private var isAtHome: Bool { Self.loop?.isCurrent ?? false }
 
     func exchange(_ pair: ContractTests.Pair) async throws {
-        var batch = MessageBatch()
         for number in 0..<50 as Range<UInt8> {
             #expect(await pair.client.send(Payload([number])).isSuccess && isAtHome)
             #expect(try await pair.server.receive()?.bytes == [number])
             #expect(isAtHome)
-            batch.removeAll()
-            for more in 0..<9 as Range<UInt8> { try batch.append(Payload([number, more])) }
-            let outcomes = await pair.client.send(batch)
-            #expect(outcomes.count == 9 && outcomes.isSuccess && isAtHome)
-            var count = 0
-            while count < 9, try await pair.server.receive(into: &batch) {
-                count += batch.payloads().count
-                #expect(isAtHome)
-            }
-            #expect(await pair.client.statistics().messagesSent == UInt64(number) * 10 + 10)
+            #expect(await pair.client.statistics().messagesSent == UInt64(number) + 1)
             #expect(isAtHome)
         }
         await pair.client.close()
-        let isThere = try await pair.server.receive(into: &batch)
-        #expect(!isThere && isAtHome)
+        #expect(try await pair.server.receive() == nil)
+        #expect(isAtHome)
     }
 }

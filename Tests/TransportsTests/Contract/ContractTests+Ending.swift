@@ -41,13 +41,15 @@ extension ContractTests {
         await pair.close()
     }
 
-    @Test("ends a waiting `receive` when its own side closes", arguments: names, Caller.allCases)
+    @Test("ends a waiting `receive` on both sides when one of them closes", arguments: names, Caller.allCases)
     func closeWhileReceiving(name: String, caller: Caller) async throws {
         try await caller.run {
             let pair = try await Pair(name)
-            let waiting = Task(executorPreference: EventLoop.shared) { try await pair.client.receive() }
+            let waiting = [pair.client, pair.server].map { link in
+                Task(executorPreference: EventLoop.shared) { try await link.receive() }
+            }
             await pair.client.close()
-            #expect(try await waiting.value == nil)
+            for task in waiting { #expect(try await task.value == nil) }
             await pair.close()
         }
     }

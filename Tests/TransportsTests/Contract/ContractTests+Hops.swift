@@ -14,11 +14,10 @@ extension ContractTests {
         let link = try #require(pair.client as? CoreLink)
         let resident = Resident()
         #expect(try await resident.receive(link) { link.driver.value.abandon(.user) } == nil)
-        let (first, second) = (try await Pair(name), try await Pair(name))
-        let (one, other) = (try #require(first.client as? CoreLink), try #require(second.client as? CoreLink))
-        #expect(await resident.closed(one) { one.driver.value.abandon(.user) }.initiator == .user)
-        #expect(try await resident.gather(other) { other.driver.value.abandon(.user) } == false)
-        for pair in [pair, first, second] { await pair.close() }
+        let second = try await Pair(name)
+        let other = try #require(second.client as? CoreLink)
+        #expect(await resident.closed(other) { other.driver.value.abandon(.user) }.initiator == .user)
+        for pair in [pair, second] { await pair.close() }
     }
 
     @Test("ends the waits of an actor on its loop whose task was cancelled before", arguments: names)
@@ -28,7 +27,6 @@ extension ContractTests {
         let (resident, aside) = (Resident(), try EventLoop(name: "im-aside"))
         let waits: [@Sendable () async throws -> Void] = [
             { _ = try await resident.receive(link) {} },
-            { _ = try await resident.gather(link) {} },
             { _ = try await pair.listener.accept() },
         ]
         for wait in waits {
@@ -54,12 +52,6 @@ extension Resident {
     fileprivate func receive(_ link: CoreLink, behind job: @escaping @Sendable () -> Void) async throws -> Payload? {
         EventLoop.shared.execute(job)
         return try await link.receive()
-    }
-
-    fileprivate func gather(_ link: CoreLink, behind job: @escaping @Sendable () -> Void) async throws -> Bool {
-        EventLoop.shared.execute(job)
-        var batch = MessageBatch()
-        return try await link.receive(into: &batch)
     }
 
     fileprivate func accept(_ listener: CoreListener) async throws -> (any Link)? {

@@ -206,15 +206,13 @@ final class OperationRound: Sendable {
     }
 
     private enum Kind: Sendable {
-        case send, sendBatch, receive, receiveBatch, ping, closed, statistics, close
+        case send, receive, ping, closed, statistics, close
 
         /// How often each is drawn, out of a hundred. A link that is closed has nothing more to do.
         init(_ number: UInt64) {
             switch number {
-            case 0..<25: self = .send
-            case 25..<35: self = .sendBatch
-            case 35..<60: self = .receive
-            case 60..<75: self = .receiveBatch
+            case 0..<35: self = .send
+            case 35..<75: self = .receive
             case 75..<85: self = .ping
             case 85..<92: self = .closed
             case 92..<99: self = .statistics
@@ -227,28 +225,11 @@ final class OperationRound: Sendable {
         var random = seed
         switch kind {
         case .send: return note(await link.send(message(&random, link)), link, place)
-        case .sendBatch:
-            var batch = MessageBatch()
-            for _ in 0..<Int(random.next() % 20) { try? batch.append(message(&random, link)) }
-            let outcomes = await link.send(batch)
-            if outcomes.count != batch.count {
-                ledger.problem("\(mode): \(outcomes.count) outcomes for \(batch.count) messages")
-            }
-            return outcomes.last.map { note($0, link, place) } ?? "sent nothing"
         case .receive:
             do {
                 guard let payload = try await link.receive() else { return ended(link, place) }
                 check(payload)
                 return "received"
-            } catch {
-                return failed(error, link, place)
-            }
-        case .receiveBatch:
-            var batch = MessageBatch()
-            do {
-                guard try await link.receive(into: &batch) else { return ended(link, place) }
-                for payload in batch.payloads() { check(payload) }
-                return "received a batch"
             } catch {
                 return failed(error, link, place)
             }

@@ -10,12 +10,6 @@ extension Recipe {
     static let webSocketLinkOneWay = Recipe(name: "link", workload: .webSocketOneWay) {
         try LinkPair($0, "ws").flood(size: Workload.oneWaySize)
     }
-    static let tcpBatchesOneWay = Recipe(name: "link, in batches", workload: .tcpOneWay) {
-        try LinkPair($0, "tcp").flood(size: Workload.oneWaySize, inBatches: true)
-    }
-    static let webSocketBatchesOneWay = Recipe(name: "link, in batches", workload: .webSocketOneWay) {
-        try LinkPair($0, "ws").flood(size: Workload.oneWaySize, inBatches: true)
-    }
     static let webSocketLinkLarge = Recipe(name: "link", workload: .webSocketLarge) {
         try LinkPair($0, "ws").flood(size: Workload.largeSize, unit: .megabytesPerSecond, first: 8)
     }
@@ -56,11 +50,10 @@ final class LinkPair: Sendable {
     func flood(
         size: Int,
         unit: Workload.Unit = .messagesPerSecond,
-        first: Int = 2000,
-        inBatches: Bool = false
+        first: Int = 2000
     ) -> Flood {
         Flood(size: size, unit: unit, first: first, end: { self.close() }) {
-            try self.pass($0, size: size, inBatches: inBatches).elapsed
+            try self.pass($0, size: size).elapsed
         }
     }
 
@@ -68,19 +61,15 @@ final class LinkPair: Sendable {
         _ = try? blocking(on: stage.clientLoop) { [near] in await near.close() }
     }
 
-    /// Sends messages one after the other, or in batches, and compares each at the far side.
-    func pass(_ count: Int, size: Int, inBatches: Bool = false) throws -> Passage {
+    /// Sends messages one after the other, and compares each at the far side.
+    func pass(_ count: Int, size: Int) throws -> Passage {
         let serverLoop = stage.serverLoop
         return try blocking(on: stage.clientLoop) { [near, far] in
             let receiver = Task(executorPreference: serverLoop) {
-                inBatches
-                    ? try await Self.receiveBatches(count, size, from: far)
-                    : try await Self.receive(count, size, from: far)
+                try await Self.receive(count, size, from: far)
             }
             let start = Clocks.monotonic()
-            let sent =
-                inBatches
-                ? try await Self.sendBatches(count, size, over: near) : try await Self.send(count, size, over: near)
+            let sent = try await Self.send(count, size, over: near)
             let received = try await receiver.value
             return Passage(
                 elapsed: received.time - start,
@@ -115,51 +104,6 @@ final class LinkPair: Sendable {
             guard let message = try await link.receive() else { throw WrongResult(description: "the link has ended") }
             guard message.bytes.withUnsafeBytes({ expected.equals($0) }) else {
                 throw WrongResult(description: "message \(number) is not what was sent")
-            }
-        }
-        return (Clocks.monotonic(), cbench_allocations() - before)
-    }
-
-    /// As many messages as fit into the block in which they are written, as in the floor.
-    private static func batchSize(_ size: Int) -> Int { max(1, (64 << 10) / (size + 4)) }
-
-    private nonisolated(nonsending) static func sendBatches(_ count: Int, _ size: Int, over link: any Link) async throws
-        -> UInt64
-    {
-        var message = NumberedMessage(size: size)
-        var batch = MessageBatch()
-        let before = cbench_allocations()
-        var number = 0
-        while number < count {
-            batch.removeAll()
-            for _ in 0..<min(batchSize(size), count - number) {
-                message.setNumber(number)
-                try batch.append(message.bytes.span.bytes)
-                number += 1
-            }
-            let outcomes = await link.send(batch)
-            guard outcomes.isSuccess else { throw WrongResult(description: "not sent: \(outcomes)") }
-        }
-        return cbench_allocations() - before
-    }
-
-    private nonisolated(nonsending) static func receiveBatches(
-        _ count: Int,
-        _ size: Int,
-        from link: any Link
-    ) async throws -> (time: Int64, allocations: UInt64) {
-        var expected = NumberedMessage(size: size)
-        var batch = MessageBatch()
-        let before = cbench_allocations()
-        var number = 0
-        while number < count {
-            guard try await link.receive(into: &batch) else { throw WrongResult(description: "the link has ended") }
-            try batch.forEach { bytes, _ throws(WrongResult) in
-                expected.setNumber(number)
-                guard bytes.withUnsafeBytes({ expected.equals($0) }) else {
-                    throw WrongResult(description: "message \(number) is not what was sent")
-                }
-                number += 1
             }
         }
         return (Clocks.monotonic(), cbench_allocations() - before)
