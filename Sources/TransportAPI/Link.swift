@@ -14,7 +14,7 @@ public protocol Link: AnyObject, Sendable {
     /// leaves in its order; there is none between tasks.
     nonisolated(nonsending) func send(_ payload: Payload) async -> SendOutcome
 
-    /// Sends one message as ``send(_:)-(Payload)``, under an identifier by which the next link of the same transport knows it again
+    /// Sends one message as ``send(_:)``, under an identifier by which the next link of the same transport knows it again
     /// (``Capabilities/completesSends``). Default: sends it, and knows none again.
     ///
     /// - Parameters:
@@ -30,20 +30,6 @@ public protocol Link: AnyObject, Sendable {
     /// - Throws: the error that ended the link, ``TransportError/Code-swift.enum/cancelled`` if the task was cancelled (the
     ///   link lives on), or `.busy` if another task is already waiting.
     nonisolated(nonsending) func receive() async throws(TransportError) -> Payload?
-
-    /// Sends all messages of a batch, in their order, and returns how each ended. As ``send(_:)-(Payload)`` for each of them, but
-    /// for what it costs: where the transport has no acknowledgements, they go to the kernel many at a time. Whoever sends
-    /// meanwhile may come in between two of them. Cancelling the task ends the wait; what has not been sent by then is rejected.
-    nonisolated(nonsending) func send(_ batch: borrowing MessageBatch) async -> SendOutcomes
-
-    /// Waits for the next message as ``receive()`` does, and takes all that are there with it; what was in `batch` is forgotten.
-    /// `false`, and an empty batch, after the link has ended in a clean close. With the next call the caller is done with all of
-    /// them.
-    ///
-    /// While a link is asked in this way, what arrives is gathered in a second batch, within the bounds of its inbox.
-    ///
-    /// - Throws: as ``receive()``; the batch is empty then.
-    nonisolated(nonsending) func receive(into batch: inout MessageBatch) async throws(TransportError) -> Bool
 
     /// Asks the far side for a sign of life and returns the round-trip time. Throws `.unsupported` where the protocol has no
     /// ping (``Capabilities/hasNativePing``), and what ended the link if it ends before the answer. Sixteen pings may wait for
@@ -78,24 +64,6 @@ extension Link {
         isRepeated: Bool
     ) async -> SendOutcome {
         isRepeated ? .unknown(.nothingLeft) : await send(payload)
-    }
-
-    /// Sends one message after the other.
-    public nonisolated(nonsending) func send(_ batch: borrowing MessageBatch) async -> SendOutcomes {
-        var outcomes = SendOutcomes()
-        for payload in batch.payloads() {
-            let isCancelled = Task.isCancelled && outcomes.last?.isSuccess == false
-            outcomes.append(isCancelled ? .rejected(.cancelledSend) : await send(payload))
-        }
-        return outcomes
-    }
-
-    /// Takes one message.
-    public nonisolated(nonsending) func receive(into batch: inout MessageBatch) async throws(TransportError) -> Bool {
-        batch.removeAll()
-        guard let payload = try await receive() else { return false }
-        try batch.append(payload)
-        return true
     }
 
     /// Closes the link in the user's name, as ``close(_:)``.

@@ -1,21 +1,13 @@
 import TransportAPI
 
 /// Messages that wait for their consumer: first in, first out, and bounded. A link stops reading when it is full.
-///
-/// Each is kept as an array of its own, or all in one batch while the consumer takes them so.
 struct Inbox: ~Copyable {
     private var ring: [Payload?] = []
     private var head = 0
-    private var kept = 0
-    private var keptBytes = 0
+    private(set) var count = 0
+    private var bytes = 0
     private let limits: LinkLimits
-    /// What has come while messages are gathered.
-    var batch = MessageBatch()
-    /// Whether messages are gathered in ``batch``, because they were last asked for in that way.
-    private(set) var gathers = false
 
-    /// How much memory an emptied batch may keep, in bytes: as much as comes in one read.
-    private static let keptMemory = 128 << 10
     /// How much more may be read while acknowledgements are waited for: more than brokers send without a receipt.
     private static let (excessMessages, excessBytes) = (1024, 1 << 20)
 
@@ -23,12 +15,8 @@ struct Inbox: ~Copyable {
         self.limits = limits
     }
 
-    var count: Int { kept + batch.count }
-    private var bytes: Int { keptBytes + batch.byteCount }
     /// How much memory it takes, in bytes.
-    var heldBytes: Int { keptBytes + kept * Payload.bookkeeping + batch.heldBytes }
-    /// How many more messages may be read.
-    var room: Int { bytes < limits.inboxBytes ? max(0, limits.inboxMessages - count) : 0 }
+    var heldBytes: Int { bytes + count * Payload.bookkeeping }
 
     /// Whether another message may be read. A single message may pass the bound on bytes, so that no message is too large
     /// for an empty inbox.
@@ -43,50 +31,23 @@ struct Inbox: ~Copyable {
     var isHalfEmpty: Bool { count <= limits.inboxMessages / 2 && bytes <= limits.inboxBytes / 2 }
 
     mutating func append(_ payload: Payload) {
-        // No message is longer than a batch takes: that is more than any link's limit.
-        if gathers, (try? batch.append(payload)) != nil { return }
-        if kept == ring.count {
-            ring = Array(ring[head...] + ring[..<head]) + Array(repeating: nil, count: max(4, kept))
+        if count == ring.count {
+            ring = Array(ring[head...] + ring[..<head]) + Array(repeating: nil, count: max(4, count))
             head = 0
         }
-        var place = head + kept
+        var place = head + count
         if place >= ring.count { place -= ring.count }
         ring[place] = payload
-        kept += 1
-        keptBytes += payload.bytes.count
+        count += 1
+        bytes += payload.bytes.count
     }
 
     mutating func popFirst() -> Payload? {
-        if gathers { scatter() }
-        guard kept > 0, let payload = ring[head].take() else { return nil }
+        guard count > 0, let payload = ring[head].take() else { return nil }
         head = head + 1 == ring.count ? 0 : head + 1
-        kept -= 1
-        keptBytes -= payload.bytes.count
+        count -= 1
+        bytes -= payload.bytes.count
         return payload
-    }
-
-    /// Gives all messages to `other`, whose memory it takes in return. From now on they are gathered.
-    mutating func take(into other: inout MessageBatch) {
-        if !gathers { gather() }
-        other.removeAll()
-        if other.heldBytes > Self.keptMemory { other = MessageBatch() }
-        swap(&batch, &other)
-    }
-
-    /// Lets go of memory in which nothing is, since nothing more comes.
-    mutating func close() {
-        if batch.isEmpty { batch = MessageBatch() }
-    }
-
-    private mutating func gather() {
-        while let payload = popFirst() { try? batch.append(payload) }
-        gathers = true
-    }
-
-    private mutating func scatter() {
-        gathers = false
-        for payload in batch.payloads() { append(payload) }
-        batch = MessageBatch()
     }
 }
 

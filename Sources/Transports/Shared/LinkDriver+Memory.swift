@@ -58,7 +58,6 @@ extension LinkDriver {
     /// datagram.
     func letGoOfParts() {
         core.linkEnded()
-        inbox.close()
         guard !channel.isDatagram else { return }
         input.removeAll()
         returnMemory(&input)

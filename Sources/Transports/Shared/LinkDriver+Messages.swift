@@ -57,13 +57,11 @@ extension LinkDriver {
     }
 
     private func received(_ payload: Payload) {
-        if let receiver = waiting.receiver, !receiver.gathers {
-            waiting.receiver = nil
+        if let receiver = waiting.receiver.take() {
             if confirmsReceipt { unconfirmed += 1 }
             receiver.take(.success(payload))
         } else if inboxHasRoom {
             inbox.append(payload)
-            wakeGatherer()
         } else {
             // Over datagrams, or behind our goodbye; otherwise nothing is read when there is no room.
             statistics.overflowed += 1
@@ -134,7 +132,7 @@ extension LinkDriver {
     }
 
     /// Goes on reading if a full inbox had stopped it.
-    func resumeReading() {
+    private func resumeReading() {
         guard isStalled, inbox.isHalfEmpty else { return }
         isStalled = false
         shareEnd = 0
@@ -143,10 +141,8 @@ extension LinkDriver {
     }
 
     func cancelReceive(_ id: UInt64) {
-        switch waiting.receiver {
-        case .task(id, _), .gatherer(id, _): waiting.receiver.take()?.take(.failure(.cancelled(.open)))
-        default: break
-        }
+        guard case .task(id, _) = waiting.receiver else { return }
+        waiting.receiver.take()?.take(.failure(.cancelled(.open)))
     }
 }
 
@@ -210,7 +206,7 @@ extension LinkDriver: MessagePeer {
     }
 
     /// Why nothing can be sent: the link is not open yet, closes, or has ended.
-    var sendRefusal: TransportError {
+    private var sendRefusal: TransportError {
         reason?.sendError ?? (isClosing ? CloseReason.user.sendError : .notOpen)
     }
 
@@ -243,14 +239,7 @@ extension LinkDriver: MessagePeer {
                 break
             }
             let send = waiting.blocked[sent]
-            guard let payload = send.payload else {
-                // Who waits with a batch writes it when it is resumed, which is soon; others come behind.
-                guard context.output.count <= Self.batchRoom else { break }
-                send.continuation.resume(returning: .written)
-                sent += 1
-                continue
-            }
-            switch handToCore(payload, send.id) {
+            switch handToCore(send.payload, send.id) {
             case .success(.written): send.continuation.resume(returning: .written)
             case .success(.awaitingAcknowledgement): waiting.unacknowledged[send.id] = send.continuation
             case .success(.blocked):
@@ -274,7 +263,7 @@ extension LinkDriver: MessagePeer {
 }
 
 extension TransportError {
-    static let busyReceiving = TransportError(.busy, .open, "another task is receiving already")
+    fileprivate static let busyReceiving = TransportError(.busy, .open, "another task is receiving already")
     static let notOpen = TransportError(.busy, .handshake, "the link is not open yet")
     static let bufferFull = TransportError(
         .bufferFull,

@@ -140,10 +140,6 @@ extension LinkDriver {
         let asked = context.counters.demands
         do throws(TransportError) {
             while phase == .opening || phase == .open, mayRead {
-                if inbox.gathers, gatherMessages() {
-                    giveWayIfShareIsOver()
-                    continue
-                }
                 guard let event = try core.next(&input, &context) else { break }
                 deliver(event)
                 if isMuchWork {

@@ -48,15 +48,6 @@ public protocol ProtocolCore: Sendable {
     /// Reads on until there is something to report; `nil` when more bytes are needed.
     mutating func next(_ input: inout ByteBuffer, _ context: inout CoreContext) throws(TransportError) -> CoreEvent?
 
-    /// Moves messages that lie whole in the input into `batch`, at most `count`, while they are as usual as can be; whatever else
-    /// is there is left to ``next(_:_:)``, which reports it. Returns how many. Default: none.
-    mutating func readMessages(
-        _ input: inout ByteBuffer,
-        _ context: inout CoreContext,
-        into batch: inout MessageBatch,
-        atMost count: Int
-    ) -> Int
-
     /// The far side has closed its half of the byte stream and all input was read.
     mutating func inputEnded(_ context: inout CoreContext) throws(TransportError) -> CoreEvent
 
@@ -70,15 +61,6 @@ public protocol ProtocolCore: Sendable {
     /// ended; `nil` if nothing is known of it. Asked once, where ``Capabilities/completesSends`` says that links complete what others
     /// have left. Only ids with ``SendID/named`` are the same for all links. Default: `nil`.
     mutating func completion(of id: UInt64) -> SendCompletion?
-
-    /// Writes messages of `batch` from `cursor` on, and moves that behind them: about `room` bytes, and one message at least. Stops
-    /// before what this core wants to be asked about by ``send(_:id:_:)``. Only where nothing is acknowledged. Default: writes none.
-    mutating func writeMessages(
-        of batch: borrowing MessageBatch,
-        from cursor: inout MessageBatch.Cursor,
-        room: Int,
-        _ context: inout CoreContext
-    )
 
     /// Writes one message that is encoded already in the core's own format, so that a server encodes once for many. The link
     /// is open.
@@ -123,20 +105,6 @@ extension ProtocolCore {
     public var unacknowledgedBytes: Int {
         mutating get { 0 }
     }
-    /// Moves none.
-    public mutating func readMessages(
-        _ input: inout ByteBuffer,
-        _ context: inout CoreContext,
-        into batch: inout MessageBatch,
-        atMost count: Int
-    ) -> Int { 0 }
-    /// Writes none.
-    public mutating func writeMessages(
-        of batch: borrowing MessageBatch,
-        from cursor: inout MessageBatch.Cursor,
-        room: Int,
-        _ context: inout CoreContext
-    ) {}
     /// Does nothing.
     public mutating func confirmReceipt(_ context: inout CoreContext) {}
     /// Does nothing.

@@ -11,20 +11,12 @@ struct Waiting {
     /// Who has asked for the next message.
     enum Receiver {
         case task(id: UInt64, UnsafeContinuation<Received, Never>)
-        /// Takes all that has come, and is only told that there is something.
-        case gatherer(id: UInt64, UnsafeContinuation<Result<Bool, TransportError>, Never>)
         /// Lives on the loop.
         case neighbour(any LinkReceiver)
-
-        /// Whether messages go to the inbox, from where this one takes them.
-        var gathers: Bool {
-            if case .gatherer = self { true } else { false }
-        }
 
         func take(_ arrival: Received) {
             switch self {
             case .task(_, let continuation): continuation.resume(returning: arrival)
-            case .gatherer(_, let continuation): continuation.resume(returning: arrival.map { $0 != nil })
             case .neighbour(let receiver): receiver.receive(arrival)
             }
         }
@@ -33,8 +25,7 @@ struct Waiting {
     /// A message that waits for room in the write buffer or in the protocol's window.
     struct BlockedSend {
         var id: UInt64
-        /// `nil` for who waits with a batch, and writes that when there is room.
-        var payload: Payload?
+        var payload: Payload
         var continuation: UnsafeContinuation<SendOutcome, Never>
     }
 

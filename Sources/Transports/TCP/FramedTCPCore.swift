@@ -24,7 +24,7 @@ public struct FramedTCPCore: ProtocolCore {
     private static let controlBit: UInt32 = 0x8000_0000
 
     let configuration: TCPConfiguration
-    let limit: Int
+    private let limit: Int
     var phase = Phase.opening
     var reason = CloseReason.user
     private var assembly: [UInt8] = []
@@ -48,7 +48,6 @@ public struct FramedTCPCore: ProtocolCore {
     /// The message under assembly.
     public var heldBytes: Int { assembly.capacity }
 
-    var isBetweenMessages: Bool { missing == 0 }
     var isFramed: Bool { configuration.framing == .framed }
 
     /// No.

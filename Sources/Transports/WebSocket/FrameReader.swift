@@ -126,7 +126,7 @@ struct FrameReader: Sendable {
     }
 
     @inline(__always)
-    func readHeader(_ input: borrowing ByteBuffer) throws(TransportError) -> FrameHeader? {
+    private func readHeader(_ input: borrowing ByteBuffer) throws(TransportError) -> FrameHeader? {
         try input.withUnsafeReadableBytes { bytes throws(TransportError) in
             try FrameHeader.read(
                 bytes,

@@ -137,7 +137,7 @@ extension WebSocketCore {
 
     /// A fresh key for each frame of a client.
     @inline(__always)
-    func maskKey(_ context: inout CoreContext) -> UInt32? {
+    private func maskKey(_ context: inout CoreContext) -> UInt32? {
         role == .client ? UInt32(truncatingIfNeeded: context.random.next()) : nil
     }
 }
