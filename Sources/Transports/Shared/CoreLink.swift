@@ -8,9 +8,9 @@ import TransportAPI
 package final class CoreLink: LocatedLink {
     package let capabilities: Capabilities
     package let driver: LoopConfined<LinkDriver>
-    let loop: EventLoop
+    private let loop: EventLoop
     /// Whether any message that is sent at once has its outcome.
-    let settlesAtOnce: Bool
+    private let settlesAtOnce: Bool
     package let peerNetwork: UInt64?
 
     /// The face of `driver`, which must be open.
@@ -62,7 +62,7 @@ package final class CoreLink: LocatedLink {
     }
 
     /// Sends a message that is not acknowledged, if it need not wait.
-    func sendAtOnce(_ payload: Payload, by driver: LinkDriver) -> SendOutcome? {
+    private func sendAtOnce(_ payload: Payload, by driver: LinkDriver) -> SendOutcome? {
         settlesAtOnce || !driver.core.acknowledges(payload) ? driver.sendUnlessWaiting(payload) : nil
     }
 
@@ -125,6 +125,79 @@ package final class CoreLink: LocatedLink {
         // Whoever is on the loop has it.
         if let current = driver.borrow({ $0.currentStatistics }) { return current }
         return await withTaskExecutorPreference(loop) { await self.statistics() }
+    }
+}
+
+// What callers do who are not on the link's loop. What need not wait is a plain call also for them while the loop sleeps. What
+// must wait is begun, and its continuation put away, in one stretch on the loop, which is theirs for that time if it sleeps, and
+// does it when it comes to it if not: the answer can't come in between, and nobody changes threads but for the answer.
+extension CoreLink {
+    private nonisolated(nonsending) func sendFromElsewhere(_ payload: Payload) async -> SendOutcome {
+        if case let outcome?? = driver.borrow({ sendAtOnce(payload, by: $0) }) { return outcome }
+        return await suspendingElsewhere(on: driver, #isolation) { (driver, continuation) -> UInt64 in
+            let id = driver.waiting.newID()
+            driver.send(payload, id, continuation)
+            return id
+        } onCancel: {
+            $0.cancelSend($1)
+        }
+    }
+
+    private nonisolated(nonsending) func sendFromElsewhere(
+        _ payload: Payload,
+        _ id: UInt64,
+        isRepeated: Bool
+    ) async -> SendOutcome {
+        await suspendingElsewhere(on: driver, #isolation) { (driver, continuation) -> UInt64 in
+            isRepeated ? driver.complete(id, continuation) : driver.send(payload, id, continuation)
+            return id
+        } onCancel: {
+            $0.cancelSend($1)
+        }
+    }
+
+    private nonisolated(nonsending) func receiveElsewhere() async -> Waiting.Received {
+        if case let message?? = driver.borrow({ $0.takeMessage() }) { return message }
+        return await suspendingElsewhere(on: driver, #isolation) { (driver, continuation) -> UInt64 in
+            let id = driver.waiting.newID()
+            driver.receive(id, continuation)
+            return id
+        } onCancel: {
+            $0.cancelReceive($1)
+        }
+    }
+
+    private nonisolated(nonsending) func pingFromElsewhere() async -> Result<Duration, TransportError> {
+        await suspendingElsewhere(on: driver, #isolation) { (driver, continuation) -> UInt64 in
+            let id = driver.waiting.newID()
+            driver.ping(id, continuation)
+            return id
+        } onCancel: {
+            $0.cancelPing($1)
+        }
+    }
+
+    /// Closes the link, and gives the number of undelivered bytes once the connection is closed.
+    private nonisolated(nonsending) func closeElsewhere(_ reason: CloseReason) async -> Int {
+        await suspendingElsewhere(on: driver, #isolation) { (driver, continuation) -> UInt64 in
+            driver.beginClose(reason)
+            let id = driver.waiting.newID()
+            driver.awaitClosed(id, continuation)
+            return id
+        } onCancel: {
+            $0.cancelClosed($1)
+        }
+    }
+
+    /// Waits for the end; `nil` if the task was cancelled before.
+    private nonisolated(nonsending) func endElsewhere() async -> CloseReason? {
+        await suspendingElsewhere(on: driver, #isolation) { (driver, continuation) -> UInt64 in
+            let id = driver.waiting.newID()
+            driver.awaitEnd(id, continuation)
+            return id
+        } onCancel: {
+            $0.cancelEnd($1)
+        }
     }
 }
 
