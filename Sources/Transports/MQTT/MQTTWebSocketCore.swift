@@ -186,7 +186,7 @@ struct MQTTWebSocketCore: ProtocolCore {
         do throws(TransportError) {
             try inside(&context) { (core, context) throws(TransportError) in try core.deadlineReached(&context) }
         } catch {
-            // What is overdue may come in time over the next link. With 1008 a supervised client would give up.
+            // The client may connect again. After 1008 a supervisor gives up.
             throw fail(error, Goodbye.timedOut, &context)
         }
     }

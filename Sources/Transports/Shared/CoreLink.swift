@@ -128,9 +128,9 @@ package final class CoreLink: LocatedLink {
     }
 }
 
-// What callers do who are not on the link's loop. What need not wait is a plain call also for them while the loop sleeps. What
-// must wait is begun, and its continuation put away, in one stretch on the loop, which is theirs for that time if it sleeps, and
-// does it when it comes to it if not: the answer can't come in between, and nobody changes threads but for the answer.
+// Calls from outside the link's loop. While the loop sleeps, the caller's thread runs the call inline; otherwise the loop runs it in
+// its next tick. An operation that has to wait is started, and its continuation stored, in one step, so that the result can't come
+// between the two. The task changes threads at most once, for the result.
 extension CoreLink {
     private nonisolated(nonsending) func sendFromElsewhere(_ payload: Payload) async -> SendOutcome {
         if case let outcome?? = driver.borrow({ sendAtOnce(payload, by: $0) }) { return outcome }

@@ -145,7 +145,7 @@ import Testing
             isOver = actions.contains { if case .close = $0 { true } else { false } }
         }
         #expect(isOver)
-        // What came over that link does not count for the next one.
+        // The next link does not give the messages of that link to the app.
         client.tell(.connect)
         client.tell(.connected(client.machine.link, capabilities))
         let welcome = SessionFrame.welcome(incarnation: 7, received: 0).payload

@@ -22,7 +22,7 @@ extension ContractTests {
     func backpressure(name: String, caller: Caller) async throws {
         try await caller.run {
             let pair = try await Pair(name, options: [.init(name: "write-buffer", value: "10000")])
-            // What datagrams lose is theirs to lose.
+            // Plain datagrams may be lost.
             let count = pair.client.capabilities.isReliable ? 2000 : 0
             let sending = Task {
                 var outcomes: [SendOutcome] = []

@@ -61,7 +61,7 @@ final class LinkPair: Sendable {
         _ = try? blocking(on: stage.clientLoop) { [near] in await near.close() }
     }
 
-    /// Sends messages one after the other, and compares each at the far side.
+    /// Sends messages one after the other, and compares each at the receiver.
     func pass(_ count: Int, size: Int) throws -> Passage {
         let serverLoop = stage.serverLoop
         return try blocking(on: stage.clientLoop) { [near, far] in

@@ -108,7 +108,7 @@ package struct Delivery: Sendable {
         overtaking.bytes += size
     }
 
-    /// The link has ended, or is new.
+    /// A new link is there: what came over the one before does not count for it.
     mutating func forgetOvertaking() {
         overtaking = ([], 0)
     }
@@ -248,7 +248,6 @@ package struct Delivery: Sendable {
         link = 0
         retransmission = nil
         receiver.forgetEarly()
-        forgetOvertaking()
         if style != .session { forgetUnprocessed() }
         if style == .session || unsettled == 0 { takeBack() } else { isHolding = true }
     }

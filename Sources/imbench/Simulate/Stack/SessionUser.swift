@@ -61,7 +61,7 @@ final class SessionUser: @unchecked Sendable {
     /// Whether the app acknowledges what it has processed. The defect acknowledges before.
     private var isAcknowledging: Bool { run.plan.acknowledges && run.defect != .earlyReceipt }
 
-    /// What the broker has taken for a kept session reaches the app, also if its process was killed before.
+    /// Waits until the app has processed all messages that the broker has acknowledged for the client's kept session.
     private func waitForArrivals() async {
         guard run.plan.style == .kept, run.plan.acknowledges, app.closesAfter == nil else { return }
         for _ in 0..<600 {

@@ -132,11 +132,11 @@ final class StackRun: @unchecked Sendable {
     private var mustProgress: Bool {
         guard plan.isCalm, plan.style != .kept, plan.style != .room else { return false }
         if plan.style == .session {
-            // With room for less than one message, two apps that wait for each other's acknowledgements stay stuck (seed 16778).
-            let apps = [plan.client, plan.server].filter { $0.appetite == .answering }
-            if plan.intruder != nil, !apps.isEmpty { return false }
-            // An app that has to process an answer before it acknowledges it may wait for the other one, which waits for it.
-            return !plan.acknowledges || apps.count < 2
+            let answering = [plan.client, plan.server].filter { $0.appetite == .answering }
+            // The small buffer beside an intruder may hold less than one message.
+            if plan.intruder != nil, !answering.isEmpty { return false }
+            // Two apps that acknowledge after processing may each wait for the acknowledgement of an answer.
+            return !plan.acknowledges || answering.count < 2
         }
         // Nothing repeats the end of a link that is lost.
         if plan.carrier == .datagrams, plan.path.loss > 0 { return false }
@@ -356,19 +356,18 @@ final class StackRun: @unchecked Sendable {
         let url = "\(plan.carrier.scheme)://\(process.hostName):\(port)?\(plan.serverOptions.joined(separator: "&"))"
         world.run(in: process) {
             _ = Task(executorPreference: loop) {
-                do {
-                    while !process.isDead {
-                        do {
-                            return try await self.serve(url, start, on: loop, process)
-                        } catch let error as TransportError
-                            where error.code == .resourcesExhausted && process.descriptorLimit < .max
-                        {
-                            // A service manager starts a server that could not start again later.
-                            await self.world.pause(100_000_000)
-                        }
+                while !process.isDead {
+                    do {
+                        return try await self.serve(url, start, on: loop, process)
+                    } catch let error as TransportError
+                        where error.code == .resourcesExhausted && process.descriptorLimit < .max
+                    {
+                        // It tries again, as a service manager would.
+                        await self.world.pause(100_000_000)
+                    } catch {
+                        if !process.isDead { self.ledger.fail("the server: \(error)") }
+                        return
                     }
-                } catch {
-                    if !process.isDead { self.ledger.fail("the server: \(error)") }
                 }
             }
         }
@@ -502,7 +501,7 @@ final class StackRun: @unchecked Sendable {
                 let whole = TransportConfiguration(endpoints: [try Endpoint(url)], supervisor: configuration)
                 let supervisor = try Supervisor(whole, on: loop) { setup in
                     if plan.style == .session, plan.acknowledges {
-                        // What the server sends it outlives its process.
+                        // The client's next process takes up the same session.
                         let id = SessionID(high: 0x636c_6965_6e74, low: UInt64(number))
                         setup.client = SessionClient(id: id, launch: UInt16(clientStarts))
                     }
