@@ -42,7 +42,7 @@ public final class ChatRoom: Sendable {
         Task(executorPreference: loop) { [people] in
             for await payload in session.messages {
                 // A session that floods is read as slowly as the room passes its messages on.
-                let isPaced = await people.value.turn(of: member.value)
+                let isPaced = await people.value.turn(of: member.value, payload.bytes.count)
                 people.value.post(payload, from: member.value, isPaced: isPaced)
             }
             people.value.leave(member.value)
@@ -58,7 +58,8 @@ public final class ChatRoom: Sendable {
 /// A member that writes little is served at once. What is left of its message, and the messages of members that write much, are
 /// passed on in shares of the loop's ticks. Members that write much take turns. Their turn comes when all other members have what
 /// there is, and at a rate that leaves most of the loop's time to others. A member writes much if it sends its next message
-/// before the room has taken the last one, or if it sends more than 100 messages a second for some time.
+/// before the room has taken the last one, or if it sends more than 100 messages a second for some time. A large message counts
+/// as several small ones, so that one of 8 KiB is much already.
 ///
 /// A member that acknowledges nothing is soon sent nothing: few messages are in flight to a new member, and one more with each
 /// that it acknowledges. At most one is in flight to a member without a connection.
@@ -135,6 +136,8 @@ final class ChatPeople: PatientHandler {
     private static let patience: Int64 = 50_000_000
     /// A member may write so many messages at once, and one more in so many nanoseconds, before it counts as one that writes much.
     private static let (burst, interval): (Int64, Int64) = (16, 10_000_000)
+    /// How many bytes of a message count as one more message.
+    private static let bytesOfOne = 512
     /// For how many nanoseconds a member counts as one that writes much if its next message was there already.
     private static let floodTime: Int64 = 100_000_000
 
@@ -195,11 +198,16 @@ final class ChatPeople: PatientHandler {
         member.spentUntil - loop.now >= Self.burst * Self.interval
     }
 
+    /// When the messages that it has written, and one more of so many bytes, no longer use what it may write.
+    private func spentUntil(_ member: Member, _ bytes: Int) -> Int64 {
+        max(member.spentUntil, loop.now) + Self.interval * Int64(1 + bytes / Self.bytesOfOne)
+    }
+
     // MARK: Messages that come
 
     /// Takes a message, and passes it on at once if the sender writes little.
     func post(_ payload: Payload, from sender: Member, isPaced: Bool) {
-        let spent = max(sender.spentUntil, loop.now) + Self.interval
+        let spent = spentUntil(sender, payload.bytes.count)
         // A member that has written much writes little again once it has paused for twice the time that a burst takes.
         sender.spentUntil = min(spent, loop.now + 2 * Self.burst * Self.interval)
         take(payload, from: sender, isPaced: isPaced)
@@ -210,12 +218,12 @@ final class ChatPeople: PatientHandler {
         schedule()
     }
 
-    /// Waits until a member may write its next message; whether it is one that writes much.
-    nonisolated(nonsending) func turn(of member: Member) async -> Bool {
+    /// Waits until a member may write its next message, of so many bytes; whether it is one that writes much.
+    nonisolated(nonsending) func turn(of member: Member, _ bytes: Int) async -> Bool {
         if member.session.hasMessages {
             member.spentUntil = max(member.spentUntil, loop.now + Self.burst * Self.interval + Self.floodTime)
         }
-        guard isBusy(member) else { return false }
+        guard spentUntil(member, bytes) - loop.now > Self.burst * Self.interval else { return false }
         await withUnsafeContinuation { (continuation: UnsafeContinuation<Void, Never>) in
             waiting.append(continuation)
             schedule()

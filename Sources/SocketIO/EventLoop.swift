@@ -180,6 +180,10 @@ public final class EventLoop: TaskExecutor, @unchecked Sendable {
     /// How long those who wait by ``runLater(_:)`` should work in one turn, all together, before they wait anew, in nanoseconds.
     public static let share: Int64 = 50_000
 
+    /// The same while patient handlers wait. What these send comes of what was read before, and goes before what would be read
+    /// next.
+    public static let shareBesidePatient: Int64 = 12_500
+
     /// When who begins now should stop: with the others in the line, or elsewhere after a share.
     public var shareEnd: Int64 { lineEnd != 0 ? lineEnd : MonotonicClock.now() + Self.share }
 
@@ -275,7 +279,7 @@ public final class EventLoop: TaskExecutor, @unchecked Sendable {
         guard !later.isEmpty else { return }
         now = MonotonicClock.now()
         let start = now
-        lineEnd = now + Self.share
+        lineEnd = now + (patientHandlers.isEmpty ? Self.share : Self.shareBesidePatient)
         var left = later.count
         while left > 0, now < lineEnd, let handler = later.popFirst() {
             handler.shareBegins()

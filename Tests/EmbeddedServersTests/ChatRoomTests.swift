@@ -210,6 +210,33 @@ struct ChatRoomTests {
         await server.stop()
     }
 
+    @Test("A member that writes little waits for its turn with a large message, and not with a small one")
+    func largeMessages() async throws {
+        let (entered, entering) = AsyncStream<Session>.makeStream()
+        let loop = try EventLoop(name: "room")
+        let server = SessionServer(on: loop) { entering.yield($0) }
+        let listener = try await TransportRegistry.standard.listen("tcp://127.0.0.1:0", on: loop)
+        let serving = Task { try await server.serve(listener) }
+        var configuration = SupervisorConfiguration()
+        configuration.delivery.mode = .session
+        let supervisor = try Supervisor(listener.endpoint.description, configuration)
+        supervisor.connect()
+        var sessions = entered.makeAsyncIterator()
+        let session = try #require(await sessions.next())
+        let waits = await Task(executorPreference: loop) {
+            let people = ChatPeople(ChatRoom.Limits(), on: loop)
+            let member = people.enter(session)
+            // A new member waits for the first 10 ms, whatever it writes.
+            while await people.turn(of: member, 100) {}
+            return await people.turn(of: member, 8 << 10)
+        }.value
+        #expect(waits)
+        await supervisor.close()
+        await listener.close()
+        await server.close()
+        try await serving.value
+    }
+
     @Test("of a transport that routes by topic is a broker")
     func broker() async throws {
         let server = try await ChatServer.start("mqtt://127.0.0.1:0", room: ChatRoom())

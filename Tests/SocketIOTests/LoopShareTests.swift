@@ -32,6 +32,54 @@ struct LoopShareTests {
         }
         #expect(isRight == [true, true])
     }
+
+    @Test("are smaller for those who read on while messages wait to be sent")
+    func besidePatient() async throws {
+        let loop = try EventLoop(name: "patient")
+        let order = Locked<[String]>([])
+        await withCheckedContinuation { (continuation: CheckedContinuation<Void, Never>) in
+            loop.execute {
+                loop.runPatiently(Sender(loop, order))
+                loop.runLater(Reader(order, "first"))
+                loop.runLater(Reader(order, "second") { continuation.resume() })
+            }
+        }
+        #expect(order.withLock { $0 } == ["sender", "first", "sender", "second"])
+    }
+}
+
+/// Sends in each turn, until the second reader has had its share.
+private final class Sender: PatientHandler {
+    private let loop: EventLoop
+    private let order: Locked<[String]>
+
+    init(_ loop: EventLoop, _ order: Locked<[String]>) {
+        (self.loop, self.order) = (loop, order)
+    }
+
+    func turnCame() {
+        guard order.withLock({ $0.last != "second" }) else { return }
+        order.withLock { $0.append("sender") }
+        loop.runPatiently(self)
+    }
+}
+
+/// Uses up the share that is left for readers while others send.
+private final class Reader: ShareHandler {
+    private let order: Locked<[String]>
+    private let name: String
+    private let done: () -> Void
+
+    init(_ order: Locked<[String]>, _ name: String, _ done: @escaping () -> Void = {}) {
+        (self.order, self.name, self.done) = (order, name, done)
+    }
+
+    func shareBegins() {
+        order.withLock { $0.append(name) }
+        let end = MonotonicClock.now() + EventLoop.shareBesidePatient
+        while MonotonicClock.now() <= end {}
+        done()
+    }
 }
 
 /// Asks when it should stop: in the line, and then outside of it.
