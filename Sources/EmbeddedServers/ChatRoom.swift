@@ -20,6 +20,8 @@ public final class ChatRoom: Sendable {
         public var outboxCount = 1000
         /// The most bytes that they have together, and the largest message that the room passes on. Default 4 MiB.
         public var outboxBytes = 4 << 20
+        /// A simulation turns it off to show that it finds a room without this bound.
+        package var boundsMessagesInFlight = true
 
         /// The defaults.
         public init() {}
@@ -327,7 +329,8 @@ final class ChatPeople: PatientHandler {
     private func passOn() -> Bool {
         guard let member = queued.popFirst() ?? queuedBusy.popFirst() else { return false }
         guard member.state != .gone else { return true }
-        guard member.inFlight < (member.session.isConnected ? member.window : 1) else {
+        let most = member.session.isConnected ? member.window : 1
+        guard member.inFlight < most || !limits.boundsMessagesInFlight else {
             member.state = .full
             member.fulls += 1
             // A member that has acknowledged nothing yet is not waited for.

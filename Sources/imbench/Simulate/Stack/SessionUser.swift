@@ -1,3 +1,5 @@
+import Codecs
+import EmbeddedServers
 import Simulation
 import SocketIO
 import TransportAPI
@@ -53,6 +55,7 @@ final class SessionUser: @unchecked Sendable {
 
     private func close(_ supervisor: Supervisor) async {
         isClosing = true
+        run.ledger.leaves(name)
         let operation = run.ledger.begin("\(name): close")
         await supervisor.close()
         run.ledger.end(operation)
@@ -63,6 +66,7 @@ final class SessionUser: @unchecked Sendable {
 
     /// Waits until the app has processed all messages that the broker has acknowledged for the client's kept session.
     private func waitForArrivals() async {
+        if run.plan.style == .room { return await waitForMembers() }
         guard run.plan.style == .kept, run.plan.acknowledges, app.closesAfter == nil else { return }
         for _ in 0..<600 {
             guard !run.isOver, !run.wasServerKilled, !process.isDead else { return }
@@ -73,6 +77,16 @@ final class SessionUser: @unchecked Sendable {
         if run.ledger.bytesSent < 500_000, let message = run.ledger.owed(to: client) {
             run.ledger.fail("\(name): the broker has acknowledged \(message), and the app has not processed it")
         }
+    }
+
+    /// Waits until all other members of the room have what it has written, or know how much of it they have missed.
+    private func waitForMembers() async {
+        guard run.plan.isCalm, app.closesAfter == nil else { return }
+        for _ in 0..<600 {
+            guard !run.isOver, run.ledger.lackingInRoom(ofUser: number) != nil else { return }
+            await run.world.pause(1_000_000_000)
+        }
+        if let lacking = run.ledger.lackingInRoom(ofUser: number) { run.ledger.fail("in the room \(lacking)") }
     }
 
     /// A server's side of it. The session server ends it. To be called where the session is given.
@@ -122,7 +136,7 @@ final class SessionUser: @unchecked Sendable {
     private func send(_ message: StackMessage, _ send: @escaping @Sendable (Payload) async -> SendOutcome) async {
         let size = run.drawSize(run.plan.maximumMessage)
         let payload = Payload(message.bytes(size))
-        run.ledger.sends(message, size: size)
+        run.ledger.sends(message, size: size, from: name)
         let operation = run.ledger.begin("\(name): send \(message.number) of \(size) bytes")
         let task = Task(executorPreference: app.isOnLoop ? loop : nil) { await send(payload) }
         if app.cancelled > 0, run.chance(app.cancelled) {
@@ -135,6 +149,7 @@ final class SessionUser: @unchecked Sendable {
         if !process.isDead, outcome == .acknowledged {
             if run.plan.style == .session { run.ledger.acknowledges(message) }
             if run.plan.style == .kept { run.ledger.owes(message, to: client) }
+            if run.plan.style == .room, !isClosing { run.ledger.enters(name) }
         }
         let mustComplete = run.plan.style == .kept && !run.wasServerKilled && !process.isDead && !isClosing
         if mustComplete, case .unknown(let error) = outcome, error.code != .cancelled {
@@ -147,8 +162,14 @@ final class SessionUser: @unchecked Sendable {
     private var answers = 0
 
     private func take(_ payload: Payload, _ send: @escaping @Sendable (Payload) async -> SendOutcome) async {
-        // A room tells its members what they have missed.
-        if run.plan.style == .room, payload.bytes.first == UInt8(ascii: "{") { return }
+        if run.plan.style == .room {
+            if !isClosing { run.ledger.enters(name) }
+            // A room tells its members what they have missed.
+            if let notice = ChatMessage.read(payload)?.message, notice.kind == .system {
+                let words = notice.text.split(separator: " ")
+                return run.ledger.misses(words.compactMap { Int($0) }.reduce(0, +), at: name)
+            }
+        }
         if !process.isDead {
             // A broker at QoS 1 may give again what it gave over a link that broke.
             let isOnce = !run.wasKilled && (run.plan.style != .kept || run.plan.carrier == .mqtt2)

@@ -14,6 +14,8 @@ enum StackDefect: String, Sendable, CaseIterable {
     case keptForgotten = "kept-forgotten"
     /// A message is acknowledged when it is received, not when the app has processed it.
     case earlyReceipt = "early-receipt"
+    /// A room hands all messages to a member that acknowledges none.
+    case unboundedRoom = "unbounded-room"
 
     /// All of them, for a reader.
     static let names = allCases.map(\.rawValue).joined(separator: ", ")

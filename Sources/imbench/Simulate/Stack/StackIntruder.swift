@@ -2,7 +2,7 @@ import Simulation
 import SocketIO
 import TransportAPI
 
-/// A client of a session server that wants its memory or its places.
+/// A client of a session server, or of a room, that wants its memory or its places.
 final class StackIntruder: @unchecked Sendable {
     // Unchecked, because all of it is of the one thread that simulates.
 
@@ -11,11 +11,15 @@ final class StackIntruder: @unchecked Sendable {
         case hoarder
         /// It begins sessions and leaves them, until there are more than the server may have.
         case squatter
+        /// It is a member of a room, stays away for a while, and acknowledges no message.
+        case idler
     }
 
     /// What the server may have at most while there is an intruder.
     static let maximumSessions = 8
     static let maximumEarlyBytes = 65_536
+    /// How many messages a room has in flight to a member that acknowledges none.
+    private static let maximumInFlight = 2
 
     private let run: StackRun
     private let kind: Kind
@@ -29,13 +33,19 @@ final class StackIntruder: @unchecked Sendable {
 
     func live() async {
         switch kind {
-        case .hoarder: await enter(0, hoard)
-        case .squatter: for number in 0..<3 * Self.maximumSessions where !run.isOver { await enter(number) { _ in } }
+        case .hoarder: await enter(0) { link, _ in await hoard(link) }
+        case .idler: await idle()
+        case .squatter: for number in 0..<3 * Self.maximumSessions where !run.isOver { await enter(number) { _, _ in } }
         }
     }
 
-    /// Begins a session over a link of its own, and closes that when `body` is done.
-    private func enter(_ number: Int, _ body: (any Link) async -> Void) async {
+    /// Begins or takes up a session over a link of its own, and closes that when `body` is done.
+    private func enter(
+        _ number: Int,
+        incarnation: UInt64 = 0,
+        attempt: UInt32 = 1,
+        _ body: (any Link, SessionFrame?) async -> Void
+    ) async {
         let link: any Link
         do throws(TransportError) {
             link = try await run.registry.connect(url, on: loop)
@@ -45,10 +55,42 @@ final class StackIntruder: @unchecked Sendable {
         let box = EnderBox()
         box.id = run.whenOver { await link.close() }
         let session = SessionID(high: 0x696e_7472_7564_6572, low: UInt64(number))
-        _ = await link.send(SessionFrame.hello(session, incarnation: 0, received: 0, attempt: 1).payload)
-        if (try? await link.receive()) != nil { await body(link) }
+        _ = await link.send(
+            SessionFrame.hello(session, incarnation: incarnation, received: 0, attempt: attempt).payload
+        )
+        if let answer = try? await link.receive() { await body(link, try? SessionFrame(answer)) }
         await link.close()
         run.isDone(box.id)
+    }
+
+    /// Enters a room, leaves it without a word, comes back while others write, and goes on reading.
+    private func idle() async {
+        var incarnation: UInt64 = 0
+        var messages: Set<UInt64> = []
+        for attempt in 1...2 as ClosedRange<UInt32> where !run.isOver {
+            await enter(0, incarnation: incarnation, attempt: attempt) { link, answer in
+                guard case .welcome(let current, _) = answer else { return }
+                // A room that has forgotten the session gives it the first messages of another one.
+                if current != incarnation { messages = [] }
+                incarnation = current
+                let hangUp = Task(executorPreference: loop) { [run] in
+                    for _ in 0..<(attempt == 1 ? 1 : 300) where run.hasClients && !run.isOver && !Task.isCancelled {
+                        await run.world.pause(1_000_000_000)
+                    }
+                    await link.close()
+                }
+                while let payload = try? await link.receive() {
+                    if case .message(let sequence, _) = try? SessionFrame(payload) { messages.insert(sequence) }
+                }
+                hangUp.cancel()
+                await hangUp.value
+            }
+            if messages.count > Self.maximumInFlight {
+                run.ledger.fail(
+                    "the room has \(messages.count) messages in flight to a member that acknowledges none, above \(Self.maximumInFlight)"
+                )
+            }
+        }
     }
 
     private func hoard(_ link: any Link) async {

@@ -56,11 +56,14 @@ final class StackLedger {
     /// How often each has arrived, and the last number of each sender at each receiver.
     private(set) var arrived: [StackMessage: Int] = [:]
     private var last: [String: Int] = [:]
-    /// A link that takes what a broker passes on: what has arrived, and what still has to, because the broker has acknowledged it.
+    /// A link that takes what a broker passes on, or a member of a room: what has arrived, and what still has to, because it was
+    /// acknowledged.
     private struct Subscriber {
         var isOpen = true
         var taken: Set<StackMessage> = []
         var due: Set<StackMessage> = []
+        /// How many messages it was told to have missed.
+        var missed = 0
     }
 
     private var subscribers: [String: Subscriber] = [:]
@@ -87,18 +90,39 @@ final class StackLedger {
         if pending.removeValue(forKey: operation) == nil { fail("operation \(operation) ended twice") }
     }
 
-    /// - Parameter audience: the only link that gets it from a broker; `nil`: all that subscribe.
-    func sends(_ message: StackMessage, size: Int, audience: String? = nil) {
+    /// - Parameters:
+    ///   - audience: the only link that gets it from a broker; `nil`: all that subscribe.
+    ///   - member: the member of a room that sends it, which does not get it.
+    func sends(_ message: StackMessage, size: Int, audience: String? = nil, from member: String? = nil) {
         bytesSent += size
-        sent[message] = Sent(
-            size: size,
-            audience: audience.map { [$0] } ?? subscribers.filter(\.value.isOpen).map(\.key).sorted()
-        )
+        let all = subscribers.filter { $0.value.isOpen && $0.key != member }.map(\.key).sorted()
+        sent[message] = Sent(size: size, audience: audience.map { [$0] } ?? all)
     }
 
     /// A link subscribes to what all publish.
     func subscribes(_ name: String) {
         subscribers[name] = Subscriber()
+    }
+
+    /// A member is in the room.
+    func enters(_ name: String) {
+        if subscribers[name] == nil { subscribers[name] = Subscriber() }
+    }
+
+    /// A room has told a member how many messages it has missed.
+    func misses(_ count: Int, at name: String) {
+        subscribers[name]?.missed += count
+    }
+
+    /// Which member of a room has got less of a user's messages than the room has taken, and was not told so.
+    func lackingInRoom(ofUser user: Int) -> String? {
+        for (name, member) in subscribers.sorted(by: { $0.key < $1.key }) where member.isOpen {
+            let due = member.due.filter { $0.user == user }
+            if due.count > member.missed {
+                return "\(name) has not got \(due.count) of \(user), and missed \(member.missed)"
+            }
+        }
+        return nil
     }
 
     /// It has ended, or is about to, and needs nothing more.

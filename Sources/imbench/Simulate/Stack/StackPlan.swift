@@ -115,7 +115,7 @@ struct StackPlan {
     /// How many bytes the server's link may keep of what has come and is not taken, and of what it has accepted and not sent;
     /// 0 where that is not watched.
     var bound = (received: 0, unsent: 0)
-    /// What else connects to a session server.
+    /// What else connects to a session server, or to a room.
     var intruder: StackIntruder.Kind?
 
     /// Whether the network and the processes work all the time.
@@ -203,6 +203,7 @@ struct StackPlan {
         if style == .session, [.tcp, .webSocket].contains(carrier), random.chance(20) {
             intruder = random.chance(50) ? .hoarder : .squatter
         }
+        if style == .room, random.chance(40) { intruder = .idler }
     }
 
     /// The largest message that a client takes and sends.

@@ -288,6 +288,9 @@ final class StackRun: @unchecked Sendable {
         taken += bytes
     }
 
+    /// Whether clients have more to do.
+    var hasClients: Bool { living > 0 }
+
     /// A client sends no more.
     func hasSent() {
         silent += 1
@@ -422,7 +425,9 @@ final class StackRun: @unchecked Sendable {
             }
             try await sessions.serve(listener)
         case .room:
-            let room = ChatRoom(on: loop)
+            var limits = ChatRoom.Limits()
+            limits.boundsMessagesInFlight = defect != .unboundedRoom
+            let room = ChatRoom(limits, on: loop)
             let chat = try await ChatServer.start(url, room: room)
             opened(chat.endpoint)
             let box = EnderBox()
