@@ -109,17 +109,20 @@ final class StackLedger {
         if subscribers[name] == nil { subscribers[name] = Subscriber() }
     }
 
+    /// How many members have come into the room, also if they have left it.
+    var members: Int { subscribers.count }
+
     /// A room has told a member how many messages it has missed.
     func misses(_ count: Int, at name: String) {
         subscribers[name]?.missed += count
     }
 
-    /// Which member of a room has got less of a user's messages than the room has taken, and was not told so.
-    func lackingInRoom(ofUser user: Int) -> String? {
+    /// Which member of a room has got less than the room has taken, of this user or of all, and was not told so.
+    func lackingInRoom(ofUser user: Int? = nil) -> String? {
         for (name, member) in subscribers.sorted(by: { $0.key < $1.key }) where member.isOpen {
-            let due = member.due.filter { $0.user == user }
+            let due = member.due.filter { user == nil || $0.user == user }
             if due.count > member.missed {
-                return "\(name) has not got \(due.count) of \(user), and missed \(member.missed)"
+                return "\(name) has not got \(due.count) messages, and was told of \(member.missed)"
             }
         }
         return nil

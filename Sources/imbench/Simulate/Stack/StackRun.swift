@@ -113,9 +113,7 @@ final class StackRun: @unchecked Sendable {
             ended = ledger.ended
             isDone = runs(120) { self.living == 0 && !self.intrusion }
         }
-        if !isDone, plan.isCalm, plan.style == .plain, let lacking = ledger.lacking() {
-            ledger.fail("the broker has acknowledged what does not arrive: \(lacking)")
-        }
+        if !isDone { checkArrivals() }
         if !isDone, mustProgress, ended == ledger.ended { stuck("did not end by itself") }
         // Servers take what has arrived before.
         if isDone, plan.style == .plain, serving > 0 { isDone = runs(120) { self.serving == 0 } }
@@ -126,6 +124,26 @@ final class StackRun: @unchecked Sendable {
         if !runs(600, { self.living == 0 && self.enders.isEmpty }) { stuck("did not end after close") }
         guard ledger.violation == nil else { return }
         finish()
+    }
+
+    /// Who waits for what was acknowledged, when nothing has come to its end for long, waits in vain.
+    private func checkArrivals() {
+        switch plan.style {
+        case .plain where plan.isCalm:
+            guard let lacking = ledger.lacking() else { return }
+            ledger.fail("the broker has acknowledged what does not arrive: \(lacking)")
+        case .room where plan.isCalm && plan.client.closesAfter == nil:
+            guard let lacking = ledger.lackingInRoom() else { return }
+            ledger.fail("in the room \(lacking)")
+        // A broker may drop messages for slow subscribers.
+        case .kept
+        where plan.acknowledges && plan.client.closesAfter == nil && !wasServerKilled && ledger.bytesSent < 500_000:
+            for number in clients.indices {
+                guard let message = ledger.owed(to: "client\(number)") else { continue }
+                ledger.fail("the broker has acknowledged \(message), and client\(number) has not processed it")
+            }
+        default: break
+        }
     }
 
     /// Whether everything has to come to its end without being closed.
