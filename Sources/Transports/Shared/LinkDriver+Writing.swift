@@ -97,12 +97,17 @@ extension LinkDriver {
     }
 
     /// To be called after the core: hands on what it wrote, and keeps its deadline. While the channel is full, nothing is
-    /// requested: the channel reports when there is room (``ready(_:)``).
+    /// requested: the channel reports when there is room (``ready(_:)``). The output may grow until then, so that a server counts it.
     func leaveCore() {
         if context.output.isEmpty {
             returnMemory(&context.output)
         } else {
-            if stuckSince == 0 { requestFlush() }
+            if stuckSince == 0 {
+                requestFlush()
+            } else if owner != nil, !isTellRequested {
+                isTellRequested = true
+                loop.atEndOfTurn(self)
+            }
             // Of a message for thousands, each keeps its copy and not a whole block.
             if isFlushPatient, loop.patientCount > Self.patientBlocks { returnMemory(&context.output) }
         }

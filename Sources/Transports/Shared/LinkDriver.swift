@@ -94,6 +94,8 @@ package final class LinkDriver: PollHandler, ShareHandler, TurnHandler, PatientH
     /// Something has been sent since something was read; counts round trips until the link is open.
     @exclusivity(unchecked) var isWaitingForAnswer = false
     @exclusivity(unchecked) var flushRequested = false
+    /// The memory is to be told when this turn ends, though nothing is flushed then.
+    @exclusivity(unchecked) var isTellRequested = false
     /// How much output has left before its turn was over (``flushAhead()``), in bytes.
     @exclusivity(unchecked) var sentAhead = 0
     /// The output that is to be flushed may wait for that of others.
@@ -153,10 +155,13 @@ package final class LinkDriver: PollHandler, ShareHandler, TurnHandler, PatientH
 
     package func turnEnded() {
         // It may have been done in the meantime, more urgently.
-        guard flushRequested else { return }
-        flushRequested = false
-        sentAhead = 0
-        flush()
+        guard flushRequested || isTellRequested else { return }
+        isTellRequested = false
+        if flushRequested {
+            flushRequested = false
+            sentAhead = 0
+            flush()
+        }
         tellMemory()
     }
 

@@ -48,6 +48,18 @@ struct OutputMemoryTests {
         #expect(states[0].reserved <= 16 << 20 && states[1].reserved <= 1 << 20 && states[2].reserved == 0)
     }
 
+    @Test("counts what is written while the socket is full")
+    func fullSocket() async throws {
+        let states = try await Self.states { link in
+            (0..<10).map { _ in
+                link.write([UInt8](repeating: 7, count: 100_000))
+                return Self.state(link)
+            }
+        }
+        #expect(states.last?.waiting == 1_000_000)
+        #expect(states.allSatisfy { $0.told == $0.reserved })
+    }
+
     @Test("is given back by who has a few bytes left, and counts then too")
     func fewBytes() async throws {
         let states = try await Self.states { link in
