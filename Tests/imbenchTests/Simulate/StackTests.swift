@@ -39,5 +39,6 @@ struct StackTests {
     private static let near: [StackDefect: UInt64] = [
         .endlessTick: 50, .earlyClose: 15, .oversizedDropped: 20, .unboundedEarly: 90, .squatting: 870,
         .keptForgotten: 570, .earlyReceipt: 815, .unboundedRoom: 10,
+        .unboundedSum: 50,
     ]
 }

@@ -19,6 +19,8 @@ final class LinkUser: @unchecked Sendable {
     private let exits: Bool
     private var answers = 0
     private var isClosing = false
+    /// When its first close began.
+    private var closeBegan: Int64?
     /// What its sends have called written.
     private var written: [StackMessage] = []
 
@@ -95,7 +97,8 @@ final class LinkUser: @unchecked Sendable {
         run.ledger.leaves(name)
         let operation = run.ledger.begin("\(name): close")
         let before = written
-        let began = run.world.now
+        let began = closeBegan ?? run.world.now
+        closeBegan = began
         var undelivered = 0
         if run.defect == .earlyClose {
             _ = Task(executorPreference: loop) { await self.link.close() }
@@ -111,7 +114,7 @@ final class LinkUser: @unchecked Sendable {
         guard undelivered == 0, isAnswered, reason.error == nil, !isServer, !run.isOver, !run.wasKilled else { return }
         let server = run.plan.server
         guard [.tcp, .webSocket].contains(run.plan.carrier), server.closesAfter == nil, server.appetite != .never,
-            server.appetite != .answering
+            server.appetite != .answering, run.plan.maximumBuffered == 0
         else { return }
         run.ledger.expect(before)
     }

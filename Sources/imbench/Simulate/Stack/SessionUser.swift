@@ -17,6 +17,7 @@ final class SessionUser: @unchecked Sendable {
     private let name: String
     private let number: Int
     private var isClosing = false
+    private var isServer = false
 
     init(_ run: StackRun, _ app: StackPlan.App, on loop: EventLoop, _ process: SimulatedProcess, _ name: String) {
         (self.run, self.app, self.loop, self.process) = (run, app, loop, process)
@@ -97,6 +98,12 @@ final class SessionUser: @unchecked Sendable {
     func live(_ session: Session) {
         let deliveries = isAcknowledging ? session.deliveries : nil
         let messages = isAcknowledging ? nil : session.messages
+        isServer = true
+        let notes = session.notes
+        _ = Task(executorPreference: loop) {
+            for await _ in notes {}
+            self.run.stopsWatching()
+        }
         _ = Task(executorPreference: loop) {
             let receiver = Task(executorPreference: self.loop) {
                 await self.takeAll(deliveries, messages) { await session.send($0) }
@@ -151,7 +158,10 @@ final class SessionUser: @unchecked Sendable {
         run.world.trace.note(34, message.number, outcome.isSuccess ? 1 : 0, "\(name): \(message.number) \(outcome)")
         process.isDead ? run.ledger.loses(message) : run.ledger.settled(message, outcome)
         if !process.isDead, outcome == .acknowledged {
-            if run.plan.style == .session { run.ledger.acknowledges(message) }
+            if run.plan.style == .session {
+                run.ledger.acknowledges(message)
+                if !isServer { run.acknowledges(size) }
+            }
             if run.plan.style == .kept { run.ledger.owes(message, to: client) }
         }
         let mustComplete = run.plan.style == .kept && !run.wasServerKilled && !process.isDead && !isClosing
@@ -172,6 +182,7 @@ final class SessionUser: @unchecked Sendable {
                 return run.ledger.misses(words.compactMap { Int($0) }.reduce(0, +), at: name)
             }
         }
+        if isServer { run.takes(payload.bytes.count) }
         if !process.isDead {
             // A broker at QoS 1 may give again what it gave over a link that broke.
             let isOnce = !run.wasKilled && (run.plan.style != .kept || run.plan.carrier == .mqtt2)

@@ -16,6 +16,8 @@ enum StackDefect: String, Sendable, CaseIterable {
     case earlyReceipt = "early-receipt"
     /// A room hands all messages to a member that acknowledges none.
     case unboundedRoom = "unbounded-room"
+    /// What is kept for all clients of a server together has no limit but that of each client.
+    case unboundedSum = "unbounded-sum"
 
     /// All of them, for a reader.
     static let names = allCases.map(\.rawValue).joined(separator: ", ")

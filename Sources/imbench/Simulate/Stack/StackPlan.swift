@@ -115,6 +115,8 @@ struct StackPlan {
     /// How many bytes the server's link may keep of what has come and is not taken, and of what it has accepted and not sent;
     /// 0 where that is not watched.
     var bound = (received: 0, unsent: 0)
+    /// How many bytes the server may keep for all its clients together (`max-buffered`); 0 where that is not watched.
+    var maximumBuffered = 0
     /// What else connects to a session server, or to a room.
     var intruder: StackIntruder.Kind?
 
@@ -204,6 +206,19 @@ struct StackPlan {
             intruder = random.chance(50) ? .hoarder : .squatter
         }
         if style == .room, random.chance(40) { intruder = .idler }
+        drawMaximumBuffered(&random)
+    }
+
+    /// Clients that together send more than their server may keep.
+    private mutating func drawMaximumBuffered(_ random: inout SimulationRandom) {
+        // Apps that acknowledge after processing hold up their clients before that.
+        guard [.tcp, .webSocket].contains(carrier), style == .plain || style == .session, clients > 1, intruder == nil,
+            !acknowledges, random.chance(50)
+        else { return }
+        maximumBuffered = random.one(of: [16_384, 65_536, 262_144])
+        server.appetite = random.one(of: [.slowly, .bursts, .never])
+        client.senders = max(client.senders, 2)
+        client.messages = max(client.messages, 20)
     }
 
     /// The largest message that a client takes and sends.
@@ -281,6 +296,7 @@ struct StackPlan {
         if isShared { text += ", on one topic" }
         if hasBully { text += ", the first a bully" }
         if let intruder { text += ", and a \(intruder)" }
+        if maximumBuffered > 0 { text += ", for which the server keeps \(maximumBuffered) bytes" }
         text += "; server \(serverOptions.joined(separator: "&"))\n  client \(client)\n  server \(server)"
         for (at, fault) in faults { text += "\n  at \(at / 1_000_000) ms \(fault)" }
         return text

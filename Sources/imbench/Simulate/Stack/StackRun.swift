@@ -32,6 +32,8 @@ final class StackRun: @unchecked Sendable {
     private var taken = 0
     private var accepted = 0
     private var watchesMemory = true
+    /// How many bytes of messages session servers have acknowledged.
+    private var acknowledged = 0
     /// How many clients have sent all, or could not connect.
     private var silent = 0
     /// A reset may destroy what had reached a host, also what a link there had read and not given out.
@@ -150,6 +152,8 @@ final class StackRun: @unchecked Sendable {
     private var mustProgress: Bool {
         guard plan.isCalm, plan.style != .kept, plan.style != .room else { return false }
         if plan.style == .session {
+            // A server that may keep little may end each next link or session of a client for the messages that it repeats.
+            if plan.maximumBuffered > 0 { return false }
             let answering = [plan.client, plan.server].filter { $0.appetite == .answering }
             // The small buffer beside an intruder may hold less than one message.
             if plan.intruder != nil, !answering.isEmpty { return false }
@@ -166,6 +170,7 @@ final class StackRun: @unchecked Sendable {
     private func runs(_ seconds: Int64, _ condition: () -> Bool) -> Bool {
         let stop = world.run(until: world.now + seconds * Self.second, steps: world.steps + Self.stepLimit) {
             checkMemory()
+            checkSum()
             if serverLoop.isInEndlessTick || clients.contains(where: { $0.loop.isInEndlessTick }) {
                 ledger.fail("an iteration does not end")
             }
@@ -190,6 +195,17 @@ final class StackRun: @unchecked Sendable {
         }
     }
 
+    /// What the server keeps for all clients together is within its limit.
+    private func checkSum() {
+        guard watchesMemory, plan.maximumBuffered > 0, !wasKilled else { return }
+        let kept =
+            plan.style == .session
+            ? acknowledged - taken : max(0, server.bytesReceived - taken) + max(0, accepted - server.bytesSent)
+        // Beside that what is read at once, in two blocks, and of each client a message that is on its way to the app.
+        let most = plan.maximumBuffered + 131_072 + plan.clients * (plan.maximumMessage + 14)
+        if kept > most { ledger.fail("the server keeps \(kept) bytes for all its clients, above \(most)") }
+    }
+
     private func stuck(_ text: String) {
         ledger.fail("\(text): \(ledger.pending.sorted { $0.key < $1.key }.map(\.value).prefix(5))")
     }
@@ -206,7 +222,9 @@ final class StackRun: @unchecked Sendable {
         where ledger.arrived[message] == nil && !wasKilled && !wasReset {
             ledger.fail("\(message) was written, its link was closed with nothing undelivered, and it did not arrive")
         }
-        for message in ledger.acknowledged where ledger.arrived[message] == nil && !wasKilled {
+        // A server that keeps too much ends a session, and forgets its messages.
+        let mayForget = plan.maximumBuffered > 0
+        for message in ledger.acknowledged where ledger.arrived[message] == nil && !wasKilled && !mayForget {
             ledger.fail("\(message) was acknowledged in a session, and its app did not get it")
         }
         if plan.acknowledges {
@@ -309,6 +327,11 @@ final class StackRun: @unchecked Sendable {
     /// Whether clients have more to do.
     var hasClients: Bool { living > 0 }
 
+    /// A session server has acknowledged a message of so many bytes, and keeps it until its app takes it.
+    func acknowledges(_ bytes: Int) {
+        acknowledged += bytes
+    }
+
     /// A client sends no more.
     func hasSent() {
         silent += 1
@@ -317,7 +340,7 @@ final class StackRun: @unchecked Sendable {
     /// Whether others on the same topic have more to send.
     var mustWait: Bool { plan.isShared && silent < plan.clients }
 
-    /// The server's link is about to end, and no longer keeps all that comes.
+    /// A link of the server, or a session, has ended or is about to, and no longer keeps all that comes.
     func stopsWatching() {
         watchesMemory = false
     }
@@ -374,7 +397,11 @@ final class StackRun: @unchecked Sendable {
     private func startServer() {
         serverStart += 1
         let (start, loop, process) = (serverStart, serverLoop, server)
-        let url = "\(plan.carrier.scheme)://\(process.hostName):\(port)?\(plan.serverOptions.joined(separator: "&"))"
+        var options = plan.serverOptions
+        if plan.style == .plain, plan.maximumBuffered > 0, defect != .unboundedSum {
+            options.append("max-buffered=\(plan.maximumBuffered)")
+        }
+        let url = "\(plan.carrier.scheme)://\(process.hostName):\(port)?\(options.joined(separator: "&"))"
         world.run(in: process) {
             _ = Task(executorPreference: loop) {
                 while !process.isDead {
@@ -408,7 +435,7 @@ final class StackRun: @unchecked Sendable {
         // What a broker keeps was served above.
         case .kept: break
         case .plain:
-            let listener = try await registry.listen(url, on: loop)
+            let listener = try await registry.listen(url, on: loop, observer: { _ in self.stopsWatching() })
             opened(listener.endpoint)
             let box = EnderBox()
             box.id = whenOver {
@@ -457,6 +484,7 @@ final class StackRun: @unchecked Sendable {
 
     private var sessionConfiguration: SessionServer.Configuration {
         var configuration = SessionServer.Configuration()
+        if plan.maximumBuffered > 0, defect != .unboundedSum { configuration.maximumBuffered = plan.maximumBuffered }
         guard plan.intruder != nil else { return configuration }
         configuration.maximumSessions = StackIntruder.maximumSessions
         configuration.makesRoom = defect != .squatting
@@ -549,7 +577,9 @@ final class StackRun: @unchecked Sendable {
                     return try await self.registry.connect(url, on: loop)
                 } catch {
                     self.world.trace.note(31, 0, 0, "connecting failed: \(error)")
-                    if self.plan.isCalm, self.plan.path.loss == 0, !self.isOver, error.code != .cancelled {
+                    // A server that keeps too much may end a client that is not open yet.
+                    let mayBeEnded = self.plan.path.loss > 0 || self.plan.maximumBuffered > 0
+                    if self.plan.isCalm, !mayBeEnded, !self.isOver, error.code != .cancelled {
                         self.ledger.fail("connecting failed: \(error)")
                     }
                     return nil
