@@ -23,6 +23,11 @@ struct StackTests {
         #expect(result.failures.isEmpty)
     }
 
+    @Test("A schedule that has shown a defect passes since that was mended", arguments: [1737, 1897, 2435])
+    func regressions(_ seed: UInt64) throws {
+        #expect(try run(seed...seed).failures.isEmpty)
+    }
+
     @Test(
         "A defect that is brought back is found, by a schedule that passes without it",
         arguments: StackDefect.allCases
@@ -38,7 +43,6 @@ struct StackTests {
     /// Where to look for each defect, because few schedules run here. `imbench simulate --stack --defect` looks from 1.
     private static let near: [StackDefect: UInt64] = [
         .endlessTick: 50, .earlyClose: 15, .oversizedDropped: 20, .unboundedEarly: 90, .squatting: 870,
-        .keptForgotten: 570, .earlyReceipt: 815, .unboundedRoom: 10,
-        .unboundedSum: 50,
+        .keptForgotten: 570, .earlyReceipt: 815, .unboundedRoom: 10, .unboundedSum: 50,
     ]
 }

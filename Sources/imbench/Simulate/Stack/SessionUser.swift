@@ -87,11 +87,11 @@ final class SessionUser: @unchecked Sendable {
         }
     }
 
-    /// Waits until all other members of the room have what it has written, or know how much of it they have missed. If that takes
+    /// Waits until all members of the room have what was written, or know how much of it they have missed. If that takes
     /// too long the schedule is over, which fails.
     private func waitForMembers() async {
         guard run.plan.isCalm, app.closesAfter == nil else { return }
-        while !run.isOver, run.ledger.lackingInRoom(ofUser: number) != nil { await run.world.pause(1_000_000_000) }
+        while !run.isOver, run.ledger.lackingInRoom() != nil { await run.world.pause(1_000_000_000) }
     }
 
     /// A server's side of it. The session server ends it. To be called where the session is given.
@@ -179,7 +179,11 @@ final class SessionUser: @unchecked Sendable {
             // A room tells its members what they have missed.
             if let notice = ChatMessage.read(payload)?.message, notice.kind == .system {
                 let words = notice.text.split(separator: " ")
-                return run.ledger.misses(words.compactMap { Int($0) }.reduce(0, +), at: name)
+                return run.ledger.misses(
+                    words.compactMap { Int($0) }.reduce(0, +),
+                    at: name,
+                    isCalm: run.plan.isCalm
+                )
             }
         }
         if isServer { run.takes(payload.bytes.count) }

@@ -112,18 +112,22 @@ final class StackLedger {
     /// How many members have come into the room, also if they have left it.
     var members: Int { subscribers.count }
 
-    /// A room has told a member how many messages it has missed.
-    func misses(_ count: Int, at name: String) {
+    /// A room has told a member how many messages it has missed. In calm schedules these are no more than it has not got.
+    func misses(_ count: Int, at name: String, isCalm: Bool) {
+        guard let member = subscribers[name] else { return }
         subscribers[name]?.missed += count
+        guard isCalm else { return }
+        let lacking = sent.count { $0.value.audience.contains(name) && !member.taken.contains($0.key) }
+        if member.missed + count > lacking {
+            fail("\(name) was told of \(member.missed + count) messages that it has missed, and has not got \(lacking)")
+        }
     }
 
-    /// Which member of a room has got less than the room has taken, of this user or of all, and was not told so.
-    func lackingInRoom(ofUser user: Int? = nil) -> String? {
-        for (name, member) in subscribers.sorted(by: { $0.key < $1.key }) where member.isOpen {
-            let due = member.due.filter { user == nil || $0.user == user }
-            if due.count > member.missed {
-                return "\(name) has not got \(due.count) messages, and was told of \(member.missed)"
-            }
+    /// Which member of a room has got less than the room has taken, and was not told so.
+    func lackingInRoom() -> String? {
+        for (name, member) in subscribers.sorted(by: { $0.key < $1.key })
+        where member.isOpen && member.due.count > member.missed {
+            return "\(name) has not got \(member.due.count) messages, and was told of \(member.missed)"
         }
         return nil
     }

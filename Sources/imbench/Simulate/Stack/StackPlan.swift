@@ -117,6 +117,8 @@ struct StackPlan {
     var bound = (received: 0, unsent: 0)
     /// How many bytes the server may keep for all its clients together (`max-buffered`); 0 where that is not watched.
     var maximumBuffered = 0
+    /// How many messages may wait for a member of a room.
+    var roomOutbox = 1000
     /// What else connects to a session server, or to a room.
     var intruder: StackIntruder.Kind?
 
@@ -207,6 +209,12 @@ struct StackPlan {
         }
         if style == .room, random.chance(40) { intruder = .idler }
         drawMaximumBuffered(&random)
+        // With room for few, members of which each writes much miss messages.
+        if style == .room, clients > 1, random.chance(50) {
+            roomOutbox = random.one(of: [1, 4, 16])
+            client.senders = max(client.senders, 2)
+            client.messages = max(client.messages, 20)
+        }
     }
 
     /// Clients that together send more than their server may keep.
@@ -296,6 +304,7 @@ struct StackPlan {
         if isShared { text += ", on one topic" }
         if hasBully { text += ", the first a bully" }
         if let intruder { text += ", and a \(intruder)" }
+        if roomOutbox < 1000 { text += ", for each of which \(roomOutbox) messages wait at most" }
         if maximumBuffered > 0 { text += ", for which the server keeps \(maximumBuffered) bytes" }
         text += "; server \(serverOptions.joined(separator: "&"))\n  client \(client)\n  server \(server)"
         for (at, fault) in faults { text += "\n  at \(at / 1_000_000) ms \(fault)" }

@@ -471,6 +471,7 @@ final class StackRun: @unchecked Sendable {
             try await sessions.serve(listener)
         case .room:
             var limits = ChatRoom.Limits()
+            limits.outboxCount = plan.roomOutbox
             limits.boundsMessagesInFlight = defect != .unboundedRoom
             let room = ChatRoom(limits, on: loop)
             let chat = try await ChatServer.start(url, room: room)
