@@ -180,8 +180,7 @@ public final class EventLoop: TaskExecutor, @unchecked Sendable {
     /// How long those who wait by ``runLater(_:)`` should work in one turn, all together, before they wait anew, in nanoseconds.
     public static let share: Int64 = 50_000
 
-    /// The same while patient handlers wait. What these send comes of what was read before, and goes before what would be read
-    /// next.
+    /// The same while patient handlers wait: messages that wait to be sent go before more is read from busy links.
     public static let shareBesidePatient: Int64 = 12_500
 
     /// When who begins now should stop: with the others in the line, or elsewhere after a share.

@@ -60,7 +60,7 @@ final class SessionUser: @unchecked Sendable {
         for await state in supervisor.states {
             if case .open = state { break }
         }
-        if !isClosing { run.ledger.enters(name) }
+        if !isClosing { run.ledger.subscribes(name) }
         for _ in 0..<60 where run.plan.isCalm && !run.isOver && run.ledger.members < run.plan.clients {
             await run.world.pause(1_000_000_000)
         }

@@ -16,7 +16,7 @@ enum StackDefect: String, Sendable, CaseIterable {
     case earlyReceipt = "early-receipt"
     /// A room hands all messages to a member that acknowledges none.
     case unboundedRoom = "unbounded-room"
-    /// What is kept for all clients of a server together has no limit but that of each client.
+    /// A server has no limit on what it keeps for all clients together.
     case unboundedSum = "unbounded-sum"
 
     /// All of them, for a reader.

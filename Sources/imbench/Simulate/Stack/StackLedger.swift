@@ -99,14 +99,9 @@ final class StackLedger {
         sent[message] = Sent(size: size, audience: audience.map { [$0] } ?? all)
     }
 
-    /// A link subscribes to what all publish.
+    /// A link subscribes to what all publish, or a member has entered the room.
     func subscribes(_ name: String) {
         subscribers[name] = Subscriber()
-    }
-
-    /// A member is in the room.
-    func enters(_ name: String) {
-        if subscribers[name] == nil { subscribers[name] = Subscriber() }
     }
 
     /// How many members have come into the room, also if they have left it.

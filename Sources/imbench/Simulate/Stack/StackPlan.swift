@@ -119,7 +119,7 @@ struct StackPlan {
     var maximumBuffered = 0
     /// How many messages may wait for a member of a room.
     var roomOutbox = 1000
-    /// What else connects to a session server, or to a room.
+    /// An attacker that connects to a session server or to a room; `nil` if there is none.
     var intruder: StackIntruder.Kind?
 
     /// Whether the network and the processes work all the time.

@@ -128,7 +128,7 @@ final class StackRun: @unchecked Sendable {
         finish()
     }
 
-    /// Who waits for what was acknowledged, when nothing has come to its end for long, waits in vain.
+    /// Fails if an acknowledged message is missing. To be called when no operation has ended for two minutes.
     private func checkArrivals() {
         switch plan.style {
         case .plain where plan.isCalm:
@@ -195,7 +195,7 @@ final class StackRun: @unchecked Sendable {
         }
     }
 
-    /// What the server keeps for all clients together is within its limit.
+    /// Fails if the server keeps more for all clients together than its limit.
     private func checkSum() {
         guard watchesMemory, plan.maximumBuffered > 0, !wasKilled else { return }
         let kept =
