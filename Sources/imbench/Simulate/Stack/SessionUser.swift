@@ -16,11 +16,20 @@ final class SessionUser: @unchecked Sendable {
     private let client: String
     private let name: String
     private let number: Int
+    /// Whether what it does counts as progress.
+    private let isCounted: Bool
     private var isClosing = false
     private var isServer = false
 
-    init(_ run: StackRun, _ app: StackPlan.App, on loop: EventLoop, _ process: SimulatedProcess, _ name: String) {
-        (self.run, self.app, self.loop, self.process) = (run, app, loop, process)
+    init(
+        _ run: StackRun,
+        _ app: StackPlan.App,
+        on loop: EventLoop,
+        _ process: SimulatedProcess,
+        _ name: String,
+        isCounted: Bool
+    ) {
+        (self.run, self.app, self.loop, self.process, self.isCounted) = (run, app, loop, process, isCounted)
         number = run.newUser()
         client = name
         self.name = "\(name)/\(number)"
@@ -42,11 +51,12 @@ final class SessionUser: @unchecked Sendable {
         let ended = Task(executorPreference: preference) {
             let operation = self.run.ledger.begin("\(self.name): closed")
             await supervisor.closed()
-            self.run.ledger.end(operation)
+            self.run.ledger.end(operation, isCounted: self.isCounted)
         }
         supervisor.connect()
         if run.plan.style == .room { await enterRoom(supervisor) }
         await sendAll { await supervisor.send($0) }
+        if isCounted { run.hasSent() }
         await run.world.pause(app.closesAfter ?? 1_000_000_000)
         await waitForArrivals()
         await close(supervisor)
@@ -54,6 +64,8 @@ final class SessionUser: @unchecked Sendable {
         await receiver.value
         run.isDone(box.id)
     }
+
+    private var isBully: Bool { !isCounted && !isServer }
 
     /// Waits until it is in the room and, while everything works, until all others are.
     private func enterRoom(_ supervisor: Supervisor) async {
@@ -71,7 +83,7 @@ final class SessionUser: @unchecked Sendable {
         run.ledger.leaves(name)
         let operation = run.ledger.begin("\(name): close")
         await supervisor.close()
-        run.ledger.end(operation)
+        run.ledger.end(operation, isCounted: isCounted)
     }
 
     /// Whether the app acknowledges what it has processed. The defect acknowledges before.
@@ -134,7 +146,8 @@ final class SessionUser: @unchecked Sendable {
         for sender in 0..<app.senders {
             senders.append(
                 Task(executorPreference: app.isOnLoop ? loop : nil) {
-                    for index in 0..<self.app.messages where !self.run.isOver {
+                    for index in 0..<self.app.messages {
+                        guard !self.run.isOver, !self.isBully || self.run.mustFlood else { return }
                         if self.app.pause > 0 { await self.run.world.pause(Int64(self.run.draw(0...self.app.pause))) }
                         await self.send(StackMessage(user: self.number, sender: sender, number: index), send)
                     }
@@ -154,7 +167,7 @@ final class SessionUser: @unchecked Sendable {
             run.world.after(Int64(run.draw(0...2_000_000))) { task.cancel() }
         }
         let outcome = await task.value
-        run.ledger.end(operation)
+        run.ledger.end(operation, isCounted: isCounted)
         run.world.trace.note(34, message.number, outcome.isSuccess ? 1 : 0, "\(name): \(message.number) \(outcome)")
         process.isDead ? run.ledger.loses(message) : run.ledger.settled(message, outcome)
         if !process.isDead, outcome == .acknowledged {
