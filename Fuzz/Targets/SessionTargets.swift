@@ -26,7 +26,7 @@ extension FuzzInput {
         case 6: frame = .skip(number)
         case 7: frame = .ping(UInt32(number))
         case 8: frame = .pong(UInt32(number))
-        case 9: frame = number < 16 ? .bye : .spare
+        case 9: frame = .bye
         case 10: frame = .refused(SessionFrame.Refusal(rawValue: UInt8(number & 3)) ?? .full)
         default: frame = .origin(SessionID(high: number >> 4, low: 0), number & 15, Payload([kind]))
         }

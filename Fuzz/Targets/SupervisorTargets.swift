@@ -58,7 +58,7 @@ func fuzzSupervisor(_ bytes: [UInt8]) throws {
         case 9: try handle([.connect, .suspend, .resume, .reading(false), .reading(true)][Int(argument) % 5])
         case 10: try handle(.path(NetworkPath(isUsable: argument & 1 == 0, network: "\(argument >> 1)")))
         case 11: try handle(.pong(link, .milliseconds(Int(argument))))
-        case 12: try handle(.trial(Int(argument >> 2), [.survived, .died(.seconds(40)), .unclear][Int(argument) % 3]))
+        case 12: try handle(.taking(argument & 1 == 0))
         case 13:
             switch argument {
             case 13: try handle(.close(.user))

@@ -25,9 +25,6 @@ public struct TransportDescriptor: Sendable {
     /// Options that make what a client sends come back to it through a server that routes: nothing for most, topics for
     /// MQTT. The argument tells clients apart.
     package var loopback: @Sendable (String) -> [Endpoint.Option] = { _ in [] }
-    /// The endpoint for a connection beside the user's that carries nothing and may be idle for as long as it likes: the same
-    /// for most; another client for MQTT, whose broker knows its clients by name.
-    package var spare: @Sendable (Endpoint) -> Endpoint = { $0 }
     /// The endpoint for links that a supervisor keeps alive in this way: the same for most. MQTT has a rhythm of its own, which is set
     /// to the supervisor's.
     package var pace: @Sendable (Endpoint, KeepaliveConfiguration) -> Endpoint = { endpoint, _ in endpoint }

@@ -88,7 +88,8 @@ public struct KeepaliveConfiguration: Sendable, Hashable {
     public init() {}
 }
 
-/// The search for the longest keepalive interval that the NATs on the path bear.
+/// The search for the longest keepalive interval that the NATs on the path bear. It tries intervals on the link itself, which a
+/// NAT may forget for it: the supervisor connects again then.
 public struct AdaptiveKeepaliveConfiguration: Sendable, Hashable {
     /// The shortest interval, taken to be safe. Default 30 s.
     public var minimum: Duration = .seconds(30)
@@ -96,9 +97,6 @@ public struct AdaptiveKeepaliveConfiguration: Sendable, Hashable {
     public var maximum: Duration = .seconds(900)
     /// The search ends when the longest known good and the shortest known bad interval are this close. Default 15 s.
     public var resolution: Duration = .seconds(15)
-    /// Whether longer intervals are tried on a spare connection, so that the user's link never dies for it; otherwise they
-    /// are tried on the link itself. Default `true`.
-    public var usesSpareConnection = true
 
     /// The defaults.
     public init() {}

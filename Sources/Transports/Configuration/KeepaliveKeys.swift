@@ -106,7 +106,6 @@ struct KeepaliveKeys: Sendable {
                 \.resolution,
                 "how exact the result has to be"
             ),
-            .init("spare-connection", .flag, \.usesSpareConnection, "whether a link of its own is risked for it"),
         ],
         check: { (keys, value) throws(TransportError) in
             guard keys.maximum < keys.minimum else { return }

@@ -47,13 +47,6 @@ extension TransportDescriptor {
             let topic = "loopback/\(unique)"
             return [.init(name: "publish", value: topic), .init(name: "subscribe", value: topic)]
         }
-        spare = { endpoint in
-            var spare = endpoint
-            let own = ["client-id", "clean-session", "subscribe", "keep-alive", "keepalive-interval"]
-            spare.options.removeAll { own.contains($0.name) || $0.name.hasPrefix("will-") }
-            spare.options.append(.init(name: "keep-alive", value: "0"))
-            return spare
-        }
     }
 
     private static func milliseconds(_ duration: Duration) -> String {

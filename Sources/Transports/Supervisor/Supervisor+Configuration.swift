@@ -22,9 +22,6 @@ extension Supervisor {
         }
         setup.configuration = configuration.supervisor
         setup.format = configuration.codec.name
-        setup.spareEndpoint = { endpoint in
-            registry.transports.first { $0.name == endpoint.scheme }?.spare(endpoint) ?? endpoint
-        }
         adjust(&setup)
         let (factory, keepalive) = (setup.factory, setup.configuration.keepalive)
         setup.factory = { (endpoint) throws(TransportError) in

@@ -67,7 +67,7 @@ extension World {
         case .finish(let id, let outcome):
             log.note(now, 45, outcome.code, id.number)
             note(serverLedger.finished(id, outcome, checksAcknowledgement: scenario.kind != .plain))
-        case .connect, .beginTrial, .endTrial: fail(.oneLink, "a server does not connect")
+        case .connect: fail(.oneLink, "a server does not connect")
         case .state, .note: break
         }
     }

@@ -23,7 +23,7 @@ struct ConfigurationErrorTests {
             (
                 "\"keepalive\": {\"adaptive\":\n{\"minimun\": 1}}",
                 #"config.json:3: "keepalive.adaptive.minimun" is not known; did you mean "minimum"? "#
-                    + "allowed are minimum, maximum, resolution, spare-connection"
+                    + "allowed are minimum, maximum, resolution"
             ),
             (
                 "\"line\\nbreak\": 1",

@@ -30,7 +30,6 @@ struct ConfigurationFileTests {
         adaptive.minimum = .seconds(60)
         adaptive.maximum = .seconds(1200)
         adaptive.resolution = .seconds(30)
-        adaptive.usesSpareConnection = false
         supervisor.keepalive.adaptive = adaptive
         supervisor.outbox.maximumCount = 50
         supervisor.outbox.maximumBytes = 65_536

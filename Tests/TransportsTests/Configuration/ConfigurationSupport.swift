@@ -39,7 +39,7 @@ let completeFile = #"""
       "backoff": {"policy": "exponential", "initial": "250ms", "maximum": "30s", "multiplier": 1.5, "jitter": "equal"},
       "keepalive": {
         "interval": "4m", "timeout": "15s", "idle-only": false, "payload": "heart", "answer": "heart-ack",
-        "adaptive": {"minimum": "1m", "maximum": "20m", "resolution": "30s", "spare-connection": false}
+        "adaptive": {"minimum": "1m", "maximum": "20m", "resolution": "30s"}
       },
       "outbox": {"count": 50, "bytes": 65536, "age": "1h", "when-full": "drop-oldest"},
       "delivery": {"mode": "plain", "window": 16}, "message-buffer": 64

@@ -37,8 +37,6 @@ package enum SessionFrame: Sendable, Hashable {
     case pong(UInt32)
     /// The session is over; the other side may forget it.
     case bye
-    /// This link belongs to no session: the client only wants to see how long the path bears it idle.
-    case spare
     /// The server does not take the client.
     case refused(Refusal)
     /// A message between two clients of a broker, which acknowledges it itself: the sender's identifier and sequence number let
@@ -67,7 +65,7 @@ package enum SessionFrame: Sendable, Hashable {
 
     private enum Kind: UInt8 {
         case hello = 1
-        case welcome, binary, text, acknowledge, skip, ping, pong, bye, refused, originBinary, originText, spare
+        case welcome, binary, text, acknowledge, skip, ping, pong, bye, refused, originBinary, originText
     }
 
     /// The payload that carries this frame.
@@ -94,7 +92,6 @@ package enum SessionFrame: Sendable, Hashable {
         case .ping(let token): Self.write(.ping, token, to: &bytes)
         case .pong(let token): Self.write(.pong, token, to: &bytes)
         case .bye: bytes = [Kind.bye.rawValue]
-        case .spare: bytes = [Kind.spare.rawValue]
         case .refused(let refusal): bytes = [Kind.refused.rawValue, refusal.rawValue]
         case .origin(let session, let sequence, let payload):
             bytes.reserveCapacity(25 + payload.bytes.count)
@@ -159,9 +156,6 @@ package enum SessionFrame: Sendable, Hashable {
         case .bye:
             try end(1)
             self = .bye
-        case .spare:
-            try end(1)
-            self = .spare
         case .refused:
             try end(2)
             guard let refusal = Refusal(rawValue: bytes[1]) else { throw .envelope("there is no such refusal") }

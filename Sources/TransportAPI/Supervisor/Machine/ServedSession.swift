@@ -155,7 +155,7 @@ package struct ServedSession: Sendable {
                 actions.append(.close(link: link, CloseReason(.peer)))
                 end(CloseReason(.peer), &actions)
             case .message, .acknowledge, .skip: try delivery.take(try SessionFrame(payload), at: now, &actions)
-            case .welcome, .refused, .origin, .spare: throw .envelope("a client does not send this frame")
+            case .welcome, .refused, .origin: throw .envelope("a client does not send this frame")
             }
         } catch  where error.code == .resourcesExhausted {
             // The session lives on, and its next link brings what this one could not.

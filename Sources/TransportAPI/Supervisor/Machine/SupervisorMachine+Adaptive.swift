@@ -1,14 +1,9 @@
 // The search for a longer keepalive interval.
 
 extension SupervisorMachine {
-    /// Whether a spare connection would show anything now.
-    var canTry: Bool { phase == .open && path.isUsable && keepalive != nil && capabilities.hasNativePing }
-
     /// The interval that the search gives the link; `nil` where it can't search.
     mutating func adaptiveInterval() -> Duration? {
-        guard let configuration = adaptive?.configuration, keepalive != nil, isProbeAnswered,
-            capabilities.hasNativePing || !configuration.usesSpareConnection
-        else { return nil }
+        guard keepalive != nil, isProbeAnswered else { return nil }
         return adaptive?.interval(on: path.network)
     }
 
@@ -54,31 +49,5 @@ extension SupervisorMachine {
         guard count > (lastProbed == now ? 1 : 0) else { return }
         lastSent = now
         idleSince = now
-    }
-
-    /// Opens a spare connection for the next interval to try, if there is one.
-    mutating func beginTrial(at now: Instant, _ actions: inout [SupervisorAction]) {
-        guard canTry, let trial = adaptive?.nextTrial(on: path.network, at: now) else { return }
-        actions.append(
-            .beginTrial(
-                trial.number,
-                endpoint: endpoint,
-                idle: trial.interval,
-                timeout: configuration.keepalive.timeout,
-                isSession: delivery.style == .session
-            )
-        )
-    }
-
-    mutating func trialEnded(
-        _ number: Int,
-        _ outcome: TrialOutcome,
-        at now: Instant,
-        _ actions: inout [SupervisorAction]
-    ) {
-        adaptive?.ended(number, outcome, at: now)
-        guard phase == .open else { return }
-        adaptInterval(&actions)
-        beginTrial(at: now, &actions)
     }
 }

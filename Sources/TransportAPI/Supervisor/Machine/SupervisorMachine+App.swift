@@ -31,10 +31,7 @@ extension SupervisorMachine {
             keepalive?.online(path.isUsable, at: now)
             // What the link dies of now is not that it was idle.
             idleSince = now
-            if isOther {
-                if let number = adaptive?.abandonTrial() { actions.append(.endTrial(number)) }
-                adaptInterval(&actions)
-            }
+            if isOther { adaptInterval(&actions) }
         case .idle, .suspended, .closed: break
         }
     }

@@ -70,13 +70,11 @@ extension SupervisorMachine {
             ? Keepalive(configuration.keepalive, over: capabilities, isAnswered: isProbeAnswered, at: now) : nil
         idleSince = now
         lastSent = now
-        adaptive?.opened(at: now, stableAfter: configuration.stableAfter)
         adaptInterval(&actions)
         if !isReading { keepalive?.reading(false, at: now) }
         delivery.attach(link, capabilities)
         enter(.open, .open(endpoints[endpoint], isResumed: isResumed), &actions)
         delivery.flush(at: now, &actions)
-        beginTrial(at: now, &actions)
     }
 
     mutating func attemptFailed(
@@ -193,7 +191,6 @@ extension SupervisorMachine {
 
     mutating func leaveLink(_ actions: inout [SupervisorAction]) {
         keepalive = nil
-        if let number = adaptive?.abandonTrial() { actions.append(.endTrial(number)) }
         helloRetry = nil
         delivery.detach()
     }

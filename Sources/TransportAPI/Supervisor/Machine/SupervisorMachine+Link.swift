@@ -83,7 +83,7 @@ extension SupervisorMachine {
             if phase == .open { return try delivery.take(frame, at: now, &actions) }
             // It has overtaken the welcome. A link that loses messages brings it again.
             if capabilities.isReliable { try delivery.keepOvertaking(frame) }
-        case .hello, .origin, .spare: throw .envelope("a server does not send this frame")
+        case .hello, .origin: throw .envelope("a server does not send this frame")
         }
     }
 

@@ -119,8 +119,6 @@ package struct SupervisorMachine: Sendable {
         case submit(MessageID, Payload)
         case cancel(MessageID)
         case close(CloseReason)
-        /// What the trial of this number has shown.
-        case trial(Int, TrialOutcome)
         /// The time has come; the link has received so many bytes.
         case tick(bytesReceived: UInt64)
     }
@@ -158,7 +156,6 @@ package struct SupervisorMachine: Sendable {
         case .processed(let key, let isAbandoned): delivery.processed(key, isAbandoned: isAbandoned, &actions)
         case .cancel(let id): delivery.cancel(id, at: now, &actions)
         case .close(let reason): close(reason, &actions)
-        case .trial(let number, let outcome): trialEnded(number, outcome, at: now, &actions)
         case .tick(let bytes): tick(bytes, at: now, using: &random, &actions)
         case .submit: break
         }
@@ -174,9 +171,7 @@ package struct SupervisorMachine: Sendable {
             case .idle, .offline, .suspended: own = nil
             case .connecting(let deadline), .waiting(let deadline): own = deadline
             case .greeting(let deadline): own = earlier(deadline, helloRetry)
-            case .open:
-                let trial = adaptive != nil && canTry ? adaptive?.deadline(on: path.network) : nil
-                own = earlier(keepalive?.deadline, trial)
+            case .open: own = keepalive?.deadline
             }
             return earlier(own, delivery.deadline)
         }
@@ -232,7 +227,6 @@ package struct SupervisorMachine: Sendable {
                 ended(link, CloseReason(error), at: now, using: &random, &actions)
             case .wait, nil: break
             }
-            beginTrial(at: now, &actions)
         default: break
         }
     }

@@ -78,10 +78,6 @@ package enum SupervisorAction: Sendable {
     case complete(Int, MessageID, Payload, orSend: Bool)
     /// Send the protocol's own ping and report the answer.
     case ping(link: Int)
-    /// Make another connection to the endpoint, leave it idle, and see with the protocol's ping whether it is alive then.
-    case beginTrial(Int, endpoint: Int, idle: Duration, timeout: Duration, isSession: Bool)
-    /// Let go of that connection.
-    case endTrial(Int)
     /// Say goodbye and end the link.
     case close(link: Int, CloseReason)
     /// Give this to those who listen.

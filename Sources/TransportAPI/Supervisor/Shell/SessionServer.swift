@@ -22,11 +22,6 @@ public final class SessionServer: Sendable {
         public var maximumNewcomers = 1024
         /// How long a session waits for its client's next link. Default 10 minutes.
         public var sessionLifetime: Duration = .seconds(600)
-        /// The most links that belong to no session, on which clients try keepalive intervals; beyond it the oldest is ended, first
-        /// of those from an address that has a 64th of them. Default 1000.
-        public var maximumSpares = 1000
-        /// How long such a link may last. Default 30 minutes.
-        public var spareLifetime: Duration = .seconds(1800)
         /// How many bytes all sessions may keep together: of messages that were received and are not taken, or that the app has not
         /// acknowledged (``Session/deliveries``), that came before their turn, or that wait for the client; each with some bytes of bookkeeping. What the connections of the listeners on the
         /// same runtime keep counts too. `nil`, the default: as many as the listeners may (`max-buffered`), or 512 MiB where they

@@ -14,9 +14,6 @@ final class SessionServerShell {
     /// Links that have not said whose they are.
     private var newcomers: [Int: any Link] = [:]
     private var newcomerOrder: ClientLines<Int, UInt64>
-    /// Links of clients that try how long the path bears them idle.
-    private var spares: [Int: (link: any Link, timer: UInt64)] = [:]
-    private var spareOrder: ClientLines<Int, UInt64>
     private var isClosed = false
     /// What all sessions keep, together with the connections of the listeners.
     private let total = BufferedTotal()
@@ -34,7 +31,6 @@ final class SessionServerShell {
         registry = SessionRegistry(capacity: configuration.maximumSessions)
         order = ClientLines(lines: Line.count, limit: configuration.maximumSessions)
         newcomerOrder = ClientLines(lines: 2, limit: configuration.maximumNewcomers)
-        spareOrder = ClientLines(lines: 2, limit: configuration.maximumSpares)
         random = runtime.makeRandomSource()
         total.add(self, keeping: 0, limit: configuration.maximumBuffered)
     }
@@ -80,9 +76,7 @@ final class SessionServerShell {
     private func introduced(_ link: any Link, _ number: Int, _ first: Payload?) {
         guard removeNewcomer(number) != nil, let first else { return }
         do throws(TransportError) {
-            let frame = try SessionFrame(first)
-            if frame == .spare { return keep(link, number) }
-            guard case .hello(let client, let incarnation, let received, let attempt) = frame else {
+            guard case .hello(let client, let incarnation, let received, let attempt) = try SessionFrame(first) else {
                 return turnAway(link, .broken)
             }
             let hello = ClientHello(incarnation: incarnation, received: received, attempt: attempt)
@@ -137,28 +131,6 @@ final class SessionServerShell {
         session.run { $0.attach(number, link.capabilities, hello: hello, at: $1, &$2) }
         let confined = RuntimeConfined(port, to: runtime)
         Task(executorPreference: runtime.taskExecutor) { await LinkPort.read(confined, isGreeted: true) }
-    }
-
-    /// A link without a session is left alone until its client ends it, or has forgotten it.
-    private func keep(_ link: any Link, _ number: Int) {
-        if spares.count >= configuration.maximumSpares, let oldest = spareOrder.first { endSpare(oldest) }
-        let timer = runtime.schedule(at: runtime.clock.advanced(by: configuration.spareLifetime)) { [self] in
-            endSpare(number)
-        }
-        spares[number] = (link, timer)
-        spareOrder.insert(number, from: link.network, at: runtime.clock) { $0 ? 0 : 1 }
-        let shell = RuntimeConfined(self, to: runtime)
-        Task(executorPreference: runtime.taskExecutor) {
-            _ = await link.closed()
-            shell.value.endSpare(number)
-        }
-    }
-
-    private func endSpare(_ number: Int) {
-        guard let (link, timer) = spares.removeValue(forKey: number) else { return }
-        spareOrder.remove(number)
-        runtime.cancel(timer: timer)
-        hangUp(link, .user)
     }
 
     // MARK: Room
@@ -222,11 +194,9 @@ final class SessionServerShell {
     }
 
     private func dropNewcomers() -> [Task<Int, Never>] {
-        let links = Array(newcomers.values) + spares.values.map(\.link)
-        for spare in spares.values { runtime.cancel(timer: spare.timer) }
+        let links = newcomers.values.map { $0 }
         for number in newcomers.keys { newcomerOrder.remove(number) }
-        for number in spares.keys { spareOrder.remove(number) }
-        (newcomers, spares) = ([:], [:])
+        newcomers = [:]
         return links.map { hangUp($0, .user) }
     }
 }

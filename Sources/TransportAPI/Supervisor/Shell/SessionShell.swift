@@ -101,7 +101,7 @@ final class SessionShell: LinkOwner {
             onOver?(self)
             (onOver, onUse) = (nil, nil)
         case .note(let note): notes.send(note)
-        case .connect, .beginTrial, .endTrial: break
+        case .connect: break
         }
     }
 

@@ -23,9 +23,6 @@ public final class Supervisor: Sendable {
         public var format: String?
         /// What was learned about keepalive intervals before; see ``Supervisor/intervals()``.
         public var intervals: AdaptiveInterval?
-        /// The endpoint for a spare connection beside the user's, on which keepalive intervals are tried. The same by default;
-        /// where a server knows its clients by name, it must be another name.
-        public var spareEndpoint: @Sendable (Endpoint) -> Endpoint = { $0 }
         /// The client's identity towards a session server, for apps whose sessions outlive their processes. `nil`, the default: random,
         /// so that each process begins a session of its own.
         public var client: SessionClient?

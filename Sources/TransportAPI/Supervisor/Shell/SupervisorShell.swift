@@ -23,8 +23,6 @@ final class SupervisorShell: LinkOwner {
     @exclusivity(unchecked) var attempts: [Int: LinkAttempt] = [:]
     /// Is told of each link before it is used.
     private(set) var onLink: ((any Link, Endpoint) -> Void)?
-    var trials: [Int: SpareTrial] = [:]
-    let spareEndpoint: @Sendable (Endpoint) -> Endpoint
     /// What was learned about keepalive intervals.
     var intervals: AdaptiveInterval? { machine.adaptive?.intervals }
     let closers = Closers()
@@ -45,7 +43,6 @@ final class SupervisorShell: LinkOwner {
         timer = DeadlineTimer(on: runtime)
         intake = Intake(setup.configuration, on: runtime)
         random = runtime.makeRandomSource()
-        spareEndpoint = setup.spareEndpoint
         machine = SupervisorMachine(
             setup.configuration,
             endpoints: setup.endpoints,
@@ -115,16 +112,6 @@ final class SupervisorShell: LinkOwner {
         case .abandon(let link): attempts.removeValue(forKey: link)?.abandon(CloseReason(.keepalive))
         case .close(let link, let reason): goodbye = attempts.removeValue(forKey: link)?.close(reason)
         case .ping(let link): attempts[link]?.port?.ping()
-        case .beginTrial(let number, let endpoint, let idle, let timeout, let isSession):
-            trials[number] = SpareTrial(
-                self,
-                number,
-                endpoints[endpoint],
-                idle: idle,
-                timeout: timeout,
-                isSession: isSession
-            )
-        case .endTrial(let number): trials.removeValue(forKey: number)?.cancel()
         case .state(let state): changed(to: state)
         case .note(let note): self.note(note)
         }

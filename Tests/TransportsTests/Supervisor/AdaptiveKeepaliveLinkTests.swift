@@ -5,20 +5,19 @@ import Testing
 import TransportAPI
 import Transports
 
-@Suite("Keepalive intervals tried on a spare connection", .timeLimit(.minutes(5)), .ownThread)
-struct SpareConnectionTests {
+@Suite("Adaptive keepalive over real links", .timeLimit(.minutes(5)), .ownThread)
+struct AdaptiveKeepaliveLinkTests {
     /// Those that have a network below them, on which a connection could be forgotten.
     static let names = TransportRegistry.standard.transports.filter { $0.defaultPort != nil }.map(\.name)
 
     private func configuration(_ endpoint: Endpoint) throws -> TransportConfiguration {
         var options = endpoint
-        options.options += try TransportRegistry.standard.transport(named: endpoint.scheme).loopback("spare")
+        options.options += try TransportRegistry.standard.transport(named: endpoint.scheme).loopback("adaptive")
         var configuration = TransportConfiguration(endpoints: [options])
         var adaptive = AdaptiveKeepaliveConfiguration()
         adaptive.minimum = .milliseconds(20)
         adaptive.maximum = .milliseconds(80)
         configuration.supervisor.keepalive.adaptive = adaptive
-        configuration.supervisor.stableAfter = .zero
         return configuration
     }
 
@@ -35,7 +34,7 @@ struct SpareConnectionTests {
         }
     }
 
-    @Test("reach the longest that is allowed where nothing forgets connections", arguments: names)
+    @Test("reaches the longest interval that is allowed where nothing forgets connections", arguments: names)
     func plain(name: String) async throws {
         let server = try await EmbeddedServer.start("\(name)://127.0.0.1:0")
         let watch = Watch()
@@ -44,24 +43,5 @@ struct SpareConnectionTests {
         await watch.longest()
         await supervisor.close()
         await server.stop()
-    }
-
-    @Test("are not sessions to a server of sessions", arguments: ["tcp", "ws", "udp"])
-    func sessions(name: String) async throws {
-        let count = Locked(0)
-        let server = SessionServer(on: EventLoop.shared) { _ in count.withLock { $0 += 1 } }
-        let listener = try await TransportRegistry.standard.listen("\(name)://127.0.0.1:0")
-        let serving = Task { try await server.serve(listener) }
-        var configuration = try configuration(listener.endpoint)
-        configuration.supervisor.delivery.mode = .session
-        let watch = Watch()
-        let supervisor = try Supervisor(configuration) { $0.observer = watch }
-        supervisor.connect()
-        await watch.longest()
-        #expect(count.withLock { $0 } == 1)
-        await supervisor.close()
-        await listener.close()
-        await server.close()
-        try await serving.value
     }
 }
