@@ -17,8 +17,6 @@ final class LinkUser: @unchecked Sendable {
     private let limit: Int
     /// Whether its process ends once the link is closed.
     private let exits: Bool
-    /// Whether what it does counts as progress.
-    private let isCounted: Bool
     private var answers = 0
     private var isClosing = false
     /// When its first close began.
@@ -34,13 +32,12 @@ final class LinkUser: @unchecked Sendable {
         isServer: Bool,
         _ process: SimulatedProcess,
         limit: Int,
-        exits: Bool = false,
-        isCounted: Bool
+        exits: Bool = false
     ) {
         (self.run, self.link, self.app, self.loop, self.isServer, self.process) = (
             run, link, app, loop, isServer, process
         )
-        (self.limit, self.exits, self.isCounted) = (limit, exits, isCounted)
+        (self.limit, self.exits) = (limit, exits)
         number = run.newUser()
     }
 
@@ -110,7 +107,7 @@ final class LinkUser: @unchecked Sendable {
         }
         // Without an answer in time, it only says that the other host has everything, where a reset may destroy it.
         let isAnswered = run.world.now - began < 5_000_000_000
-        run.ledger.end(operation, isCounted: isCounted)
+        run.ledger.end(operation)
         if exits, !run.isOver { run.world.kill(process) }
         let reason = run.defect == .earlyClose ? .user : await link.closed()
         // An app that takes everything, and is still there, gets all that was written before.
@@ -128,7 +125,7 @@ final class LinkUser: @unchecked Sendable {
         run.ledger.leaves(name)
         run.world.trace.note(32, number, 0, "\(name) ended: \(reason)")
         if !process.isDead, run.plan.isCalm, !run.isOver, let error = reason.error { check(error) }
-        run.ledger.end(operation, isCounted: isCounted)
+        run.ledger.end(operation)
     }
 
     /// What may end a link while everything works.
@@ -170,7 +167,7 @@ final class LinkUser: @unchecked Sendable {
         } else {
             outcome = await link.send(payload)
         }
-        run.ledger.end(operation, isCounted: isCounted)
+        run.ledger.end(operation)
         run.world.trace.note(33, message.number, outcome.isSuccess ? 1 : 0, "\(name): \(message.number) \(outcome)")
         process.isDead ? run.ledger.loses(message) : run.ledger.settled(message, outcome)
         switch outcome {
@@ -199,7 +196,7 @@ final class LinkUser: @unchecked Sendable {
             } catch {
                 payload = nil
             }
-            run.ledger.end(operation, isCounted: isCounted)
+            run.ledger.end(operation)
             guard let payload else { return }
             if isServer { run.takes(payload.bytes.count) }
             if run.defect == .oversizedDropped, payload.bytes.count > limit { continue }
@@ -240,7 +237,7 @@ final class LinkUser: @unchecked Sendable {
             } else {
                 do { _ = try await link.ping() } catch {}
             }
-            run.ledger.end(operation, isCounted: isCounted)
+            run.ledger.end(operation)
             await run.world.pause(Int64(run.draw(0...100_000_000)))
         }
     }

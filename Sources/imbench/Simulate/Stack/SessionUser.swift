@@ -16,20 +16,11 @@ final class SessionUser: @unchecked Sendable {
     private let client: String
     private let name: String
     private let number: Int
-    /// Whether what it does counts as progress.
-    private let isCounted: Bool
     private var isClosing = false
     private var isServer = false
 
-    init(
-        _ run: StackRun,
-        _ app: StackPlan.App,
-        on loop: EventLoop,
-        _ process: SimulatedProcess,
-        _ name: String,
-        isCounted: Bool
-    ) {
-        (self.run, self.app, self.loop, self.process, self.isCounted) = (run, app, loop, process, isCounted)
+    init(_ run: StackRun, _ app: StackPlan.App, on loop: EventLoop, _ process: SimulatedProcess, _ name: String) {
+        (self.run, self.app, self.loop, self.process) = (run, app, loop, process)
         number = run.newUser()
         client = name
         self.name = "\(name)/\(number)"
@@ -51,12 +42,11 @@ final class SessionUser: @unchecked Sendable {
         let ended = Task(executorPreference: preference) {
             let operation = self.run.ledger.begin("\(self.name): closed")
             await supervisor.closed()
-            self.run.ledger.end(operation, isCounted: self.isCounted)
+            self.run.ledger.end(operation)
         }
         supervisor.connect()
         if run.plan.style == .room { await enterRoom(supervisor) }
         await sendAll { await supervisor.send($0) }
-        if isCounted { run.hasSent() }
         await run.world.pause(app.closesAfter ?? 1_000_000_000)
         await waitForArrivals()
         await close(supervisor)
@@ -64,8 +54,6 @@ final class SessionUser: @unchecked Sendable {
         await receiver.value
         run.isDone(box.id)
     }
-
-    private var isBully: Bool { !isCounted && !isServer }
 
     /// Waits until it is in the room and, while everything works, until all others are.
     private func enterRoom(_ supervisor: Supervisor) async {
@@ -83,7 +71,7 @@ final class SessionUser: @unchecked Sendable {
         run.ledger.leaves(name)
         let operation = run.ledger.begin("\(name): close")
         await supervisor.close()
-        run.ledger.end(operation, isCounted: isCounted)
+        run.ledger.end(operation)
     }
 
     /// Whether the app acknowledges what it has processed. The defect acknowledges before.
@@ -146,8 +134,7 @@ final class SessionUser: @unchecked Sendable {
         for sender in 0..<app.senders {
             senders.append(
                 Task(executorPreference: app.isOnLoop ? loop : nil) {
-                    for index in 0..<self.app.messages {
-                        guard !self.run.isOver, !self.isBully || self.run.mustFlood else { return }
+                    for index in 0..<self.app.messages where !self.run.isOver {
                         if self.app.pause > 0 { await self.run.world.pause(Int64(self.run.draw(0...self.app.pause))) }
                         await self.send(StackMessage(user: self.number, sender: sender, number: index), send)
                     }
@@ -167,7 +154,7 @@ final class SessionUser: @unchecked Sendable {
             run.world.after(Int64(run.draw(0...2_000_000))) { task.cancel() }
         }
         let outcome = await task.value
-        run.ledger.end(operation, isCounted: isCounted)
+        run.ledger.end(operation)
         run.world.trace.note(34, message.number, outcome.isSuccess ? 1 : 0, "\(name): \(message.number) \(outcome)")
         process.isDead ? run.ledger.loses(message) : run.ledger.settled(message, outcome)
         if !process.isDead, outcome == .acknowledged {

@@ -72,8 +72,8 @@ final class StackLedger {
     /// Operations that have begun and not ended.
     private(set) var pending: [Int: String] = [:]
     private var operations = 0
-    /// How many operations have ended, without those of a bully.
-    private(set) var ended = 0
+    /// How many operations have ended.
+    var ended: Int { operations - pending.count }
 
     func fail(_ text: @autoclosure () -> String) {
         if violation == nil { violation = text() }
@@ -86,9 +86,7 @@ final class StackLedger {
         return operations
     }
 
-    /// - Parameter isCounted: whether it is progress, which what a bully does is not.
-    func end(_ operation: Int, isCounted: Bool = true) {
-        if isCounted { ended += 1 }
+    func end(_ operation: Int) {
         if pending.removeValue(forKey: operation) == nil { fail("operation \(operation) ended twice") }
     }
 

@@ -110,8 +110,7 @@ struct StackPlan {
     var isShared = false
     /// The apps acknowledge each message once they have processed it.
     var acknowledges = false
-    /// The first client sends without end, and takes nothing from a plain link. In a session or a room it goes on for as long as
-    /// others send.
+    /// The first client sends without end and takes nothing.
     var hasBully = false
     /// How many bytes the server's link may keep of what has come and is not taken, and of what it has accepted and not sent;
     /// 0 where that is not watched.
@@ -138,14 +137,6 @@ struct StackPlan {
         drawNetwork(&random)
         drawFaults(&random)
         drawCompany(&random)
-        if style == .session || style == .room, clients > 1, intruder == nil, maximumBuffered == 0 {
-            var random = SimulationRandom(seed: seed, stream: 6)
-            hasBully = random.chance(style == .room ? 60 : 30)
-            // Members that write much have to wait for each other.
-            if hasBully, style == .room {
-                (client.senders, client.messages) = (max(client.senders, 2), max(client.messages, 20))
-            }
-        }
     }
 
     private mutating func drawStyle(_ random: inout SimulationRandom) {
@@ -250,11 +241,6 @@ struct StackPlan {
         app.appetite = .never
         app.senders = 4
         app.messages = 200
-        if style != .plain {
-            app.messages = isCalm ? .max : 50
-            // A room lets it write only so often.
-            app.pause = style == .room ? 0 : 5_000_000
-        }
         app.isOnLoop = client.isOnLoop
         return app
     }

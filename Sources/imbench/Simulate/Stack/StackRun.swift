@@ -110,7 +110,7 @@ final class StackRun: @unchecked Sendable {
         // What works and is consumed ends by itself; the rest is ended.
         var isDone = false
         var ended = -1
-        // It may be slow, but in each stretch of time something has to come to its end, and not only for a bully.
+        // It may be slow, but in each stretch of time something has to come to its end.
         while !isDone, ledger.violation == nil, ended != ledger.ended, world.now < start + 3_600 * Self.second {
             ended = ledger.ended
             isDone = runs(120) { self.living == 0 && !self.intrusion }
@@ -150,8 +150,7 @@ final class StackRun: @unchecked Sendable {
 
     /// Whether everything has to come to its end without being closed.
     private var mustProgress: Bool {
-        guard plan.isCalm, plan.style != .kept else { return false }
-        if plan.style == .room { return true }
+        guard plan.isCalm, plan.style != .kept, plan.style != .room else { return false }
         if plan.style == .session {
             // A server that may keep little may end each next link or session of a client for the messages that it repeats.
             if plan.maximumBuffered > 0 { return false }
@@ -341,9 +340,6 @@ final class StackRun: @unchecked Sendable {
     /// Whether others on the same topic have more to send.
     var mustWait: Bool { plan.isShared && silent < plan.clients }
 
-    /// Whether the others still send, so that a bully goes on.
-    var mustFlood: Bool { silent < plan.clients - 1 }
-
     /// A link of the server, or a session, has ended or is about to, and no longer keeps all that comes.
     func stopsWatching() {
         watchesMemory = false
@@ -453,8 +449,7 @@ final class StackRun: @unchecked Sendable {
                     on: loop,
                     isServer: true,
                     process,
-                    limit: plan.maximumMessage,
-                    isCounted: !plan.hasBully
+                    limit: plan.maximumMessage
                 )
                 serving += 1
                 served += 1
@@ -467,14 +462,7 @@ final class StackRun: @unchecked Sendable {
             let listener = try await registry.listen(url, on: loop)
             opened(listener.endpoint)
             let sessions = SessionServer(sessionConfiguration, on: loop) { session in
-                SessionUser(
-                    self,
-                    self.plan.server,
-                    on: loop,
-                    process,
-                    "server\(start)",
-                    isCounted: !self.plan.hasBully
-                ).live(session)
+                SessionUser(self, self.plan.server, on: loop, process, "server\(start)").live(session)
             }
             let box = EnderBox()
             box.id = whenOver {
@@ -530,7 +518,6 @@ final class StackRun: @unchecked Sendable {
         // A squatter comes first.
         while intrusion, plan.intruder == .squatter, !isOver { await world.pause(100_000_000) }
         let limit = plan.limit(ofClient: number)
-        let isCounted = !plan.hasBully || number > 0
         var options = plan.options
         options.append("max-message=\(defect == .oversizedDropped ? plan.maximumMessage : limit)")
         if plan.carrier.isBroker {
@@ -554,8 +541,7 @@ final class StackRun: @unchecked Sendable {
                         isServer: false,
                         process,
                         limit: limit,
-                        exits: plan.exits && index == plan.links - 1,
-                        isCounted: isCounted
+                        exits: plan.exits && index == plan.links - 1
                     )
                     await user.live()
                 }
@@ -577,14 +563,7 @@ final class StackRun: @unchecked Sendable {
                         ForgetfulTransport(whole: try factory(endpoint))
                     }
                 }
-                await SessionUser(
-                    self,
-                    plan.client(number),
-                    on: loop,
-                    process,
-                    "client\(number)",
-                    isCounted: isCounted
-                ).live(supervisor)
+                await SessionUser(self, plan.client, on: loop, process, "client\(number)").live(supervisor)
             }
         } catch {
             ledger.fail("client \(number): \(error)")
