@@ -1,9 +1,8 @@
 /// The search for the longest time that a link may be idle before a NAT on its path forgets it, apart for each network.
 ///
-/// A value that does no I/O: whoever holds it lets a connection be idle for ``nextTrial(on:)``, says whether it survived, and
-/// probes the user's link every ``current(on:)``. The idea, to grow from a safe interval while the path bears it and to
-/// remember the result by network, is that of the smart heartbeat in Tencent's Mars; here the growth doubles, and once a
-/// length has failed the search goes on by bisection.
+/// A value that does no I/O. Its owner leaves a link idle for ``nextTrial(on:)`` and says whether the link survived. The idea, to
+/// grow from a safe interval while the path bears it and to remember the result by network, is that of the smart heartbeat in
+/// Tencent's Mars. Here the growth doubles, and once a length has failed the search goes on by bisection.
 ///
 /// - A failure counts when it repeats: a length is bad after two failures at it or at shorter ones, since a single loss may
 ///   be chance. A success at a length takes back all failures up to it.
@@ -57,7 +56,7 @@ public struct AdaptiveInterval: Sendable, Hashable {
     /// The networks about which something is known, the latest used last.
     public var networks: [String] { records.map(\.network) }
 
-    /// The interval for the user's link: the longest that is known to be good, or the minimum. Marks the network as used.
+    /// The longest interval that is known to be good, or the minimum. Marks the network as used.
     public mutating func current(on network: String) -> Duration {
         guard let index = records.firstIndex(where: { $0.network == network }) else { return configuration.minimum }
         let record = records.remove(at: index)
@@ -77,7 +76,7 @@ public struct AdaptiveInterval: Sendable, Hashable {
         return min(reach, record.suspect ?? (good + bad) / 2)
     }
 
-    /// A connection outlived `interval` without traffic.
+    /// The link answered after `interval` without traffic.
     public mutating func succeeded(_ interval: Duration, on network: String) {
         update(network) { record, bounds in
             record.good = min(max(record.good, interval), bounds.maximum)
@@ -85,7 +84,7 @@ public struct AdaptiveInterval: Sendable, Hashable {
         }
     }
 
-    /// A connection on trial was dead after `interval` without traffic.
+    /// The link was dead after `interval` without traffic, which was longer than ``current(on:)``.
     public mutating func failed(_ interval: Duration, on network: String) {
         update(network) { record, bounds in
             Self.note(interval, &record, bounds)
@@ -94,7 +93,7 @@ public struct AdaptiveInterval: Sendable, Hashable {
         }
     }
 
-    /// The user's link was dead after the ``current(on:)`` interval. Falls back to the minimum at once; everything above has
+    /// The link was dead after the ``current(on:)`` interval. Falls back to the minimum at once; everything above has
     /// to prove good anew.
     public mutating func lost(on network: String) {
         update(network) { record, bounds in

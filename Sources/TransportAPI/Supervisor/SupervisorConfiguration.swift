@@ -88,8 +88,10 @@ public struct KeepaliveConfiguration: Sendable, Hashable {
     public init() {}
 }
 
-/// The search for the longest keepalive interval that the NATs on the path bear. It tries intervals on the link itself, which a
-/// NAT may forget for it: the supervisor connects again then.
+/// The search for the longest keepalive interval that the NATs on the path bear.
+///
+/// The link itself is left idle for each interval that is tried. An interval that is too long ends the link, and the supervisor
+/// connects again.
 public struct AdaptiveKeepaliveConfiguration: Sendable, Hashable {
     /// The shortest interval, taken to be safe. Default 30 s.
     public var minimum: Duration = .seconds(30)

@@ -44,4 +44,23 @@ struct AdaptiveKeepaliveLinkTests {
         await supervisor.close()
         await server.stop()
     }
+
+    @Test("reaches it in a session, on one link", arguments: ["tcp", "ws", "udp"])
+    func session(name: String) async throws {
+        let count = Locked(0)
+        let server = SessionServer(on: EventLoop.shared) { _ in count.withLock { $0 += 1 } }
+        let listener = try await TransportRegistry.standard.listen("\(name)://127.0.0.1:0")
+        let serving = Task { try await server.serve(listener) }
+        var configuration = try configuration(listener.endpoint)
+        configuration.supervisor.delivery.mode = .session
+        let watch = Watch()
+        let supervisor = try Supervisor(configuration) { $0.observer = watch }
+        supervisor.connect()
+        await watch.longest()
+        #expect(count.withLock { $0 } == 1)
+        await supervisor.close()
+        await listener.close()
+        await server.close()
+        try await serving.value
+    }
 }

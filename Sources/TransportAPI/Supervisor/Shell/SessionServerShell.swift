@@ -194,7 +194,7 @@ final class SessionServerShell {
     }
 
     private func dropNewcomers() -> [Task<Int, Never>] {
-        let links = newcomers.values.map { $0 }
+        let links = Array(newcomers.values)
         for number in newcomers.keys { newcomerOrder.remove(number) }
         newcomers = [:]
         return links.map { hangUp($0, .user) }
