@@ -36,14 +36,16 @@ public struct MQTTConfiguration: Sendable, Hashable {
     /// The largest payload sent or received, in bytes; 1 to 268,369,916, 16 MiB by default. A packet may be larger by
     /// its topic and header.
     public var maximumMessageSize = 16 << 20
-    /// How long CONNACK and SUBACK may take together; 10 s by default.
+    /// How long CONNACK and SUBACK may take together; 10 s by default. In a kept session, a message that comes before SUBACK opens
+    /// the link.
     public var handshakeTimeout = Duration.seconds(10)
     /// How long the broker may be silent after a keep-alive PINGREQ; 10 s by default, and never longer than
     /// the silence before it.
     public var pingTimeout = Duration.seconds(10)
     /// How long PUBACK, PUBREC, PUBCOMP, SUBACK or UNSUBACK may take on an open link before the link is given up;
-    /// 30 s by default. Neither this nor ``pingTimeout`` counts while output is on its way to the kernel, or while nobody takes
-    /// what was received, so that the link is not read.
+    /// 30 s by default. If the broker sends other things then, it is asked by PINGREQ, and the link ends if PINGRESP comes first.
+    /// Neither this nor ``pingTimeout`` counts while output is on its way to the kernel, or while no caller takes what was received,
+    /// so that the link is not read.
     public var acknowledgementTimeout = Duration.seconds(30)
 
     /// The defaults: an anonymous client with a clean session that subscribes to nothing.

@@ -7,9 +7,17 @@ extension MQTTCore {
     private static let maximumEarlyDiscarded = 16
 
     private static let connecting = MQTTPacketTypes(.connack)
-    private static let subscribing = MQTTPacketTypes(.publish, .pubrel, .suback)
+    private static let subscribing = MQTTPacketTypes(.publish, .pubrel, .suback, .pingresp)
     /// In a session that outlives its links, answers to what was sent over the last one may come first.
-    private static let subscribingAnew = MQTTPacketTypes(.publish, .puback, .pubrec, .pubrel, .pubcomp, .suback)
+    private static let subscribingAnew = MQTTPacketTypes(
+        .publish,
+        .puback,
+        .pubrec,
+        .pubrel,
+        .pubcomp,
+        .suback,
+        .pingresp
+    )
     private static let open = MQTTPacketTypes(
         .publish,
         .puback,
@@ -125,19 +133,19 @@ extension MQTTCore {
     }
 
     /// Keeps a message that came before the link is open. A broker that goes on with a session may have sent any number of
-    /// them before it read SUBSCRIBE, and would again over the next link: when they are too many the link opens before
-    /// SUBACK, to be read as fast as messages are taken.
+    /// them before it read SUBSCRIBE, and would again over the next link. SUBACK could come too late behind them, so the first
+    /// one opens the link, which is then read as fast as messages are taken.
     mutating func receiveEarly(
         _ payload: Payload,
         _ context: inout CoreContext
     ) throws(TransportError) -> CoreEvent? {
+        early.append(payload)
+        guard !confirmsReceipt else { return opened(&context) }
         earlyBytes += payload.bytes.count
-        let hasRoom = early.count < Self.maximumEarlyMessages && earlyBytes <= maximumMessageSize
-        guard hasRoom || confirmsReceipt else {
+        guard early.count <= Self.maximumEarlyMessages, earlyBytes <= maximumMessageSize else {
             throw TransportError(.bufferFull, .handshake, "too many messages came before SUBACK")
         }
-        early.append(payload)
-        return hasRoom ? nil : opened(&context)
+        return nil
     }
 
     /// Keeps a report of a message that was passed over before the link is open; the first few.

@@ -21,6 +21,9 @@ struct MQTTKeepAlive: Sendable {
     var pongsBefore = 0
     /// The user's pings that are not answered yet.
     var userPings = 0
+    /// Client: what was sent at `since` should be acknowledged by now, and the broker is asked by PINGREQ whether it has come so far.
+    /// With the answer, which is `pongs` answers to keep-alive pings away, the acknowledgement must have come.
+    var overdue: (since: Instant, pongs: Int)?
 
     /// Server: when the client has been silent for too long. While it is not read, its silence means nothing.
     var silenceDue: Instant { max(lastReceived, unreadUntil).advanced(byNanoseconds: interval) }
@@ -52,7 +55,9 @@ extension MQTTCore {
         mutating get {
             switch state {
             case .idle, .closing, .closed: return nil
-            case .connecting, .subscribing: return handshakeDeadline
+            case .connecting: return handshakeDeadline
+            // SUBACK may come behind many messages of a session, and the broker is to hear of this side meanwhile.
+            case .subscribing: return min(handshakeDeadline, keepAliveDeadline ?? handshakeDeadline)
             case .open: break
             }
             guard let keepAliveDeadline else { return acknowledgementDeadline }
@@ -63,18 +68,21 @@ extension MQTTCore {
     private var keepAliveDeadline: Instant? {
         guard keepAlive.interval > 0 else { return nil }
         guard isClient else { return keepAlive.silenceDue }
+        guard state == .open else { return keepAlive.pingDue }
         return min(keepAlive.pingDue, keepAlive.answerDue ?? keepAlive.pingDue)
     }
 
     package mutating func deadlineReached(_ context: inout CoreContext) throws(TransportError) {
         guard let deadline, deadline <= context.now else { return }
-        guard state == .open else {
+        guard state == .open || handshakeDeadline > context.now else {
             let missing = isClient ? (state == .connecting ? "CONNACK" : "SUBACK") : "CONNECT"
             throw TransportError(.timedOut, .handshake, "no \(missing) came in time")
         }
         keepAlive.unreadUntil = context.unreadUntil
         keepAlive.outputMoved = context.outputMoved
-        if let due = acknowledgementDeadline, due <= context.now { try acknowledgementOverdue(context.now) }
+        if state == .open, let due = acknowledgementDeadline, due <= context.now {
+            try acknowledgementOverdue(&context)
+        }
         if let due = keepAliveDeadline, due <= context.now { try keepAliveDue(&context) }
     }
 
@@ -82,9 +90,14 @@ extension MQTTCore {
         guard isClient else {
             throw TransportError(.keepaliveTimeout, .open, "no packet came in one and a half times the keep alive")
         }
-        if let due = keepAlive.answerDue, due <= context.now {
+        if state == .open, let due = keepAlive.answerDue, due <= context.now {
             throw TransportError(.keepaliveTimeout, .open, "no PINGRESP came in time")
         }
+        askBroker(&context)
+    }
+
+    /// Sends a PINGREQ whose answer the user does not hear of.
+    private mutating func askBroker(_ context: inout CoreContext) {
         if keepAlive.ownPings == 0 { keepAlive.pongsBefore = keepAlive.userPings }
         keepAlive.ownPings += 1
         keepAlive.pingSent = context.now
@@ -92,13 +105,39 @@ extension MQTTCore {
     }
 
     /// The deadline was set for an entry that may be gone: looks for the oldest that is left. Its time counts from when its
-    /// answer could come, and be read.
-    private mutating func acknowledgementOverdue(_ now: Instant) throws(TransportError) {
+    /// answer could come, and be read. A broker answers in order, so that an acknowledgement may come behind much that it had to
+    /// send: while something comes, the answer to PINGREQ tells whether there is still one.
+    private mutating func acknowledgementOverdue(_ context: inout CoreContext) throws(TransportError) {
         acknowledgementDeadline = nil
         guard let oldest = inFlight.oldest else { return }
-        expectAcknowledgement(max(oldest, keepAlive.unreadUntil, keepAlive.outputMoved))
-        guard let due = acknowledgementDeadline, due <= now else { return }
-        throw TransportError(.acknowledgementTimeout, .open, "a packet was not acknowledged in time")
+        let since = keepAlive.overdue == nil ? oldest : keepAlive.lastReceived
+        expectAcknowledgement(max(since, keepAlive.unreadUntil, keepAlive.outputMoved))
+        guard let due = acknowledgementDeadline, due <= context.now else { return }
+        acknowledgementDeadline = nil
+        expectAcknowledgement(keepAlive.lastReceived)
+        guard let due = acknowledgementDeadline, due > context.now, keepAlive.overdue == nil else {
+            throw unacknowledged()
+        }
+        askBroker(&context)
+        keepAlive.overdue = (oldest, keepAlive.ownPings)
+    }
+
+    /// An answer to a keep-alive ping has come: whether what was overdue has been acknowledged before it.
+    private mutating func checkOverdue() throws(TransportError) {
+        guard let overdue = keepAlive.overdue else { return }
+        guard overdue.pongs == 1 else {
+            keepAlive.overdue?.pongs -= 1
+            return
+        }
+        keepAlive.overdue = nil
+        acknowledgementDeadline = nil
+        guard let oldest = inFlight.oldest else { return }
+        guard oldest > overdue.since else { throw unacknowledged() }
+        expectAcknowledgement(oldest)
+    }
+
+    private func unacknowledged() -> TransportError {
+        TransportError(.acknowledgementTimeout, .open, "a packet was not acknowledged in time")
     }
 
     package mutating func ping(_ context: inout CoreContext) throws(TransportError) {
@@ -113,6 +152,7 @@ extension MQTTCore {
         if keepAlive.ownPings > 0 {
             guard keepAlive.pongsBefore > 0 else {
                 keepAlive.ownPings -= 1
+                try checkOverdue()
                 if keepAlive.ownPings == 0 { keepAlive.pingSent = nil }
                 return nil
             }

@@ -147,7 +147,7 @@ struct MQTTHandshakeTests {
         ("SUBACK with too few codes", [0x20, 2, 0, 0, 0x90, 3, 0, 1, 0]),
         ("SUBACK with too many codes", [0x20, 2, 0, 0, 0x90, 5, 0, 1, 0, 0, 0]),
         ("SUBACK that grants more than was asked for", [0x20, 2, 0, 0, 0x90, 4, 0, 1, 1, 0]),
-        ("PINGRESP before SUBACK", [0x20, 2, 0, 0, 0xd0]),
+        ("PINGRESP before SUBACK without PINGREQ", [0x20, 2, 0, 0, 0xd0, 0]),
     ]
 
     @Test("a broker that breaks the handshake is refused", arguments: brokenBrokers)

@@ -86,6 +86,36 @@ struct MQTTLifeTests {
         #expect(client.failure?.code == .protocolViolation)
     }
 
+    @Test("a client that awaits SUBACK asks for signs of life, so that the broker does not give it up")
+    func pingsBeforeSuback() throws {
+        var client = try mqttClient {
+            $0.keepAlive = 4
+            $0.handshakeTimeout = .seconds(10)
+            $0.subscriptions = [MQTTSubscription("in")]
+        }
+        client.openByHand()
+        client.advance(by: .seconds(3))
+        #expect(client.takeOutput() == [0xc0, 0])
+        client.advance(by: .seconds(3))
+        #expect(client.takeOutput() == [0xc0, 0])
+        client.feed([0x90, 3, 0, 1, 0, 0xd0, 0, 0xd0, 0])
+        #expect(client.isOpen && client.failure == nil)
+    }
+
+    @Test("pings do not keep a client waiting for SUBACK beyond the time for the handshake")
+    func subackInTime() throws {
+        var client = try mqttClient {
+            $0.keepAlive = 4
+            $0.handshakeTimeout = .seconds(10)
+            $0.subscriptions = [MQTTSubscription("in")]
+        }
+        client.openByHand()
+        for _ in 0..<9 { client.advance(by: .seconds(1)) }
+        #expect(client.failure == nil)
+        client.advance(by: .seconds(1))
+        #expect(client.failure?.code == .timedOut)
+    }
+
     @Test("a broker that does not answer is given up")
     func silentBroker() throws {
         var client = try mqttClient { $0.keepAlive = 60 }

@@ -78,6 +78,43 @@ struct MQTTPatienceTests {
         #expect(client.failure?.code == .acknowledgementTimeout)
     }
 
+    @Test(
+        "an acknowledgement may come behind much that the broker has to send, and is overdue once PINGRESP comes before it",
+        arguments: [0, 60],
+        [true, false]
+    )
+    func behindMuch(keepAlive: Int, isAcknowledged: Bool) throws {
+        var client = try publisher(keepAlive: keepAlive)
+        _ = try client.send(Payload([]), id: 1)
+        _ = client.takeOutput()
+        var pings = 0
+        for _ in 0..<60 {
+            client.advance(by: .seconds(5))
+            pings += client.takeOutput() == [0xc0, 0] ? 1 : 0
+            client.feed(encoded(.publish(MQTTPublish(topic: "t", payload: []))))
+        }
+        #expect(client.failure == nil && pings > 0)
+        client.feed((isAcknowledged ? [0x40, 2, 0, 1] : []) + [0xd0, 0])
+        #expect(client.failure?.code == (isAcknowledged ? nil : .acknowledgementTimeout))
+        #expect(client.acknowledged == (isAcknowledged ? [1] : []))
+        if isAcknowledged, keepAlive == 0 { #expect(client.core.deadline == nil) }
+    }
+
+    @Test("a broker that is asked for an acknowledgement and falls silent is given up")
+    func silentWhenAsked() throws {
+        var client = try publisher(keepAlive: 0)
+        _ = try client.send(Payload([]), id: 1)
+        client.advance(by: .seconds(20))
+        client.feed(encoded(.publish(MQTTPublish(topic: "t", payload: []))))
+        _ = client.takeOutput()
+        client.advance(by: .seconds(10))
+        #expect(client.takeOutput() == [0xc0, 0])
+        client.advance(by: .seconds(19))
+        #expect(client.failure == nil)
+        client.advance(by: .seconds(1))
+        #expect(client.failure?.code == .acknowledgementTimeout)
+    }
+
     @Test("output that does not move is found by PINGREQ, as any other dead path")
     func stuck() throws {
         var client = try mqttClient { $0.keepAlive = 60 }

@@ -36,8 +36,8 @@ struct MQTTSessionTests {
         #expect(client.takeOutput().isEmpty)
     }
 
-    @Test("a broker that holds many messages for the session has the link opened before SUBACK", arguments: [1, 0x80])
-    func manyBeforeSuback(answer: UInt8) throws {
+    @Test("a message that the broker has kept for the session opens the link before SUBACK", arguments: [1, 0x80])
+    func messageBeforeSuback(answer: UInt8) throws {
         var client = try mqttClient {
             $0.cleanSession = false
             $0.subscriptions = [MQTTSubscription("in", qos: .atLeastOnce)]
@@ -47,7 +47,7 @@ struct MQTTSessionTests {
         client.feed([0x20, 2, 1, 0])
         let message = [0x32, 66, 0, 2, 0x69, 0x6e, 0, 9] + [UInt8](repeating: 7, count: 60)
         client.feed(message)
-        #expect(client.isOpen == false && client.messages.isEmpty)
+        #expect(client.isOpen && client.messages.count == 1)
         client.feed(message + message)
         #expect(client.isOpen && client.messages.count == 3)
         #expect(client.failure == nil)

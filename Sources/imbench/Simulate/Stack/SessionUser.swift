@@ -188,8 +188,9 @@ final class SessionUser: @unchecked Sendable {
         }
         if isServer { run.takes(payload.bytes.count) }
         if !process.isDead {
-            // A broker at QoS 1 may give again what it gave over a link that broke.
-            let isOnce = !run.wasKilled && (run.plan.style != .kept || run.plan.carrier == .mqtt2)
+            // After a link that broke, a broker gives again what was not acknowledged: at QoS 1 by the link, at QoS 2 by the app.
+            let comesOnce = run.plan.style != .kept || run.plan.carrier == .mqtt2 && !run.plan.acknowledges
+            let isOnce = !run.wasKilled && comesOnce
             run.ledger.arrives(payload.bytes, at: name, isOrdered: isOnce, isOnce: isOnce)
         }
         switch app.appetite {
