@@ -22,7 +22,7 @@ public final class EventLoop: TaskExecutor, @unchecked Sendable {
     let hasMail = Atomic<Bool>(false)
     let isAsleep = Atomic<Bool>(false)
     /// For how long the loop polls before it sleeps, in nanoseconds, or `adaptivePolling`.
-    let pollingTime = Atomic<Int64>(EventLoop.adaptivePolling)
+    let pollingTime = Atomic<Int64>(0)
 
     @exclusivity(unchecked) var habit = PollingHabit()
     @exclusivity(unchecked) private var jobs = RingQueue<LoopJob>()

@@ -2,7 +2,7 @@ import Testing
 
 @testable import SocketIO
 
-@Suite("A loop that learns when polling pays")
+@Suite("Adaptive polling")
 struct PollingHabitTests {
     private static let soon: Int64 = 8_000
     private static let asleep: Int64 = 60_000
@@ -14,7 +14,7 @@ struct PollingHabitTests {
         for _ in 0..<times { habit.waited(time) }
     }
 
-    @Test("sleeps at once until sixteen waits in a row were short")
+    @Test("begins after sixteen short waits in a row")
     mutating func begins() {
         #expect(habit.pollingTime == 0)
         wait(Self.asleep, times: 15)
@@ -26,7 +26,7 @@ struct PollingHabitTests {
         #expect(habit.pollingTime == PollingHabit.time)
     }
 
-    @Test("never polls where answers take a millisecond, however many there are")
+    @Test("does not begin if answers take a millisecond")
     mutating func distantPeer() {
         for _ in 0..<100_000 {
             habit.waited(1_000_000)
@@ -34,7 +34,7 @@ struct PollingHabitTests {
         }
     }
 
-    @Test("polls on while what it polls for comes soon, and bears one poll in vain")
+    @Test("keeps polling while events come soon, also after one poll without effect")
     mutating func goesOn() {
         wait(Self.asleep, times: 16)
         wait(Self.soon, times: 1000)
@@ -44,7 +44,7 @@ struct PollingHabitTests {
         #expect(habit.pollingTime > 0)
     }
 
-    @Test("stops after at most three polls in vain")
+    @Test("stops after at most three polls without effect")
     mutating func stops() {
         wait(Self.asleep, times: 16)
         wait(Self.soon, times: 1000)
@@ -52,7 +52,7 @@ struct PollingHabitTests {
         #expect(habit.pollingTime == 0)
     }
 
-    @Test("tries less and less often what does not pay, and soon again what has paid")
+    @Test("is tried less and less often if it does not pay, and soon again if it did")
     mutating func patience() {
         var trials: [Int] = []
         for _ in 0..<9 {
@@ -73,7 +73,7 @@ struct PollingHabitTests {
         #expect(habit.pollingTime > 0)
     }
 
-    @Test("polls in vain for less than a tenth of the time of steady events that are too far apart for it")
+    @Test("takes less than a tenth of the time between steady events that are too far apart for it")
     mutating func costOfTrying() {
         var polled: Int64 = 0
         let events = 100_000
@@ -85,12 +85,12 @@ struct PollingHabitTests {
     }
 }
 
-@Suite("How a loop polls")
+@Suite("Polling of a loop")
 struct PollingTests {
-    @Test("is adaptive until something else is asked for, within bounds")
+    @Test("is off by default, and limited to an hour")
     func bounds() throws {
         let loop = try EventLoop(name: "polling")
-        #expect(loop.polling == .adaptive)
+        #expect(loop.polling == .never)
         loop.polling = .always(for: .seconds(7200))
         #expect(loop.polling == .always(for: .seconds(3600)))
         for none in [Polling.never, .always(for: .zero), .always(for: .seconds(-1))] {
@@ -102,7 +102,7 @@ struct PollingTests {
     }
 
     @Test(
-        "gives both sides of a conversation their turns",
+        "lets both sides of a conversation run",
         arguments: [Polling.adaptive, .never, .always(for: .milliseconds(1))]
     )
     func conversation(polling: Polling) async throws {
