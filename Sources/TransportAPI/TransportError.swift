@@ -14,7 +14,7 @@ public struct TransportError: Error, Sendable, Hashable {
         case handshake
         /// The link was open.
         case open
-        /// Saying goodbye.
+        /// The close handshake.
         case closing
     }
 
@@ -22,30 +22,71 @@ public struct TransportError: Error, Sendable, Hashable {
     public enum Fault: String, Sendable, Hashable, CaseIterable {
         /// This program or its configuration.
         case local
-        /// The far side.
+        /// The peer.
         case peer
-        /// What lies between.
+        /// The network between them.
         case network
     }
 
-    /// What went wrong.
-    public var code: Code
-    /// How far the link had come.
-    public var phase: Phase
-    /// A sentence for people.
-    public var reason: String
-    /// The number behind it: errno, HTTP status, WebSocket close code, CONNACK return code, by ``code`` and ``phase``.
-    public var detail: Int?
-    /// How long the far side asks to wait before the next attempt (RFC 9110, section 10.2.3: Retry-After).
-    public var retryAfter: Duration?
+    /// The fields, on the heap: an error is rare, and a result or an outcome that could hold one stays as small as a pointer.
+    private final class Fields: Sendable, Hashable {
+        let code: Code
+        let phase: Phase
+        let reason: String
+        let detail: Int?
+        let retryAfter: Duration?
+
+        init(_ code: Code, _ phase: Phase, _ reason: String, _ detail: Int?, _ retryAfter: Duration?) {
+            (self.code, self.phase, self.reason) = (code, phase, reason)
+            (self.detail, self.retryAfter) = (detail, retryAfter)
+        }
+
+        static func == (left: Fields, right: Fields) -> Bool {
+            left === right
+                || left.code == right.code && left.phase == right.phase && left.reason == right.reason
+                    && left.detail == right.detail && left.retryAfter == right.retryAfter
+        }
+
+        func hash(into hasher: inout Hasher) {
+            hasher.combine(code)
+            hasher.combine(phase)
+            hasher.combine(reason)
+            hasher.combine(detail)
+            hasher.combine(retryAfter)
+        }
+    }
+
+    private var fields: Fields
 
     /// An error in full.
     public init(_ code: Code, _ phase: Phase, _ reason: String, detail: Int? = nil, retryAfter: Duration? = nil) {
-        self.code = code
-        self.phase = phase
-        self.reason = reason
-        self.detail = detail
-        self.retryAfter = retryAfter
+        fields = Fields(code, phase, reason, detail, retryAfter)
+    }
+
+    /// What went wrong.
+    public var code: Code {
+        get { fields.code }
+        set { self = TransportError(newValue, phase, reason, detail: detail, retryAfter: retryAfter) }
+    }
+    /// How far the link had come.
+    public var phase: Phase {
+        get { fields.phase }
+        set { self = TransportError(code, newValue, reason, detail: detail, retryAfter: retryAfter) }
+    }
+    /// A sentence for people.
+    public var reason: String {
+        get { fields.reason }
+        set { self = TransportError(code, phase, newValue, detail: detail, retryAfter: retryAfter) }
+    }
+    /// The number behind it: errno, HTTP status, WebSocket close code, CONNACK return code, by ``code`` and ``phase``.
+    public var detail: Int? {
+        get { fields.detail }
+        set { self = TransportError(code, phase, reason, detail: newValue, retryAfter: retryAfter) }
+    }
+    /// How long the peer asks to wait before the next attempt (RFC 9110, section 10.2.3: Retry-After).
+    public var retryAfter: Duration? {
+        get { fields.retryAfter }
+        set { self = TransportError(code, phase, reason, detail: detail, retryAfter: newValue) }
     }
 
     /// Who has to change something for it to go well.

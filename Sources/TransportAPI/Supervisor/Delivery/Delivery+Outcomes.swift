@@ -33,7 +33,9 @@ extension Delivery {
                 // The link has ended, whatever it ended by. The receiver drops the message if it comes twice.
                 isHolding = true
             default:
-                finish(outbox.remove(at: position), outcome, &actions)
+                // Not within the call, which would copy all of this value first.
+                let entry = outbox.remove(at: position)
+                finish(entry, outcome, &actions)
             }
         }
         if isHolding, unsettled == 0, self.link != handedTo { takeBack() }
@@ -127,7 +129,8 @@ extension Delivery {
             if outbox[position].payload == nil {
                 position += 1
             } else if !outbox[position].mayHaveLeft && outbox[position].sequence == 0 {
-                finish(outbox.remove(at: position), .expired, &actions)
+                let entry = outbox.remove(at: position)
+                finish(entry, .expired, &actions)
             } else {
                 giveUp(position, .unknown(.acknowledgementMissing), at: now, &actions)
                 if position < outbox.count, outbox[position].payload == nil { position += 1 }

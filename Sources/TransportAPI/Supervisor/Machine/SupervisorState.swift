@@ -79,7 +79,7 @@ package enum SupervisorAction: Sendable {
     /// Send the protocol's own ping and report the answer.
     case ping(link: Int)
     /// Say goodbye and end the link.
-    case close(link: Int, CloseReason)
+    indirect case close(link: Int, CloseReason)
     /// Give this to those who listen.
     case deliver(Payload)
     /// Give this to those that acknowledge it under this key once they have processed it.
@@ -91,9 +91,9 @@ package enum SupervisorAction: Sendable {
     /// The message has ended.
     case finish(MessageID, SendOutcome)
     /// The state has changed.
-    case state(SupervisorState)
+    indirect case state(SupervisorState)
     /// Something that logs and metrics want to know.
-    case note(SupervisorNote)
+    indirect case note(SupervisorNote)
 }
 
 /// What happens inside a supervisor, for logs and metrics.

@@ -1,31 +1,28 @@
-/// What a machine has asked for, done in order: what an action leads to comes after all that was asked for before.
+/// The actions of a machine, performed in order. What an action leads to is performed after all actions before it.
 final class ActionQueue {
-    /// A machine appends here, and calls nobody meanwhile, so that exclusivity is not checked.
+    /// A machine appends here and calls no other code meanwhile, so that exclusivity is not checked.
     @exclusivity(unchecked) var actions: [SupervisorAction] = []
     private var performed = 0
-    private(set) var isPerforming = false
+    private var isPerforming = false
 
-    /// Performs all actions and those that they lead to. Called again from within, it leaves the work to the call that is under
-    /// way.
-    func performAll(_ perform: (SupervisorAction) -> Void) {
-        guard !isPerforming else { return }
+    /// Performs all actions, and those that they lead to.
+    ///
+    /// - Returns: `false` if it is called from within `perform`, which leaves the work to the outer call.
+    @discardableResult
+    func performAll(_ perform: (SupervisorAction) -> Void) -> Bool {
+        guard !isPerforming else { return false }
         isPerforming = true
+        // Swapped and not copied, which costs less than a retain and a release of what an action holds.
+        var action = SupervisorAction.abandon(link: 0)
         while performed < actions.count {
-            let action = actions[performed]
+            swap(&action, &actions[performed])
             performed += 1
             perform(action)
         }
         actions.removeAll(keepingCapacity: true)
         performed = 0
         isPerforming = false
-    }
-
-    /// Does something that needs no place in the queue, because nothing is under way, and then what it leads to.
-    func performAll(behind work: () -> Void, _ perform: (SupervisorAction) -> Void) {
-        isPerforming = true
-        work()
-        isPerforming = false
-        if !actions.isEmpty { performAll(perform) }
+        return true
     }
 }
 

@@ -151,13 +151,6 @@ final class LinkPort {
         }
     }
 
-    /// Sends if that goes at once, and well; `nil`: nothing has left, and the message is to be transmitted, or to wait.
-    func pass(_ payload: Payload) -> SendOutcome? {
-        guard settlesAtOnce, sendsUnderWay == 0, let outcome = immediate?.sendNow(payload) else { return nil }
-        if case .rejected = outcome { return nil }
-        return outcome
-    }
-
     private func settled(_ id: MessageID?, _ outcome: SendOutcome) {
         // It has ended, or is of no use: the message waits for the next one, which there must be then.
         if case .rejected(let error) = outcome, !error.isFinal { giveUp(error) }

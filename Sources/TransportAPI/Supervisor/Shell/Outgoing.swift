@@ -43,14 +43,14 @@ final class Outgoing {
         keepsBacklog: true,
         size: { $0.payload.bufferedBytes }
     )
-    private let store: (any OutboxStore)?
+    private let store: CalledOutStore?
     // Unchecked exclusivity, because nobody is called while these change.
     @exclusivity(unchecked) private var messages: [MessageID: Message] = [:]
     /// The message that is being handed in now, and its end if that comes before it has been.
     @exclusivity(unchecked) private var current: Current?
     private var lastID: UInt64 = 0
 
-    init(_ store: (any OutboxStore)?) {
+    init(_ store: CalledOutStore?) {
         self.store = store
     }
 
@@ -66,17 +66,10 @@ final class Outgoing {
         }
     }
 
-    /// Whether somebody keeps the messages beyond the process, who must hear of each.
-    var isStored: Bool { store != nil }
-
-    func newID() -> MessageID {
-        lastID += 1
-        return MessageID(lastID)
-    }
-
     /// Gives a message its identifier and hands it in by `submit`; the outcome, if it is known when that returns.
     func handIn(_ payload: Payload, _ submit: (MessageID, Payload) -> Void) -> (MessageID, SendOutcome?) {
-        let id = newID()
+        lastID += 1
+        let id = MessageID(lastID)
         return (id, handIn(id, payload, isStored: false, submit))
     }
 

@@ -37,10 +37,11 @@ final class SessionShell: LinkOwner {
     /// Gives the machine an event, and does what it asks for.
     func run(_ event: (inout ServedSession, Instant, inout [SupervisorAction]) -> Void) {
         event(&machine, runtime.clock, &queue.actions)
-        queue.performAll(perform)
-        timer.arm(machine.deadline) { [self] in
-            let bytes = ports[machine.link]?.bytesReceived ?? 0
-            run { $0.tick(bytesReceived: bytes, at: $1, &$2) }
+        if queue.performAll(perform) {
+            timer.arm(machine.deadline) { [self] in
+                let bytes = ports[machine.link]?.bytesReceived ?? 0
+                run { $0.tick(bytesReceived: bytes, at: $1, &$2) }
+            }
         }
         if intake.isAcknowledgedByApp { intake.unprocessedCount = machine.unprocessedCount }
         bufferChanged()

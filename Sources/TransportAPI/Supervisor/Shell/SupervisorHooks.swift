@@ -26,7 +26,7 @@ public protocol OutboxStore: Sendable {
 }
 
 /// A store that is called in order and on its runtime's own thread.
-struct CalledOutStore: OutboxStore {
+final class CalledOutStore {
     private let store: any OutboxStore
     private let runtime: any SupervisorRuntime
 

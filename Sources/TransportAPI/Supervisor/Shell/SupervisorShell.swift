@@ -84,9 +84,10 @@ final class SupervisorShell: LinkOwner {
 
     func handle(_ event: SupervisorMachine.Event) {
         machine.handle(event, at: runtime.clock, using: &random, &queue.actions)
-        queue.performAll(perform)
+        let isOutermost = queue.performAll(perform)
         if intake.isAcknowledgedByApp { intake.unprocessedCount = machine.unprocessedCount }
-        armTimer()
+        // Most messages have ended by then, and with them their deadline.
+        if isOutermost { armTimer() }
     }
 
     private func armTimer() {
@@ -117,6 +118,7 @@ final class SupervisorShell: LinkOwner {
         }
     }
 
+    @inline(never)
     func note(_ note: SupervisorNote) {
         if case .roundTrip(let time) = note { roundTrip.measured(time) }
         guard let observer else { return }
@@ -149,7 +151,7 @@ final class SupervisorShell: LinkOwner {
 
     func happened(_ event: LinkEvent, on link: Int) {
         switch event {
-        case .received(let payload): received(payload, on: link)
+        case .received(let payload): handle(.received(link, payload))
         case .pong(let time): handle(.pong(link, time))
         case .settled(let id, let outcome): handle(.settled(link, id, outcome))
         case .reading(let isReading): handle(.reading(isReading))
@@ -189,13 +191,6 @@ final class SupervisorShell: LinkOwner {
         return nil
     }
 
-    private func received(_ payload: Payload, on link: Int) {
-        guard !queue.isPerforming, machine.passReceived(link, at: runtime.clock) else {
-            return handle(.received(link, payload))
-        }
-        queue.performAll(behind: { deliver(payload) }, perform)
-    }
-
     private func deliver(_ payload: Payload) {
         if isObserved { note(.received(bytes: payload.bytes.count)) }
         intake.give(payload)
@@ -203,22 +198,7 @@ final class SupervisorShell: LinkOwner {
 
     /// Puts a message into the outbox; the outcome, if it is known already.
     func submit(_ payload: Payload) -> (MessageID, SendOutcome?) {
-        guard let outcome = pass(payload) else { return outgoing.handIn(payload) { handIn($0, $1) } }
-        let id = outgoing.newID()
-        if isObserved {
-            note(.submitted(id, bytes: payload.bytes.count))
-            note(.finished(id, outcome))
-        }
-        return (id, outcome)
-    }
-
-    /// Hands a message to the link past the outbox, where that would hand it on at once; `nil`: it has to go there.
-    private func pass(_ payload: Payload) -> SendOutcome? {
-        guard !queue.isPerforming, !outgoing.isStored, machine.letsPass(payload.bytes.count),
-            let outcome = attempts[machine.link]?.port?.pass(payload)
-        else { return nil }
-        machine.passed()
-        return outcome
+        outgoing.handIn(payload) { handIn($0, $1) }
     }
 
     private func handIn(_ id: MessageID, _ payload: Payload) {

@@ -2,10 +2,9 @@ import TestSupport
 import Testing
 import TransportAPI
 
-/// Messages that need not wait, with time under the test's control: over links that live where the supervisor does they take a
-/// shorter way, of which nobody sees anything.
-@Suite("A message that need not wait", .timeLimit(.minutes(5)), .ownThread)
-struct SupervisorPassingTests {
+/// Messages over an open link, which lives on the supervisor's own runtime or elsewhere. Time is under the test's control.
+@Suite("A message over an open link", .timeLimit(.minutes(5)), .ownThread)
+struct OpenLinkTests {
     private let runtime = VirtualRuntime()
     private let recorder = Recorder()
 
@@ -25,7 +24,7 @@ struct SupervisorPassingTests {
         Script(at: isHere ? runtime : nil)
     }
 
-    /// What the observer was told of messages.
+    /// What the observer was notified of.
     private var notes: [SupervisorNote] {
         recorder.notes.filter {
             switch $0 {
@@ -35,7 +34,7 @@ struct SupervisorPassingTests {
         }
     }
 
-    @Test("is told of like any other", arguments: [true, false])
+    @Test("is reported to the observer", arguments: [true, false])
     func observed(isHere: Bool) throws {
         let script = script(isHere: isHere)
         let supervisor = try supervisor(script)
@@ -50,7 +49,7 @@ struct SupervisorPassingTests {
         try runtime.run { await supervisor.close() }
     }
 
-    @Test("does not overtake one that does, and passes again when that has gone", arguments: [true, false])
+    @Test("does not overtake one that waits", arguments: [true, false])
     func order(isHere: Bool) throws {
         let script = script(isHere: isHere)
         let supervisor = try supervisor(script)
@@ -67,12 +66,15 @@ struct SupervisorPassingTests {
         try runtime.run { await supervisor.close() }
     }
 
-    @Test("waits for the next link if this one has ended unnoticed", arguments: [true, false])
+    @Test(
+        "waits for the next link if the supervisor does not know yet that this one has ended",
+        arguments: [true, false]
+    )
     func endedLink(isHere: Bool) throws {
         let script = script(isHere: isHere)
         let supervisor = try supervisor(script)
         #expect(try runtime.run { await supervisor.send(bytes("1")) } == .written)
-        // The supervisor hears of it behind the message.
+        // The supervisor is notified after it has the message.
         let late = runtime.begin {
             script.last?.end(CloseReason(.network))
             return await supervisor.send(bytes("2"))
@@ -84,7 +86,7 @@ struct SupervisorPassingTests {
         try runtime.run { await supervisor.close() }
     }
 
-    @Test("counts as life when it comes, and the far side is asked after it as late", arguments: [true, false])
+    @Test("counts as a sign of life, and delays the next ping", arguments: [true, false])
     func keepalive(isHere: Bool) throws {
         let script = script(isHere: isHere)
         let supervisor = try supervisor(script) {
