@@ -95,8 +95,9 @@ func string(wellFormed bytes: UnsafeBufferPointer<UInt8>, isASCII: Bool) -> Stri
     return String(decoding: bytes, as: UTF8.self)
 }
 
+/// Whether all of `bytes` are ASCII.
 @inline(__always)
-private func isASCII(_ bytes: UnsafeBufferPointer<UInt8>) -> Bool {
+func isASCII(_ bytes: UnsafeBufferPointer<UInt8>) -> Bool {
     let raw = UnsafeRawBufferPointer(bytes)
     guard bytes.count >= 8 else { return bytes.reduce(0, |) < 0x80 }
     // What is loaded last overlaps what was loaded before.

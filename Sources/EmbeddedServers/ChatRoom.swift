@@ -148,26 +148,26 @@ final class ChatPeople: PatientHandler {
     private let window: Int
     private var members: [UInt64: Member] = [:]
     /// The messages for members that come later, the number of the first of them, and their bytes.
-    private var history = Queue<Payload>()
+    private var history = Deque<Payload>()
     private var firstOfHistory: UInt64 = 0
     private var historyBytes = 0
     /// The last messages, the number of the first of them, and their bytes.
-    private var log = Queue<Entry>()
+    private var log = Deque<Entry>()
     private var first: UInt64 = 0
     private var logBytes = 0
     /// Members that wait for their next message: first those that write little, then the others.
-    private var queued = Queue<Member>()
-    private var queuedBusy = Queue<Member>()
+    private var queued = Deque<Member>()
+    private var queuedBusy = Deque<Member>()
     /// Members that have all.
     private var idle: [UInt64: Member] = [:]
     /// Members that write much, and wait for their turn to write the next message.
-    private var waiting = Queue<UnsafeContinuation<Void, Never>>()
+    private var waiting = Deque<UnsafeContinuation<Void, Never>>()
     private var isScheduled = false
     /// When the next of them may write, and the timer for it.
     private var nextTurn: Int64 = 0
     private var timer: UInt64?
     /// Members with a full window that write little, which the others wait for: how many times it was full, and until when.
-    private var holds = Queue<(member: Member, fulls: Int, until: Int64)>()
+    private var holds = Deque<(member: Member, fulls: Int, until: Int64)>()
 
     init(_ limits: ChatRoom.Limits, on loop: EventLoop) {
         self.limits = limits

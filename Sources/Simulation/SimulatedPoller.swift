@@ -71,7 +71,7 @@ final class SimulatedPoller: Poller {
 
     func block() {}
 
-    func collect(into events: inout RingQueue<PollEvent>) {
+    func collect(into events: inout Deque<PollEvent>) {
         isWoken = false
         guard !ready.isEmpty else { return }
         let reported = kernel.takeSome(of: &ready)

@@ -87,7 +87,7 @@ final class EpollPoller: Poller {
         count = Int(epoll_wait(epoll.raw, buffer.baseAddress, Int32(Self.batch), timeout))
     }
 
-    func collect(into events: inout RingQueue<PollEvent>) {
+    func collect(into events: inout Deque<PollEvent>) {
         guard count > 0 else { return }
         for event in buffer.prefix(count) {
             switch event.data.u64 {

@@ -25,14 +25,14 @@ public final class EventLoop: TaskExecutor, @unchecked Sendable {
     let pollingTime = Atomic<Int64>(0)
 
     @exclusivity(unchecked) var habit = PollingHabit()
-    @exclusivity(unchecked) private var jobs = RingQueue<LoopJob>()
+    @exclusivity(unchecked) private var jobs = Deque<LoopJob>()
     @exclusivity(unchecked) private var watched = WatchList()
     @exclusivity(unchecked) private(set) var timers = TimerQueue<() -> Void>()
     @exclusivity(unchecked) private var isFiring = false
     @exclusivity(unchecked) private var lastNumber: UInt64 = 0
-    @exclusivity(unchecked) var turnHandlers = RingQueue<any TurnHandler>()
-    @exclusivity(unchecked) private var patientHandlers = RingQueue<any PatientHandler>()
-    @exclusivity(unchecked) private var later = RingQueue<any ShareHandler>()
+    @exclusivity(unchecked) var turnHandlers = Deque<any TurnHandler>()
+    @exclusivity(unchecked) private var patientHandlers = Deque<any PatientHandler>()
+    @exclusivity(unchecked) private var later = Deque<any ShareHandler>()
     /// For simulations (``step()``): a tick ends only when no handler is left, and a full link requests another flush. Both once
     /// were so, and kept a loop busy for ever.
     package var hasEndlessTicks = false
@@ -41,13 +41,13 @@ public final class EventLoop: TaskExecutor, @unchecked Sendable {
     /// Whether the owner is a caller's thread that runs one operation inline.
     @exclusivity(unchecked) var isInline = false
     /// Calls of user code that wait for the loop's own thread.
-    @exclusivity(unchecked) private var callsOut = RingQueue<@Sendable () -> Void>()
+    @exclusivity(unchecked) private var callsOut = Deque<@Sendable () -> Void>()
     /// When who goes on just now (``runLater(_:)``) should stop, in nanoseconds of ``MonotonicClock``: when all of them have had
     /// their part of this turn. 0 while nobody does.
     @exclusivity(unchecked) public private(set) var lineEnd: Int64 = 0
     /// How long those took who went on in this turn, in nanoseconds.
     @exclusivity(unchecked) var laterTook: Int64 = 0
-    @exclusivity(unchecked) var events = RingQueue<PollEvent>()
+    @exclusivity(unchecked) var events = Deque<PollEvent>()
     /// Memory for reading, shared by all that live on the loop.
     @exclusivity(unchecked) var scratch = ScratchPool()
     @usableFromInline @exclusivity(unchecked) var turnBegan: Int64 = MonotonicClock.now()
@@ -144,7 +144,7 @@ public final class EventLoop: TaskExecutor, @unchecked Sendable {
     /// in a later turn, whatever its deadline: descriptors and jobs must get theirs.
     public func schedule(at deadline: Int64, _ action: @escaping () -> Void) -> UInt64 {
         assertCurrent()
-        return timers.add(isFiring ? max(deadline, now + 1) : deadline, action)
+        return timers.add(action, at: isFiring ? max(deadline, now + 1) : deadline)
     }
 
     /// Cancels a timer; one that has fired is left alone.

@@ -51,7 +51,7 @@ package protocol Poller: AnyObject {
     /// the other members touch while it waits, so that another thread may call those; what they change counts for this wait.
     func block()
     /// Appends what has happened by the end of ``block()``. What was removed meanwhile may be among it, under its old token.
-    func collect(into events: inout RingQueue<PollEvent>)
+    func collect(into events: inout Deque<PollEvent>)
     /// Somebody who blocks now is to wake at `deadline` if that comes before the time that he was given.
     func hasten(to deadline: Int64)
     /// Ends a ``block()`` early. May be called from any thread at any time; the only member that may.
@@ -60,7 +60,7 @@ package protocol Poller: AnyObject {
 
 extension Poller {
     /// Waits until something happens or `deadline` has come, and appends what happened. May return early.
-    func wait(until deadline: Int64?, into events: inout RingQueue<PollEvent>) {
+    func wait(until deadline: Int64?, into events: inout Deque<PollEvent>) {
         prepare(until: deadline)
         block()
         collect(into: &events)

@@ -72,7 +72,7 @@ final class PortablePoller: Poller {
         count = poll(&asked, nfds_t(asked.count), timeout)
     }
 
-    func collect(into events: inout RingQueue<PollEvent>) {
+    func collect(into events: inout Deque<PollEvent>) {
         wakesAt = .min
         guard count > 0 else { return }
         if asked[0].revents != 0 { drainWakeUps() }

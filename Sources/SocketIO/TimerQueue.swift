@@ -1,40 +1,66 @@
-/// Deadlines in order: a binary heap whose entries know their place, so that cancelling is as cheap as adding.
-struct TimerQueue<Value> {
-    /// Names a timer until it has fired or was cancelled.
-    typealias ID = UInt64
+/// Values in the order of their deadlines, and of their arrival where deadlines are equal. A binary heap (J. W. J. Williams,
+/// "Algorithm 232: Heapsort", 1964) whose entries know their places, so that cancelling costs as little as adding.
+package struct TimerQueue<Value> {
+    /// Names an entry until it has been taken or cancelled; never 0.
+    package typealias ID = UInt64
 
-    private struct Entry {
+    fileprivate struct Entry {
         var deadline: Int64
-        var id: ID
+        var order: UInt64
+        var slot: UInt32
         var value: Value
     }
 
+    /// Where the entry of a slot lies in the heap. The generation tells the names of a slot apart.
+    private struct Slot {
+        var place = 0
+        var generation: UInt32 = 1
+    }
+
     private var heap: [Entry] = []
-    private var places: [ID: Int] = [:]
-    private var nextID: ID = 0
+    private var slots: [Slot] = []
+    private var freeSlots: [UInt32] = []
+    private var added: UInt64 = 0
 
-    var isEmpty: Bool { heap.isEmpty }
+    package init() {}
+
+    package var isEmpty: Bool { heap.isEmpty }
+    package var count: Int { heap.count }
     /// The earliest deadline.
-    var next: Int64? { heap.first?.deadline }
+    package var next: Int64? { heap.first?.deadline }
 
-    /// Adds a timer.
-    mutating func add(_ deadline: Int64, _ value: Value) -> ID {
-        nextID += 1
-        heap.append(Entry(deadline: deadline, id: nextID, value: value))
-        places[nextID] = heap.count - 1
-        siftUp(heap.count - 1)
-        return nextID
-    }
-
-    /// Takes a timer away and gives back what it held; `nil` if it has fired.
+    /// Adds a value.
     @discardableResult
-    mutating func cancel(_ id: ID) -> Value? {
-        guard let place = places[id] else { return nil }
-        return remove(at: place)
+    package mutating func add(_ value: Value, at deadline: Int64) -> ID {
+        let slot: UInt32
+        if let free = freeSlots.popLast() {
+            slot = free
+        } else {
+            slot = UInt32(slots.count)
+            slots.append(Slot())
+        }
+        added += 1
+        slots[Int(slot)].place = heap.count
+        heap.append(Entry(deadline: deadline, order: added, slot: slot, value: value))
+        siftUp(heap.count - 1)
+        return ID(slots[Int(slot)].generation) << 32 | ID(slot)
     }
 
-    /// Takes the earliest timer if it is due.
-    mutating func popDue(_ now: Int64) -> Value? {
+    /// Takes a value out before its time; `nil` if it has been taken.
+    @discardableResult
+    package mutating func cancel(_ id: ID) -> Value? {
+        let slot = Int(id & 0xffff_ffff)
+        guard slot < slots.count, slots[slot].generation == UInt32(id >> 32) else { return nil }
+        return remove(at: slots[slot].place)
+    }
+
+    /// Takes the earliest value; `nil` if there is none.
+    package mutating func popFirst() -> Value? {
+        heap.isEmpty ? nil : remove(at: 0)
+    }
+
+    /// Takes the earliest value if it is due.
+    package mutating func popDue(_ now: Int64) -> Value? {
         guard let first = heap.first, first.deadline <= now else { return nil }
         return remove(at: 0)
     }
@@ -43,7 +69,9 @@ struct TimerQueue<Value> {
         let last = heap.count - 1
         if place != last { swap(place, last) }
         let entry = heap.removeLast()
-        places[entry.id] = nil
+        // From now on the name of the entry means none.
+        slots[Int(entry.slot)].generation &+= slots[Int(entry.slot)].generation == .max ? 2 : 1
+        freeSlots.append(entry.slot)
         if place != last {
             siftDown(place)
             siftUp(place)
@@ -51,15 +79,14 @@ struct TimerQueue<Value> {
         return entry.value
     }
 
-    /// Equal deadlines fire in the order in which they were added.
     private func isEarlier(_ left: Int, _ right: Int) -> Bool {
-        (heap[left].deadline, heap[left].id) < (heap[right].deadline, heap[right].id)
+        (heap[left].deadline, heap[left].order) < (heap[right].deadline, heap[right].order)
     }
 
     private mutating func swap(_ left: Int, _ right: Int) {
         heap.swapAt(left, right)
-        places[heap[left].id] = left
-        places[heap[right].id] = right
+        slots[Int(heap[left].slot)].place = left
+        slots[Int(heap[right].slot)].place = right
     }
 
     private mutating func siftUp(_ start: Int) {
@@ -85,3 +112,6 @@ struct TimerQueue<Value> {
         }
     }
 }
+
+extension TimerQueue: Sendable where Value: Sendable {}
+extension TimerQueue.Entry: Sendable where Value: Sendable {}

@@ -137,28 +137,4 @@ struct EventLoopTests {
         list.remove(first)
         #expect(list.handler(second) != nil)
     }
-
-    @Test("keeps jobs in order while its queue grows around the ring's end")
-    func ring() {
-        var queue = RingQueue<LoopJob>()
-        let order = Locked<[Int]>([])
-        var next = 0
-        func add(_ count: Int) {
-            for _ in 0..<count {
-                let number = next
-                queue.append(.work { order.withLock { $0.append(number) } })
-                next += 1
-            }
-        }
-        func run(_ count: Int) {
-            for _ in 0..<count { if case .work(let work) = queue.popFirst() { work() } }
-        }
-        add(60)
-        run(50)
-        add(100)
-        run(110)
-        let isEmpty = queue.isEmpty
-        #expect(isEmpty)
-        #expect(order.withLock { $0 } == Array(0..<160))
-    }
 }

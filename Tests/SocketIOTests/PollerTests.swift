@@ -36,7 +36,7 @@ struct PollerTests {
     }
 
     private func collect(_ poller: any Poller) -> [PollEvent] {
-        var queue = RingQueue<PollEvent>()
+        var queue = Deque<PollEvent>()
         var events: [PollEvent] = []
         poller.collect(into: &queue)
         while let event = queue.popFirst() { events.append(event) }

@@ -7,7 +7,7 @@ struct TimerQueueTests {
     @Test("gives timers in the order of their deadlines, equal ones in the order of adding")
     func order() {
         var queue = TimerQueue<Int>()
-        for (value, deadline) in [5, 1, 3, 1, 4].enumerated() { _ = queue.add(Int64(deadline), value) }
+        for (value, deadline) in [5, 1, 3, 1, 4].enumerated() { queue.add(value, at: Int64(deadline)) }
         var fired: [Int] = []
         while let value = queue.popDue(4) { fired.append(value) }
         #expect(fired == [1, 3, 2, 4])
@@ -27,7 +27,7 @@ struct TimerQueueTests {
             case 0,
                 1 where step < 4000:
                 let deadline = Int64(random.next() % 1000)
-                let id = queue.add(deadline, UInt64(model.count))
+                let id = queue.add(UInt64(model.count), at: deadline)
                 model.append((deadline, id))
             case 1:
                 guard let victim = model.randomElement(using: &random) else { continue }

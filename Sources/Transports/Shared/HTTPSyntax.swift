@@ -1,3 +1,4 @@
+import Codecs
 import TransportAPI
 
 /// The small parts of HTTP's grammar (RFC 9110, section 5.6).

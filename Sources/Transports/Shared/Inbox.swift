@@ -1,10 +1,9 @@
+import SocketIO
 import TransportAPI
 
 /// Messages that wait for their consumer: first in, first out, and bounded. A link stops reading when it is full.
 struct Inbox: ~Copyable {
-    private var ring: [Payload?] = []
-    private var head = 0
-    private(set) var count = 0
+    private var messages = Deque<Payload>()
     private var bytes = 0
     private let limits: LinkLimits
 
@@ -14,6 +13,8 @@ struct Inbox: ~Copyable {
     init(_ limits: LinkLimits) {
         self.limits = limits
     }
+
+    var count: Int { messages.count }
 
     /// How much memory it takes, in bytes.
     var heldBytes: Int { bytes + count * Payload.bookkeeping }
@@ -31,21 +32,12 @@ struct Inbox: ~Copyable {
     var isHalfEmpty: Bool { count <= limits.inboxMessages / 2 && bytes <= limits.inboxBytes / 2 }
 
     mutating func append(_ payload: Payload) {
-        if count == ring.count {
-            ring = Array(ring[head...] + ring[..<head]) + Array(repeating: nil, count: max(4, count))
-            head = 0
-        }
-        var place = head + count
-        if place >= ring.count { place -= ring.count }
-        ring[place] = payload
-        count += 1
         bytes += payload.bytes.count
+        messages.append(payload)
     }
 
     mutating func popFirst() -> Payload? {
-        guard count > 0, let payload = ring[head].take() else { return nil }
-        head = head + 1 == ring.count ? 0 : head + 1
-        count -= 1
+        guard let payload = messages.popFirst() else { return nil }
         bytes -= payload.bytes.count
         return payload
     }

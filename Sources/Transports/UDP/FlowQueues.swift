@@ -1,3 +1,5 @@
+import SocketIO
+
 /// What has come for the sessions of a shared socket and waits to be served: a line for each session, bounded together.
 ///
 /// All sessions share one queue in the kernel, where whoever sends little waits behind whoever sends much, and loses what finds
@@ -17,7 +19,7 @@ struct FlowQueues<Element: Sendable>: Sendable {
     private static var patiencePart: Int { 64 }
 
     private struct Flow {
-        var waiting = Queue<(element: Element, size: Int)>()
+        var waiting = Deque<(element: Element, size: Int)>()
         var bytes = 0
 
         mutating func append(_ element: Element, _ size: Int) {
@@ -34,8 +36,8 @@ struct FlowQueues<Element: Sendable>: Sendable {
 
     private var flows: [UInt64: Flow] = [:]
     /// The sessions that had nothing waiting before, and those of which one has been served since.
-    private var fresh = Queue<UInt64>()
-    private var others = Queue<UInt64>()
+    private var fresh = Deque<UInt64>()
+    private var others = Deque<UInt64>()
     /// How many have come before the others in a row.
     private var inARow = 0
     /// The longest line when there was a look for it last, and how many are to come before the next look.
@@ -103,7 +105,7 @@ struct FlowQueues<Element: Sendable>: Sendable {
         while count > 0 {
             let isFresh = !fresh.isEmpty && (others.isEmpty || inARow < Self.mostInARow)
             let isPassing = isFresh && !others.isEmpty
-            guard let session = isFresh ? fresh.head : others.head else { return nil }
+            guard let session = isFresh ? fresh.first : others.first else { return nil }
             guard let element = serve(session, isFresh) else { continue }
             inARow = isPassing && count > 0 ? inARow + 1 : 0
             return (session, element)
@@ -114,7 +116,7 @@ struct FlowQueues<Element: Sendable>: Sendable {
     /// Takes out the first of the session that has waited for longest of those that had nothing waiting before; `nil` if there is
     /// none.
     mutating func popFresh() -> (session: UInt64, element: Element)? {
-        while let session = fresh.head {
+        while let session = fresh.first {
             if let element = serve(session, true) { return (session, element) }
         }
         return nil
@@ -142,7 +144,7 @@ struct FlowQueues<Element: Sendable>: Sendable {
     /// Nobody waits, so that nobody was kept waiting by anybody.
     private mutating func forget() {
         flows.removeAll(keepingCapacity: true)
-        (fresh, others) = (Queue(), Queue())
+        (fresh, others) = (Deque(), Deque())
         (inARow, longest, patience) = (0, nil, 0)
     }
 }

@@ -1,3 +1,4 @@
+import SocketIO
 import TransportAPI
 
 /// The messages that were given to be sent, cut into pieces as packets have room, until all of each has been acknowledged.
@@ -27,13 +28,13 @@ struct ReliablePieces: Sendable {
         var isDone = false
     }
 
-    private var messages = Queue<Message>()
+    private var messages = Deque<Message>()
     /// The number of the first of them.
     private var first: UInt64 = 0
     /// Where what was never sent begins.
     private var cursor: (number: UInt64, offset: Int) = (0, 0)
     /// What is to be sent again. The first of it has not arrived.
-    var lost = Queue<Piece>()
+    var lost = Deque<Piece>()
     /// The costs of the messages of which a first piece has been cut, from the beginning.
     private var spent: UInt64 = 0
     private var credit: UInt64
@@ -95,7 +96,7 @@ struct ReliablePieces: Sendable {
 
     /// What comes next, as much of it as there is.
     private var head: Piece? {
-        if let piece = lost.head { return piece }
+        if let piece = lost.first { return piece }
         guard hasUncut, hasCredit else { return nil }
         let total = messages[Int(cursor.number - first)].bytes.count
         return Piece(number: cursor.number, offset: cursor.offset, count: total - cursor.offset, total: total)
@@ -111,7 +112,7 @@ struct ReliablePieces: Sendable {
     /// What ``next(room:of:)`` gave has been written.
     mutating func sent(_ piece: Piece) {
         let end = piece.offset + piece.count
-        guard let head = lost.head else {
+        guard let head = lost.first else {
             if piece.offset == 0 { spent += UInt64(ReliableTerms.cost(piece.total)) }
             cursor = end == piece.total ? (piece.number + 1, 0) : (piece.number, end)
             return
@@ -160,7 +161,7 @@ struct ReliablePieces: Sendable {
         buffered -= ReliableTerms.cost(messages[index].bytes.count)
         messages[index].bytes = []
         messages[index].isDone = true
-        while let head = messages.head, head.isDone {
+        while let head = messages.first, head.isDone {
             _ = messages.popFirst()
             first += 1
         }
@@ -175,6 +176,6 @@ struct ReliablePieces: Sendable {
     }
 
     private mutating func dropArrived() {
-        while let piece = lost.head, hasArrived(piece) { _ = lost.popFirst() }
+        while let piece = lost.first, hasArrived(piece) { _ = lost.popFirst() }
     }
 }

@@ -1,3 +1,4 @@
+import SocketIO
 import TransportAPI
 
 /// The messages that arrive: puts fragments together, gives each message once and, if ordered, in the order of sending, and
@@ -16,9 +17,9 @@ struct ReliableReceiver: Sendable {
     private var partial: [UInt64: Fragments] = [:]
     /// Whole messages, of which one before is missing.
     private var early: [UInt64: [UInt8]] = [:]
-    private var ready = Queue<[UInt8]>()
+    private var ready = Deque<[UInt8]>()
     /// The sizes of the messages that were given and whose receiver is not done with them.
-    private var unconfirmed = Queue<Int>()
+    private var unconfirmed = Deque<Int>()
     private var unconfirmedBytes = 0
     /// The messages that have arrived whole.
     var finished = NumberRanges()

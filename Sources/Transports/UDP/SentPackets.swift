@@ -1,3 +1,4 @@
+import SocketIO
 import TransportAPI
 
 /// A packet that asks for an acknowledgement, as it was sent.
@@ -27,7 +28,7 @@ struct SentPackets: Sendable {
 
     /// In the order of sending.
     private(set) var waiting: [SentPacket] = []
-    private var lost = Queue<SentPacket>()
+    private var lost = Deque<SentPacket>()
     private var leniency = 1
     private var largestAcknowledged: UInt64?
     /// When the next one counts as lost, if nothing is heard until then.

@@ -1,3 +1,4 @@
+import Codecs
 import TransportAPI
 
 // Putting a message together from what has arrived of its frames.

@@ -1,3 +1,4 @@
+import Codecs
 import TransportAPI
 
 /// Reads frames and puts messages together (RFC 6455, sections 5 and 6.2).

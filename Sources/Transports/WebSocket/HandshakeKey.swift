@@ -1,3 +1,4 @@
+import Codecs
 import TransportAPI
 
 /// The proof that the server has understood the client's handshake (RFC 6455, sections 4.1 and 4.2.2).
@@ -12,9 +13,17 @@ enum HandshakeKey {
         return String(decoding: Base64.encode(bytes), as: UTF8.self)
     }
 
-    /// Whether a client's key is one.
+    /// Whether `key` is Base64 of 16 bytes. Bits that are left over are ignored, because some clients draw the digits.
     static func isValid(_ key: String) -> Bool {
-        Base64.decode(key.utf8)?.count == 16
+        key.utf8.count == 24 && key.hasSuffix("==") && key.utf8.prefix(22).allSatisfy(isDigit)
+    }
+
+    private static func isDigit(_ byte: UInt8) -> Bool {
+        switch byte {
+        case UInt8(ascii: "A")...UInt8(ascii: "Z"), UInt8(ascii: "a")...UInt8(ascii: "z"): true
+        case UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "+"), UInt8(ascii: "/"): true
+        default: false
+        }
     }
 
     /// The value of Sec-WebSocket-Accept that answers `key`.

@@ -1,3 +1,4 @@
+import Codecs
 import TransportAPI
 
 // Frames out (RFC 6455, sections 5.2 to 5.5): nothing goes out before the handshake nor after the close frame.

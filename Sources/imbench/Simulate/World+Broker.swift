@@ -45,7 +45,7 @@ extension World {
         guard let id, !links[link - 1].isCut else { return }
         let arrival = max(now + trip(), links[link - 1].lastDown)
         links[link - 1].lastDown = arrival
-        queue.push(.confirmed(link, id), at: arrival)
+        queue.add(.confirmed(link, id), at: arrival)
     }
 
     /// What another client of the broker publishes that has seen a message: other content under the sender's identifier, with the
@@ -62,6 +62,6 @@ extension World {
         guard let topic = payload.topic, let key = UInt64(topic), !links[link - 1].isCut else { return }
         let arrival = max(now + trip(), links[link - 1].lastUp)
         links[link - 1].lastUp = arrival
-        queue.push(.brokerAcknowledged(link, key), at: arrival)
+        queue.add(.brokerAcknowledged(link, key), at: arrival)
     }
 }

@@ -63,10 +63,10 @@ extension World {
             guard up || down, !isNoticed else { continue }
             breakOff(index + 1)
         }
-        queue.push(.submit(.client), at: now + 1_000_000)
-        queue.push(.submit(.server), at: now + 1_000_000)
-        queue.push(.look, at: scenario.faultTime + Self.restTime)
-        queue.push(.enough, at: now + 6 * 3600 * 1_000_000_000)
+        queue.add(.submit(.client), at: now + 1_000_000)
+        queue.add(.submit(.server), at: now + 1_000_000)
+        queue.add(.look, at: scenario.faultTime + Self.restTime)
+        queue.add(.enough, at: now + 6 * 3600 * 1_000_000_000)
     }
 
     /// So long into the calm a probe that was lost before it may still end a link.
@@ -84,7 +84,7 @@ extension World {
             submit(.client, size: 3)
             submit(.server, size: 3)
         }
-        queue.push(.enough, at: now + scenario.lingerTime)
+        queue.add(.enough, at: now + scenario.lingerTime)
     }
 
     private var isWell: Bool {
@@ -128,16 +128,16 @@ extension World {
         guard case .rejected? = clientLedger.records[Int(id.number) - 1].outcome else {
             return fail(.end, "a message was taken after the end")
         }
-        for event in clientInbox { queue.push(event, at: now) }
+        for event in clientInbox { queue.add(event, at: now) }
         clientInbox = []
         // Links end within a minute; what is planned for later was for a world that is over.
         let end = now + 120_000_000_000
-        while violation == nil, let next = queue.nextTime, next < end, step() {
+        while violation == nil, let next = queue.next, next < end, step() {
             if clientDeadline != nil { fail(.end, "a deadline after the end") }
         }
         tellServer { session, _, actions in session.close(.user, &actions) }
         if scenario.kind == .origin { tellPeer(.close(.user)) }
-        while violation == nil, let next = queue.nextTime, next < end, step() {}
+        while violation == nil, let next = queue.next, next < end, step() {}
         note(clientLedger.final(acknowledgedMustArrive: scenario.kind != .plain))
         note(serverLedger.final(acknowledgedMustArrive: false))
     }

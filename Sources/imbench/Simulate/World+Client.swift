@@ -7,7 +7,7 @@ extension World {
     mutating func tellClient(_ event: SupervisorMachine.Event) {
         var actions = self.actions
         self.actions = []
-        handle(event, &actions)
+        client.handle(event, at: Instant(nanoseconds: now), using: &random, &actions)
         log.write(now, "client \(event)")
         if mutation == .reorderResend { Self.reorder(&actions) }
         for action in actions {
@@ -44,7 +44,7 @@ extension World {
             log.note(now, 4, link)
             guard isLive(link) else { return fail(.oneLink, "the client pings on link \(link), which is over") }
             guard scenario.capabilities.hasNativePing else { return fail(.oneLink, "a ping on a link that has none") }
-            queue.push(.pong(link), at: now + trip() + trip())
+            queue.add(.pong(link), at: now + trip() + trip())
         case .close(let link, let reason):
             log.note(now, 5, link)
             if reason.error?.code == .protocolViolation { fail(.honesty, "the client: \(reason)") }
@@ -55,7 +55,7 @@ extension World {
         case .deliverUnprocessed(let key, let payload):
             log.note(now, 10, payload.bytes.count, key)
             clientBusyUntil = max(clientBusyUntil, now) + span(200_000_000)
-            queue.push(.processed(.client, key, payload, epoch: 1), at: clientBusyUntil)
+            queue.add(.processed(.client, key, payload, epoch: 1), at: clientBusyUntil)
         case .confirm: fail(.honesty, "a session confirms nothing to its link")
         case .accepted(let id):
             log.note(now, 7, 0, id.number)
@@ -109,14 +109,14 @@ extension World {
     mutating func settleRest(_ link: Int) {
         let index = link - 1
         for message in links[index].inFlight {
-            queue.push(
+            queue.add(
                 .settled(link, message, .unknown(TransportError(.connectionLost, .open, "gone"))),
                 at: now + Self.settling
             )
         }
         for message in links[index].pending {
             guard let id = message.id else { continue }
-            queue.push(
+            queue.add(
                 .settled(link, id, .rejected(TransportError(.connectionLost, .open, "gone"))),
                 at: now + Self.settling
             )
@@ -139,8 +139,8 @@ extension World {
         let arrival = max(links[index].lastUp, now + trip())
         if isAbrupt, roll(2) == 0 { links[index].cutoffUp = now + span(scenario.latency * 2) }
         let reason = CloseReason(isAbrupt ? .network : .peer)
-        if !links[index].hasHoleUp, roll(10) > 0 { queue.push(.serverEnded(link, reason), at: arrival) }
-        queue.push(.ended(link, .user), at: now + trip())
+        if !links[index].hasHoleUp, roll(10) > 0 { queue.add(.serverEnded(link, reason), at: arrival) }
+        queue.add(.ended(link, .user), at: now + trip())
     }
 
     private static func reorder(_ actions: inout [SupervisorAction]) {

@@ -60,7 +60,7 @@ extension World {
         case .processed(.client, let key, let payload, _):
             log.note(now, 29, 0, key)
             note(serverLedger.delivered(payload, epoch: 1))
-            queue.push(.acknowledges(.client, key, epoch: 1), at: now + span(100_000_000))
+            queue.add(.acknowledges(.client, key, epoch: 1), at: now + span(100_000_000))
         case .processed(.server, let key, let payload, let epoch):
             log.note(now, 29, 1, key)
             processedAtServer(key, payload, epoch)
@@ -95,7 +95,7 @@ extension World {
         case .client:
             let id = clientLedger.submit()
             tellClient(.submit(id, Ledger.payload(id, size: size)))
-            if stage == .faulty, roll(10) == 0 { queue.push(.cancel(.client, id), at: now + cancelDelay()) }
+            if stage == .faulty, roll(10) == 0 { queue.add(.cancel(.client, id), at: now + cancelDelay()) }
         case .server:
             guard scenario.kind == .origin || session != nil else { return }
             let id = serverLedger.submit()
@@ -106,7 +106,7 @@ extension World {
                     session.submit(id, Ledger.payload(id, size: size), at: now, &actions)
                 }
             }
-            if stage == .faulty, roll(10) == 0 { queue.push(.cancel(.server, id), at: now + cancelDelay()) }
+            if stage == .faulty, roll(10) == 0 { queue.add(.cancel(.server, id), at: now + cancelDelay()) }
         }
     }
 

@@ -6,22 +6,22 @@ extension World {
     /// Plans everything that comes from outside.
     mutating func plan() {
         let time = scenario.faultTime
-        for _ in 0..<roll(25) { queue.push(.submit(.client), at: moment(time)) }
-        for _ in 0..<roll(16) { queue.push(.submit(.server), at: moment(time)) }
+        for _ in 0..<roll(25) { queue.add(.submit(.client), at: moment(time)) }
+        for _ in 0..<roll(16) { queue.add(.submit(.server), at: moment(time)) }
         // Many messages at one moment meet the bounds.
         if roll(4) == 0 {
             let burst = span(time)
             for index in 0..<roll(40) {
-                queue.push(.submit(roll(3) == 0 ? .server : .client), at: burst + Int64(index))
+                queue.add(.submit(roll(3) == 0 ? .server : .client), at: burst + Int64(index))
             }
         }
         for _ in 0..<roll(12) {
             var fault = Fault(rawValue: roll(Fault.allCases.count)) ?? .reset
             let isRare = fault == .credentialsForever || fault == .endpointHopeless
             if isRare, roll(8) > 0 { fault = .reset }
-            queue.push(.fault(fault), at: moment(time))
+            queue.add(.fault(fault), at: moment(time))
         }
-        queue.push(.calm, at: time)
+        queue.add(.calm, at: time)
     }
 
     /// A moment in the time of faults, more often early than late.
@@ -45,19 +45,19 @@ extension World {
             links[link - 1].hasHoleUp = true
             links[link - 1].hasHoleDown = true
             expectDeath(of: link)
-            if scenario.client.keepalive.interval == .off { queue.push(.breaks(link), at: now + 60_000_000_000) }
+            if scenario.client.keepalive.interval == .off { queue.add(.breaks(link), at: now + 60_000_000_000) }
         case .holeUp where hasLink: halfHole(link, isUp: true)
         case .holeDown where hasLink: halfHole(link, isUp: false)
         case .stall where hasLink: stall(link, duration)
         case .block where hasLink:
             links[link - 1].isBlocked = true
-            queue.push(.unblock(link), at: now + duration)
+            queue.add(.unblock(link), at: now + duration)
         case .partial where hasLink:
-            for index in 1...3 { queue.push(.partial(link), at: now + Int64(index) * duration / 3) }
+            for index in 1...3 { queue.add(.partial(link), at: now + Int64(index) * duration / 3) }
         case .hole, .holeUp, .holeDown, .stall, .block, .partial: break
         case .serverDown, .serverSilent, .slowConnect, .acceptAndClose, .full, .busy:
             mode = mode == .credentialsForever ? mode : fault
-            queue.push(.over(fault), at: now + duration)
+            queue.add(.over(fault), at: now + duration)
             // It shows at once where there is no link to outlive it.
             if roll(2) == 0 { cut(link, isAbrupt: true, losesSuffix: true) }
         case .restartKeeping: restart(isForgetting: false)
@@ -82,7 +82,7 @@ extension World {
                 links[link - 1].hasHoleDown = true
             }
             changePath(isUsable: false)
-            queue.push(.over(fault), at: now + duration)
+            queue.add(.over(fault), at: now + duration)
         case .pathChanged:
             network += 1
             if hasLink, roll(2) == 0 {
@@ -93,22 +93,22 @@ extension World {
         case .suspend:
             if clientState == .open { judgeStability() }
             tellClient(.suspend)
-            queue.push(.over(fault), at: now + duration)
+            queue.add(.over(fault), at: now + duration)
         case .connectNow:
             triggers += 1
             tellClient(.connect)
         case .clientPauses:
             readClient(false)
-            queue.push(.over(fault), at: now + duration)
+            queue.add(.over(fault), at: now + duration)
         case .serverPauses:
             readServer(false)
-            queue.push(.over(fault), at: now + duration)
+            queue.add(.over(fault), at: now + duration)
         case .clientFull:
             tellClient(.taking(false))
-            queue.push(.over(fault), at: now + duration)
+            queue.add(.over(fault), at: now + duration)
         case .serverFull:
             tellServer { session, _, actions in session.taking(false, &actions) }
-            queue.push(.over(fault), at: now + duration)
+            queue.add(.over(fault), at: now + duration)
         }
     }
 
@@ -135,7 +135,7 @@ extension World {
         let isNoticed = scenario.client.keepalive.interval != .off && scenario.server.keepalive.interval != .off
         if isUp || !isNoticed { links[link - 1].hasHoleUp = true }
         if !isUp || !isNoticed { links[link - 1].hasHoleDown = true }
-        if !isNoticed { queue.push(.breaks(link), at: now + 60_000_000_000) }
+        if !isNoticed { queue.add(.breaks(link), at: now + 60_000_000_000) }
     }
 
     private mutating func stall(_ link: Int, _ duration: Int64) {
@@ -187,7 +187,7 @@ extension World {
                 links[index].hasHoleDown = true
             } else {
                 links[index].isCut = true
-                queue.push(.ended(link, CloseReason(.network)), at: max(links[index].lastDown, now + trip()))
+                queue.add(.ended(link, CloseReason(.network)), at: max(links[index].lastDown, now + trip()))
             }
             tellServer { session, now, actions in session.ended(link, CloseReason(.network), at: now, &actions) }
         }
@@ -206,13 +206,13 @@ extension World {
             let interval = scenario.client.keepalive.interval.duration(over: scenario.capabilities)
         {
             let limit = (interval + scenario.client.keepalive.timeout).wholeNanoseconds
-            queue.push(.mustBeDead(link, pauses: clientPauses, serverPauses: -1), at: now + limit + 1_000_000)
+            queue.add(.mustBeDead(link, pauses: clientPauses, serverPauses: -1), at: now + limit + 1_000_000)
         }
         if scenario.canClientAsk, session?.link == link, isServerReading,
             let interval = scenario.server.keepalive.interval.duration(over: scenario.capabilities)
         {
             let limit = (interval + scenario.server.keepalive.timeout).wholeNanoseconds
-            queue.push(.mustBeDead(link, pauses: -1, serverPauses: serverPauses), at: now + limit + 1_000_000)
+            queue.add(.mustBeDead(link, pauses: -1, serverPauses: serverPauses), at: now + limit + 1_000_000)
         }
     }
 }

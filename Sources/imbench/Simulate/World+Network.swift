@@ -16,7 +16,7 @@ extension World {
             fail(.progress, "\(attempts) attempts are more than the backoff allows")
         }
         if refreshing {
-            queue.push(.refreshed(link, endpoint: endpoint, timeout: timeout), at: now + 50_000_000 + span(500_000_000))
+            queue.add(.refreshed(link, endpoint: endpoint, timeout: timeout), at: now + 50_000_000 + span(500_000_000))
         } else {
             attempt(link, endpoint, timeout)
         }
@@ -27,7 +27,7 @@ extension World {
         let (first, second) = (trip(), trip())
         func refuse(_ code: TransportError.Code, _ retryAfter: Duration? = nil) {
             let error = TransportError(code, .connect, "simulated", retryAfter: retryAfter)
-            queue.push(.failed(link, error), at: now + first + second)
+            queue.add(.failed(link, error), at: now + first + second)
         }
         if hopelessEndpoints.contains(endpoint) { return refuse(.certificateRejected) }
         if mode == .credentialsForever || credentials < requiredCredentials { return refuse(.authenticationFailed) }
@@ -36,15 +36,15 @@ extension World {
         case .serverDown: return refuse(.refused)
         case .busy: return refuse(.serverUnavailable, .seconds(roll(100)))
         case .serverSilent:
-            if roll(2) == 0 { queue.push(.failed(link, .timedOutInNetwork), at: now + timeout.wholeNanoseconds) }
+            if roll(2) == 0 { queue.add(.failed(link, .timedOutInNetwork), at: now + timeout.wholeNanoseconds) }
             return
         case .slowConnect: slowness = span(timeout.wholeNanoseconds * 2)
         default: break
         }
-        queue.push(.accepted(link, closes: mode == .acceptAndClose), at: now + slowness + first)
+        queue.add(.accepted(link, closes: mode == .acceptAndClose), at: now + slowness + first)
         links[link - 1].isGranted = true
         links[link - 1].lastDown = now + slowness + first + second
-        queue.push(.connected(link), at: now + slowness + first + second)
+        queue.add(.connected(link), at: now + slowness + first + second)
     }
 
     /// The client's link takes a message or a frame.
@@ -54,7 +54,7 @@ extension World {
             if scenario.kind == .origin {
                 links[index].inFlight.append(id)
             } else {
-                queue.push(.settled(link, id, .written), at: now + Self.settling)
+                queue.add(.settled(link, id, .written), at: now + Self.settling)
             }
         }
         guard !links[index].isCut else { return }
@@ -67,7 +67,7 @@ extension World {
             var arrival = max(now + trip(), links[index].stalledUntil)
             if scenario.kind != .lossy { arrival = max(arrival, links[index].lastUp) }
             links[index].lastUp = max(links[index].lastUp, arrival)
-            queue.push(.serverReceived(link, id, payload), at: arrival)
+            queue.add(.serverReceived(link, id, payload), at: arrival)
         }
     }
 
@@ -84,7 +84,7 @@ extension World {
             var arrival = max(now + trip(), links[index].stalledUntil)
             if scenario.kind != .lossy { arrival = max(arrival, links[index].lastDown) }
             links[index].lastDown = max(links[index].lastDown, arrival)
-            queue.push(.received(link, payload), at: arrival)
+            queue.add(.received(link, payload), at: arrival)
         }
     }
 
@@ -110,15 +110,15 @@ extension World {
             links[index].cutoffDown = now + span(scenario.latency * 2)
         }
         let reason = CloseReason(isAbrupt ? .network : .peer)
-        queue.push(.ended(link, reason), at: max(links[index].lastDown, now + trip()))
-        queue.push(.serverEnded(link, reason), at: max(links[index].lastUp, now + trip()))
+        queue.add(.ended(link, reason), at: max(links[index].lastDown, now + trip()))
+        queue.add(.serverEnded(link, reason), at: max(links[index].lastUp, now + trip()))
     }
 
     /// Both sides hear of the end of a link, whatever the network has done to it.
     mutating func breakOff(_ link: Int) {
         links[link - 1].isCut = true
-        queue.push(.ended(link, CloseReason(.network)), at: max(links[link - 1].lastDown, now + trip()))
-        queue.push(.serverEnded(link, CloseReason(.network)), at: now + trip())
+        queue.add(.ended(link, CloseReason(.network)), at: max(links[link - 1].lastDown, now + trip()))
+        queue.add(.serverEnded(link, CloseReason(.network)), at: now + trip())
     }
 
     /// The link takes again what it is given.

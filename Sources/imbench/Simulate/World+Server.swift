@@ -41,14 +41,14 @@ extension World {
             guard link > 0, links[link - 1].isServerUp else {
                 return fail(.oneLink, "the server sends on link \(link), which is over")
             }
-            if let id { queue.push(.serverSettled(link, id, .written), at: now + Self.settling) }
+            if let id { queue.add(.serverSettled(link, id, .written), at: now + Self.settling) }
             sendDown(link, payload)
         case .complete(let link, _, _, _):
             fail(.oneLink, "the server asks link \(link), which completes nothing, for what another has left")
         case .ping(let link):
             log.note(now, 42, link)
             if !scenario.capabilities.hasNativePing { fail(.oneLink, "a ping on a link that has none") }
-            queue.push(.serverPong(link), at: now + trip() + trip())
+            queue.add(.serverPong(link), at: now + trip() + trip())
         case .close(let link, let reason):
             log.note(now, 43, link)
             if reason.error?.code == .protocolViolation { fail(.honesty, "the server: \(reason)") }
@@ -81,7 +81,7 @@ extension World {
         links[index].isCut = true
         let reason = CloseReason(isAbrupt ? .network : .peer)
         guard !links[index].hasHoleDown else { return }
-        queue.push(.ended(link, reason), at: max(links[index].lastDown, now + trip()))
+        queue.add(.ended(link, reason), at: max(links[index].lastDown, now + trip()))
     }
 
     mutating func handleAtServer(_ event: SimulatedEvent) {
@@ -122,14 +122,14 @@ extension World {
     /// The server's app takes a while for a message, one after the other.
     private mutating func processAtServer(_ payload: Payload, _ key: UInt64, _ epoch: UInt64) {
         serverBusyUntil = max(serverBusyUntil, now) + span(200_000_000)
-        queue.push(.processed(.server, key, payload, epoch: epoch), at: serverBusyUntil)
+        queue.add(.processed(.server, key, payload, epoch: epoch), at: serverBusyUntil)
     }
 
     /// The server's app has processed a message, unless it was killed before; it acknowledges it soon, in any order.
     mutating func processedAtServer(_ key: UInt64, _ payload: Payload, _ epoch: UInt64) {
         guard session?.incarnation == epoch else { return }
         note(clientLedger.delivered(payload, epoch: epoch))
-        if key != 0 { queue.push(.acknowledges(.server, key, epoch: epoch), at: now + span(100_000_000)) }
+        if key != 0 { queue.add(.acknowledges(.server, key, epoch: epoch), at: now + span(100_000_000)) }
     }
 
     private mutating func accept(_ link: Int, _ closes: Bool) {

@@ -1,3 +1,4 @@
+import SocketIO
 import TransportAPI
 
 /// A client, a server and the network between them, all from one seed, with no clock but the order of events.
@@ -18,7 +19,7 @@ struct World {
     let mutation: Mutation?
     var random: RandomSource
     var now: Int64 = 0
-    var queue = EventQueue<SimulatedEvent>()
+    var queue = TimerQueue<SimulatedEvent>()
     var log: EventLog
     var violation: Violation?
     var events = 0
@@ -115,10 +116,10 @@ struct World {
             return true
         }
         let timer = nextTimer
-        if let next = queue.nextTime, timer.map({ next <= $0 }) ?? true {
+        if let next = queue.next, timer.map({ next <= $0 }) ?? true {
             if next > now { idleTicks = 0 }
             now = max(now, next)
-            if let event = queue.pop() { handle(event) }
+            if let event = queue.popFirst() { handle(event) }
             return true
         }
         guard let timer else { return false }

@@ -1,3 +1,4 @@
+import SocketIO
 import TransportAPI
 
 /// A discrete-event simulation of many clients that lose one server at the same moment and come back under one policy.
@@ -23,7 +24,8 @@ struct ReconnectStorm: Sendable {
     private var server: StormServer
     private var random: RandomSource
     private var clients: [Client] = []
-    private var queue: ArrivalQueue
+    /// The clients whose next attempt is on its way, by the time at which it arrives. Each is there at most once.
+    private var queue = TimerQueue<Int>()
     private var outcome: StormOutcome
 
     /// Simulates to the end or to the model's limit. `nil` if `isCancelled`, which is asked now and then, says so.
@@ -44,7 +46,6 @@ struct ReconnectStorm: Sendable {
         timeout = model.connectTimeout.wholeNanoseconds
         server = StormServer(model)
         random = .seeded(seed)
-        queue = ArrivalQueue(capacity: model.clients)
         outcome = StormOutcome(model)
     }
 
@@ -64,7 +65,7 @@ struct ReconnectStorm: Sendable {
                 steps += 1
                 if steps & 0xfffff == 0, isCancelled() { return false }
             }
-            if let arrival { queue.push(Arrival(time: arrival, client: Int32(truncatingIfNeeded: index))) }
+            if let arrival { queue.add(index, at: arrival) }
             if index & 0xffff == 0, isCancelled() { return false }
         }
         return true
@@ -73,10 +74,8 @@ struct ReconnectStorm: Sendable {
     /// All that is left, in the order of time.
     private mutating func goOn(_ isCancelled: () -> Bool) -> Bool {
         var steps = 0
-        while let next = queue.pop() {
-            if let time = attempt(of: Int(next.client), arriving: next.time) {
-                queue.push(Arrival(time: time, client: next.client))
-            }
+        while let now = queue.next, let client = queue.popFirst() {
+            if let time = attempt(of: client, arriving: now) { queue.add(client, at: time) }
             steps += 1
             if steps & 0xffff == 0, isCancelled() { return false }
         }

@@ -36,14 +36,4 @@ import Testing
         let three = try SimulationRun.run(1..<200, threads: 3)
         #expect(one == three)
     }
-
-    @Test("events come in the order of time, and of planning at equal times")
-    func queue() {
-        var queue = EventQueue<Int>()
-        for number in [5, 3, 9, 1, 7, 3, 5] { queue.push(number * 10 + queue.count, at: Int64(number)) }
-        var order: [Int] = []
-        while let next = queue.pop() { order.append(next) }
-        #expect(order == [13, 31, 35, 50, 56, 74, 92])
-        #expect(queue.nextTime == nil)
-    }
 }

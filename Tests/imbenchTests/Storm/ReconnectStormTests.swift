@@ -144,17 +144,6 @@ private func outcome(_ model: StormModel, _ policy: StormPolicy, seed: UInt64 = 
 }
 
 @Suite struct StormPartsTests {
-    @Test("arrivals leave the queue in the order of time, and of clients at the same time")
-    func queueOrder() {
-        var generator = SeededGenerator(seed: 3)
-        let arrivals = (0..<500).map { Arrival(time: .random(in: 0..<100, using: &generator), client: $0) }
-        var queue = ArrivalQueue(capacity: 500)
-        for arrival in arrivals { queue.push(arrival) }
-        var popped: [Arrival] = []
-        while let next = queue.pop() { popped.append(next) }
-        #expect(popped == arrivals.sorted())
-    }
-
     @Test("a server refuses, serves in turn, lets the backlog wait and drops the rest")
     func server() {
         var model = StormModel()

@@ -1,7 +1,6 @@
 import Testing
-import TransportAPI
 
-@testable import Transports
+@testable import Codecs
 
 @Suite("UTF-8 validation")
 struct UTF8ValidatorTests {
@@ -28,9 +27,11 @@ struct UTF8ValidatorTests {
         ]
     )
     func valid(string: String) {
-        #expect(Self.isValid(text(string)))
-        for slice in 1...5 { #expect(Self.refusal(text(string), slice: slice) == (nil, true)) }
-        for padding in 0..<40 { #expect(Self.isValid(text(String(repeating: "a", count: padding) + string + "end"))) }
+        #expect(Self.isValid(Array((string).utf8)))
+        for slice in 1...5 { #expect(Self.refusal(Array((string).utf8), slice: slice) == (nil, true)) }
+        for padding in 0..<40 {
+            #expect(Self.isValid(Array((String(repeating: "a", count: padding) + string + "end").utf8)))
+        }
     }
 
     @Test(
@@ -59,7 +60,7 @@ struct UTF8ValidatorTests {
     func cutOff() {
         for string in ["é", "語", "🎉"] {
             for cut in 1..<string.utf8.count {
-                let head = Array(text("0123456789abcdefXYZ" + string).dropLast(cut))
+                let head = Array(Array(("0123456789abcdefXYZ" + string).utf8).dropLast(cut))
                 #expect(!Self.isValid(head))
                 #expect(Self.refusal(head, slice: .max) == (nil, false))
             }
@@ -68,7 +69,7 @@ struct UTF8ValidatorTests {
 
     @Test("it agrees with Swift's own validation on random inputs, whole and in pieces")
     func agreesWithSwift() {
-        var random = RandomSource.seeded(42)
+        var random = SeededGenerator(state: 42)
         let interesting: [UInt8] = [
             0x00, 0x41, 0x7f, 0x80, 0x8f, 0x90, 0x9f, 0xa0, 0xbf, 0xc0, 0xc2, 0xdf, 0xe0, 0xe1, 0xed,
         ]
@@ -80,8 +81,8 @@ struct UTF8ValidatorTests {
             for _ in 0..<Int.random(in: 0...30, using: &random) {
                 switch Int.random(in: 0..<40, using: &random) {
                 case 0: bytes.append((interesting + more).randomElement(using: &random) ?? 0)
-                case 1...5: bytes += text(String(repeating: "x", count: Int.random(in: 1...40, using: &random)))
-                default: bytes += text(scalars.randomElement(using: &random) ?? "")
+                case 1...5: bytes += Array((String(repeating: "x", count: Int.random(in: 1...40, using: &random))).utf8)
+                default: bytes += Array((scalars.randomElement(using: &random) ?? "").utf8)
                 }
             }
             if round % 7 == 0, !bytes.isEmpty { bytes.removeLast() }

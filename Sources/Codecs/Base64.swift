@@ -1,6 +1,15 @@
-/// Base64 over raw memory (RFC 4648, sections 4 and 5).
-enum Base64 {
-    /// Encodes with padding; `target` has room for four bytes for every three begun. Returns how many were written.
+/// Base64 (RFC 4648, sections 4 and 5).
+package enum Base64 {
+    /// Encodes with padding.
+    package static func encode(_ bytes: [UInt8]) -> [UInt8] {
+        bytes.withUnsafeBufferPointer { source in
+            [UInt8](unsafeUninitializedCapacity: (source.count + 2) / 3 * 4) { target, count in
+                count = target.baseAddress.map { encode(source, into: $0) } ?? 0
+            }
+        }
+    }
+
+    /// Encodes with padding; `target` must have room for four bytes for every three begun. Returns how many were written.
     static func encode(_ source: UnsafeBufferPointer<UInt8>, into target: UnsafeMutablePointer<UInt8>) -> Int {
         let alphabet: StaticString = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
         let symbols = alphabet.utf8Start
@@ -28,7 +37,7 @@ enum Base64 {
     /// Decodes the standard or the URL-safe alphabet, with its padding or without any. `nil` for any other character, or a
     /// length that no bytes have. Before padding, bits left over must be zero (section 3.5). Without padding they are
     /// ignored, as protobuf's conformance tests ask for (`-_` is one byte).
-    static func decode(_ source: UnsafeBufferPointer<UInt8>) -> [UInt8]? {
+    package static func decode(_ source: UnsafeBufferPointer<UInt8>) -> [UInt8]? {
         var count = source.count
         if count > 0, count % 4 == 0, source[count - 1] == UInt8(ascii: "=") {
             count -= source[count - 2] == UInt8(ascii: "=") ? 2 : 1

@@ -1,0 +1,59 @@
+/// A queue, first in, first out: a ring that grows when it is full. It gives its memory back when it is empty after it was large.
+package struct Deque<Element> {
+    /// As many places as a power of two; those that are free are `nil`, so that an element is released as soon as it is taken.
+    private var ring: [Element?] = []
+    private var head = 0
+    package private(set) var count = 0
+
+    /// The most places that an empty queue keeps.
+    private static var keptPlaces: Int { 64 }
+
+    package init() {}
+
+    package var isEmpty: Bool { count == 0 }
+    package var first: Element? { count == 0 ? nil : ring[head] }
+
+    /// Adds an element at the end.
+    package mutating func append(_ element: consuming Element) {
+        if count == ring.count { grow() }
+        ring[(head &+ count) & (ring.count &- 1)] = element
+        count &+= 1
+    }
+
+    /// Takes the first element out; `nil` if there is none.
+    package mutating func popFirst() -> Element? {
+        guard count > 0 else { return nil }
+        let element = ring[head].take()
+        head = (head &+ 1) & (ring.count &- 1)
+        count &-= 1
+        if count == 0, ring.count > Self.keptPlaces { (ring, head) = ([], 0) }
+        return element
+    }
+
+    /// The element at a distance from the first, which must be less than ``count``.
+    package subscript(offset: Int) -> Element {
+        get { ring[place(offset)].unsafelyUnwrapped }
+        _modify {
+            let place = place(offset)
+            var element = ring[place].take().unsafelyUnwrapped
+            defer { ring[place] = element }
+            yield &element
+        }
+    }
+
+    private func place(_ offset: Int) -> Int {
+        precondition(offset >= 0 && offset < count, "no element is there")
+        return (head &+ offset) & (ring.count &- 1)
+    }
+
+    private mutating func grow() {
+        var larger = [Element?]()
+        larger.reserveCapacity(max(8, ring.count * 2))
+        larger.append(contentsOf: ring[head...])
+        larger.append(contentsOf: ring[..<head])
+        for _ in larger.count..<max(8, ring.count * 2) { larger.append(nil) }
+        (ring, head) = (larger, 0)
+    }
+}
+
+extension Deque: Sendable where Element: Sendable {}
