@@ -68,10 +68,11 @@ package struct Outbox: Sendable {
 
     /// The entry at `position`, counted from the oldest.
     package subscript(position: Int) -> Entry {
-        get { entries[head + position] }
-        set {
-            bytes += newValue.size - entries[head + position].size
-            entries[head + position] = newValue
+        _read { yield entries[head + position] }
+        _modify {
+            let size = entries[head + position].size
+            defer { bytes += entries[head + position].size - size }
+            yield &entries[head + position]
         }
     }
 

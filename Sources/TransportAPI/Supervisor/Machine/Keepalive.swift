@@ -74,16 +74,22 @@ package struct Keepalive: Sendable {
         isUrgent = isOnline
     }
 
-    /// When ``tick(bytesReceived:at:)`` wants to be called.
+    /// When ``tick(bytesReceived:at:)`` is due; `nil`: never. `mutating`, because reading it through an optional would copy this
+    /// value otherwise, for each message.
     package var deadline: Instant? {
-        guard !isOffline else { return nil }
-        if let askedAt {
-            return min(askedAt.advanced(by: configuration.timeout), lastLook.advanced(by: configuration.timeout / 4))
+        mutating get {
+            guard !isOffline else { return nil }
+            if let askedAt {
+                return min(
+                    askedAt.advanced(by: configuration.timeout),
+                    lastLook.advanced(by: configuration.timeout / 4)
+                )
+            }
+            if isUrgent { return .zero }
+            guard let interval else { return nil }
+            let isIdleOnly = configuration.isIdleOnly && isReading
+            return (isIdleOnly ? max(lastReceived, lastProbe) : lastProbe).advanced(by: interval)
         }
-        if isUrgent { return .zero }
-        guard let interval else { return nil }
-        let isIdleOnly = configuration.isIdleOnly && isReading
-        return (isIdleOnly ? max(lastReceived, lastProbe) : lastProbe).advanced(by: interval)
     }
 
     /// What the time asks for.

@@ -11,7 +11,6 @@ package protocol BufferKeeper: AnyObject {
 package final class BufferedTotal {
     private struct Part {
         weak var keeper: (any BufferKeeper)?
-        var limit: Int?
     }
 
     /// The limit where no part has one: 512 MiB.
@@ -23,14 +22,19 @@ package final class BufferedTotal {
 
     package init() {}
 
-    /// The least of the parts' limits.
-    package var limit: Int { parts.lazy.compactMap(\.limit).min() ?? Self.standardLimit }
+    /// The smallest limit of all parts that there have been. Kept and not computed, because each message asks for it.
+    package private(set) var limit = BufferedTotal.standardLimit
+    private var hasLimit = false
 
     /// Counts another part, which keeps so many bytes now.
     package func add(_ keeper: any BufferKeeper, keeping bytes: Int, limit: Int?) {
-        parts.removeAll { $0.keeper == nil && $0.limit == nil }
+        parts.removeAll { $0.keeper == nil }
         guard !parts.contains(where: { $0.keeper === keeper }) else { return }
-        parts.append(Part(keeper: keeper, limit: limit))
+        parts.append(Part(keeper: keeper))
+        if let limit {
+            self.limit = hasLimit ? min(self.limit, limit) : limit
+            hasLimit = true
+        }
         changed(by: bytes)
     }
 

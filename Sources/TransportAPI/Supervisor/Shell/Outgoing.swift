@@ -29,9 +29,7 @@ final class Outgoing {
 
     private struct Current {
         let id: MessageID
-        let payload: Payload
         var isAccepted = false
-        var isStored: Bool
         var outcome: SendOutcome?
     }
 
@@ -79,35 +77,36 @@ final class Outgoing {
         isStored: Bool,
         _ submit: (MessageID, Payload) -> Void
     ) -> SendOutcome? {
-        // A message may be handed in while another is: by an observer, or by whoever that one makes room for.
+        // A message may be handed in while another is: by an observer, or by a caller that the other one makes room for.
         let outer = current
-        current = Current(id: id, payload: payload, isStored: isStored)
+        current = Current(id: id)
         submit(id, payload)
         let inner = current
         current = outer
-        if let outcome = inner?.outcome { return outcome }
-        messages[id] = Message(
-            payload: payload,
-            isAccepted: inner?.isAccepted ?? false,
-            isStored: inner?.isStored ?? isStored
-        )
+        if let outcome = inner?.outcome {
+            if isStored { store?.remove(id) }
+            return outcome
+        }
+        messages[id] = Message(payload: payload, isStored: isStored)
+        if inner?.isAccepted == true { accepted(id) }
         return nil
     }
 
+    /// The message has a place in the outbox. From now on the store has it as well.
     func accepted(_ id: MessageID) {
-        if let handedIn = current, handedIn.id == id {
+        if current?.id == id {
             current?.isAccepted = true
-            current?.isStored = store != nil
-            if !handedIn.isStored { store?.insert(id, handedIn.payload) }
             return
         }
-        guard let message = messages[id] else { return }
-        messages[id]?.isAccepted = true
-        messages[id]?.isStored = store != nil
-        if !message.isStored { store?.insert(id, message.payload) }
-        guard message.isSubmitted else { return }
-        messages[id]?.isOnItsOwn = true
-        messages[id]?.submitter.take()?.resume(returning: .success(id))
+        guard var message = messages[id] else { return }
+        let isNew = store != nil && !message.isStored
+        message.isAccepted = true
+        message.isStored = store != nil
+        let submitter = message.isSubmitted ? message.submitter.take() : nil
+        if message.isSubmitted { message.isOnItsOwn = true }
+        messages[id] = message
+        if isNew { store?.insert(id, message.payload) }
+        submitter?.resume(returning: .success(id))
     }
 
     /// A message has ended.
@@ -117,9 +116,8 @@ final class Outgoing {
     /// - Returns: whether this is the first word of it; one whose caller did not wait for the end may end once more.
     @discardableResult
     func finished(_ id: MessageID, _ outcome: SendOutcome, isOver: Bool = false) -> Bool {
-        if let handedIn = current, handedIn.id == id {
-            guard handedIn.outcome == nil else { return false }
-            if handedIn.isStored { store?.remove(id) }
+        if current?.id == id {
+            guard current?.outcome == nil else { return false }
             current?.outcome = outcome
             return true
         }
