@@ -1,11 +1,11 @@
-/// Two runs, row by row: what differs for sure, what may be chance, and what cannot be told.
+/// Two runs, row by row: real differences, differences that can be chance, and those that the repeats cannot tell.
 struct Comparison: Sendable {
     var before: RecordedRun
     var after: RecordedRun
     /// The share by which two runs of the same code may differ.
     var noise: Double
     var rows: [ComparedRow]
-    /// The floors: what the machine did by itself. Of these the median alone is compared.
+    /// The floors, which show the machine itself. Only their medians are compared.
     var floors: [ComparedRow]
 
     init(_ before: RecordedRun, _ after: RecordedRun, noise: Double) {
@@ -24,12 +24,67 @@ struct Comparison: Sendable {
         floors = pair(\.floors, [.p50])
     }
 
-    /// All numbers of all rows that both runs have; without the floors.
+    /// All numbers of all rows that both runs have, without the floors.
     var differences: [Difference] { rows.flatMap(\.differences) }
 
-    /// How many differences chance alone would have called real, at most.
+    /// How many differences chance alone makes look real, at most.
     var expectedByChance: Double {
         differences.compactMap(\.interval).reduce(0) { $0 + 1 - $1.coverage }
+    }
+
+    // MARK: Warnings
+
+    /// What the reader must know before using a difference.
+    var warnings: [String] {
+        let runs = [before, after]
+        var warnings = runs.filter { $0.environment["build"] == "debug" }.map {
+            "DEBUG BUILD: the numbers of \($0.label) say nothing about the code"
+        }
+        warnings += runs.filter(\.wasCutShort).map { "CUT SHORT: \($0.label) was interrupted" }
+        warnings += Self.conditions.compactMap { name, title in
+            let (first, second) = (before.environment[name], after.environment[name])
+            return first == second ? nil : "\(title): \(first ?? "unknown") before, \(second ?? "unknown") after"
+        }
+        warnings += optionNames.compactMap { name in
+            let (first, second) = (before.options[name], after.options[name])
+            return first == second ? nil : "--\(name): \(first ?? "none") before, \(second ?? "none") after"
+        }
+        if !rows.contains(where: { !$0.differences.isEmpty }) {
+            warnings.append("no row of one run has its like in the other")
+        }
+        return warnings + machineWarnings
+    }
+
+    /// The members of the environment that should be equal, and the sentences if they are not.
+    private static let conditions = [
+        ("processor", "the processors differ"), ("cores", "the numbers of cores differ"),
+        ("system", "the systems differ"), ("build", "the builds differ"), ("swift", "the compilers differ"),
+        ("imbench", "the versions of imbench differ"),
+        ("wake_ups", "the cores were kept awake in one run only, and the other's times include wake-ups"),
+        ("client_core", "the clients' cores differ"), ("server_core", "the servers' cores differ"),
+    ]
+
+    /// The options that should be equal: all but those that choose rows or the form of the report.
+    private var optionNames: [String] {
+        let free: Set = ["transport", "codec", "size", "seed", "format", "output", "assert", "quiet"]
+        return Set(before.options.keys).union(after.options.keys).subtracting(free).sorted()
+    }
+
+    /// The floors are the same code in both runs, so a difference between them is one of the machine.
+    private var machineWarnings: [String] {
+        let moved = floors.filter { $0.differences.contains(where: \.isReal) }
+        guard let worst = moved.max(by: { Self.distance($0) < Self.distance($1) }) else { return [] }
+        let change = shownChange(worst.differences.first?.ratio)
+        return [
+            "the machine itself differs: \(moved.count) of \(floors.count) floors do, "
+                + "\(worst.transport) \(worst.size) most, by \(change); trust ×floor more than times"
+        ]
+    }
+
+    /// By which factor a median has changed, in either direction.
+    private static func distance(_ row: ComparedRow) -> Double {
+        guard let ratio = row.differences.first?.ratio, ratio > 0 else { return 0 }
+        return max(ratio, 1 / ratio)
     }
 }
 
@@ -57,7 +112,7 @@ struct ComparedRow: Sendable {
     }
 }
 
-/// By what `--assert` calls a difference: `ws.json.256.rtt.p50_us.ratio_low <= 1.05` fails only if it is sure that the median
+/// The names of differences in `--assert`: `ws.json.256.rtt.p50_us.ratio_low <= 1.05` fails only if it is sure that the median
 /// grew by more than 5 %.
 extension ComparedRow: AssertableRow {
     static let metrics = RepeatedMetric.allCases.flatMap { metric in
@@ -81,4 +136,70 @@ extension ComparedRow: AssertableRow {
         }
         return nil
     }
+}
+
+/// The difference of one number between two runs, and whether it is more than chance.
+struct Difference: Sendable {
+    enum Verdict: Sendable, Hashable {
+        /// The whole interval lies beyond the noise.
+        case better, worse
+        case noise
+        /// The repeats cannot tell, with the reason.
+        case unknown(String)
+
+        /// Why the repeats cannot tell.
+        var reason: String? { if case .unknown(let reason) = self { reason } else { nil } }
+
+        /// For JSON and CSV.
+        var name: String {
+            switch self {
+            case .better: "better"
+            case .worse: "worse"
+            case .noise: "noise"
+            case .unknown: "unknown"
+            }
+        }
+    }
+
+    var metric: RepeatedMetric
+    /// The medians over the repeats.
+    var before: Double?
+    var after: Double?
+    /// The interval of the ratio of after to before.
+    var interval: RatioInterval?
+    var verdict: Verdict
+
+    /// - Parameter noise: the share by which two runs of the same code may differ, such as 0.01.
+    init(_ metric: RepeatedMetric, before: RecordedRow, after: RecordedRow, noise: Double) {
+        let (first, second) = (before.repeats.known(metric), after.repeats.known(metric))
+        self.metric = metric
+        self.before = RepeatStatistics(first)?.median
+        self.after = RepeatStatistics(second)?.median
+        interval = RatioInterval(before: first, after: second)
+        if let interval {
+            let isMore = interval.low > 1 + noise
+            let isLess = interval.high < 1 / (1 + noise)
+            verdict = isMore || isLess ? (isMore == metric.isBetterWhenLarger ? .better : .worse) : .noise
+        } else if before.repeats[metric] == nil || after.repeats[metric] == nil {
+            verdict = .unknown("a report lacks the values of its repeats")
+        } else if (first + second).contains(0) {
+            verdict = .unknown("a value is 0")
+        } else {
+            verdict = .unknown("too few repeats have a value; it takes \(RatioInterval.neededRepeats) in each run")
+        }
+    }
+
+    /// After to before.
+    var ratio: Double? {
+        guard let before, let after, before > 0 else { return nil }
+        return after / before
+    }
+
+    var isReal: Bool { verdict == .better || verdict == .worse }
+}
+
+/// A ratio as a change: `+3.1 %`.
+func shownChange(_ ratio: Double?) -> String {
+    guard let ratio, ratio.isFinite else { return "-" }
+    return (ratio < 1 ? "-" : "+") + fixed(abs(ratio - 1) * 100, 1) + " %"
 }

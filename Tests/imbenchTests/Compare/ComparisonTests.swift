@@ -102,7 +102,7 @@ struct ComparisonTests {
                 "CUT SHORT: new.json was interrupted",
                 "the processors differ: A \"fast\" | one before, Another after",
                 "the builds differ: release before, debug after",
-                "the cores were kept awake in one run only, and the other's times tell of waking them: "
+                "the cores were kept awake in one run only, and the other's times include wake-ups: "
                     + "sleeping before, awake after",
                 "--awake: none before, yes after",
             ]

@@ -93,7 +93,7 @@ struct RecordedRunTests {
             (report(#"[{"transport": "ws", "size": 4}]"#), #""results[0].codec" is missing"#),
             (report(#"[{"transport": 7\#(names)]"#), #""results[0].transport" is 7; allowed is a text"#),
             (report(#"[{"transport": "ws", "size": -1}]"#), #""results[0].size" is -1; allowed is 1 to 16777216"#),
-            (report("[\(same), \(same)]"), #""results[1]" is a row that there is already"#),
+            (report("[\(same), \(same)]"), #""results[1]" is a duplicate row"#),
             (report(floors: "[\(rows)]"), #""floors" has more than 4096 rows"#),
             (row(#", "loop": "open""#), "stands in line 1 already"),
             (report("[\(same.replacing("closed", with: "opn"))]"), #"did you mean "open"?"#),
