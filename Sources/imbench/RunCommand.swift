@@ -10,7 +10,7 @@ func runComparison(_ given: Options) throws(SystemFailure) -> Int32 {
         return complain(error)
     }
     let target = try ReportTarget(path: options.output)
-    // A seed that every reader of JSON keeps exactly.
+    // 32 bits, because some JSON readers keep no more than 53.
     let seed = options.seed ?? UInt64.random(in: 0...UInt64(UInt32.max))
     var results = RunResults(environment: .current(), options: OptionTable.record(of: options), seed: seed)
     if results.environment.isDebugBuild { remark("this is a debug build", isQuiet: options.quiet) }
@@ -48,14 +48,15 @@ func runComparison(_ given: Options) throws(SystemFailure) -> Int32 {
             "interrupted after \(measured) of \(planned) measurements, \(options.repeats) of each row and floor"
         )
     }
-    try target.write(Report.text(results, format: options.format, style: target.style))
+    try target.write(results.report.text(options.format, target.style))
     rows.close()
     stage.close()
     return status(of: results, options)
 }
 
-/// Measures all repeats of rows and floors, interleaved in an order that the seed gives. Returns how many of how many it has
-/// measured before an interruption.
+/// Measures all repeats of rows and floors, interleaved in an order drawn from the seed.
+///
+/// - Returns: how many measurements were done before an interruption, and how many were planned.
 private func measure(
     _ rows: EchoBench,
     _ floors: FloorBench,
@@ -94,7 +95,7 @@ private func measure(
     return (measured, options.repeats * steps.count)
 }
 
-/// Says what failed and chooses the status: a failed run is worse than an assertion that does not hold.
+/// Prints what failed and returns the exit status. A failed run takes precedence over an assertion that does not hold.
 private func status(of results: RunResults, _ options: Options) -> Int32 {
     let failures = options.assertions.compactMap { $0.failure(in: results.rows) }
     for failure in failures { remark(failure, isQuiet: false) }

@@ -1,6 +1,6 @@
 import TransportAPI
 
-/// `imbench compare BEFORE AFTER`: reads two reports of `imbench run` and says which differences are real.
+/// `imbench compare BEFORE AFTER`: reads two reports of `imbench run` and reports which differences are real.
 func compare(_ options: Options) throws(SystemFailure) -> Int32 {
     let comparison: Comparison
     do throws(TransportError) {
@@ -13,7 +13,7 @@ func compare(_ options: Options) throws(SystemFailure) -> Int32 {
         return complain(error)
     }
     let target = try ReportTarget(path: options.output)
-    try target.write(ComparisonReport.text(comparison, format: options.format, style: target.style))
+    try target.write(comparison.report.text(options.format, target.style))
     let failures = options.assertions.compactMap { $0.failure(in: comparison.rows) }
     for failure in failures { remark(failure, isQuiet: false) }
     return failures.isEmpty ? ExitStatus.good : ExitStatus.assertion

@@ -12,8 +12,8 @@ func crowd(_ options: Options) throws(SystemFailure) -> Int32 {
         options.crowd.isHostile
         ? try attack(options, loop, try makeLoop("im-client")) : try gather(options, loop, &run)
     run.wasCutShort = Interruption.isRequested
-    let report = CrowdReport(run: run, isHostile: options.crowd.isHostile, rows: rows)
-    try target.write(report.text(options.format, target.style))
+    let results = CrowdResults(run: run, isHostile: options.crowd.isHostile, rows: rows)
+    try target.write(results.report.text(options.format, target.style))
     let failures =
         options.crowd.assertions.compactMap { $0.failure(in: rows) }
         + rows.flatMap { row in row.breaches.map { "\(row.name): \($0)" } }

@@ -2,14 +2,14 @@ import SocketIO
 import TransportAPI
 import Transports
 
-/// `imbench outage`: what each transport's supervisor makes of each fault.
+/// `imbench outage`: how each transport's supervisor recovers from each fault.
 func outage(_ options: Options) throws(SystemFailure) -> Int32 {
     let target = try ReportTarget(path: options.output)
     let seed = options.seed ?? UInt64.random(in: 0...UInt64(UInt32.max))
     let transports = TransportRegistry.measured.transports.filter {
         options.transports.contains($0.name) && $0.defaultPort != nil
     }
-    var report = OutageReport(
+    var results = OutageResults(
         run: RunResults(environment: .current(), options: OptionTable.record(of: options), seed: seed),
         timing: options.outage.timing,
         rows: []
@@ -17,7 +17,7 @@ func outage(_ options: Options) throws(SystemFailure) -> Int32 {
     var progress = Progress(total: options.outage.faults.count, isQuiet: options.quiet)
     for fault in options.outage.faults where !Interruption.isRequested {
         progress.step(fault.rawValue)
-        // The transports wait most of the time, so they go through a fault side by side.
+        // The transports wait most of the time, so they run concurrently.
         let rows = runBlocking(on: .shared) {
             await withTaskGroup(of: (Int, OutageRow).self) { group in
                 for (index, transport) in transports.enumerated() {
@@ -35,11 +35,11 @@ func outage(_ options: Options) throws(SystemFailure) -> Int32 {
                 return rows.sorted { $0.0 < $1.0 }.map(\.1)
             }
         }
-        // A fault that was cut short says nothing.
-        if !Interruption.isRequested { report.rows += rows }
+        // A fault that was cut short has no meaning.
+        if !Interruption.isRequested { results.rows += rows }
     }
     progress.finish()
-    report.run.wasCutShort = Interruption.isRequested
-    try target.write(report.text(options.format, target.style))
-    return report.rows.contains { $0.failure != nil } ? ExitStatus.failed : ExitStatus.good
+    results.run.wasCutShort = Interruption.isRequested
+    try target.write(results.report.text(options.format, target.style))
+    return results.rows.contains { $0.failure != nil } ? ExitStatus.failed : ExitStatus.good
 }

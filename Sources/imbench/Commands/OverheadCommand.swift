@@ -5,7 +5,7 @@ import Transports
 /// servers and in the kernel.
 func overhead(_ options: Options) throws(SystemFailure) -> Int32 {
     var counted = options
-    // One message under way and none recorded in between: what is counted is the message and its acknowledgements.
+    // One message in flight at a time, so that only the message and its acknowledgements are counted.
     counted.extent = .messages(200)
     counted.repeats = 1
     counted.warmup = .zero
@@ -22,7 +22,7 @@ func overhead(_ options: Options) throws(SystemFailure) -> Int32 {
     var results = RunResults(environment: .current(), options: OptionTable.record(of: options), seed: seed)
     results.rows = bench.results(FloorBench(kinds: [], sizes: []))
     results.wasCutShort = Interruption.isRequested
-    try target.write(OverheadReport.text(results, format: options.format, style: target.style))
+    try target.write(results.overheadReport.text(options.format, target.style))
     bench.close()
     stage.close()
     return results.hasFailed ? ExitStatus.failed : ExitStatus.good

@@ -1,15 +1,7 @@
-#if canImport(Glibc)
-import Glibc
-#elseif canImport(Musl)
-import Musl
-#else
-import Darwin
-#endif
-
-/// `imbench storm`: simulates how clients come back after a restart of their server, under each policy asked for.
+/// `imbench storm`: simulates how clients reconnect after a restart of their server, under each requested policy.
 func storm(_ options: Options) throws(SystemFailure) -> Int32 {
     let target = try ReportTarget(path: options.output)
-    // A seed that every reader of JSON keeps exactly.
+    // 32 bits, because some JSON readers keep no more than 53.
     let seed = options.seed ?? UInt64.random(in: 0...UInt64(UInt32.max))
     let run = RunResults(environment: .current(), options: OptionTable.record(of: options), seed: seed)
     var results = StormResults(run: run, model: options.storm.model)
@@ -23,7 +15,7 @@ func storm(_ options: Options) throws(SystemFailure) -> Int32 {
     }
     progress.finish()
     results.run.wasCutShort = results.outcomes.count < options.storm.policies.count
-    let isUnicode = options.output == nil && Terminal.isTerminal(STDOUT_FILENO)
-    try target.write(StormReport.text(results, format: options.format, style: target.style, isUnicode: isUnicode))
+    let isUnicode = options.format == .html || options.format == .table && target.isTerminal
+    try target.write(results.report(isUnicode: isUnicode).text(options.format, target.style))
     return ExitStatus.good
 }

@@ -1,108 +1,89 @@
-/// Writes what `imbench compare` has found.
-enum ComparisonReport {
-    static func text(_ comparison: Comparison, format: Format, style: Style) -> String {
-        switch format {
-        case .table: plain(comparison, style)
-        case .json: json(comparison).readableText + "\n"
-        case .csv: csv(comparison)
-        case .markdown: markdown(comparison)
-        case .html: html(comparison)
-        }
-    }
-
-    private static func plain(_ comparison: Comparison, _ style: Style) -> String {
-        var text = comparison.warnings.map { style.red($0) + "\n" }.joined()
-        for (name, value) in facts(comparison) { text += style.dim(name.padded(to: 10)) + " " + value + "\n" }
-        text += "\n" + style.bold("Differences that are real") + "\n"
-        text += realRows(comparison).isEmpty ? "none\n" : table(of: realRows(comparison)).plain(style)
-        text += "\n" + style.bold("All rows") + "\n" + overview(comparison).plain(style)
-        return text + legend(comparison).map { style.dim($0) + "\n" }.joined()
-    }
-
-    private static func markdown(_ comparison: Comparison) -> String {
-        var text = "# imbench compare\n\n"
-        for warning in comparison.warnings { text += "> **\(TextTable.escapedForMarkdown(warning))**\n\n" }
-        for (name, value) in facts(comparison) { text += "- \(name): \(TextTable.escapedForMarkdown(value))\n" }
-        text += "\n## Differences that are real\n\n"
-        text += realRows(comparison).isEmpty ? "none\n" : table(of: realRows(comparison)).markdown
-        text += "\n## All rows\n\n" + overview(comparison).markdown
-        return text + legend(comparison).map { "\n" + $0 + "\n" }.joined()
-    }
-
-    // MARK: What both say
-
-    static func facts(_ comparison: Comparison) -> [(String, String)] {
-        func run(_ run: RecordedRun) -> String {
-            let environment = run.environment
-            let commit = environment["commit"].map { "commit \($0.prefix(12))" }
-            return ([run.label, environment["date"], environment["build"], commit] as [String?])
-                .compactMap { $0 }.joined(separator: ", ")
-        }
-        let environment = comparison.after.environment
-        return [
-            ("before", run(comparison.before)), ("after", run(comparison.after)),
-            (
-                "machine",
-                [environment["processor"], environment["cores"].map { "\($0) cores" }, environment["system"]]
-                    .compactMap { $0 }.joined(separator: ", ")
-            ),
-            (
-                "method",
-                "real: of the ratio, the \(percent(RatioInterval.target)) interval from the repeats (Mann-Whitney) "
-                    + "lies beyond ±\(percent(comparison.noise))"
-            ),
-            ("result", summary(comparison)),
-        ]
-    }
-
-    /// How many differences there are of which kind.
-    static func summary(_ comparison: Comparison) -> String {
-        let verdicts = comparison.differences.map(\.verdict.name)
-        func count(_ name: String) -> Int { verdicts.count { $0 == name } }
-        let (better, worse) = (count("better"), count("worse"))
-        return "of \(verdicts.count) numbers \(better + worse) differ for sure (\(better) better, \(worse) worse), "
-            + "\(count("noise")) within noise, \(count("unknown")) cannot be told; "
-            + "chance alone makes up to \(fixed(comparison.expectedByChance.rounded(.up), 0)) look real"
-    }
-
-    private static func percent(_ share: Double) -> String { fixed(share * 100, 2, trimmed: true) + " %" }
-
-    /// What the signs of the overview mean.
-    static func legend(_ comparison: Comparison) -> [String] {
-        let reasons = Set(comparison.differences.compactMap(\.verdict.reason)).sorted()
-        return ["~ within noise"] + reasons.map { "? cannot tell: \($0)" }
-    }
-
-    // MARK: Tables
-
-    /// The rows of which something is real, each with that alone; floors are for the warnings.
-    static func realRows(_ comparison: Comparison) -> [ComparedRow] {
-        comparison.rows.compactMap { row in
+/// The report of `imbench compare`.
+extension Comparison {
+    var report: Report {
+        let real = rows.compactMap { row in
             var row = row
             row.differences.removeAll { !$0.isReal }
             return row.differences.isEmpty ? nil : row
         }
+        return Report(
+            name: "imbench compare",
+            title: summary,
+            warnings: warnings,
+            facts: facts,
+            sections: [
+                Report.Section(
+                    heading: "Differences that are real",
+                    table: real.isEmpty ? nil : Self.table(real),
+                    notes: real.isEmpty ? ["none"] : []
+                ),
+                Report.Section(
+                    heading: "All rows",
+                    charts: RepeatedMetric.allCases.map(chart),
+                    table: overview,
+                    notes: legend
+                ),
+                Report.Section(heading: "Floors: the machine itself", table: Self.table(floors)),
+            ],
+            records: records,
+            data: data
+        )
     }
 
-    /// A line for each difference, with all that is known of it.
-    static func table(of rows: [ComparedRow]) -> TextTable {
-        let columns: [TextTable.Column] = [
-            .init(title: "transport", alignedRight: false), .init(title: "codec", alignedRight: false),
-            .init(title: "size"), .init(title: "number", alignedRight: false), .init(title: "before"),
-            .init(title: "after"), .init(title: "change"), .init(title: "from"), .init(title: "to"),
-            .init(title: "", alignedRight: false),
+    /// How many differences there are of which kind.
+    private var summary: String {
+        let verdicts = differences.map(\.verdict.name)
+        func count(_ name: String) -> Int { verdicts.count { $0 == name } }
+        let (better, worse) = (count("better"), count("worse"))
+        return "of \(verdicts.count) numbers \(better + worse) differ for sure (\(better) better, \(worse) worse), "
+            + "\(count("noise")) within noise, \(count("unknown")) cannot be told; "
+            + "chance alone makes up to \(fixed(expectedByChance.rounded(.up), 0)) look real"
+    }
+
+    private var facts: [(name: String, value: String)] {
+        func run(_ run: RecordedRun) -> String {
+            let commit = run.environment["commit"].map { "commit \($0.prefix(12))" }
+            return [run.label, run.environment["date"], run.environment["build"], commit]
+                .compactMap { $0 }.joined(separator: ", ")
+        }
+        func percent(_ share: Double) -> String { fixed(share * 100, 2, trimmed: true) + " %" }
+        let environment = after.environment
+        let machine = [environment["processor"], environment["cores"].map { "\($0) cores" }, environment["system"]]
+        return [
+            ("before", run(before)), ("after", run(after)),
+            ("machine", machine.compactMap { $0 }.joined(separator: ", ")),
+            (
+                "method",
+                "real: of the ratio, the \(percent(RatioInterval.target)) interval from the repeats (Mann-Whitney) "
+                    + "lies beyond ±\(percent(noise))"
+            ),
         ]
-        return TextTable(
-            columns: columns,
+    }
+
+    /// The signs of the overview.
+    private var legend: [String] {
+        let reasons = Set(differences.compactMap(\.verdict.reason)).sorted()
+        return ["~ within noise"] + reasons.map { "? cannot tell: \($0)" }
+    }
+
+    // MARK: What people read
+
+    /// One row for each difference.
+    private static func table(_ rows: [ComparedRow]) -> Table {
+        let numbers = ["before", "after", "change", "from", "to"]
+        return Table(
+            labels: 3,
+            columns: [.text("transport"), .text("codec"), .number("size"), .text("number")]
+                + numbers.map { .number($0) } + [.text("")],
             rows: rows.flatMap { row in
                 row.differences.map { difference in
-                    TextTable.Row(
-                        cells: [
-                            row.transport, row.codec, String(row.size), difference.metric.title,
-                            shown(difference.before), shown(difference.after), shownChange(difference.ratio),
-                            shownChange(difference.interval?.low), shownChange(difference.interval?.high),
-                            difference.verdict.name,
-                        ],
+                    let texts = [
+                        difference.metric.title, shown(difference.before), shown(difference.after),
+                        shownChange(difference.ratio), shownChange(difference.interval?.low),
+                        shownChange(difference.interval?.high), difference.verdict.name,
+                    ]
+                    return Table.Row(
+                        cells: row.labels + texts.map { Table.Cell($0) },
                         isFailure: difference.verdict == .worse
                     )
                 }
@@ -110,27 +91,125 @@ enum ComparisonReport {
         )
     }
 
-    /// A line for each row: the change where it is real, and signs elsewhere.
-    static func overview(_ comparison: Comparison) -> TextTable {
-        let names: [TextTable.Column] = [
-            .init(title: "transport", alignedRight: false), .init(title: "codec", alignedRight: false),
-            .init(title: "size"),
-        ]
-        return TextTable(
-            columns: names + RepeatedMetric.allCases.map { .init(title: $0.title) },
-            rows: comparison.rows.map { row in
-                let name = [row.transport, row.codec, String(row.size)]
-                if let note = row.note { return TextTable.Row(cells: name, note: note) }
-                return TextTable.Row(cells: name + row.differences.map(cell))
+    /// One row for each row of the runs: the change where it is real, and signs elsewhere.
+    private var overview: Table {
+        Table(
+            labels: 3,
+            columns: [.text("transport"), .text("codec"), .number("size")]
+                + RepeatedMetric.allCases.map { .number($0.title) },
+            rows: rows.map { row in
+                let signs = row.differences.map { difference in
+                    switch difference.verdict {
+                    case .better, .worse: Table.Cell(shownChange(difference.ratio))
+                    case .noise: Table.Cell("~")
+                    case .unknown: Table.Cell("?")
+                    }
+                }
+                return Table.Row(cells: row.labels + signs, note: row.note)
             }
         )
     }
 
-    private static func cell(_ difference: Difference) -> String {
-        switch difference.verdict {
-        case .better, .worse: shownChange(difference.ratio)
-        case .noise: "~"
-        case .unknown: "?"
-        }
+    /// For one number, the interval of its change in every row around the line of no change.
+    private func chart(_ metric: RepeatedMetric) -> BarChart {
+        let changes = rows.flatMap(\.differences).filter { $0.metric == metric && $0.interval != nil }
+            .compactMap(\.ratio).map { abs($0 - 1) * 100 }.sorted()
+        // A few that are very large, or very uncertain, would leave no room to see the others.
+        let reach = changes.isEmpty ? 5 : min(max(5, changes[(changes.count - 1) * 9 / 10] * 2), 1e6)
+        return BarChart(
+            title: "Change of \(metric.title) in %: \(metric.isBetterWhenLarger ? "more" : "less") is better",
+            legend: [(.better, "better"), (.worse, "worse"), (.noise, "within noise")],
+            rows: rows.compactMap { row in
+                guard let difference = row.differences.first(where: { $0.metric == metric }),
+                    let interval = difference.interval, let ratio = difference.ratio
+                else { return nil }
+                let kind: BarChart.Kind =
+                    switch difference.verdict {
+                    case .better: .better
+                    case .worse: .worse
+                    case .noise, .unknown: .noise
+                    }
+                let (low, middle, high) = ((interval.low - 1) * 100, (ratio - 1) * 100, (interval.high - 1) * 100)
+                return BarChart.Row(
+                    label: "\(row.transport) \(row.codec) \(row.size)",
+                    spans: [.init(kind: kind, from: low, to: high), .init(kind: .mark, from: middle, to: middle)],
+                    value: shownChange(ratio)
+                )
+            },
+            range: -reach...reach,
+            lines: [0]
+        )
     }
+
+    // MARK: What programs read
+
+    /// One row for each number of each row and floor.
+    private var records: Table {
+        let labels = ["kind", "transport", "codec", "size", "loop", "load", "metric"]
+        let numbers = ["before", "after", "ratio", "ratio_low", "ratio_high"]
+        func records(_ kind: String, _ row: ComparedRow) -> [Table.Row] {
+            let name = [Table.Cell(kind)] + row.labels + [row.name.loop.rawValue, row.name.load].map { Table.Cell($0) }
+            if let note = row.note {
+                let empty = numbers.map { _ in Table.Cell(nil as Double?) }
+                return [
+                    Table.Row(cells: name + [Table.Cell("")] + empty + [Table.Cell("unmatched"), Table.Cell(note)])
+                ]
+            }
+            return row.differences.map { difference in
+                let (interval, verdict) = (difference.interval, difference.verdict)
+                let values = [difference.before, difference.after, difference.ratio, interval?.low, interval?.high]
+                return Table.Row(
+                    cells: name + [Table.Cell(difference.metric.rawValue)] + values.map { Table.Cell($0) }
+                        + [Table.Cell(verdict.name), Table.Cell(verdict.reason ?? "")]
+                )
+            }
+        }
+        return Table(
+            columns: (labels + numbers + ["verdict", "reason"]).map { .text(nil, $0) },
+            rows: rows.flatMap { records("transport", $0) } + floors.flatMap { records("floor", $0) }
+        )
+    }
+
+    /// What cannot be told is null.
+    private var data: JSONValue {
+        .object([
+            ("schema", .string("imbench-compare/1")), ("before", Self.data(before)), ("after", Self.data(after)),
+            ("coverage", .number(RatioInterval.target)), ("noise", .number(noise)),
+            ("warnings", .array(warnings.map(JSONValue.string))),
+            ("results", .array(rows.map { Self.data($0, nameOf: "transport") })),
+            ("floors", .array(floors.map { Self.data($0, nameOf: "floor") })),
+        ])
+    }
+
+    private static func data(_ run: RecordedRun) -> JSONValue {
+        func object(_ texts: [String: String]) -> JSONValue {
+            .object(texts.sorted { $0.key < $1.key }.map { ($0.key, .string($0.value)) })
+        }
+        return .object([
+            ("file", .string(run.label)), ("environment", object(run.environment)), ("options", object(run.options)),
+        ])
+    }
+
+    private static func data(_ row: ComparedRow, nameOf kind: String) -> JSONValue {
+        var members: [(String, JSONValue)] = [
+            (kind, .string(row.transport)), ("codec", .string(row.codec)), ("size", .integer(row.size)),
+            ("loop", .string(row.name.loop.rawValue)), ("load", .string(row.name.load)),
+        ]
+        if let note = row.note { members.append(("note", .string(note))) }
+        members += row.differences.map { difference in
+            let (interval, verdict) = (difference.interval, difference.verdict)
+            let value = JSONValue.object([
+                ("before", .rounded(difference.before)), ("after", .rounded(difference.after)),
+                ("ratio", .rounded(difference.ratio)), ("ratio_low", .rounded(interval?.low)),
+                ("ratio_high", .rounded(interval?.high)), ("coverage", JSONValue(interval?.coverage)),
+                ("verdict", .string(verdict.name)), ("reason", JSONValue(verdict.reason)),
+            ])
+            return (difference.metric.key, value)
+        }
+        return .object(members)
+    }
+}
+
+extension ComparedRow {
+    fileprivate var labels: [Table.Cell] { [Table.Cell(transport), Table.Cell(codec), Table.Cell(size)] }
 }

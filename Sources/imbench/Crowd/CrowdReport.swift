@@ -1,106 +1,106 @@
-/// Writes the results of `imbench crowd`.
-struct CrowdReport {
+/// The results of `imbench crowd`.
+struct CrowdResults: Sendable {
     /// Environment, options and seed; it has no rows of its own.
     var run: RunResults
     var isHostile: Bool
     var rows: [CrowdRow] = []
 
-    func text(_ format: Format, _ style: Style) -> String {
-        switch format {
-        case .json: json.readableText + "\n"
-        case .csv: csv
-        case .markdown: table.markdown + remarks.map { "\n" + $0 + "\n" }.joined()
-        case .html: html
-        case .table:
-            style.bold(title) + "\n" + style.dim(conditions) + "\n\n" + table.plain(style)
-                + remarks.map { $0 + "\n" }.joined()
-        }
-    }
-
-    var title: String {
-        isHostile
-            ? "What honest clients feel of hostile ones: round trips beside each attack, and before and after it"
-            : "A crowd of idle clients: what each costs, and how they answer"
-    }
-
-    private var conditions: String {
-        run.options.filter { !["format", "output", "attack"].contains($0.name) }
-            .map { "\($0.name)=\($0.value)" }.joined(separator: " ")
-    }
-
-    var remarks: [String] {
-        run.remarks + (run.wasCutShort ? ["CUT SHORT: the run was interrupted; rows are missing"] : [])
-    }
-
-    var table: TextTable {
-        let isRepeated = rows.contains { ($0.value("repeats") ?? 1) > 1 }
-        let range = isRepeated ? [("ratio_p99_least", "least"), ("ratio_p99_most", "most")] : []
-        let names: [(metric: String, title: String)] =
+    var report: Report {
+        let table = table
+        let charts =
             isHostile
-            ? [
-                ("quiet_p50_us", "p50 µs"), ("quiet_p99_us", "p99 µs"), ("attacked_p50_us", "p50 attacked"),
-                ("attacked_p99_us", "p99 attacked"), ("ratio_p50", "ratio p50"), ("ratio_p99", "ratio p99"),
-            ] + range + [
-                ("attacked_round_trips", "round trips"), ("connections", "connections"),
-                ("heap_peak_bytes", "heap, B each"), ("heap_bound_bytes", "at most"),
-            ]
+            ? rows.map(\.transport).distinct.map(attacks)
             : [
-                ("links", "links"), ("connect_s", "connect s"), ("links_per_s", "links/s"),
-                ("server_bytes", "server B each"),
-                ("client_bytes", "client B each"), ("pings", "pings"), ("pongs", "pongs"),
-                ("ping_p50_us", "ping p50 µs"),
-                ("ping_p99_us", "ping p99 µs"),
+                bars("Heap of the server per connection, in bytes", "server_bytes"),
+                bars("Heap of the client per connection, in bytes", "client_bytes"),
+                bars("Connections opened per second", "links_per_s"), bars("Ping, p50 in µs", "ping_p50_us"),
             ]
-        var columns = [TextTable.Column(title: "transport", alignedRight: false)]
-        if isHostile { columns.append(.init(title: "attack", alignedRight: false)) }
-        columns += names.map { .init(title: $0.title) }
-        if isHostile {
-            columns.append(.init(title: "ended by the server", alignedRight: false))
-            columns.append(.init(title: "expected", alignedRight: false))
-        }
-        return TextTable(
-            columns: columns,
+        return Report(
+            name: "imbench crowd",
+            title: isHostile
+                ? "Honest clients beside hostile ones: round trips during each attack, and before and after it"
+                : "A crowd of idle clients: the cost of each, and their round trips",
+            warnings: run.warnings,
+            facts: run.facts,
+            sections: [Report.Section(charts: charts, table: table)],
+            records: table,
+            data: run.envelope(
+                results: zip(table.members, rows).map { members, row in
+                    .object(
+                        members + [
+                            ("ended", .object(row.endings.map { ($0.code, .integer($0.count)) })),
+                            ("expected", .array(row.expected.map(JSONValue.string))),
+                            ("breaches", .array(row.breaches.map(JSONValue.string))),
+                        ]
+                    )
+                }
+            )
+        )
+    }
+
+    private var table: Table {
+        let isRepeated = rows.contains { ($0.value("repeats") ?? 1) > 1 }
+        let metrics = isHostile ? CrowdRow.attackColumns : CrowdRow.idleColumns
+        let hidden = isRepeated ? [] : ["ratio_p99_least", "ratio_p99_most"]
+        var columns: [Table.Column] = [.text("transport", "transport"), .text(isHostile ? "attack" : nil, "attack")]
+        columns += metrics.map { .number(hidden.contains($0.name) ? nil : $0.title, $0.name) }
+        if isHostile { columns += [.text("ended by the server"), .text("expected")] }
+        return Table(
+            labels: isHostile ? 2 : 1,
+            columns: columns + [.text(nil, "failure")],
             rows: rows.map { row in
-                let name = [row.transport] + (row.attack.map { [$0.rawValue] } ?? [])
-                if let failure = row.failure { return .init(cells: name, note: failure, isFailure: true) }
-                let endings = row.endings.map { "\($0.count) \($0.code)" }.joined(separator: ", ")
-                let cells = names.map { Self.cell(row.value($0.metric)) }
-                let expected = row.expected.isEmpty ? "nothing" : row.expected.joined(separator: ", ")
-                return .init(
-                    cells: name + cells + (isHostile ? [endings, expected] : []),
-                    isFailure: !row.breaches.isEmpty
+                let attack = row.attack?.rawValue
+                var cells = [Table.Cell(row.transport), Table.Cell(value: JSONValue(attack), text: attack ?? "")]
+                cells += metrics.map { Self.cell(row.value($0.name)) }
+                if isHostile {
+                    let endings = row.endings.map { "\($0.count) \($0.code)" }.joined(separator: ", ")
+                    let expected = row.expected.isEmpty ? "nothing" : row.expected.joined(separator: ", ")
+                    cells += [Table.Cell(endings), Table.Cell(expected)]
+                }
+                cells.append(Table.Cell(value: JSONValue(row.failure), text: ""))
+                return Table.Row(
+                    cells: cells,
+                    note: row.failure,
+                    isFailure: row.failure != nil || !row.breaches.isEmpty
                 )
             }
         )
     }
 
-    /// Whole numbers as they are.
-    private static func cell(_ value: Double?) -> String {
-        guard let value, value == value.rounded(), value.magnitude < 1e15 else { return shown(value) }
-        return fixed(value, 0)
+    /// Whole numbers have all their digits.
+    private static func cell(_ value: Double?) -> Table.Cell {
+        guard let value, value == value.rounded(), value.magnitude < 1e15 else { return Table.Cell(value) }
+        return Table.Cell(value, fixed(value, 0))
     }
 
-    private var json: JSONValue { JSONReport.value(run, results: rows.map(Self.result)) }
-
-    private static func result(_ row: CrowdRow) -> JSONValue {
-        .object(
-            [("transport", .string(row.transport)), ("attack", JSONValue(row.attack?.rawValue))]
-                + row.metrics.map { ($0.name, JSONValue($0.value)) }
-                + [
-                    ("ended", .object(row.endings.map { ($0.code, .integer($0.count)) })),
-                    ("expected", .array(row.expected.map { .string($0) })),
-                    ("breaches", .array(row.breaches.map { .string($0) })),
-                    ("failure", JSONValue(row.failure)),
-                ]
+    private func bars(_ title: String, _ metric: String) -> BarChart {
+        BarChart(
+            title: title,
+            rows: rows.compactMap { row in
+                row.value(metric).map { BarChart.Row(row.transport, $0, shown: fixed($0, 0)) }
+            }
         )
     }
 
-    private var csv: String {
-        let metrics = isHostile ? CrowdRow.attackMetrics : CrowdRow.idleMetrics
-        let lines = rows.map { row in
-            [row.transport, row.attack?.rawValue ?? ""]
-                + metrics.map { row.value($0).map { fixed($0, 3, trimmed: true) } ?? "" }
-        }
-        return ([["transport", "attack"] + metrics] + lines).map { $0.joined(separator: ",") + "\r\n" }.joined()
+    /// The 99th percentile on one transport, without each attack and during it.
+    private func attacks(_ transport: String) -> BarChart {
+        BarChart(
+            title: "\(transport): p99 of the others in µs",
+            legend: [(.first, "before and after"), (.worse, "during the attack")],
+            rows: rows.filter { $0.transport == transport }.compactMap { row in
+                guard let attack = row.attack, let before = row.value("quiet_p99_us"),
+                    let during = row.value("attacked_p99_us")
+                else { return nil }
+                let (low, high) = (min(before, during), max(before, during))
+                return BarChart.Row(
+                    label: attack.rawValue,
+                    spans: [
+                        .init(kind: .first, from: 0, to: before),
+                        .init(kind: during > before ? .worse : .better, from: low, to: high),
+                    ],
+                    value: "\(shown(before)) → \(shown(during))"
+                )
+            }
+        )
     }
 }

@@ -1,21 +1,20 @@
-/// One line of what `imbench crowd` has measured.
+/// One row of `imbench crowd`.
 struct CrowdRow: Sendable {
     var transport: String
-    /// What hostile clients did; `nil` for a crowd of idle ones.
+    /// The behaviour of the hostile clients; `nil` for a crowd of idle ones.
     var attack: HostileKind?
     /// The numbers, by the names that `--assert`, JSON and CSV use; `nil` for what was not measured.
     var metrics: [(name: String, value: Double?)] = []
-    /// How often the owner of the server heard of which end, by the error's code, and what else was told to whom; see
-    /// ``AttackPlan/Ending``.
+    /// How often the server reported which end, by the error's code, and other events; see ``AttackPlan/Ending``.
     var endings: [(code: String, count: Int)] = []
-    /// Which of them had to come, by the server's limits.
+    /// Which of them the server's limits require.
     var expected: [String] = []
-    /// What must not be, and was: each fails the run.
+    /// Violations, each of which fails the run.
     var breaches: [String] = []
-    /// Why there is nothing to tell.
+    /// Why there are no numbers.
     var failure: String?
 
-    /// What `--assert` calls it.
+    /// Its name in `--assert`.
     var name: String { attack.map { "\(transport).\($0.rawValue)" } ?? transport }
 
     func value(_ metric: String) -> Double? {
@@ -24,23 +23,26 @@ struct CrowdRow: Sendable {
 }
 
 extension CrowdRow {
-    /// The metrics of a crowd of idle clients, in their order.
-    static let idleMetrics = [
-        "links", "connect_s", "links_per_s", "server_bytes", "client_bytes", "pings", "pongs", "ping_p50_us",
-        "ping_p99_us",
+    /// The metrics of a crowd of idle clients, in their order, with the titles of their columns.
+    static let idleColumns: [(name: String, title: String?)] = [
+        ("links", "links"), ("connect_s", "connect s"), ("links_per_s", "links/s"), ("server_bytes", "server B each"),
+        ("client_bytes", "client B each"), ("pings", "pings"), ("pongs", "pongs"), ("ping_p50_us", "ping p50 µs"),
+        ("ping_p99_us", "ping p99 µs"),
     ]
-    /// Those of an attack.
-    static let attackMetrics = [
-        "quiet_p50_us", "quiet_p99_us", "attacked_p50_us", "attacked_p99_us", "ratio_p50", "ratio_p99",
-        "quiet_round_trips", "attacked_round_trips", "attackers",
-        "links", "connections", "endings", "heap_peak_bytes",
-        "heap_bound_bytes", "ratio_p99_least", "ratio_p99_most", "repeats",
+    /// The metrics of an attack; those without a title are for programs alone.
+    static let attackColumns: [(name: String, title: String?)] = [
+        ("quiet_p50_us", "p50 µs"), ("quiet_p99_us", "p99 µs"), ("attacked_p50_us", "p50 attacked"),
+        ("attacked_p99_us", "p99 attacked"), ("ratio_p50", "ratio p50"), ("ratio_p99", "ratio p99"),
+        ("quiet_round_trips", nil), ("attacked_round_trips", "round trips"), ("attackers", nil), ("links", nil),
+        ("connections", "connections"), ("endings", nil), ("heap_peak_bytes", "heap, B each"),
+        ("heap_bound_bytes", "at most"), ("ratio_p99_least", "least ratio"), ("ratio_p99_most", "most"),
+        ("repeats", nil),
     ]
-}
+    static let idleMetrics = idleColumns.map(\.name)
+    static let attackMetrics = attackColumns.map(\.name)
 
-extension CrowdRow {
-    /// Of several measurements of one attack, that in which the others' 99th percentile grew by the factor in the middle (of two the
-    /// greater one), with the least and the greatest factor, and whatever any of them has breached; one that failed, if one did.
+    /// The median of several measurements of one attack, by the factor by which the 99th percentile grew (of two, the greater one).
+    /// It gets the least and the greatest factor, and the breaches of all. If a measurement failed, it is the result.
     static func middle(of rows: [CrowdRow]) -> CrowdRow? {
         let factor = { (row: CrowdRow) in row.value("ratio_p99") ?? .infinity }
         let ordered = rows.sorted { factor($0) < factor($1) }
@@ -59,7 +61,7 @@ extension CrowdRow {
 
 /// One `--assert` of `imbench crowd`: `transport[.attack].metric op number`, as in `ws.ping-flood.ratio_p99 <= 2`.
 ///
-/// It speaks of every row that it names, as ``Assertion`` does.
+/// It must hold for every row that it names, as an ``Assertion`` does.
 struct CrowdAssertion: Sendable, Hashable {
     var text: String
     private var transport: String

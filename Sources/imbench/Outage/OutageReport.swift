@@ -1,84 +1,73 @@
 import TransportAPI
 
-/// Writes the results of `imbench outage`.
-struct OutageReport {
+/// The results of `imbench outage`.
+struct OutageResults: Sendable {
     /// Environment, options and seed; it has no rows of its own.
     var run: RunResults
     var timing: OutageTiming
     var rows: [OutageRow]
 
-    private static let title = "What happens when the path breaks: time to notice, time to come back, and the accounts"
-
-    func text(_ format: Format, _ style: Style) -> String {
-        switch format {
-        case .json: json.readableText + "\n"
-        case .csv: csv
-        case .markdown: warnings.map { "> **\($0)**\n\n" }.joined() + table.markdown + "\n" + conditions + "\n"
-        case .html: html
-        case .table:
-            warnings.map { style.red($0) + "\n" }.joined() + style.bold(Self.title) + "\n" + style.dim(conditions)
-                + "\n\n"
-                + table.plain(style)
-        }
-    }
-
-    private var warnings: [String] {
-        run.wasCutShort ? ["CUT SHORT: the run was interrupted; the faults that are missing were not measured"] : []
+    var report: Report {
+        let (table, transports) = (table, rows.map(\.transport).distinct)
+        return Report(
+            name: "imbench outage",
+            title: "When the path breaks: time to detect, time to recover, and the accounts",
+            warnings: run.warnings,
+            facts: run.facts,
+            sections: [Report.Section(charts: transports.map(chart), table: table, notes: [conditions])],
+            records: table,
+            data: run.envelope(
+                results: zip(table.members, rows).map { members, row in
+                    let outcomes = row.outcomes.sorted { $0.key < $1.key }.map { ($0.key, JSONValue.integer($0.value)) }
+                    return .object(members + [("in_flight", .integer(row.inFlight)), ("outcomes", .object(outcomes))])
+                }
+            )
+        )
     }
 
     private var conditions: String {
         "keepalive \(DurationText.format(timing.interval)) + \(DurationText.format(timing.timeout)), "
             + "outage \(DurationText.format(timing.outage)), a message every \(DurationText.format(timing.pace)); "
-            + "recover counts from when the path is good again; - means that the link was kept; seed \(run.seed)"
+            + "recover counts from when the path is good again; - means that the connection was kept"
     }
 
-    private var table: TextTable {
-        let titles = ["detect ms", "recover ms", "sent", "acked", "lost", "duplicated", "reordered"]
-        return TextTable(
-            columns: [.init(title: "transport", alignedRight: false), .init(title: "fault", alignedRight: false)]
-                + titles.map { .init(title: $0) } + [.init(title: "", alignedRight: false)],
+    private var table: Table {
+        Table(
+            labels: 2,
+            columns: [
+                .text("transport", "transport"), .text("fault", "fault"), .number("detect ms", "detect_ms"),
+                .number("recover ms", "recover_ms"), .number("sent", "sent"), .number("acked", "acked"),
+                .number("lost", "lost"), .number("duplicated", "duplicated"), .number("reordered", "reordered"),
+                .text("", "failure"), .text(nil, "skipped"),
+            ],
             rows: rows.map { row in
-                let name = [row.transport, row.fault.rawValue]
-                if let reason = row.skipped { return .init(cells: name, note: reason) }
-                return .init(
-                    cells: name + [
-                        milliseconds(row.detect), milliseconds(row.recover), String(row.sent), String(row.acked),
-                        String(row.lost), String(row.duplicated), String(row.reordered), row.failure ?? "ok",
-                    ],
-                    isFailure: row.failure != nil
-                )
+                let times = [row.detect, row.recover].map(Self.milliseconds)
+                let counts = [row.sent, row.acked, row.lost, row.duplicated, row.reordered]
+                var cells = [Table.Cell(row.transport), Table.Cell(row.fault.rawValue)]
+                cells += times.map { Table.Cell($0, Self.whole($0)) } + counts.map { Table.Cell($0) }
+                cells.append(Table.Cell(value: JSONValue(row.failure), text: row.failure ?? "ok"))
+                cells.append(Table.Cell(value: JSONValue(row.skipped), text: ""))
+                return Table.Row(cells: cells, note: row.skipped, isFailure: row.failure != nil)
             }
         )
     }
 
-    private var html: String {
-        var page = HTMLPage("imbench outage", about: Self.title)
-        page.warn(Report.warnings(run))
-        page.add(Report.facts(run))
-        page.add(paragraph: conditions)
-        page.add(heading: "From the fault to the open link")
-        let transports = rows.map(\.transport).distinct
-        page.add(transports.map(chart))
-        page.add(heading: "All numbers")
-        page.add(table)
-        return page.text
-    }
-
-    /// What one transport made of each fault by which it lost its link.
+    /// How one transport detected each fault that broke its connection, and recovered.
     private func chart(_ transport: String) -> BarChart {
         BarChart(
-            title: "\(transport): ms to notice, and to come back once the path is good",
-            legend: [(.first, "notice"), (.second, "come back")],
+            title: "\(transport): ms to detect the fault, and to recover once the path is good",
+            legend: [(.first, "detect"), (.second, "recover")],
             rows: rows.filter { $0.transport == transport }.compactMap { row in
-                guard row.detect != nil || row.recover != nil else { return nil }
-                let (detect, recover) = (Self.milliseconds(row.detect) ?? 0, Self.milliseconds(row.recover) ?? 0)
+                let (detect, recover) = (Self.milliseconds(row.detect), Self.milliseconds(row.recover))
+                guard detect != nil || recover != nil else { return nil }
+                let middle = detect ?? 0
                 return BarChart.Row(
                     label: row.fault.rawValue,
                     spans: [
-                        .init(kind: .first, from: 0, to: detect),
-                        .init(kind: .second, from: detect, to: detect + recover),
+                        .init(kind: .first, from: 0, to: middle),
+                        .init(kind: .second, from: middle, to: middle + (recover ?? 0)),
                     ],
-                    value: "\(milliseconds(row.detect)) + \(milliseconds(row.recover))"
+                    value: "\(Self.whole(detect)) + \(Self.whole(recover))"
                 )
             }
         )
@@ -88,34 +77,5 @@ struct OutageReport {
         duration.map { Double($0.wholeNanoseconds) / 1e6 }
     }
 
-    private func milliseconds(_ duration: Duration?) -> String {
-        Self.milliseconds(duration).map { fixed($0, 0) } ?? "-"
-    }
-
-    private var json: JSONValue { JSONReport.value(run, results: rows.map(result)) }
-
-    private func result(_ row: OutageRow) -> JSONValue {
-        .object([
-            ("transport", .string(row.transport)), ("fault", .string(row.fault.rawValue)),
-            ("skipped", JSONValue(row.skipped)), ("failure", JSONValue(row.failure)),
-            ("detect_ms", JSONValue(Self.milliseconds(row.detect))),
-            ("recover_ms", JSONValue(Self.milliseconds(row.recover))),
-            ("sent", .integer(row.sent)), ("acked", .integer(row.acked)), ("in_flight", .integer(row.inFlight)),
-            ("lost", .integer(row.lost)), ("duplicated", .integer(row.duplicated)),
-            ("reordered", .integer(row.reordered)),
-            ("outcomes", .object(row.outcomes.sorted { $0.key < $1.key }.map { ($0.key, .integer($0.value)) })),
-        ])
-    }
-
-    private var csv: String {
-        let head = "transport,fault,detect_ms,recover_ms,sent,acked,lost,duplicated,reordered,failure\r\n"
-        return head
-            + rows.map { row in
-                [
-                    row.transport, row.fault.rawValue, milliseconds(row.detect), milliseconds(row.recover),
-                    String(row.sent), String(row.acked), String(row.lost), String(row.duplicated),
-                    String(row.reordered), "\"\(row.failure ?? row.skipped ?? "")\"",
-                ].joined(separator: ",") + "\r\n"
-            }.joined()
-    }
+    private static func whole(_ number: Double?) -> String { number.map { fixed($0, 0) } ?? "-" }
 }

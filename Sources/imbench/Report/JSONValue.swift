@@ -1,4 +1,4 @@
-/// A JSON text in the making (RFC 8259). Members keep their order; names are not checked for repetition.
+/// A JSON value to be written (RFC 8259). Members keep their order; names are not checked for duplicates.
 enum JSONValue: Sendable, Equatable {
     case null
     case bool(Bool)
@@ -17,6 +17,11 @@ enum JSONValue: Sendable, Equatable {
     init(_ value: String?) { self = value.map(JSONValue.string) ?? .null }
     init(_ value: Bool?) { self = value.map(JSONValue.bool) ?? .null }
 
+    /// Four decimals, because what lies beyond is never more than arithmetic; null for `nil`.
+    static func rounded(_ value: Double?) -> JSONValue {
+        JSONValue(value.map { ($0 * 10_000).rounded() / 10_000 })
+    }
+
     /// On one line.
     var text: String {
         var out = ""
@@ -24,7 +29,7 @@ enum JSONValue: Sendable, Equatable {
         return out
     }
 
-    /// One member or element a line, as people like to read and compare it; containers of plain values stay on one line.
+    /// One member or element per line, for people and for diff; containers of plain values stay on one line.
     var readableText: String {
         var out = ""
         write(to: &out, indent: 0)

@@ -1,4 +1,4 @@
-/// Everything that one run has measured. ``Report`` writes it in each format.
+/// Everything that one run has measured.
 struct RunResults: Sendable {
     var environment: Environment
     /// The options as they could be typed, by name.
@@ -6,11 +6,11 @@ struct RunResults: Sendable {
     var seed: UInt64
     var rows: [ResultRow] = []
     var floors: [FloorResult] = []
-    /// The cores that client and server were kept on; `nil` if the scheduler chose.
+    /// The cores of client and server; `nil` if the scheduler chose them.
     var placement: ThreadPlacement?
     /// Whether spinning threads kept the cores from sleeping.
     var wereCoresAwake = false
-    /// Whether somebody interrupted the run, so that rows are shorter or missing.
+    /// Whether the run was interrupted, so that rows are shorter or missing.
     var wasCutShort = false
     /// Sentences that belong to the report, such as that the cores could not be kept awake.
     var remarks: [String] = []
@@ -26,10 +26,19 @@ struct ResultRow: Sendable {
     /// How the row ended.
     enum Outcome: Sendable, Hashable {
         case measured
-        /// It cannot run, and that is no fault, as when a message is larger than the transport's limit.
+        /// It cannot run, which is no failure, as when a message is larger than the transport's limit.
         case skipped(String)
         /// It should have run and did not.
         case failed(String)
+
+        /// For JSON and CSV.
+        var name: String {
+            switch self {
+            case .measured: "measured"
+            case .skipped: "skipped"
+            case .failed: "failed"
+            }
+        }
     }
 
     var transport: String
@@ -38,9 +47,9 @@ struct ResultRow: Sendable {
     var size: Int
     var loop = Loop.closed
     var outcome = Outcome.measured
-    /// Round-trip times; in the open loop from the time at which the message should have been sent.
+    /// Round-trip times; in the open loop from the intended send time.
     var rtt: Latency?
-    /// Open loop: round-trip times from when the message was sent.
+    /// Open loop: round-trip times from the actual send time.
     var service: Latency?
     /// The spread of the median over the repeats, in microseconds.
     var rttP50Spread: RepeatStatistics?
@@ -52,14 +61,14 @@ struct ResultRow: Sendable {
     var ratioNote: String?
     /// Messages answered per second.
     var throughput: Double?
-    /// Open loop: messages per second that were asked for.
+    /// Open loop: requested messages per second.
     var targetRate: Double?
     /// Processor time of the client's thread, in microseconds.
     var cpuPerMessage: Double?
     var bytesPerMessage: BytesPerMessage?
     var handshake: Handshake?
     var keepaliveBytesPerDay: Double?
-    /// What each repeat gave by itself.
+    /// The values of each repeat.
     var repeats: RepeatedValues = [:]
     var accounts = Accounts()
     var errors = 0
@@ -78,7 +87,7 @@ struct ResultRow: Sendable {
     }
 }
 
-/// Times in microseconds; what too few samples support is `nil`.
+/// Times in microseconds; `nil` where there are too few samples.
 struct Latency: Sendable, Hashable {
     var minimum: Double?
     var p50: Double?
@@ -102,7 +111,7 @@ struct Latency: Sendable, Hashable {
     }
 }
 
-/// Bytes of one message on its way there, layer by layer.
+/// Bytes of one message in one direction, layer by layer.
 struct BytesPerMessage: Sendable, Hashable {
     /// The text itself.
     var payload: Double
@@ -124,11 +133,11 @@ struct Handshake: Sendable, Hashable {
     var milliseconds: Double
     /// Bytes both ways, without TCP and IP headers.
     var bytes: Double
-    /// How often one side waits for the other, TCP's own handshake included.
+    /// How often one side waits for the other, including TCP's own handshake.
     var roundTrips: Int
 }
 
-/// What the machine itself takes, without any of our code.
+/// The time that the machine itself takes, without any of our code.
 struct FloorResult: Sendable {
     var kind: FloorKind
     /// Bytes each way.
@@ -137,14 +146,89 @@ struct FloorResult: Sendable {
     var p50Spread: RepeatStatistics?
     /// Why it was not measured.
     var reason: String?
-    /// What each repeat gave by itself: the median, and nothing else.
+    /// The values of each repeat: the median alone.
     var repeats: RepeatedValues = [:]
 
-    /// Says that two kinds of round trip are mixed, as when cores sleep now and then, if p90 is more than twice p50. A ratio to
-    /// such a floor tells which kind was met more often, and nothing about the code.
+    /// A sentence if p90 is more than twice p50. Two kinds of round trip are mixed then, as when cores sleep now and then, and a
+    /// ratio to such a floor depends on which kind was more frequent, and not on the code.
     var bimodality: String? {
         guard let p50 = rtt.p50, let p90 = rtt.p90, p90 > 2 * p50 else { return nil }
         return
             "the floor \(kind.rawValue) \(size) is bimodal: p90 of \(shown(p90)) µs is over 2 × p50 of \(shown(p50)) µs"
+    }
+}
+
+/// One number of a row, by the name that `--assert` and the CSV header use. Units are in the names.
+struct Metric: Sendable {
+    var name: String
+    /// The number, or `nil` if it was not measured or there are too few samples.
+    var value: @Sendable (ResultRow) -> Double?
+
+    static let all: [Metric] =
+        latency("rtt") { $0.rtt }
+        + latency("service") { $0.service }
+        + [
+            Metric(name: "floor.p50_us") { $0.floorP50 },
+            Metric(name: "ratio_to_floor_p50") { $0.ratioToFloor?.median },
+            Metric(name: "throughput_msgs_per_s") { $0.throughput },
+            Metric(name: "target_msgs_per_s") { $0.targetRate },
+            Metric(name: "cpu_us_per_msg") { $0.cpuPerMessage },
+            Metric(name: "bytes.payload") { $0.bytesPerMessage?.payload },
+            Metric(name: "bytes.codec") { $0.bytesPerMessage?.codec },
+            Metric(name: "bytes.framing") { $0.bytesPerMessage?.framing },
+            Metric(name: "bytes.transport_ip") { $0.bytesPerMessage?.transportIP },
+            Metric(name: "bytes.wire") { $0.bytesPerMessage?.wire },
+            Metric(name: "handshake.ms") { $0.handshake?.milliseconds },
+            Metric(name: "handshake.bytes") { $0.handshake?.bytes },
+            Metric(name: "handshake.round_trips") { $0.handshake.map { Double($0.roundTrips) } },
+            Metric(name: "keepalive_bytes_per_day") { $0.keepaliveBytesPerDay },
+            Metric(name: "sent") { Double($0.accounts.sent) },
+            Metric(name: "acked") { Double($0.accounts.acked) },
+            Metric(name: "lost") { Double($0.accounts.lost) },
+            Metric(name: "in_flight") { Double($0.accounts.inFlight) },
+            Metric(name: "duplicated") { Double($0.accounts.duplicated) },
+            Metric(name: "reordered") { Double($0.accounts.reordered) },
+            Metric(name: "unexpected") { Double($0.accounts.unexpected) },
+            Metric(name: "errors") { Double($0.errors) },
+        ]
+
+    private static func latency(_ prefix: String, _ of: @escaping @Sendable (ResultRow) -> Latency?) -> [Metric] {
+        [
+            Metric(name: prefix + ".min_us") { of($0)?.minimum },
+            Metric(name: prefix + ".p50_us") { of($0)?.p50 },
+            Metric(name: prefix + ".p90_us") { of($0)?.p90 },
+            Metric(name: prefix + ".p99_us") { of($0)?.p99 },
+            Metric(name: prefix + ".p999_us") { of($0)?.p999 },
+            Metric(name: prefix + ".max_us") { of($0)?.maximum },
+            Metric(name: prefix + ".mean_us") { of($0)?.mean },
+            Metric(name: prefix + ".n") { of($0).map { Double($0.count) } },
+        ]
+    }
+}
+
+/// Whether cores could sleep during the run. Waking a sleeping core can cost more than all the compared code, so every report
+/// names the regime of its numbers. Only `--awake` is certain, because a short wake-up can also mean that both threads shared a
+/// core, or that the processor sleeps lightly.
+struct WakeUpRegime: Sendable, Hashable {
+    /// Median of a round trip between two threads over a pair of eventfds, which is two wake-ups, in microseconds.
+    var roundTrip: Double
+    /// Whether spinning threads kept the cores from sleeping.
+    var isAwake: Bool
+
+    /// `nil` if the wake-up floor was not measured.
+    init?(_ results: RunResults) {
+        guard let median = results.floors.first(where: { $0.kind == .wakeUp })?.rtt.p50 else { return nil }
+        roundTrip = median
+        isAwake = results.wereCoresAwake
+    }
+
+    /// For the JSON.
+    var name: String { isAwake ? "awake" : "sleeping" }
+
+    var sentence: String {
+        let cost = "\(shown(roundTrip)) µs for two wake-ups"
+        return isAwake
+            ? "\(cost): cores were kept awake, so the times compare code"
+            : "\(cost): cores may sleep between messages, as on an idle device; --awake compares the code alone"
     }
 }

@@ -11,88 +11,76 @@ struct TracedMessage: Sendable {
     var text = 0
     /// Why there are no bytes.
     var failure: String?
-
-    var name: String { "\(transport), \(codec)" }
-    var summary: String { "\(wire.count) bytes, \(encoded) of them the message, \(text) its text" }
 }
 
-/// Writes what `imbench trace` has captured.
-struct TraceReport {
+/// Some bytes of a captured message, and what they mean.
+struct WireField: Sendable, Hashable {
+    var range: Range<Int>
+    var meaning: String
+}
+
+/// The messages that `imbench trace` has captured.
+struct TraceResults: Sendable {
     /// Environment and options; it has no rows of its own.
     var run: RunResults
     var messages: [TracedMessage] = []
 
-    func text(_ format: Format, _ style: Style) -> String {
-        switch format {
-        case .table: messages.map { Self.plain($0, style) }.joined()
-        case .json: JSONReport.value(run, results: messages.map(Self.json)).readableText + "\n"
-        case .csv: csv
-        case .markdown: "# imbench trace\n" + messages.map(Self.markdown).joined()
-        case .html: html
-        }
+    var report: Report {
+        Report(
+            name: "imbench trace",
+            title: "The same chat message on every wire, one line per field",
+            facts: run.facts,
+            sections: messages.map { message in
+                let summary =
+                    "\(message.wire.count) bytes, \(message.encoded) of them the message, \(message.text) its text"
+                return Report.Section(
+                    heading: "\(message.transport), \(message.codec)",
+                    table: message.failure == nil ? Self.table([message]) : nil,
+                    notes: [message.failure ?? summary]
+                )
+            },
+            records: Self.table(messages),
+            data: run.envelope(results: messages.map(Self.data))
+        )
     }
 
-    private static func plain(_ message: TracedMessage, _ style: Style) -> String {
-        let lines = message.failure.map { [$0] } ?? (message.fields.map { $0.line(message.wire) } + [message.summary])
-        return style.bold(message.name) + "\n" + lines.map { "  " + $0 + "\n" }.joined() + "\n"
-    }
-
-    private static func markdown(_ message: TracedMessage) -> String {
-        let heading = "\n## \(message.name)\n\n"
-        return heading + (message.failure.map { $0 + "\n" } ?? table(message).markdown + "\n" + message.summary + "\n")
-    }
-
-    private static func table(_ message: TracedMessage) -> TextTable {
-        TextTable(
+    /// One row for each field of the messages.
+    private static func table(_ messages: [TracedMessage]) -> Table {
+        Table(
             columns: [
-                .init(title: "offset"), .init(title: "bytes", alignedRight: false),
-                .init(title: "meaning", alignedRight: false),
+                .text(nil, "transport"), .text(nil, "codec"), .number("offset", "offset"), .number(nil, "length"),
+                .text("bytes", "bytes"), .text("meaning", "meaning"),
             ],
-            rows: message.fields.map { field in
-                .init(cells: [String(field.range.lowerBound), field.shownBytes(message.wire), field.meaning])
+            rows: messages.flatMap { message in
+                message.fields.map { field in
+                    let bytes = hexadecimal(message.wire[field.range])
+                    return Table.Row(cells: [
+                        Table.Cell(message.transport), Table.Cell(message.codec), Table.Cell(field.range.lowerBound),
+                        Table.Cell(field.range.count),
+                        // People see the first bytes only.
+                        Table.Cell(
+                            value: .string(bytes.joined()),
+                            text: bytes.prefix(16).joined(separator: " ") + (bytes.count > 16 ? " …" : "")
+                        ),
+                        Table.Cell(field.meaning),
+                    ])
+                }
             }
         )
     }
 
-    private static func json(_ message: TracedMessage) -> JSONValue {
-        let fields = message.fields.map { field in
-            JSONValue.object([
-                ("offset", .integer(field.range.lowerBound)), ("length", .integer(field.range.count)),
-                ("bytes", .string(field.bytes(message.wire).joined())), ("meaning", .string(field.meaning)),
-            ])
+    private static func hexadecimal(_ bytes: ArraySlice<UInt8>) -> [String] {
+        bytes.map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }
+    }
+
+    private static func data(_ message: TracedMessage) -> JSONValue {
+        let fields = table([message]).members.map { field in
+            JSONValue.object(field.filter { !["transport", "codec"].contains($0.0) })
         }
         return .object([
             ("transport", .string(message.transport)), ("codec", .string(message.codec)),
             ("bytes", .integer(message.wire.count)), ("message_bytes", .integer(message.encoded)),
             ("text_bytes", .integer(message.text)), ("failure", JSONValue(message.failure)), ("fields", .array(fields)),
         ])
-    }
-
-    /// One line for each field (RFC 4180).
-    private var csv: String {
-        let lines = messages.flatMap { message in
-            message.fields.map { field in
-                [
-                    message.transport, message.codec, String(field.range.lowerBound), String(field.range.count),
-                    field.bytes(message.wire).joined(), field.meaning,
-                ]
-            }
-        }
-        return ([["transport", "codec", "offset", "length", "bytes", "meaning"]] + lines).map(CSVReport.line).joined()
-    }
-
-    private var html: String {
-        var page = HTMLPage("imbench trace", about: "The same chat message on every wire, one line a field")
-        page.add(Report.facts(run))
-        for message in messages {
-            page.add(heading: message.name)
-            guard message.failure == nil else {
-                page.add(paragraph: message.failure ?? "")
-                continue
-            }
-            page.add(Self.table(message))
-            page.add(paragraph: message.summary)
-        }
-        return page.text
     }
 }

@@ -44,6 +44,8 @@ struct ReportTarget: ~Copyable {
         if path != nil { close(descriptor) }
     }
 
+    var isTerminal: Bool { path == nil && Terminal.isTerminal(descriptor) }
+
     /// Whether colour may be used.
     var style: Style { Style(isOn: path == nil && Terminal.allowsColour(descriptor)) }
 

@@ -151,13 +151,13 @@ struct ComparisonReportTests {
         var after = run(calm.map { $0.map { $0 * 1.2 } })
         after.rows.append(contentsOf: run([1], transport: "tcp").rows)
         after.environment.processor = "<img src=x>"
-        return ComparisonReport.text(try compared(before, after), format: format, style: .none)
+        return try compared(before, after).report.text(format, .none)
     }
 
     @Test("the table says what is real, what is not told, and what has no partner, in 140 columns")
     func table() throws {
         let lines = try text(.table).split(separator: "\n").map(String.init)
-        for line in lines where !line.hasPrefix("result") && !line.hasPrefix("method") { #expect(line.count <= 140) }
+        for line in lines where !line.hasPrefix("of ") && !line.hasPrefix("method") { #expect(line.count <= 140) }
         #expect(
             lines.contains {
                 $0.hasPrefix("ws ") && $0.contains("p50 µs") && $0.contains("+20.0 %") && $0.hasSuffix("worse")
@@ -199,8 +199,8 @@ struct ComparisonReportTests {
     func command() throws {
         let folder = try Folder()
         defer { folder.remove(["a.json", "b.json", "out"]) }
-        try folder.write("a.json", JSONReport.text(run(calm)))
-        try folder.write("b.json", JSONReport.text(run(calm.map { $0.map { $0 * 1.2 } })))
+        try folder.write("a.json", run(calm).report.text(.json, .none))
+        try folder.write("b.json", run(calm.map { $0.map { $0 * 1.2 } }).report.text(.json, .none))
         func status(_ more: [String], _ second: String = "b.json") throws -> Int32 {
             let words = [
                 "compare", folder.path + "/a.json", folder.path + "/" + second, "--output", folder.path + "/out",

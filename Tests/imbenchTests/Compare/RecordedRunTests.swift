@@ -19,7 +19,7 @@ func run(_ medians: [Double?], floors: [Double] = [50, 51, 52, 53, 54], transpor
 
 /// The same as it is read from its report.
 func recorded(_ results: RunResults, _ label: String) throws(TransportError) -> RecordedRun {
-    try RecordedRun(json: JSONReport.text(results).utf8, label: label)
+    try RecordedRun(json: results.report.text(.json, .none).utf8, label: label)
 }
 
 @Suite("reading reports of imbench run")
@@ -131,7 +131,7 @@ struct RecordedRunTests {
 
     @Test("no beginning of a report is taken for one, and none traps")
     func beginnings() {
-        let text = Array(JSONReport.text(run([1, 2, 3])).utf8.dropLast())
+        let text = Array(run([1, 2, 3]).report.text(.json, .none).utf8.dropLast())
         for count in stride(from: 0, to: text.count, by: 7) {
             #expect(throws: TransportError.self) { try RecordedRun(json: text.prefix(count), label: "a") }
         }

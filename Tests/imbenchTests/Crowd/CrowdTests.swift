@@ -12,17 +12,17 @@ private func parse(_ line: String) throws(UsageError) -> Options {
 
 @Suite("imbench crowd", .timeLimit(.minutes(5)), .ownThread)
 struct CrowdTests {
-    @Test("the report holds what was expected, and what must not have been")
+    @Test("The report has the expected endings, and the breaches")
     func breaches() {
         var row = CrowdRow(transport: "ws", attack: .halfOpen)
         (row.expected, row.breaches) = (["tooManyRequests"], ["no client was ended with tooManyRequests"])
         let run = RunResults(environment: .current(), options: [], seed: 0)
-        let report = CrowdReport(run: run, isHostile: true, rows: [row])
+        let report = CrowdResults(run: run, isHostile: true, rows: [row]).report
         #expect(report.text(.table, .none).contains("tooManyRequests"))
         #expect(report.text(.json, .none).contains("no client was ended with tooManyRequests"))
     }
 
-    @Test("every option is read, and can be typed again")
+    @Test("Every option is read and recorded")
     func options() throws {
         let line = "crowd --hostile --attackers 7 --attack ping-flood,half-open --hold 2s --transport ws,mqtt"
         let options = try parse(line)
@@ -50,7 +50,7 @@ struct CrowdTests {
         }
     }
 
-    @Test("assertions speak of the rows that they name")
+    @Test("Assertions apply to the rows that they name")
     func assertions() throws {
         var row = CrowdRow(transport: "ws", attack: .pingFlood)
         row.metrics = [("ratio_p99", 1.5), ("quiet_p99_us", nil)]
@@ -68,7 +68,7 @@ struct CrowdTests {
         #expect(throws: UsageError.self) { _ = try failure("ws < 1") }
     }
 
-    @Test("of several measurements the one in the middle counts, with what was wrong in any")
+    @Test("The median of several measurements counts, with the breaches of all")
     func repeats() throws {
         func row(_ factor: Double, _ breaches: [String] = []) -> CrowdRow {
             var row = CrowdRow(transport: "ws", attack: .pingFlood)
@@ -86,13 +86,13 @@ struct CrowdTests {
         #expect(CrowdRow.middle(of: []) == nil)
     }
 
-    @Test("the report holds every number in each format", arguments: Format.allCases)
+    @Test("The report has every number in each format", arguments: Format.allCases)
     func report(format: Format) {
         var row = CrowdRow(transport: "ws", attack: .pingFlood)
         row.metrics = CrowdRow.attackMetrics.map { ($0, 4711) }
         row.endings = [("tooManyRequests", 99)]
         let run = RunResults(environment: .current(), options: [], seed: 0)
-        let text = CrowdReport(run: run, isHostile: true, rows: [row]).text(format, .none)
+        let text = CrowdResults(run: run, isHostile: true, rows: [row]).report.text(format, .none)
         #expect(text.contains("ping-flood"))
         #expect(text.contains("4711"))
         #expect(format == .csv || text.contains("99"))

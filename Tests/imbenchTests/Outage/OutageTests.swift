@@ -12,7 +12,7 @@ struct OutageTests {
 
     private func measure(_ name: String, _ fault: OutageFault) async throws -> OutageRow {
         var timing = OutageTiming()
-        // What a link must survive, it must survive on a machine that is busy with other things too.
+        // A connection must survive a bearable fault on a busy machine too.
         timing.interval = fault.isBearable ? .seconds(20) : .milliseconds(500)
         timing.timeout = fault.isBearable ? .seconds(20) : .milliseconds(500)
         timing.outage = .milliseconds(100)
@@ -26,25 +26,25 @@ struct OutageTests {
         return await run.measure()
     }
 
-    @Test("no fault loses or doubles an acknowledged message", arguments: transports, OutageFault.allCases)
+    @Test("No fault loses or duplicates an acknowledged message", arguments: transports, OutageFault.allCases)
     func accounts(name: String, fault: OutageFault) async throws {
         let row = try await measure(name, fault)
         guard row.skipped == nil else { return }
         #expect(row.lost == 0 && row.duplicated == 0 && row.reordered == 0 && row.inFlight == 0)
         #expect(row.acked > 0)
         #expect(row.acked == row.sent)
-        // How long it took to notice depends on how busy the machine is; the command checks it, this test does not.
+        // The time to detect depends on the load of the machine. The command checks it, and this test does not.
         #expect(row.failure == nil || row.failure?.hasPrefix("detected only") == true, "\(row)")
     }
 
-    @Test("says why there is no such row")
+    @Test("A row that cannot be measured has a reason")
     func skipped() async throws {
         #expect(try await measure("tcp", .rebind).skipped != nil)
         #expect(try await measure("udp", .finish).skipped != nil)
         #expect(try await measure("tcp", .badCredentials).skipped != nil)
     }
 
-    @Test("the report has a row for each, in every format, and fails if one of them does")
+    @Test("The report has every row, and the failure of one, in every format")
     func report() {
         var good = OutageRow(transport: "tcp", fault: .reset)
         good.detect = .milliseconds(3)
@@ -53,11 +53,11 @@ struct OutageTests {
         good.outcomes = ["acknowledged": 2]
         var bad = good
         bad.failure = "1 acknowledged messages are lost"
-        let report = OutageReport(
+        let report = OutageResults(
             run: RunResults(environment: .current(), options: [], seed: 7),
             timing: OutageTiming(),
             rows: [good, bad]
-        )
+        ).report
         #expect(report.text(.table, .none).contains("1 acknowledged messages are lost"))
         #expect(report.text(.json, .none).contains("\"detect_ms\": 3"))
         #expect(report.text(.csv, .none).split(separator: "\r\n").count == 3)

@@ -29,9 +29,9 @@ func sampleResults() -> RunResults {
 }
 
 @Suite struct ReportTests {
-    @Test("a terminal of 140 columns holds every line of the table")
+    @Test("The table fits into 140 columns")
     func tableWidth() {
-        let text = Report.text(sampleResults(), format: .table, style: .none)
+        let text = sampleResults().report.text(.table, .none)
         let rows = text.split(separator: "\n").drop { $0 != "Round trips" }
         for line in rows { #expect(line.count <= 140) }
         #expect(text.contains("message of 4321 bytes is over UDP's limit of 1200"))
@@ -39,36 +39,36 @@ func sampleResults() -> RunResults {
         #expect(!text.contains("\u{1b}"))
     }
 
-    @Test("colour is there only if asked for")
+    @Test("Only a style that is on has colour")
     func colour() {
-        #expect(Report.text(sampleResults(), format: .table, style: Style(isOn: true)).contains("\u{1b}[1m"))
+        #expect(sampleResults().report.text(.table, Style(isOn: true)).contains("\u{1b}[1m"))
     }
 
-    @Test("a debug build, an interruption and a missed rate are said first")
+    @Test("The warnings of a debug build, an interruption and a missed rate come first")
     func warnings() {
         var results = sampleResults()
         results.environment.isDebugBuild = true
         results.wasCutShort = true
         results.rows[0].loop = .open
         results.rows[0].targetRate = 20_000
-        let lines = Report.text(results, format: .table, style: .none).split(separator: "\n")
+        let lines = results.report.text(.table, .none).split(separator: "\n")
         #expect(lines[0].hasPrefix("DEBUG BUILD"))
         #expect(lines[1].hasPrefix("CUT SHORT"))
-        #expect(lines[2] == "ws json 256: only 49.4 % of the rate asked for")
+        #expect(lines[2] == "ws json 256: only 49.4 % of the requested rate")
     }
 
-    @Test("accounts that do not close fail the run and show")
+    @Test("Accounts that do not close fail the run and are shown")
     func accounts() {
         var results = sampleResults()
         #expect(!results.hasFailed)
         results.rows[0].accounts.sent = 3000
         #expect(results.hasFailed)
-        #expect(Report.text(results, format: .table, style: .none).contains("✗"))
+        #expect(results.report.text(.table, .none).contains("✗"))
     }
 
-    @Test("the JSON has the names of imbench/1")
+    @Test("The JSON has the names of imbench/1")
     func jsonNames() {
-        let text = Report.text(sampleResults(), format: .json, style: .none)
+        let text = sampleResults().report.text(.json, .none)
         for name in [
             #""schema": "imbench/1""#, #""environment""#, #""options""#, #""transport": "ws""#, #""codec": "json""#,
             #""size": 256"#, #""loop": "closed""#,
@@ -84,43 +84,26 @@ func sampleResults() -> RunResults {
         ] { #expect(text.contains(name), "\(name)") }
     }
 
-    @Test("the JSON has the values of all repeats, in their order")
+    @Test("The JSON has the values of all repeats, in their order")
     func jsonRepeats() {
         var results = sampleResults()
         results.rows[0].repeats = [.p50: [99, nil, 101.5]]
         results.floors[0].repeats = [.p50: [7]]
-        let text = JSONReport.value(results).text
+        let text = results.data.text
         #expect(text.contains(#""repeats": {"rtt_p50_us": [99, null, 101.5]}"#))
         #expect(text.contains(#""repeats": {"rtt_p50_us": [7]}"#))
         #expect(text.contains(#""repeats": {}"#))
     }
 
-    @Test("every line of the CSV has as many fields as its header")
-    func csvFields() {
-        let lines = Report.text(sampleResults(), format: .csv, style: .none).split(separator: "\r\n")
-        #expect(lines.count == 4)
-        let fields = lines[0].split(separator: ",").count
-        for line in lines { #expect(line.split(separator: ",", omittingEmptySubsequences: false).count == fields) }
-        #expect(lines[1].hasPrefix("transport,ws,json,256,closed,measured,,0.1,100.031,"))
-        #expect(lines[3].hasPrefix("floor,wake-up,,8,closed,measured,,0.1,100.031,"))
-    }
-
-    @Test("a CSV field with a comma or a quotation mark is quoted")
-    func csvQuoting() {
-        var results = sampleResults()
-        results.rows[1].outcome = .failed("no, \"really\"")
-        #expect(Report.text(results, format: .csv, style: .none).contains(",failed,\"no, \"\"really\"\"\","))
-    }
-
-    @Test("rows of the markdown have as many cells as its header")
+    @Test("Rows of the Markdown have as many cells as its header")
     func markdownCells() {
-        let lines = Report.text(sampleResults(), format: .markdown, style: .none).split(separator: "\n")
+        let lines = sampleResults().report.text(.markdown, .none).split(separator: "\n")
         let rows = lines.filter { $0.hasPrefix("| transport") || $0.hasPrefix("| ws") || $0.hasPrefix("| udp") }
         #expect(rows.count == 3)
         #expect(Set(rows.map { $0.split(separator: "|").count }).count == 1)
     }
 
-    @Test("Cores are called awake only if they were kept awake, however short a wake-up is")
+    @Test("Cores are called awake only if they were kept awake, even if a wake-up is short")
     func regime() throws {
         var results = sampleResults()
         for time in [4500, 110_000] as [Int64] {
@@ -150,8 +133,8 @@ func sampleResults() -> RunResults {
         ]
         for (placement, sentence, word) in sentences {
             results.placement = placement
-            #expect(Report.text(results, format: .table, style: .none).contains("placement  " + sentence))
-            #expect(Report.text(results, format: .json, style: .none).contains("\"placement\": \"\(word)\""))
+            #expect(results.report.text(.table, .none).contains("placement  " + sentence))
+            #expect(results.report.text(.json, .none).contains("\"placement\": \"\(word)\""))
         }
     }
 
@@ -176,11 +159,11 @@ func sampleResults() -> RunResults {
         #expect(results.rows[0].floorP50 == 16)
         let why = "no ×floor where the floor tcp-epoll 143 is bimodal: p90 of 64.0 µs is over 2 × p50 of 16.0 µs"
         for format in [.table, .markdown, .html] as [Format] {
-            let text = Report.text(results, format: format, style: .none)
+            let text = results.report.text(format, .none)
             #expect(text.contains(why))
             #expect(text.contains("try --awake"))
         }
-        let json = Report.text(results, format: .json, style: .none)
+        let json = results.report.text(.json, .none)
         #expect(
             json.contains("\"ratio_to_floor_p50\": null") && json.contains("\"ratio_note\": \"the floor tcp-epoll 143")
         )
@@ -188,19 +171,20 @@ func sampleResults() -> RunResults {
 
     @Test("A row has its ratio to a floor with a tail of less than a tenth")
     func unimodal() {
-        let row = row(slowEvery: 20)
-        #expect(row.ratioToFloor?.median == 1.5 && row.ratioNote == nil)
-        #expect(Report.notes([row]).isEmpty)
+        var results = sampleResults()
+        results.rows = [row(slowEvery: 20)]
+        #expect(results.rows[0].ratioToFloor?.median == 1.5 && results.rows[0].ratioNote == nil)
+        #expect(results.ratioNotes.isEmpty)
     }
 }
 
 @Suite struct JSONValueTests {
-    @Test("strings are escaped as RFC 8259 asks and otherwise left alone")
+    @Test("Strings are escaped as RFC 8259 requires and otherwise unchanged")
     func escapes() {
         #expect(JSONValue.string("a\"b\\c\n\t\r\u{1}\u{7f}é👩‍🚀/").text == #""a\"b\\c\n\t\r\u0001\u007fé👩‍🚀/""#)
     }
 
-    @Test("numbers are whole where they are whole, and null where JSON has no form for them")
+    @Test("Whole numbers have no decimals, and numbers without a form in JSON are null")
     func numbers() {
         #expect(JSONValue.number(3).text == "3")
         #expect(JSONValue.number(0.1).text == "0.1")
@@ -210,7 +194,7 @@ func sampleResults() -> RunResults {
         #expect(JSONValue(nil as Int?).text == "null")
     }
 
-    @Test("the readable form nests by two spaces and keeps plain members on one line")
+    @Test("The readable form is indented by two spaces and keeps plain members on one line")
     func readable() {
         let value = JSONValue.object([
             ("a", .object([("b", .integer(1)), ("c", .bool(true))])), ("d", .array([])), ("e", .array([.object([])])),
@@ -221,7 +205,7 @@ func sampleResults() -> RunResults {
 }
 
 @Suite struct NumbersTests {
-    @Test("numbers have the decimals asked for")
+    @Test("Numbers have the requested decimals")
     func decimals() {
         #expect(fixed(1.005, 1) == "1.0")
         #expect(fixed(-0.04, 1) == "0.0")
@@ -234,7 +218,7 @@ func sampleResults() -> RunResults {
         #expect(fixed(1e30, 2) == "1e+30")
     }
 
-    @Test("tables show about three digits")
+    @Test("Tables show about three digits")
     func digits() {
         #expect([1.234, 9.996, 99.96, 1234.5].map { shown($0) } == ["1.23", "10.0", "100.0", "1235"])
         #expect(shown(nil as Double?) == "-")

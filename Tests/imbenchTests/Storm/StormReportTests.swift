@@ -14,31 +14,31 @@ private func results(_ policies: [StormPolicy] = StormPolicy.allCases) -> StormR
 }
 
 private func text(_ results: StormResults, _ format: Format, isUnicode: Bool = false) -> String {
-    StormReport.text(results, format: format, style: .none, isUnicode: isUnicode)
+    results.report(isUnicode: isUnicode).text(format, .none)
 }
 
 @Suite struct StormReportTests {
-    @Test("no line is wider than 100 columns", arguments: [true, false])
+    @Test("No line is wider than 100 columns", arguments: [true, false])
     func width(isUnicode: Bool) {
         for line in text(results(), .table, isUnicode: isUnicode).split(separator: "\n") { #expect(line.count <= 100) }
     }
 
-    @Test("the numbers of a hundred thousand clients fit too")
+    @Test("The numbers of a hundred thousand clients fit into the table")
     func widthOfTable() {
         var wide = results([.equalJitter])
         wide.outcomes[0].outcome.timedOut = 10_000_000
         wide.outcomes[0].outcome.refused = 100_000_000
-        for line in StormReport.table(wide).plain(.none).split(separator: "\n") { #expect(line.count <= 100) }
+        for line in wide.table.plain(.none).split(separator: "\n") { #expect(line.count <= 100) }
     }
 
-    @Test("what does not go to a terminal is ASCII")
+    @Test("Plots are ASCII unless they may be Unicode")
     func ascii() {
         #expect(text(results(), .table).utf8.allSatisfy { $0 < 0x80 })
         #expect(text(results(), .table, isUnicode: true).contains("█"))
-        #expect(text(results(), .markdown, isUnicode: true).utf8.allSatisfy { $0 < 0x80 })
+        #expect(text(results(), .markdown).utf8.allSatisfy { $0 < 0x80 })
     }
 
-    @Test("a plot of any length keeps its width and draws as many lines", arguments: [0, 1, 5, 89, 90, 91, 3600])
+    @Test("A plot of any length keeps its width and its number of lines", arguments: [0, 1, 5, 89, 90, 91, 3600])
     func plot(_ seconds: Int) {
         let timeline = (0..<seconds).map { StormOutcome.Second(attempts: $0 * $0, back: $0) }
         let lines = StormPlot([timeline], isUnicode: true).lines(timeline, clients: max(1, seconds - 1))
@@ -47,7 +47,7 @@ private func text(_ results: StormResults, _ format: Format, isUnicode: Bool = f
         if seconds > 1 { #expect(lines[4].last == "█") }
     }
 
-    @Test("a share that is not whole is drawn as neither nothing nor all")
+    @Test("A partial share is drawn neither as nothing nor as all")
     func plotEnds() {
         let timeline = [StormOutcome.Second(attempts: 0, back: 1), StormOutcome.Second(attempts: 1, back: 999)]
         let lines = StormPlot([timeline], isUnicode: false).lines(timeline, clients: 1000)
@@ -56,7 +56,7 @@ private func text(_ results: StormResults, _ format: Format, isUnicode: Bool = f
         #expect(lines[3].hasSuffix("| ."))
     }
 
-    @Test("the table says never, and the limit, where there is no time")
+    @Test("The table shows never, or the limit, where there is no time")
     func never() throws {
         let text = text(results(), .table)
         let signalr = try #require(text.split(separator: "\n").first { $0.hasPrefix("signalr ") })
@@ -66,9 +66,9 @@ private func text(_ results: StormResults, _ format: Format, isUnicode: Bool = f
         #expect(text.contains("no-jitter: the limit of 10m was reached with "))
     }
 
-    @Test("JSON has the members of every report, and null for what was never reached")
+    @Test("JSON has the members of every report, and null for a share that was never reached")
     func json() throws {
-        guard case .object(let members) = StormReport.json(results([.signalr])) else {
+        guard case .object(let members) = results([.signalr]).report(isUnicode: false).data else {
             Issue.record("no object")
             return
         }
@@ -91,7 +91,7 @@ private func text(_ results: StormResults, _ format: Format, isUnicode: Bool = f
         #expect(timeline.count > 40)
     }
 
-    @Test("CSV has one line for each policy, with as many cells as names")
+    @Test("CSV has one line for each policy, with as many fields as names")
     func csv() {
         let lines = text(results(), .csv).split(separator: "\r\n").map {
             $0.split(separator: ",", omittingEmptySubsequences: false)
@@ -106,7 +106,7 @@ private func text(_ results: StormResults, _ format: Format, isUnicode: Bool = f
         try OptionParser(vocabulary: everything).parse(line.split(separator: " ").map(String.init))
     }
 
-    @Test("every option is read and recorded")
+    @Test("Every option is read and recorded")
     func everyOption() throws {
         let line =
             "storm --policy full-jitter,signalr --clients 10 --handshakes 20 --backlog 30 --outage 4s --connect-timeout 5s"
@@ -120,7 +120,7 @@ private func text(_ results: StormResults, _ format: Format, isUnicode: Bool = f
         #expect(try parse("storm " + typed).storm == options.storm)
     }
 
-    @Test("without options all policies meet a hundred thousand clients")
+    @Test("Without options, all policies have a hundred thousand clients")
     func defaults() throws {
         let options = try parse("storm")
         #expect(options.storm.policies == StormPolicy.allCases)
@@ -128,7 +128,7 @@ private func text(_ results: StormResults, _ format: Format, isUnicode: Bool = f
     }
 
     @Test(
-        "a mistake names its option",
+        "An error names its option",
         arguments: [
             ("--clients 0", "--clients: 0 is not between 1 and 1000000"),
             ("--clients many", "--clients: 'many' is not a whole number"),

@@ -12,11 +12,11 @@ struct Report: Sendable {
     }
 
     func text(_ style: Style) -> String {
-        var table = TextTable(columns: [.init(title: "what", alignedRight: false), .init(title: "ours")])
-        table.columns += ["peer", "ratio", "of repeats", "wanted"].map { .init(title: $0) }
-        table.columns.append(.init(title: "met", alignedRight: false))
-        if options.isAwake { table.columns.append(.init(title: "idle cores")) }
-        table.columns.append(.init(title: "CPU"))
+        var table = Table(columns: [.text("what")])
+        table.columns += ["ours", "peer", "ratio", "of repeats", "wanted"].map { .number($0) }
+        table.columns.append(.text("met"))
+        if options.isAwake { table.columns.append(.number("idle cores")) }
+        table.columns.append(.number("CPU"))
         table.rows = verdicts.map(row)
         let judged = verdicts.compactMap(\.isMet)
         return style.bold("im-transports beside others, and beside C") + "\n" + style.dim(conditions) + "\n\n"
@@ -33,10 +33,10 @@ struct Report: Sendable {
             + cores + (environment.isDebugBuild ? ", DEBUG BUILD" : "")
     }
 
-    private func row(_ verdict: Verdict) -> TextTable.Row {
+    private func row(_ verdict: Verdict) -> Table.Row {
         let name = verdict.comparison.name
         if let reason = verdict.reason {
-            return TextTable.Row(cells: [name], note: reason, isFailure: reason.hasPrefix("FAILED"))
+            return Table.Row(cells: [Table.Cell(name)], note: reason, isFailure: reason.hasPrefix("FAILED"))
         }
         var cells = [name, Self.value(verdict.ours), verdict.peer.map(Self.value) ?? "", shown(verdict.ratio?.median)]
         cells.append(verdict.ratio.map { "\(shown($0.low))–\(shown($0.high))" } ?? "-")
@@ -44,7 +44,7 @@ struct Report: Sendable {
         cells.append(verdict.isMet.map { $0 ? "yes" : "NO" } ?? "")
         if options.isAwake { cells.append(verdict.idleRatio.map { shown($0.median) } ?? "") }
         cells.append(Self.processorTime(verdict))
-        return TextTable.Row(cells: cells)
+        return Table.Row(cells: cells.map { Table.Cell($0) })
     }
 
     /// What a round trip takes of the processor, ours and the peer's.

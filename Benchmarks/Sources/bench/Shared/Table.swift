@@ -1,0 +1,1 @@
+../../../../Sources/imbench/Report/Table.swift

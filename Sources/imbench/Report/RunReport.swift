@@ -1,0 +1,323 @@
+/// The report of `imbench run`, and the parts of it that other commands share.
+extension RunResults {
+    var report: Report {
+        let groups = rows.map(\.size).distinct.map { size in (size, rows.filter { $0.size == size }) }
+        var sections: [Report.Section] = []
+        if !rows.isEmpty {
+            sections.append(
+                Report.Section(
+                    heading: "Round trips",
+                    charts: groups.map(Self.times) + groups.map(Self.ratios),
+                    table: Self.table(rows),
+                    notes: ratioNotes
+                )
+            )
+        }
+        if !floors.isEmpty {
+            let heading = "Floors: the same round trip in bare system calls"
+            sections.append(Report.Section(heading: heading, table: Self.table(floors)))
+        }
+        return Report(
+            name: "imbench run",
+            title: "The cost of a chat message on each transport, on one machine",
+            warnings: warnings,
+            facts: facts,
+            sections: sections,
+            records: records,
+            data: data
+        )
+    }
+
+    // MARK: Shared parts
+
+    /// What the reader must know before using a number.
+    var warnings: [String] {
+        var warnings: [String] = []
+        if environment.isDebugBuild {
+            warnings.append("DEBUG BUILD: these numbers say nothing about the code; build with -c release")
+        }
+        warnings += cutShort
+        for row in rows {
+            guard let target = row.targetRate, let rate = row.throughput, rate < target * 0.99 else { continue }
+            let share = fixed(rate / target * 100, 1)
+            warnings.append("\(row.transport) \(row.codec) \(row.size): only \(share) % of the requested rate")
+        }
+        return warnings + remarks
+    }
+
+    /// The warning of an interrupted run.
+    var cutShort: [String] {
+        wasCutShort ? ["CUT SHORT: the run was interrupted; this is what was measured until then"] : []
+    }
+
+    /// Where and how it was measured.
+    var facts: [(name: String, value: String)] {
+        let options = options.filter { !["format", "output"].contains($0.name) }
+        var facts = [
+            ("machine", "\(environment.processor), \(environment.cores) cores, \(environment.system)"),
+            (
+                "build",
+                "imbench \(version), Swift \(environment.swift), \(environment.isDebugBuild ? "debug" : "release")"
+                    + (environment.commit.map { ", commit \($0.prefix(12))" } ?? "")
+            ),
+            ("run", "\(environment.date), seed \(seed)"),
+            ("options", options.map { "\($0.name)=\($0.value)" }.joined(separator: " ")),
+        ]
+        if let regime = WakeUpRegime(self) {
+            facts += [("wake-ups", regime.sentence), ("placement", placement.sentence)]
+        }
+        return facts
+    }
+
+    /// The `imbench/1` JSON with the results of any command. Units are in the names, and what was not measured is null. A new
+    /// member does not change the number in the schema's name; a changed meaning does.
+    func envelope(results: [JSONValue], more: [(String, JSONValue)] = []) -> JSONValue {
+        .object(
+            [
+                ("schema", .string("imbench/1")),
+                (
+                    "environment",
+                    .object([
+                        ("imbench", .string(version)), ("system", .string(environment.system)),
+                        ("processor", .string(environment.processor)), ("cores", .integer(environment.cores)),
+                        ("swift", .string(environment.swift)),
+                        ("build", .string(environment.isDebugBuild ? "debug" : "release")),
+                        ("commit", JSONValue(environment.commit)), ("date", .string(environment.date)),
+                        ("seed", .integer(Int(clamping: seed))), ("client_core", JSONValue(placement?.near)),
+                        ("server_core", JSONValue(placement?.far)), ("placement", .string(placement.kind.rawValue)),
+                        ("wake_ups", JSONValue(WakeUpRegime(self)?.name)),
+                    ])
+                ),
+                ("options", .object(options.map { ($0.name, .string($0.value)) })), ("cut_short", .bool(wasCutShort)),
+                ("remarks", .array(remarks.map(JSONValue.string))), ("results", .array(results)),
+            ] + more
+        )
+    }
+
+    // MARK: What people read
+
+    static func table(_ rows: [ResultRow]) -> Table {
+        let isOpen = rows.contains { $0.loop == .open }
+        var columns: [Table.Column] = [.text("transport"), .text("codec"), .number("size")]
+        columns += ["p50 µs", "±%", "p99 µs", "×floor"].map { .number($0) }
+        if isOpen { columns += [.number("service p50"), .number("of rate")] }
+        columns += ["msgs/s", "wire B/msg", "CPU µs/msg", "open ms", "open B", "open RTT"].map { .number($0) }
+        return Table(
+            labels: 3,
+            columns: columns + [.text("accounts")],
+            rows: rows.map { row in
+                var texts = [
+                    row.transport, row.codec, String(row.size), shown(row.rtt?.p50),
+                    shown(row.rttP50Spread?.relativeSpread.map { $0 * 100 }), shown(row.rtt?.p99),
+                    shown(row.ratioToFloor?.median),
+                ]
+                if isOpen {
+                    let share = row.throughput.flatMap { rate in row.targetRate.map { rate / $0 * 100 } }
+                    texts += [shown(row.service?.p50), share.map { fixed($0, 1) + " %" } ?? "-"]
+                }
+                let bytes = row.bytesPerMessage.map { ($0.isEstimated ? "~" : "") + fixed($0.wire, 1, trimmed: true) }
+                texts += [
+                    shown(row.throughput), bytes ?? "-", shown(row.cpuPerMessage), shown(row.handshake?.milliseconds),
+                    row.handshake.map { fixed($0.bytes, 0) } ?? "-", shown(row.handshake?.roundTrips),
+                    accounts(of: row),
+                ]
+                return Table.Row(cells: texts.map { Table.Cell($0) }, note: row.reason, isFailure: row.hasFailed)
+            }
+        )
+    }
+
+    /// A tick, and after it every count that should be 0.
+    private static func accounts(of row: ResultRow) -> String {
+        let accounts = row.accounts
+        var text = accounts.closes ? "✓" : "✗ sent \(accounts.sent) ≠ acked \(accounts.acked)"
+        let counts = [
+            ("lost", accounts.lost), ("in flight", accounts.inFlight), ("duplicated", accounts.duplicated),
+            ("reordered", accounts.reordered), ("unexpected", accounts.unexpected), ("errors", row.errors),
+        ]
+        for (name, count) in counts where count != 0 { text += " \(count) \(name)" }
+        return text
+    }
+
+    private static func table(_ floors: [FloorResult]) -> Table {
+        let titles = ["size", "min µs", "p50 µs", "±%", "p90 µs", "p99 µs", "p99.9 µs", "max µs", "n"]
+        return Table(
+            labels: 2,
+            columns: [.text("floor")] + titles.map { .number($0) },
+            rows: floors.map { floor in
+                let rtt = floor.rtt
+                let numbers = [
+                    rtt.minimum, rtt.p50, floor.p50Spread?.relativeSpread.map { $0 * 100 }, rtt.p90, rtt.p99, rtt.p999,
+                    rtt.maximum,
+                ]
+                let cells = [Table.Cell(floor.kind.rawValue), Table.Cell(floor.size)]
+                return Table.Row(
+                    cells: cells + numbers.map { Table.Cell($0) } + [Table.Cell(rtt.count)],
+                    note: floor.reason
+                )
+            }
+        )
+    }
+
+    /// Why rows have no ratio, and what helps.
+    var ratioNotes: [String] {
+        let notes = rows.compactMap(\.ratioNote).distinct
+        guard !notes.isEmpty else { return [] }
+        return notes.map { "no ×floor where \($0)" } + [
+            "a bimodal floor mixes two kinds of round trip, so that a ratio to it says little about the code;",
+            "try --awake, a longer --duration, or a machine that does nothing else",
+        ]
+    }
+
+    private static func times(_ size: Int, _ rows: [ResultRow]) -> BarChart {
+        let measured = rows.filter { $0.rtt?.p50 != nil }
+        // A very long tail would leave no room to see the medians.
+        let p50 = measured.compactMap { $0.rtt?.p50 }.max() ?? 0
+        let p99 = measured.compactMap { $0.rtt?.p99 }.max() ?? 0
+        return BarChart(
+            title: "\(size) bytes of text: round trip in µs",
+            legend: [(.first, "p50"), (.tail, "p99"), (.interval, "spread of p50"), (.mark, "floor")],
+            rows: measured.map { row in
+                let (p50, p99) = (row.rtt?.p50 ?? 0, row.rtt?.p99)
+                var spans: [BarChart.Span] = []
+                if let p99 { spans.append(.init(kind: .tail, from: 0, to: p99)) }
+                spans.append(.init(kind: .first, from: 0, to: p50))
+                if let spread = row.rttP50Spread {
+                    spans.append(.init(kind: .interval, from: spread.low, to: spread.high))
+                }
+                if let floor = row.floorP50 { spans.append(.init(kind: .mark, from: floor, to: floor)) }
+                return BarChart.Row(
+                    label: "\(row.transport) \(row.codec)",
+                    spans: spans,
+                    value: shown(p50) + (p99.map { " / " + shown($0) } ?? "")
+                )
+            },
+            range: 0...max(p50, min(p99, p50 * 3))
+        )
+    }
+
+    private static func ratios(_ size: Int, _ rows: [ResultRow]) -> BarChart {
+        BarChart(
+            title: "\(size) bytes of text: p50 over its floor",
+            legend: [(.second, "×floor"), (.interval, "its spread"), (.mark, "the floor itself")],
+            rows: rows.compactMap { row in
+                guard let ratio = row.ratioToFloor else { return nil }
+                return BarChart.Row(
+                    label: "\(row.transport) \(row.codec)",
+                    spans: [
+                        .init(kind: .second, from: 0, to: ratio.median),
+                        .init(kind: .interval, from: ratio.low, to: ratio.high),
+                    ],
+                    value: "×" + shown(ratio.median)
+                )
+            },
+            lines: [1]
+        )
+    }
+
+    // MARK: What programs read
+
+    /// One row for each row and each floor. The names of numbers are those of `--assert`.
+    var records: Table {
+        let texts = ["kind", "transport", "codec"], more = ["loop", "outcome", "reason"]
+        func cells(_ kind: String, _ row: ResultRow, _ metrics: (Metric) -> Bool = { _ in true }) -> Table.Row {
+            let labels = [kind, row.transport, row.codec].map { Table.Cell($0) } + [Table.Cell(row.size)]
+            let outcome = [row.loop.rawValue, row.outcome.name, row.reason ?? ""].map { Table.Cell($0) }
+            let numbers = Metric.all.map { Table.Cell(metrics($0) ? $0.value(row) : nil) }
+            return Table.Row(cells: labels + outcome + numbers)
+        }
+        return Table(
+            columns: texts.map { .text(nil, $0) } + [.number(nil, "size")] + more.map { .text(nil, $0) }
+                + Metric.all.map { .number(nil, $0.name) },
+            rows: rows.map { cells("transport", $0) }
+                + floors.map { floor in
+                    var row = ResultRow(transport: floor.kind.rawValue, codec: "", size: floor.size)
+                    row.rtt = floor.rtt
+                    if let reason = floor.reason { row.outcome = .skipped(reason) }
+                    return cells("floor", row) { $0.name.hasPrefix("rtt.") }
+                }
+        )
+    }
+
+    var data: JSONValue { envelope(results: rows.map(Self.data), more: [("floors", .array(floors.map(Self.data)))]) }
+
+    private static func data(_ row: ResultRow) -> JSONValue {
+        var members: [(String, JSONValue)] = [
+            ("transport", .string(row.transport)), ("codec", .string(row.codec)), ("size", .integer(row.size)),
+            ("loop", .string(row.loop.rawValue)), ("outcome", .string(row.outcome.name)),
+        ]
+        if let reason = row.reason { members.append(("reason", .string(reason))) }
+        members += [("rtt_us", latency(row.rtt)), ("rtt_p50_interval_us", interval(row.rttP50Spread))]
+        if row.loop == .open {
+            members += [("service_us", latency(row.service)), ("target_msgs_per_s", .rounded(row.targetRate))]
+        }
+        members += [
+            ("floor", JSONValue(row.floor)),
+            ("floor_rtt_us", row.floorP50.map { .object([("p50", .number($0))]) } ?? .null),
+            ("ratio_to_floor_p50", .rounded(row.ratioToFloor?.median)),
+            ("ratio_to_floor_p50_interval", interval(row.ratioToFloor)), ("ratio_note", JSONValue(row.ratioNote)),
+            ("throughput_msgs_per_s", .rounded(row.throughput)), ("cpu_us_per_msg", .rounded(row.cpuPerMessage)),
+            ("bytes_per_msg", row.bytesPerMessage.map(bytes) ?? .null),
+            ("handshake", row.handshake.map(handshake) ?? .null),
+            ("keepalive_bytes_per_day", .rounded(row.keepaliveBytesPerDay)), ("repeats", repeats(row.repeats)),
+        ]
+        let accounts = row.accounts
+        members += [
+            ("sent", .integer(accounts.sent)), ("acked", .integer(accounts.acked)), ("lost", .integer(accounts.lost)),
+            ("in_flight", .integer(accounts.inFlight)), ("duplicated", .integer(accounts.duplicated)),
+            ("reordered", .integer(accounts.reordered)), ("unexpected", .integer(accounts.unexpected)),
+            ("accounts_close", .bool(accounts.closes)), ("errors", .integer(row.errors)),
+        ]
+        return .object(members)
+    }
+
+    private static func data(_ floor: FloorResult) -> JSONValue {
+        var members: [(String, JSONValue)] = [("floor", .string(floor.kind.rawValue)), ("size", .integer(floor.size))]
+        if let reason = floor.reason { members.append(("reason", .string(reason))) }
+        members += [
+            ("rtt_us", latency(floor.rtt)), ("rtt_p50_interval_us", interval(floor.p50Spread)),
+            ("bimodal", .bool(floor.bimodality != nil)), ("repeats", repeats(floor.repeats)),
+        ]
+        return .object(members)
+    }
+
+    private static func latency(_ latency: Latency?) -> JSONValue {
+        guard let latency else { return .null }
+        return .object([
+            ("min", JSONValue(latency.minimum)), ("p50", JSONValue(latency.p50)), ("p90", JSONValue(latency.p90)),
+            ("p99", JSONValue(latency.p99)), ("p999", JSONValue(latency.p999)), ("max", JSONValue(latency.maximum)),
+            ("mean", JSONValue(latency.mean)), ("n", .integer(latency.count)),
+        ])
+    }
+
+    private static func interval(_ statistics: RepeatStatistics?) -> JSONValue {
+        guard let statistics, statistics.repeats > 1 else { return .null }
+        return .object([
+            ("low", .rounded(statistics.low)), ("high", .rounded(statistics.high)),
+            ("coverage", .number(statistics.coverage)), ("repeats", .integer(statistics.repeats)),
+        ])
+    }
+
+    /// The values of the repeats in their order, for `imbench compare`.
+    private static func repeats(_ values: RepeatedValues) -> JSONValue {
+        .object(
+            RepeatedMetric.allCases.compactMap { metric in
+                values[metric].map { (metric.key, .array($0.map(JSONValue.rounded))) }
+            }
+        )
+    }
+
+    private static func bytes(_ bytes: BytesPerMessage) -> JSONValue {
+        .object([
+            ("payload", .rounded(bytes.payload)), ("codec", .rounded(bytes.codec)),
+            ("framing", .rounded(bytes.framing)), ("transport_ip", .rounded(bytes.transportIP)),
+            ("wire", .rounded(bytes.wire)), ("transport_ip_estimated", .bool(bytes.isEstimated)),
+        ])
+    }
+
+    private static func handshake(_ handshake: Handshake) -> JSONValue {
+        .object([
+            ("ms", .rounded(handshake.milliseconds)), ("bytes", .number(handshake.bytes)),
+            ("round_trips", .integer(handshake.roundTrips)),
+        ])
+    }
+}
