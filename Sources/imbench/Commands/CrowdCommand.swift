@@ -2,7 +2,7 @@ import SocketIO
 import TransportAPI
 import Transports
 
-/// `imbench crowd`: holds a crowd of idle clients, or lets hostile ones loose.
+/// `imbench crowd`: holds a crowd of idle clients, or starts hostile ones.
 func crowd(_ options: Options) throws(SystemFailure) -> Int32 {
     let target = try ReportTarget(path: options.output)
     var run = RunResults(environment: .current(), options: OptionTable.record(of: options), seed: 0)
@@ -22,7 +22,9 @@ func crowd(_ options: Options) throws(SystemFailure) -> Int32 {
     return failures.isEmpty ? ExitStatus.good : ExitStatus.assertion
 }
 
-/// How many of the links that are wanted a process may have beside `others`; a failure if the user has asked for more.
+/// How many of the requested connections fit into the descriptor limit beside `others`, and that limit.
+///
+/// - Throws: if the user has requested more.
 private func room(_ options: Options, others: Int) throws(SystemFailure) -> (links: Int, descriptors: Int) {
     // The process of the clients inherits the limit.
     let (limit, links) = (raiseDescriptorLimit(), options.crowd.links)
@@ -58,7 +60,7 @@ private func gather(_ options: Options, _ loop: EventLoop, _ run: inout RunResul
 /// Attacks, one after the other.
 private func attack(_ options: Options, _ server: EventLoop, _ client: EventLoop) throws(SystemFailure) -> [CrowdRow] {
     let (attackers, others) = (options.crowd.attackers, HonestClients.count)
-    // Both ends of theirs are this process's.
+    // This process has both ends of their connections.
     let (links, _) = try room(options, others: 2 * (attackers + others))
     let placement = CrowdPlacement.apart()
     server.execute { placement?.placeServer() }
@@ -68,7 +70,7 @@ private func attack(_ options: Options, _ server: EventLoop, _ client: EventLoop
     }
     var progress = Progress(total: plans.count * options.repeats, isQuiet: options.quiet)
     defer { progress.finish() }
-    // Round by round, so that a while in which the machine is slow does not meet all repeats of one attack.
+    // Round by round, so that a slow phase of the machine does not affect all repeats of one attack.
     var rows: [[CrowdRow]] = Array(repeating: [], count: plans.count)
     for (number, plan) in (0..<options.repeats).flatMap({ _ in plans.enumerated() }) where !Interruption.isRequested {
         progress.step("\(plan.transport) \(plan.kind.rawValue)")
@@ -86,7 +88,7 @@ private func attack(_ options: Options, _ server: EventLoop, _ client: EventLoop
     return rows.compactMap(CrowdRow.middle)
 }
 
-/// Lets this process have as many descriptors as the system allows without asking anybody; how many that is.
+/// Raises the soft limit of descriptors to the hard limit, and returns it.
 private func raiseDescriptorLimit() -> Int {
     #if canImport(Glibc)
     let resource = __rlimit_resource_t(RLIMIT_NOFILE.rawValue)

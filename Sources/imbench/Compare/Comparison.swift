@@ -27,7 +27,7 @@ struct Comparison: Sendable {
     /// All numbers of all rows that both runs have, without the floors.
     var differences: [Difference] { rows.flatMap(\.differences) }
 
-    /// How many differences chance alone makes look real, at most.
+    /// The most differences that are expected to look real by chance.
     var expectedByChance: Double {
         differences.compactMap(\.interval).reduce(0) { $0 + 1 - $1.coverage }
     }
@@ -50,7 +50,7 @@ struct Comparison: Sendable {
             return first == second ? nil : "--\(name): \(first ?? "none") before, \(second ?? "none") after"
         }
         if !rows.contains(where: { !$0.differences.isEmpty }) {
-            warnings.append("no row of one run has its like in the other")
+            warnings.append("the runs have no row in common")
         }
         return warnings + machineWarnings
     }
@@ -76,8 +76,8 @@ struct Comparison: Sendable {
         guard let worst = moved.max(by: { Self.distance($0) < Self.distance($1) }) else { return [] }
         let change = shownChange(worst.differences.first?.ratio)
         return [
-            "the machine itself differs: \(moved.count) of \(floors.count) floors do, "
-                + "\(worst.transport) \(worst.size) most, by \(change); trust ×floor more than times"
+            "the machine differs: \(moved.count) of \(floors.count) floors differ, "
+                + "\(worst.transport) \(worst.size) most, by \(change); ×floor is more reliable than times"
         ]
     }
 

@@ -35,9 +35,9 @@ extension Comparison {
         let verdicts = differences.map(\.verdict.name)
         func count(_ name: String) -> Int { verdicts.count { $0 == name } }
         let (better, worse) = (count("better"), count("worse"))
-        return "of \(verdicts.count) numbers \(better + worse) differ for sure (\(better) better, \(worse) worse), "
-            + "\(count("noise")) within noise, \(count("unknown")) cannot be told; "
-            + "chance alone makes up to \(fixed(expectedByChance.rounded(.up), 0)) look real"
+        return "of \(verdicts.count) numbers, \(better + worse) differ (\(better) better, \(worse) worse), "
+            + "\(count("noise")) within noise, \(count("unknown")) are unknown; "
+            + "up to \(fixed(expectedByChance.rounded(.up), 0)) can look real by chance"
     }
 
     private var facts: [(name: String, value: String)] {
@@ -54,7 +54,7 @@ extension Comparison {
             ("machine", machine.compactMap { $0 }.joined(separator: ", ")),
             (
                 "method",
-                "real: of the ratio, the \(percent(RatioInterval.target)) interval from the repeats (Mann-Whitney) "
+                "real: the \(percent(RatioInterval.target)) interval of the ratio, from the repeats (Mann-Whitney), "
                     + "lies beyond ±\(percent(noise))"
             ),
         ]
@@ -63,7 +63,7 @@ extension Comparison {
     /// The signs of the overview.
     private var legend: [String] {
         let reasons = Set(differences.compactMap(\.verdict.reason)).sorted()
-        return ["~ within noise"] + reasons.map { "? cannot tell: \($0)" }
+        return ["~ within noise"] + reasons.map { "? unknown: \($0)" }
     }
 
     // MARK: What people read
@@ -170,7 +170,7 @@ extension Comparison {
         )
     }
 
-    /// What cannot be told is null.
+    /// Unknown numbers are null.
     private var data: JSONValue {
         .object([
             ("schema", .string("imbench-compare/1")), ("before", Self.data(before)), ("after", Self.data(after)),

@@ -1,6 +1,65 @@
+/// One row of `imbench crowd`.
+struct CrowdRow: Sendable {
+    var transport: String
+    /// The behaviour of the hostile clients; `nil` for a crowd of idle ones.
+    var attack: HostileKind?
+    /// The numbers, by the names that `--assert`, JSON and CSV use; `nil` for what was not measured.
+    var metrics: [(name: String, value: Double?)] = []
+    /// How often the server reported which end, by the error's code, and other events; see ``AttackPlan/Ending``.
+    var endings: [(code: String, count: Int)] = []
+    /// Which of them the server's limits require.
+    var expected: [String] = []
+    /// Violations, each of which fails the run.
+    var breaches: [String] = []
+    /// Why there are no numbers.
+    var failure: String?
+
+    /// Its name in `--assert`.
+    var name: String { attack.map { "\(transport).\($0.rawValue)" } ?? transport }
+
+    func value(_ metric: String) -> Double? {
+        metrics.first { $0.name == metric }?.value ?? nil
+    }
+
+    /// The metrics of a crowd of idle clients, in their order, with the titles of their columns.
+    static let idleColumns: [(name: String, title: String?)] = [
+        ("links", "links"), ("connect_s", "connect s"), ("links_per_s", "links/s"), ("server_bytes", "server B each"),
+        ("client_bytes", "client B each"), ("pings", "pings"), ("pongs", "pongs"), ("ping_p50_us", "ping p50 µs"),
+        ("ping_p99_us", "ping p99 µs"),
+    ]
+    /// The metrics of an attack; those without a title are for programs alone.
+    static let attackColumns: [(name: String, title: String?)] = [
+        ("quiet_p50_us", "p50 µs"), ("quiet_p99_us", "p99 µs"), ("attacked_p50_us", "p50 attacked"),
+        ("attacked_p99_us", "p99 attacked"), ("ratio_p50", "ratio p50"), ("ratio_p99", "ratio p99"),
+        ("quiet_round_trips", nil), ("attacked_round_trips", "round trips"), ("attackers", nil), ("links", nil),
+        ("connections", "connections"), ("endings", nil), ("heap_peak_bytes", "heap, B each"),
+        ("heap_bound_bytes", "at most"), ("ratio_p99_least", "least ratio"), ("ratio_p99_most", "most"),
+        ("repeats", nil),
+    ]
+    static let idleMetrics = idleColumns.map(\.name)
+    static let attackMetrics = attackColumns.map(\.name)
+
+    /// The median of several measurements of one attack, by the factor by which the 99th percentile grew (of two, the greater one).
+    /// It gets the least and the greatest factor, and the breaches of all. If a measurement failed, it is the result.
+    static func middle(of rows: [CrowdRow]) -> CrowdRow? {
+        let factor = { (row: CrowdRow) in row.value("ratio_p99") ?? .infinity }
+        let ordered = rows.sorted { factor($0) < factor($1) }
+        guard var row = rows.first(where: { $0.failure != nil }) ?? ordered.dropFirst(rows.count / 2).first else {
+            return nil
+        }
+        row.metrics += [
+            ("ratio_p99_least", ordered.first?.value("ratio_p99")),
+            ("ratio_p99_most", ordered.last?.value("ratio_p99")),
+            ("repeats", Double(rows.count)),
+        ]
+        row.breaches = rows.flatMap(\.breaches).distinct
+        return row
+    }
+}
+
 /// The results of `imbench crowd`.
 struct CrowdResults: Sendable {
-    /// Environment, options and seed; it has no rows of its own.
+    /// Environment, options and seed, without rows.
     var run: RunResults
     var isHostile: Bool
     var rows: [CrowdRow] = []
@@ -102,5 +161,51 @@ struct CrowdResults: Sendable {
                 )
             }
         )
+    }
+}
+
+/// One `--assert` of `imbench crowd`: `transport[.attack].metric op number`, as in `ws.ping-flood.ratio_p99 <= 2`.
+///
+/// It must hold for every row that it names, as an ``Assertion`` must.
+struct CrowdAssertion: Sendable, Hashable {
+    var text: String
+    private var transport: String
+    private var attack: HostileKind?
+    private var metric: String
+    private var comparison: Assertion.Comparison
+    private var bound: Double
+
+    /// Reads an expression.
+    init(_ text: String, _ vocabulary: Vocabulary) throws(UsageError) {
+        guard let parts = Assertion.parts(text) else {
+            throw UsageError("--assert: '\(text)' is not of the form 'ws.ping-flood.ratio_p99 <= 2'")
+        }
+        var names = parts.subject.split(separator: ".", omittingEmptySubsequences: false).map(String.init)
+        transport = names.removeFirst()
+        guard vocabulary.transports.contains(transport) else {
+            throw .unknown("transport", transport, allowed: vocabulary.transports)
+        }
+        if names.count > 1, let kind = HostileKind(rawValue: names[0]) {
+            attack = kind
+            names.removeFirst()
+        }
+        metric = names.joined(separator: ".")
+        var metrics = CrowdRow.idleMetrics
+        metrics += CrowdRow.attackMetrics.filter { !metrics.contains($0) }
+        guard metrics.contains(metric) else { throw .unknown("metric", metric, allowed: metrics) }
+        (self.text, comparison, bound) = (text, parts.comparison, parts.bound)
+    }
+
+    /// Why the assertion does not hold, or `nil` if it does.
+    func failure(in rows: [CrowdRow]) -> String? {
+        let named = rows.filter { $0.transport == transport && (attack == nil || $0.attack == attack) }
+        guard !named.isEmpty else { return "'\(text)' does not hold: there is no such row" }
+        for row in named {
+            guard let value = row.value(metric) else { return "'\(text)' does not hold: \(row.name) has no \(metric)" }
+            guard comparison.holds(value, bound) else {
+                return "'\(text)' does not hold: \(row.name) has \(fixed(value, 3, trimmed: true))"
+            }
+        }
+        return nil
     }
 }

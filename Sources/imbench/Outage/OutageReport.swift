@@ -1,8 +1,67 @@
+import SocketIO
 import TransportAPI
+import Transports
+
+/// The result of one transport and one fault.
+struct OutageRow: Sendable {
+    var transport: String
+    var fault: OutageFault
+    /// From the fault to the loss of the connection; `nil` if it was kept.
+    var detect: Duration?
+    /// From the end of the fault to the open connection; `nil` if it was kept, or never reopened.
+    var recover: Duration?
+    var sent = 0
+    /// How messages ended, by the outcome's name.
+    var outcomes: [String: Int] = [:]
+    /// Acknowledged messages that the server has not received.
+    var lost = 0
+    /// Acknowledged messages that the server has received more than once.
+    var duplicated = 0
+    var reordered = 0
+    /// Why the row was not measured.
+    var skipped: String?
+    /// Why the row is a failure.
+    var failure: String?
+
+    var acked: Int { outcomes["acknowledged", default: 0] }
+    var inFlight: Int { sent - outcomes.values.reduce(0, +) }
+}
+
+/// The times of all rows.
+struct OutageTiming: Sendable, Equatable {
+    /// The keepalive interval: silence before a ping.
+    var interval: Duration = .milliseconds(500)
+    /// The time limit of the answer.
+    var timeout: Duration = .milliseconds(500)
+    /// The duration of a fault that does not end by itself.
+    var outage: Duration = .milliseconds(1500)
+    /// Time between messages.
+    var pace: Duration = .milliseconds(5)
+
+    /// The configuration of a supervisor. Its backoff is short, so that the recovery time is the library's and not that of a delay.
+    var configuration: SupervisorConfiguration {
+        var configuration = SupervisorConfiguration()
+        configuration.connectTimeout = .seconds(2)
+        configuration.backoff = .exponential(
+            initial: .milliseconds(20),
+            maximum: .milliseconds(200),
+            multiplier: 2,
+            jitter: .full
+        )
+        configuration.stableAfter = .milliseconds(100)
+        configuration.keepalive.interval = .fixed(interval)
+        configuration.keepalive.timeout = timeout
+        configuration.delivery.mode = .session
+        return configuration
+    }
+
+    /// The longest acceptable recovery.
+    var patience: Duration { interval + timeout + outage + .seconds(10) }
+}
 
 /// The results of `imbench outage`.
 struct OutageResults: Sendable {
-    /// Environment, options and seed; it has no rows of its own.
+    /// Environment, options and seed, without rows.
     var run: RunResults
     var timing: OutageTiming
     var rows: [OutageRow]

@@ -1,4 +1,4 @@
-/// A row of which an ``Assertion`` can speak.
+/// A row that an ``Assertion`` can name.
 protocol AssertableRow {
     var transport: String { get }
     var codec: String { get }
@@ -19,7 +19,7 @@ extension ResultRow: AssertableRow {
 
 /// One `--assert`: `transport[.codec][.size].metric op number`, as in `ws.json.256.rtt.p99_us < 2000`.
 ///
-/// It speaks of every row that it names, so `ws.rtt.p99_us < 2000` must hold for all codecs and sizes; it does not hold if
+/// It must hold for every row that it names, so `ws.rtt.p99_us < 2000` must hold for all codecs and sizes. It does not hold if
 /// there is no such row, or if a row lacks the number.
 struct Assertion: Sendable, Hashable {
     enum Comparison: String, Sendable, Hashable, CaseIterable {
@@ -97,7 +97,7 @@ struct Assertion: Sendable, Hashable {
         return nil
     }
 
-    /// The two sides of an expression whose left one has a dot, and what stands between them.
+    /// The two sides of an expression, the left one with a dot, and the sign between them.
     static func parts(_ text: String) -> (subject: String, comparison: Comparison, bound: Double)? {
         guard text.utf8.count <= 500,
             let found = Comparison.allCases.lazy.compactMap({ sign in

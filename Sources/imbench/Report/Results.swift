@@ -12,7 +12,7 @@ struct RunResults: Sendable {
     var wereCoresAwake = false
     /// Whether the run was interrupted, so that rows are shorter or missing.
     var wasCutShort = false
-    /// Sentences that belong to the report, such as that the cores could not be kept awake.
+    /// Sentences for the report, such as that the cores could not be kept awake.
     var remarks: [String] = []
 
     /// Whether any row failed, or its accounts do not close.
@@ -115,9 +115,9 @@ struct Latency: Sendable, Hashable {
 struct BytesPerMessage: Sendable, Hashable {
     /// The text itself.
     var payload: Double
-    /// What the codec adds.
+    /// Added by the codec.
     var codec: Double
-    /// What the transport's framing adds.
+    /// Added by the transport's framing.
     var framing: Double
     /// TCP or UDP and IP headers; `nil` if unknown.
     var transportIP: Double?
@@ -128,10 +128,10 @@ struct BytesPerMessage: Sendable, Hashable {
     var wire: Double { payload + codec + framing + (transportIP ?? 0) }
 }
 
-/// What opening a link costs.
+/// The cost of opening a connection.
 struct Handshake: Sendable, Hashable {
     var milliseconds: Double
-    /// Bytes both ways, without TCP and IP headers.
+    /// Bytes in both directions, without TCP and IP headers.
     var bytes: Double
     /// How often one side waits for the other, including TCP's own handshake.
     var roundTrips: Int
@@ -140,7 +140,7 @@ struct Handshake: Sendable, Hashable {
 /// The time that the machine itself takes, without any of our code.
 struct FloorResult: Sendable {
     var kind: FloorKind
-    /// Bytes each way.
+    /// Bytes in each direction.
     var size: Int
     var rtt: Latency
     var p50Spread: RepeatStatistics?

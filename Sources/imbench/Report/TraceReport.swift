@@ -1,6 +1,6 @@
 import Codecs
 
-/// One message as it stands on one wire.
+/// One message on one wire.
 struct TracedMessage: Sendable {
     var transport: String
     var codec: String
@@ -21,7 +21,7 @@ struct WireField: Sendable, Hashable {
 
 /// The messages that `imbench trace` has captured.
 struct TraceResults: Sendable {
-    /// Environment and options; it has no rows of its own.
+    /// Environment and options, without rows.
     var run: RunResults
     var messages: [TracedMessage] = []
 

@@ -2,7 +2,7 @@ import TransportAPI
 
 /// The outcomes of all policies in one model.
 struct StormResults: Sendable {
-    /// Environment, options and seed; it has no rows of its own.
+    /// Environment, options and seed, without rows.
     var run: RunResults
     var model: StormModel
     var outcomes: [(policy: StormPolicy, outcome: StormOutcome)] = []

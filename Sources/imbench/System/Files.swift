@@ -23,8 +23,8 @@ func readFile(_ path: String, limit: Int) -> String? {
     }
 }
 
-/// Where the report goes: standard output, or a file that is opened before anything is measured, so that a wrong name shows
-/// at once and not after two minutes. What the file held before is replaced only when the report is written.
+/// The target of a report: standard output, or a file. The file is opened before the measurement, so that a wrong name fails at
+/// once and not after two minutes. Its former content is replaced only when the report is written.
 struct ReportTarget: ~Copyable {
     private let descriptor: Int32
     private let path: String?

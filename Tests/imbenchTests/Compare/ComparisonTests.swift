@@ -15,7 +15,7 @@ private func verdicts(_ before: [Double?], _ after: [Double?], noise: Double = 0
 
 @Suite("imbench compare")
 struct ComparisonTests {
-    @Test("a difference that all repeats show is real, and more throughput is better")
+    @Test("A difference that all repeats show is real, and more throughput is better")
     func real() throws {
         let slower = calm.map { $0.map { $0 * 1.2 } }
         #expect(try verdicts(calm, slower) == ["worse", "worse", "worse", "worse", "worse"])
@@ -26,13 +26,13 @@ struct ComparisonTests {
         #expect(interval.low > 1 && interval.low < 1.2 && interval.high > 1.2)
     }
 
-    @Test("repeats that lie among each other are noise, however far apart their medians")
+    @Test("Repeats that overlap are noise, even if their medians are far apart")
     func noise() throws {
         #expect(try Set(verdicts(calm, [103, 99, 150, 140, 160])) == ["noise"])
         #expect(try Set(verdicts(calm, calm.reversed())) == ["noise"])
     }
 
-    @Test("a difference that is sure but smaller than two runs of the same code may differ is noise")
+    @Test("A certain difference that is below the noise threshold is noise")
     func threshold() throws {
         let steady = [Double?](repeating: 100, count: 5)
         let slower = [Double?](repeating: 103, count: 5)
@@ -41,7 +41,7 @@ struct ComparisonTests {
         #expect(try Set(verdicts(slower, steady, noise: 0.05)) == ["noise"])
     }
 
-    @Test("what the repeats cannot tell is not told, and why")
+    @Test("A difference that the repeats cannot tell is unknown, with the reason")
     func unknown() throws {
         #expect(try Set(verdicts([100], [200])) == ["unknown"])
         #expect(try Set(verdicts(Array(calm.dropLast()), [200, 201, 202, 203])) == ["unknown"])
@@ -55,7 +55,7 @@ struct ComparisonTests {
         #expect(try compared(run([0, 1, 2, 3, 4]), run(calm)).rows[0].reason == "a value is 0")
     }
 
-    @Test("rows are matched by all that makes them the same measurement; others are listed")
+    @Test("Rows are matched by their names and loads, and others are listed")
     func matching() throws {
         var (before, after) = (run(calm), run(calm))
         before.rows.append(contentsOf: run(calm, transport: "tcp").rows)
@@ -69,11 +69,11 @@ struct ComparisonTests {
         after.options = [("connections", "9"), ("in-flight", "1")]
         let loads = try compared(before, after)
         #expect(loads.differences.isEmpty && loads.rows.count == 4)
-        #expect(loads.warnings.contains("no row of one run has its like in the other"))
+        #expect(loads.warnings.contains("the runs have no row in common"))
         #expect(loads.warnings.contains("--connections: 1 before, 9 after"))
     }
 
-    @Test("a row that failed in one run has the reason in place of numbers")
+    @Test("A row that failed in one run has the reason in place of numbers")
     func failed() throws {
         var after = run(calm)
         after.rows[0].outcome = .failed("connection refused")
@@ -81,7 +81,7 @@ struct ComparisonTests {
         #expect(row.note == "measured only before; after: connection refused" && row.differences.isEmpty)
     }
 
-    @Test("runs that were made differently are warned of, once for each difference; the same ones are not")
+    @Test("Each difference of the conditions of two runs is a warning")
     func warnings() throws {
         #expect(try compared(run(calm), run(calm)).warnings.isEmpty)
         var after = run(calm)
@@ -109,17 +109,17 @@ struct ComparisonTests {
         )
     }
 
-    @Test("floors that differ say that the machine does")
+    @Test("Floors that differ are a warning that the machine differs")
     func machine() throws {
         let warnings = try compared(run(calm), run(calm, floors: [70, 71, 72, 73, 74])).warnings
         #expect(
             warnings == [
-                "the machine itself differs: 1 of 1 floors do, wake-up 8 most, by +38.5 %; trust ×floor more than times"
+                "the machine differs: 1 of 1 floors differ, wake-up 8 most, by +38.5 %; ×floor is more reliable than times"
             ]
         )
     }
 
-    @Test("assertions speak of the ratio and of its interval")
+    @Test("Assertions can name the ratio and the ends of its interval")
     func assertions() throws {
         let rows = try compared(run(calm), run(calm.map { $0.map { $0 * 1.2 } })).rows
         func failure(_ text: String, in rows: [ComparedRow]) throws -> String? {
@@ -141,7 +141,7 @@ struct ComparisonTests {
     }
 }
 
-@Suite("the report of imbench compare")
+@Suite("The report of imbench compare")
 struct ComparisonReportTests {
     private func text(_ format: Format) throws -> String {
         var before = run(calm)
@@ -154,7 +154,7 @@ struct ComparisonReportTests {
         return try compared(before, after).report.text(format, .none)
     }
 
-    @Test("the table says what is real, what is not told, and what has no partner, in 140 columns")
+    @Test("The table shows real, unknown and unmatched rows in 140 columns")
     func table() throws {
         let lines = try text(.table).split(separator: "\n").map(String.init)
         for line in lines where !line.hasPrefix("of ") && !line.hasPrefix("method") { #expect(line.count <= 140) }
@@ -165,10 +165,10 @@ struct ComparisonReportTests {
         )
         #expect(lines.contains { $0.split(separator: " ") == ["tcp", "json", "256", "?", "?", "?", "?", "?"] })
         #expect(lines.contains { $0.hasPrefix("mqtt ") && $0.contains("only in old.json") })
-        #expect(lines.contains { $0.hasPrefix("? cannot tell: too few repeats") })
+        #expect(lines.contains { $0.hasPrefix("? unknown: too few repeats") })
         #expect(
             lines.contains {
-                $0.contains("of 10 numbers 5 differ for sure (0 better, 5 worse), 0 within noise, 5 cannot")
+                $0.contains("of 10 numbers, 5 differ (0 better, 5 worse), 0 within noise, 5 are unknown")
             }
         )
     }
@@ -183,19 +183,19 @@ struct ComparisonReportTests {
         let lines = try text(.csv).split(separator: "\r\n").map {
             $0.split(separator: ",", omittingEmptySubsequences: false)
         }
-        // Two rows of five numbers, one without a partner, one floor.
+        // Two rows of five numbers, one unmatched row, one floor.
         #expect(lines.count == 1 + 10 + 1 + 1)
         #expect(Set(lines.map(\.count)) == [14])
     }
 
-    @Test("markdown and HTML hold no tags of whoever wrote the reports", arguments: [Format.markdown, .html])
+    @Test("Markdown and HTML have no tags from the compared reports", arguments: [Format.markdown, .html])
     func escapes(format: Format) throws {
         let text = try text(format)
         #expect(!text.contains("<script") && !text.contains("<img"))
         #expect(text.contains("&lt;script"))
     }
 
-    @Test("the command writes the report, and ends as its assertions say")
+    @Test("The command writes the report, and its status is that of its assertions")
     func command() throws {
         let folder = try Folder()
         defer { folder.remove(["a.json", "b.json", "out"]) }

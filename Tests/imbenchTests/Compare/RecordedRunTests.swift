@@ -17,12 +17,12 @@ func run(_ medians: [Double?], floors: [Double] = [50, 51, 52, 53, 54], transpor
     return results
 }
 
-/// The same as it is read from its report.
+/// The run as it is read from its report.
 func recorded(_ results: RunResults, _ label: String) throws(TransportError) -> RecordedRun {
     try RecordedRun(json: results.report.text(.json, .none).utf8, label: label)
 }
 
-@Suite("reading reports of imbench run")
+@Suite("Reading reports of imbench run")
 struct RecordedRunTests {
     private func mistake(_ text: String) -> String? {
         do throws(TransportError) {
@@ -41,7 +41,7 @@ struct RecordedRunTests {
         report(#"[{"transport": "ws", "codec": "json", "size": 32, "loop": "closed"\#(more)}]"#)
     }
 
-    @Test("what a run has written is read back")
+    @Test("The report of a run is read back")
     func readsBack() throws {
         var results = run([10.5, nil, 12])
         results.wasCutShort = true
@@ -65,14 +65,14 @@ struct RecordedRunTests {
         #expect(read.floors[0].repeats == [.p50: [50, 51, 52, 53, 54]])
     }
 
-    @Test("fields that are not known, and repeats that are not there, do no harm")
+    @Test("Unknown members and missing repeats are accepted")
     func tolerant() throws {
         let text = row(#", "colour": [1], "repeats": {"colour_nm": ["x"]}"#)
         #expect(try RecordedRun(json: text.utf8, label: "a").rows[0].repeats.isEmpty)
         #expect(try RecordedRun(json: row("").utf8, label: "a").rows[0].repeats.isEmpty)
     }
 
-    @Test("a mistake is told by the file, the line and what would be right")
+    @Test("An error names the file, the line and the allowed values")
     func mistakes() {
         let names = #", "codec": "json", "size": 32, "loop": "closed"}"#
         let same = #"{"transport": "ws"\#(names)"#
@@ -113,13 +113,13 @@ struct RecordedRunTests {
         }
     }
 
-    @Test("a text that is longer than any report is refused before it is understood")
+    @Test("A text that is longer than any report is refused before it is parsed")
     func tooLong() {
         let text = String(repeating: " ", count: RecordedRun.maximumLength + 1)
         #expect(mistake(text) == "a.json: the text is longer than 16777216 bytes")
     }
 
-    @Test("a file that is not there is named")
+    @Test("The error of a missing file names it")
     func missing() {
         do throws(TransportError) {
             _ = try readRun("/nowhere/a.json")
@@ -129,7 +129,7 @@ struct RecordedRunTests {
         }
     }
 
-    @Test("no beginning of a report is taken for one, and none traps")
+    @Test("A truncated report is an error, and does not trap")
     func beginnings() {
         let text = Array(run([1, 2, 3]).report.text(.json, .none).utf8.dropLast())
         for count in stride(from: 0, to: text.count, by: 7) {
@@ -137,7 +137,7 @@ struct RecordedRunTests {
         }
     }
 
-    @Test("what a file says cannot steer a terminal, and long texts are cut")
+    @Test("Control characters of a file are replaced, and long texts are cut")
     func printable() throws {
         var results = run([1])
         results.environment.processor = "\u{1b}[2J" + String(repeating: "x", count: 1000)

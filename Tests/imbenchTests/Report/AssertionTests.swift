@@ -8,7 +8,7 @@ import Testing
     }
 
     @Test(
-        "an expression that holds has no failure",
+        "An expression that holds has no failure",
         arguments: [
             "ws.rtt.p99_us < 2000", "ws.json.256.rtt.p99_us<=2000", "ws.json.handshake.round_trips == 2",
             "ws.lost == 0",
@@ -19,12 +19,12 @@ import Testing
         #expect(try failure(text) == nil)
     }
 
-    @Test("one that does not hold names the row and its number")
+    @Test("The failure of an expression names the row and its number")
     func doesNotHold() throws {
         #expect(try failure("ws.rtt.p50_us < 100") == "'ws.rtt.p50_us < 100' does not hold: ws json 256 has 100.031")
     }
 
-    @Test("a row that is missing or has no number never holds")
+    @Test("An expression about a missing row or number never holds")
     func missing() throws {
         #expect(try failure("mqtt.lost == 0")?.hasSuffix("there is no such row") == true)
         #expect(try failure("ws.json.32.lost == 0")?.hasSuffix("there is no such row") == true)
@@ -33,7 +33,7 @@ import Testing
     }
 
     @Test(
-        "a mistake says what would be right",
+        "An error names the allowed values",
         arguments: [
             ("ws.rtt.p99_us", "is not of the form"), ("< 5", "is not of the form"), ("ws < 5", "is not of the form"),
             ("ws.lost < five", "is not of the form"), ("", "is not of the form"),
