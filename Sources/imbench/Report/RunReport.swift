@@ -52,7 +52,7 @@ extension RunResults {
 
     /// Where and how it was measured.
     var facts: [(name: String, value: String)] {
-        let options = options.filter { !["format", "output"].contains($0.name) }
+        let options = options.filter { !["format", "output", "seed"].contains($0.name) }
         var facts = [
             ("machine", "\(environment.processor), \(environment.cores) cores, \(environment.system)"),
             (
