@@ -137,8 +137,9 @@ package struct Outbox: Sendable {
             entries[head].payload = nil
             head += 1
             if head == entries.count {
-                // A server has one for each session.
-                entries.removeAll(keepingCapacity: entries.capacity <= 64)
+                // A server has one for each session, so that a large one gives its memory back.
+                if entries.capacity > 64 { entries = [] }
+                while entries.popLast() != nil {}
                 head = 0
             } else if head >= 64, head * 2 >= entries.count {
                 entries.removeFirst(head)

@@ -1,64 +1,63 @@
-/// What a link reports to whoever runs it.
+/// What a link reports to its owner.
 enum LinkEvent: Sendable {
     case received(Payload)
     case pong(Duration)
     case settled(MessageID, SendOutcome)
-    /// Messages are not taken any more, so that nothing is read; or they are again.
+    /// Whether messages are read. They are not while the app does not take them.
     case reading(Bool)
-    /// There is no room for messages, which are read on in a session; or there is again.
+    /// Whether there is room for messages. In a session they are read all the same.
     case taking(Bool)
     /// A message was passed over because of its size.
     case discarded(DiscardedMessage)
     case ended(CloseReason)
 }
 
-/// Who runs a link. Lives on its runtime.
+/// The owner of a link: a supervisor, or a session of a server. Lives on its runtime.
 protocol LinkOwner: AnyObject {
     var runtime: any SupervisorRuntime { get }
-    /// What has been received and is not taken yet.
+    /// The messages that have been received and not taken.
     var intake: Intake { get }
     var delivery: DeliveryConfiguration { get }
-    /// The app has processed the message of this key, or has let go of it without doing so.
+    /// The app has processed the message of this key, or has released it unprocessed.
     func processed(_ key: UInt64, isAbandoned: Bool)
-    /// What a link keeps for the owner has changed.
+    /// The memory that a link uses for the owner has changed.
     func bufferChanged()
-    /// The link of this number reports something.
+    /// The link of this number reports an event.
     func happened(_ event: LinkEvent, on link: Int)
 }
 
-/// One live link in the hands of its owner: reads it, sends over it, and reports, until it is closed. Lives on the owner's
-/// runtime.
+/// One open link for its owner: reads, sends and reports until it is closed. Lives on the owner's runtime.
 final class LinkPort {
-    /// How many messages and frames of the session may wait for a link that does not take them. A far side that keeps to the
-    /// window never makes it so many: it would have to send and not to read.
+    /// How many sends may wait for a link that does not take them. A peer that keeps to the window never causes so many: it would
+    /// have to send without reading.
     private static let maximumSendsUnderWay = 4096
 
     let owner: any LinkOwner
     let number: Int
     let link: any Link
     let immediate: (any ImmediateLink)?
-    /// A link that acknowledges messages by itself, where the app can say when: over a broker.
+    /// A link that acknowledges messages itself, at a time that the app can choose: over a broker.
     private let confirming: (any ImmediateLink)?
     private var isConfirmedByHand = false
-    /// Whether what was handed over at once is settled: not over a link with acknowledgements of its own.
+    /// Whether a send that returns at once is settled. Not over a link with acknowledgements of its own.
     private let settlesAtOnce: Bool
-    /// How many messages are taken beyond what there is room for. Where a session is read on it is a window of them, which the
-    /// far side sends without an acknowledgement: the acknowledgements that others wait for come in between. Otherwise it is as
-    /// many again, of what a link had received when it ended, but not of one such link after the other.
-    let excess: Int
-    /// Whether a link is read on while there is no room, and nothing is acknowledged.
-    let readsOn: Bool
-    /// Sends that were begun in tasks of their own and have not ended: nothing may overtake them.
+    /// How many messages are taken beyond the room for them. In a session that is read on, it is one window, which the peer sends
+    /// without an acknowledgement, because acknowledgements for others come in between. Otherwise it is as many again, for what an
+    /// ended link had received.
+    private let excess: Int
+    /// Whether the link is read while there is no room. Nothing is acknowledged then.
+    private let readsOn: Bool
+    /// Sends in tasks of their own that have not ended. No other send may overtake them.
     private var sendsUnderWay = 0
-    /// The owner has let go of it: nothing more is reported but what became of its messages.
+    /// The owner has released the link: only outcomes of its messages are reported.
     private(set) var isClosed = false
-    /// The link has ended while nothing was read from it, or is about to.
-    var isOver = false
-    var isWatched = false
-    /// The owner was told that there is room.
-    var isTaking = true
-    /// Goes on with reading, where that waits for room.
-    var reader: (() -> Void)?
+    /// The link has ended while it was not read, or is about to end.
+    private var isOver = false
+    private var isWatched = false
+    /// Whether the owner was last notified that there is room.
+    private var isTaking = true
+    /// Continues reading, if that waits for room.
+    private var reader: (() -> Void)?
 
     init(_ link: any Link, _ number: Int, _ owner: any LinkOwner) {
         self.link = link
@@ -72,16 +71,16 @@ final class LinkPort {
         settlesAtOnce = !link.capabilities.acknowledgesMessages
         // Over a link that loses messages, what is not acknowledged is sent again and again.
         readsOn = style == .session && link.capabilities.isReliable
-        // Who sends more than a window is found out by the first message beyond it.
+        // The first message beyond the window shows a peer that does not keep to it.
         excess = readsOn ? Int(SessionReceiver.window) + 1 : owner.intake.limit
         if owner.intake.isAcknowledgedByApp { confirmByHand(isRead: false) }
         immediate?.reportDiscarded { [owner] in owner.happened(.discarded($0), on: number) }
     }
 
-    /// How much memory the sends take that were begun and have not ended, in bytes: a task each, and its message.
+    /// The memory of pending sends in bytes: a task each, and its message.
     var bufferedBytes: Int { sendsUnderWay * 1024 }
 
-    /// What the link has received, where that can be known at once.
+    /// How many bytes the link has received, if that is known at once; else 0.
     var bytesReceived: UInt64 { immediate?.bytesReceivedNow ?? 0 }
 
     /// The network has changed.
@@ -93,20 +92,20 @@ final class LinkPort {
 
     // MARK: Acknowledgement after processing
 
-    /// What comes from now on is acknowledged by ``confirm(_:)`` and not when the next message is asked for. For a link that lives
-    /// elsewhere this has to be said before it is read.
+    /// From now on messages are acknowledged by ``confirm(_:)`` and not when the next one is requested. For a link that lives elsewhere,
+    /// it must be called before the link is read.
     func confirmByHand(isRead: Bool) {
         guard let confirming, immediate != nil || !isRead else { return }
         isConfirmedByHand = true
         confirming.confirmByHand()
     }
 
-    /// Acknowledges the oldest messages that were not acknowledged, so many.
+    /// Acknowledges the `count` oldest messages that were not acknowledged.
     func confirm(_ count: Int) {
         if isConfirmedByHand { confirming?.confirm(count) }
     }
 
-    func report(_ event: LinkEvent) {
+    private func report(_ event: LinkEvent) {
         if !isClosed { owner.happened(event, on: number) }
     }
 
@@ -123,9 +122,9 @@ final class LinkPort {
         }
     }
 
-    /// Has the link complete what one before has left, and reports the outcome.
+    /// Completes a message that a former link has left, and reports the outcome.
     ///
-    /// - Parameter orSend: whether a link that knows nothing of the message sends it again.
+    /// - Parameter orSend: whether a link that does not know the message sends it again.
     func complete(_ id: MessageID, _ payload: Payload, orSend: Bool) {
         begin(id) { link in
             let outcome = await link.send(payload, as: id, isRepeated: true)
@@ -134,11 +133,11 @@ final class LinkPort {
         }
     }
 
-    /// Sends in a task of its own, unless too many do.
+    /// Sends in a task of its own, unless too many are pending.
     @inline(__always)
     private func begin(_ id: MessageID?, _ send: @escaping @Sendable (any Link) async -> SendOutcome) {
         guard sendsUnderWay < Self.maximumSendsUnderWay else {
-            let error = TransportError(.bufferFull, .open, "the far side sends, but does not read")
+            let error = TransportError(.bufferFull, .open, "the peer sends, but does not read")
             giveUp(error)
             return settled(id, .rejected(error))
         }
@@ -152,12 +151,12 @@ final class LinkPort {
     }
 
     private func settled(_ id: MessageID?, _ outcome: SendOutcome) {
-        // It has ended, or is of no use: the message waits for the next one, which there must be then.
+        // The link is of no use any more, and the message waits for the next one.
         if case .rejected(let error) = outcome, !error.isFinal { giveUp(error) }
         if let id { owner.happened(.settled(id, outcome), on: number) }
     }
 
-    /// Sends the protocol's own ping. A failure is not reported: silence speaks for itself.
+    /// Sends the protocol's own ping. A failure is not reported, because silence shows it.
     func ping() {
         Task(executorPreference: owner.runtime.taskExecutor) { [link, confined] in
             do throws(TransportError) {
@@ -165,6 +164,111 @@ final class LinkPort {
                 confined.value.report(.pong(time))
             } catch {}
         }
+    }
+
+    // MARK: Reading
+
+    // Messages are asked for one by one: by a call if the link lives on the same loop, and otherwise by a task. Either way a message
+    // is confirmed to the peer when the next one is asked for, and not before.
+
+    /// Reads and reports until the link ends. For a link on the same loop, it only starts that.
+    ///
+    /// - Parameter isGreeted: whether the peer's greeting has come already. In a session that is read on, it is read in any case.
+    static func read(_ port: RuntimeConfined<LinkPort>, isGreeted: Bool) async {
+        port.value.noteRoom()
+        let mustPause = (isGreeted || !port.value.readsOn) && port.value.isOverfull
+        if port.value.immediate != nil { return mustPause ? port.value.readLater() : port.value.readHere() }
+        if mustPause { await pause(port) }
+        let link = port.value.link
+        var failure: TransportError?
+        do throws(TransportError) {
+            while !port.value.mustStop, let payload = try await link.receive() {
+                if port.value.mustPause(after: payload) { await pause(port) }
+                // Requesting more would confirm a message that was not reported.
+                if port.value.isClosed { break }
+            }
+        } catch {
+            failure = error
+        }
+        await end(port, failure)
+    }
+
+    /// No more messages come. Reports the end of the link.
+    private static func end(_ port: RuntimeConfined<LinkPort>, _ failure: TransportError?) async {
+        let link = port.value.link
+        // As a rule the link has ended by then. If it has not, it can't be read any more. The close is not awaited, because it may
+        // take long, and the next link is to be opened now.
+        if let failure { port.value.end(CloseReason(failure)) }
+        let reason = await link.closed()
+        port.value.takeAgain()
+        port.value.report(.ended(reason))
+    }
+
+    /// Whether a link that has ended is read no further, because the owner holds as much as it may.
+    private var mustStop: Bool { isOver && isOverfull }
+
+    private var isOverfull: Bool { owner.intake.isFull(beyond: excess) }
+
+    private func mustPause(after payload: Payload) -> Bool {
+        report(.received(payload))
+        noteRoom()
+        guard !isClosed, readsOn ? isOverfull : !owner.intake.hasRoom else { return false }
+        // The message was reported. The next request, which confirms it to the peer, may come after the end of the link.
+        immediate?.confirmNow()
+        return !isOver
+    }
+
+    // MARK: Room
+
+    /// Notifies the owner of a session that there is no room, and later that there is.
+    private func noteRoom() {
+        guard readsOn, isTaking, !isClosed, !owner.intake.hasRoom else { return }
+        isTaking = false
+        owner.intake.onRoom = { [self] in roomMade() }
+        owner.happened(.taking(false), on: number)
+    }
+
+    private func roomMade() {
+        takeAgain()
+        resumeReading()
+    }
+
+    private func takeAgain() {
+        guard !isTaking else { return }
+        isTaking = true
+        owner.intake.onRoom = nil
+        owner.happened(.taking(true), on: number)
+    }
+
+    private static func pause(_ port: RuntimeConfined<LinkPort>) async {
+        await withUnsafeContinuation { continuation in port.value.waitForRoom { continuation.resume() } }
+    }
+
+    private func waitForRoom(_ goOn: @escaping () -> Void) {
+        guard !owner.intake.hasRoom, !isClosed, !isOver else { return goOn() }
+        reader = goOn
+        report(.reading(false))
+        owner.intake.onRoom = { [self] in roomMade() }
+        watch()
+    }
+
+    /// The end of a link must be noticed though the app takes no messages.
+    private func watch() {
+        guard !isWatched else { return }
+        isWatched = true
+        Task(executorPreference: owner.runtime.taskExecutor) { [link, confined] in
+            _ = await link.closed()
+            confined.value.isOver = true
+            confined.value.resumeReading()
+        }
+    }
+
+    private func resumeReading() {
+        guard let goOn = reader.take() else { return }
+        owner.intake.onRoom = nil
+        // Also for a released link, because the next one is read from its beginning.
+        owner.happened(.reading(true), on: number)
+        goOn()
     }
 
     // MARK: The end
@@ -186,11 +290,11 @@ final class LinkPort {
     }
 
     @discardableResult
-    func end(_ reason: CloseReason) -> Task<Int, Never> {
+    private func end(_ reason: CloseReason) -> Task<Int, Never> {
         Task(executorPreference: owner.runtime.taskExecutor) { [link] in await link.close(reason) }
     }
 
-    /// Ends a link on which there is no point in waiting for an answer.
+    /// Ends the link without waiting for an answer of the peer.
     func abandon(_ reason: CloseReason) {
         guard let immediate else {
             close(reason)
@@ -200,5 +304,45 @@ final class LinkPort {
         takeAgain()
         resumeReading()
         immediate.abandon(reason)
+    }
+}
+
+// MARK: A link on the same loop
+
+extension LinkPort: LinkReceiver {
+    /// The requested message has come. The link accepts sends and its close meanwhile, as it does from a server's handler.
+    func receive(_ arrival: Result<Payload?, TransportError>) {
+        if goesOn(after: arrival) { readHere() }
+    }
+
+    /// Takes the messages that have come, and requests a call for the next one.
+    private func readHere() {
+        guard let immediate else { return }
+        while !isClosed {
+            guard !mustStop else { return endHere(nil) }
+            guard let arrival = immediate.receiveNow(orTell: self), goesOn(after: arrival) else { return }
+        }
+    }
+
+    /// Reports what has come. Whether to request the next message now.
+    private func goesOn(after arrival: Result<Payload?, TransportError>) -> Bool {
+        switch arrival {
+        case .success(let payload?):
+            guard mustPause(after: payload) else { return true }
+            readLater()
+        case .success(nil): endHere(nil)
+        case .failure(let error): endHere(error)
+        }
+        return false
+    }
+
+    /// Continues when there is room, in a job of its own, because the code that makes room is still running.
+    private func readLater() {
+        waitForRoom { [confined] in confined.execute { confined.value.readHere() } }
+    }
+
+    private func endHere(_ failure: TransportError?) {
+        let port = confined
+        Task(executorPreference: owner.runtime.taskExecutor) { await LinkPort.end(port, failure) }
     }
 }

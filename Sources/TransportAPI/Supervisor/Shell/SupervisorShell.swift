@@ -1,6 +1,36 @@
 /// Runs a ``SupervisorMachine``: feeds it what happens and does what it asks for. Lives on its runtime; ``Supervisor`` is its
 /// face for everybody else.
 final class SupervisorShell: LinkOwner {
+    /// What the machine has asked for under one number.
+    private enum Attempt {
+        case connecting(Task<Void, Never>)
+        case open(LinkPort, Endpoint)
+
+        var port: LinkPort? {
+            if case .open(let port, _) = self { port } else { nil }
+        }
+
+        /// Ends it, or its link by the close handshake. Nothing more is reported but what became of its messages.
+        ///
+        /// - Returns: a task that ends when the connection is closed, with the number of undelivered bytes.
+        func close(_ reason: CloseReason) -> Task<Int, Never>? {
+            switch self {
+            case .open(let port, _): return port.close(reason)
+            case .connecting(let task):
+                task.cancel()
+                return nil
+            }
+        }
+
+        /// As ``close(_:)``, without waiting for the answer of the peer.
+        func abandon(_ reason: CloseReason) {
+            switch self {
+            case .open(let port, _): port.abandon(reason)
+            case .connecting(let task): task.cancel()
+            }
+        }
+    }
+
     let runtime: any SupervisorRuntime
     let endpoints: [Endpoint]
     let factory: TransportFactory
@@ -20,7 +50,7 @@ final class SupervisorShell: LinkOwner {
     private var roundTrip = RoundTripTime()
     private let queue = ActionQueue()
     private let timer: DeadlineTimer
-    @exclusivity(unchecked) var attempts: [Int: LinkAttempt] = [:]
+    @exclusivity(unchecked) private var attempts: [Int: Attempt] = [:]
     /// Is told of each link before it is used.
     private(set) var onLink: ((any Link, Endpoint) -> Void)?
     /// What was learned about keepalive intervals.
@@ -109,7 +139,8 @@ final class SupervisorShell: LinkOwner {
         case .accepted(let id): outgoing.accepted(id)
         case .finish(let id, let outcome): finished(id, outcome)
         case .connect(let link, let endpoint, let timeout, let isRefresh):
-            attempts[link] = LinkAttempt(self, link, endpoints[endpoint], timeout: timeout, isRefresh: isRefresh)
+            let confined = RuntimeConfined(self, to: runtime)
+            attempts[link] = .connecting(Self.connect(confined, link, to: endpoints[endpoint], timeout, isRefresh))
         case .abandon(let link): attempts.removeValue(forKey: link)?.abandon(CloseReason(.keepalive))
         case .close(let link, let reason): goodbye = attempts.removeValue(forKey: link)?.close(reason)
         case .ping(let link): attempts[link]?.port?.ping()
@@ -140,13 +171,74 @@ final class SupervisorShell: LinkOwner {
     /// The smoothed round-trip time, once one was measured.
     var roundTripTime: Duration? { roundTrip.smoothed }
 
+    // MARK: Attempts
+
+    /// Makes one attempt in a task of its own, which goes on to read the link that it gives.
+    private static func connect(
+        _ confined: RuntimeConfined<SupervisorShell>,
+        _ number: Int,
+        to endpoint: Endpoint,
+        _ timeout: Duration,
+        _ isRefresh: Bool
+    ) -> Task<Void, Never> {
+        Task(executorPreference: confined.runtime.taskExecutor) {
+            let link: any Link
+            do throws(TransportError) {
+                let preparation = confined.value.preparation
+                let prepared = try await prepare(endpoint, preparation, isRefresh)
+                // An attempt that has been abandoned must not leave its recipe to the next one.
+                guard !Task.isCancelled else { throw .cancelledSend }
+                let transport = try confined.value.transport(to: endpoint, as: prepared)
+                link = try await transport.connect(timeout: timeout)
+            } catch {
+                return confined.value.failed(number, error)
+            }
+            guard let port = confined.value.connected(number, link, endpoint) else {
+                await link.close()
+                return
+            }
+            await LinkPort.read(port, isGreeted: false)
+        }
+    }
+
+    private static func prepare(
+        _ endpoint: Endpoint,
+        _ preparation: EndpointPreparation?,
+        _ isRefresh: Bool
+    ) async throws(TransportError) -> Endpoint {
+        guard let preparation else { return endpoint }
+        do {
+            return try await preparation(endpoint, isRefresh)
+        } catch let error as TransportError {
+            throw error
+        } catch {
+            throw TransportError(.systemError, .configure, "the endpoint could not be prepared: \(error)")
+        }
+    }
+
+    private func failed(_ number: Int, _ error: TransportError) {
+        // One that has been abandoned is not there any more.
+        guard attempts.removeValue(forKey: number) != nil else { return }
+        handle(.failed(number, error))
+    }
+
+    /// An attempt has given a link; `nil` if the link is not needed any more.
+    private func connected(_ number: Int, _ link: any Link, _ endpoint: Endpoint) -> RuntimeConfined<LinkPort>? {
+        guard attempts[number] != nil else { return nil }
+        let port = LinkPort(link, number, self)
+        attempts[number] = .open(port, endpoint)
+        onLink?(link, endpoint)
+        handle(.connected(number, link.capabilities))
+        return port.confined
+    }
+
     // MARK: Links
 
     var delivery: DeliveryConfiguration { machine.configuration.delivery }
 
     func watchLinks(_ action: @escaping (any Link, Endpoint) -> Void) {
         onLink = action
-        if let attempt = attempts[machine.link], let port = attempt.port { action(port.link, attempt.endpoint) }
+        if case .open(let port, let endpoint)? = attempts[machine.link] { action(port.link, endpoint) }
     }
 
     func happened(_ event: LinkEvent, on link: Int) {
