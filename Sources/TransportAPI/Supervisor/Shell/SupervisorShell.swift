@@ -4,10 +4,10 @@ final class SupervisorShell: LinkOwner {
     /// What the machine has asked for under one number.
     private enum Attempt {
         case connecting(Task<Void, Never>)
-        case open(LinkPort, Endpoint)
+        case open(LinkPort)
 
         var port: LinkPort? {
-            if case .open(let port, _) = self { port } else { nil }
+            if case .open(let port) = self { port } else { nil }
         }
 
         /// Ends it, or its link by the close handshake. Nothing more is reported but what became of its messages.
@@ -15,7 +15,7 @@ final class SupervisorShell: LinkOwner {
         /// - Returns: a task that ends when the connection is closed, with the number of undelivered bytes.
         func close(_ reason: CloseReason) -> Task<Int, Never>? {
             switch self {
-            case .open(let port, _): return port.close(reason)
+            case .open(let port): return port.close(reason)
             case .connecting(let task):
                 task.cancel()
                 return nil
@@ -25,7 +25,7 @@ final class SupervisorShell: LinkOwner {
         /// As ``close(_:)``, without waiting for the answer of the peer.
         func abandon(_ reason: CloseReason) {
             switch self {
-            case .open(let port, _): port.abandon(reason)
+            case .open(let port): port.abandon(reason)
             case .connecting(let task): task.cancel()
             }
         }
@@ -226,7 +226,7 @@ final class SupervisorShell: LinkOwner {
     private func connected(_ number: Int, _ link: any Link, _ endpoint: Endpoint) -> RuntimeConfined<LinkPort>? {
         guard attempts[number] != nil else { return nil }
         let port = LinkPort(link, number, self)
-        attempts[number] = .open(port, endpoint)
+        attempts[number] = .open(port)
         onLink?(link, endpoint)
         handle(.connected(number, link.capabilities))
         return port.confined
@@ -238,7 +238,7 @@ final class SupervisorShell: LinkOwner {
 
     func watchLinks(_ action: @escaping (any Link, Endpoint) -> Void) {
         onLink = action
-        if case .open(let port, let endpoint)? = attempts[machine.link] { action(port.link, endpoint) }
+        if let port = attempts[machine.link]?.port { action(port.link, endpoints[machine.endpoint]) }
     }
 
     func happened(_ event: LinkEvent, on link: Int) {
