@@ -9,12 +9,20 @@
 struct cbench_flood {
     struct side near, far;
     size_t size, batch;
-    int far_core;
+    int owns_buffers, far_core;
+    // Takes a message that is its own; 0 if it is the expected one. Called through a pointer, as a library calls its user.
+    int (*volatile on_message)(struct cbench_flood *flood, unsigned char *message);
     unsigned char *message, *expected, *out, *in;
     // Of one run.
     int64_t count, finished;
     int number;
 };
+
+static int take_message(struct cbench_flood *flood, unsigned char *message) {
+    int difference = memcmp(message, flood->expected, flood->size);
+    free(message);
+    return difference;
+}
 
 // Compares whole messages in `have` bytes; how many bytes they were, or -1.
 static long check(struct cbench_flood *flood, size_t have, uint64_t *next) {
@@ -23,7 +31,15 @@ static long check(struct cbench_flood *flood, size_t have, uint64_t *next) {
         uint32_t length;
         memcpy(&length, flood->in + at, sizeof length);
         memcpy(flood->expected, next, sizeof *next);
-        if (ntohl(length) != flood->size || memcmp(flood->in + at + 4, flood->expected, flood->size) != 0) return -1;
+        if (ntohl(length) != flood->size) return -1;
+        if (flood->owns_buffers) {
+            unsigned char *message = malloc(flood->size);
+            if (!message) return -1;
+            memcpy(message, flood->in + at + 4, flood->size);
+            if (flood->on_message(flood, message) != 0) return -1;
+        } else if (memcmp(flood->in + at + 4, flood->expected, flood->size) != 0) {
+            return -1;
+        }
         (*next)++;
     }
     return (long)at;
@@ -55,10 +71,11 @@ static void *take_all(void *argument) {
     return NULL;
 }
 
-cbench_flood *cbench_flood_open(size_t size, size_t batch, int far_core) {
+cbench_flood *cbench_flood_open(size_t size, size_t batch, int owns_buffers, int far_core) {
     struct cbench_flood *flood = calloc(1, sizeof *flood);
     if (!flood) return NULL;
-    *flood = (struct cbench_flood){{-1, -1}, {-1, -1}, .size = size, .batch = batch, .far_core = far_core};
+    *flood = (struct cbench_flood){{-1, -1}, {-1, -1}, .size = size, .batch = batch,
+                                   .owns_buffers = owns_buffers, .far_core = far_core, .on_message = take_message};
     flood->message = malloc(size);
     flood->expected = malloc(size);
     flood->out = malloc(batch);

@@ -27,6 +27,7 @@ extension Comparison {
 
         Comparison(.tcpLinkOneWay, .tcpNIOOneWay, .atLeast(2)),
         Comparison(.tcpLinkOneWay, .tcpOneWayFloor),
+        Comparison(.tcpLinkOneWay, .tcpOneWayCallback),
         Comparison(.webSocketLinkOneWay, .webSocketNIOOneWay, .atLeast(2)),
         Comparison(.webSocketLinkLarge, .webSocketNIOLarge, .atLeast(2)),
 

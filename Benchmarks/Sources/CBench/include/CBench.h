@@ -18,9 +18,10 @@ long cbench_echo_run(cbench_echo *echo, int64_t end, int64_t *times, size_t capa
 void cbench_echo_close(cbench_echo *echo);
 
 // One way over loopback TCP: messages of `size` bytes (8 at least), each behind its length in 4 bytes, written in batches of
-// `batch` bytes and read in blocks as large.
+// `batch` bytes and read in blocks as large. With `owns_buffers`, the receiver copies each message into a buffer of its own and
+// hands it to a callback, which compares and frees it; otherwise messages are compared where they were read.
 typedef struct cbench_flood cbench_flood;
-cbench_flood *cbench_flood_open(size_t size, size_t batch, int far_core);
+cbench_flood *cbench_flood_open(size_t size, size_t batch, int owns_buffers, int far_core);
 // Sends `count` messages, each with its number, and returns the ns until the far side had them all and had compared each byte.
 int64_t cbench_flood_run(cbench_flood *flood, int64_t count);
 void cbench_flood_close(cbench_flood *flood);

@@ -18,6 +18,11 @@ extension Recipe {
     static let tcpOneWayFloor = Recipe(name: "C, epoll", workload: .tcpOneWay) { stage in
         try CFlood.open(stage, size: Workload.oneWaySize)
     }
+    /// As a library does it: each message in a buffer of its own, handed to a callback.
+    static let tcpOneWayCallback = Recipe(name: "C, epoll, a buffer and a callback for each", workload: .tcpOneWay) {
+        stage in
+        try CFlood.open(stage, size: Workload.oneWaySize, ownsBuffers: true)
+    }
 }
 
 /// Ping-pong of bare epoll loops.
@@ -34,8 +39,8 @@ private func cEcho(_ stage: Stage, there: Int, back: Int, isDatagram: Bool = fal
 enum CFlood {
     private static let batch = 64 << 10
 
-    static func open(_ stage: Stage, size: Int) throws -> any Contender {
-        guard let flood = cbench_flood_open(size, batch, stage.farCore) else {
+    static func open(_ stage: Stage, size: Int, ownsBuffers: Bool = false) throws -> any Contender {
+        guard let flood = cbench_flood_open(size, batch, ownsBuffers ? 1 : 0, stage.farCore) else {
             throw SystemFailure("floor", errno: errno)
         }
         return Flood(size: size, end: { cbench_flood_close(flood) }) { count in
