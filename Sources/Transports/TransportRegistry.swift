@@ -58,11 +58,11 @@ public struct TransportRegistry: Sendable {
 
     /// The transport of this name.
     ///
-    /// - Throws: `.invalidConfiguration` with the names that there are.
+    /// - Throws: `.invalidConfiguration` with the known names.
     public func transport(named name: String) throws(TransportError) -> TransportDescriptor {
         if let found = transports.first(where: { $0.name == name }) { return found }
-        let names = transports.map(\.name).joined(separator: ", ")
-        throw .configuration("scheme", "'\(name)' is no transport; there are \(names)")
+        let known = SettingFormat.word(of: transports.map(\.name))
+        throw ConfigurationValue(name, key: "scheme").wrong(known.allowed, words: known.words)
     }
 
     /// The recipe for links to `endpoint`.

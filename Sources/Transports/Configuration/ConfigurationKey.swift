@@ -1,24 +1,24 @@
 import Codecs
 import TransportAPI
 
-/// One key of an object in the file: the row from which it is read, refused, suggested and explained.
+/// A key of an object in the file. The same row reads its value, suggests its name and documents it.
 struct ConfigurationKey<Target>: Sendable {
     /// Its name.
     var name: String
-    /// What it may be, in words.
+    /// The allowed values.
     var allowed: String
-    /// What it means.
+    /// Its meaning, in one line.
     var meaning: String
-    /// What `target` has for it, as the file would write it; empty if it is an object.
+    /// Writes the value in `target` as the file does; empty for an object.
     var shown: @Sendable (Target) -> String
-    /// The rows of the object that is its value, with their paths from here.
+    /// The rows of the object that is its value, with paths relative to this key.
     var inner: [KeyReferenceRow]
     /// Reads its value into the target.
     var apply: @Sendable (inout Target, ConfigurationValue) throws(TransportError) -> Void
 
     init<Value>(
         _ name: String,
-        _ form: ValueForm<Value>,
+        _ format: SettingFormat<Value>,
         _ property: WritableKeyPath<Target, Value> & Sendable,
         _ meaning: String,
         inner: [KeyReferenceRow] = []
@@ -26,20 +26,20 @@ struct ConfigurationKey<Target>: Sendable {
         self.name = name
         self.meaning = meaning
         self.inner = inner
-        allowed = form.allowed
-        shown = { form.show($0[keyPath: property]) }
-        apply = { (target, value) throws(TransportError) in target[keyPath: property] = try form.take(value) }
+        allowed = format.allowed
+        shown = { format.shown($0[keyPath: property]) }
+        apply = { (target, value) throws(TransportError) in target[keyPath: property] = try format.read(value) }
     }
 }
 
-/// The keys of one object in the file.
+/// The keys of an object in the file.
 struct ConfigurationObject<Target>: Sendable {
-    /// All keys, in the order in which they are explained.
+    /// All keys, in the order of the documentation.
     var keys: [ConfigurationKey<Target>]
-    /// Checks what several keys say together, after they have been read.
+    /// Checks the values together, after all are read.
     var check: @Sendable (Target, ConfigurationValue) throws(TransportError) -> Void = { _, _ in }
 
-    /// Reads an object into `target`, whose properties are the defaults of what the file leaves out.
+    /// Reads an object into `target`, whose properties are the defaults.
     func read(_ value: ConfigurationValue, into target: inout Target) throws(TransportError) {
         guard let members = value.members else { throw value.wrong("an object") }
         for member in members {
@@ -51,7 +51,7 @@ struct ConfigurationObject<Target>: Sendable {
         try check(target, value)
     }
 
-    /// One row for each key, and for those of the objects inside.
+    /// One row for each key, also for the keys of inner objects.
     func reference(defaults: Target) -> [KeyReferenceRow] {
         keys.flatMap { key in
             let row = KeyReferenceRow(key.name, key.allowed, key.shown(defaults), key.meaning)
@@ -60,14 +60,14 @@ struct ConfigurationObject<Target>: Sendable {
     }
 }
 
-extension ValueForm {
-    /// An object with these keys, which is turned into the value.
+extension SettingFormat {
+    /// An object with these keys, converted to the value.
     static func object<Target: Sendable>(
         _ object: ConfigurationObject<Target>,
         from defaults: Target,
         _ convert: @escaping @Sendable (Target) -> Value
     ) -> Self {
-        ValueForm(allowed: "an object") { (value) throws(TransportError) in
+        SettingFormat(allowed: "an object") { (value) throws(TransportError) in
             var target = defaults
             try object.read(value, into: &target)
             return convert(target)
@@ -75,15 +75,15 @@ extension ValueForm {
     }
 }
 
-/// One row of the table of keys.
+/// A row of the table of keys in the documentation.
 struct KeyReferenceRow: Sendable, Hashable {
-    /// The keys that lead there, joined by dots.
+    /// All keys that lead to the value, joined by dots.
     var path: String
-    /// What it may be.
+    /// The allowed values.
     var allowed: String
-    /// What it is if the file does not say.
+    /// The default.
     var standard: String
-    /// What it means.
+    /// The meaning, in one line.
     var meaning: String
 
     init(_ path: String, _ allowed: String, _ standard: String, _ meaning: String) {
@@ -93,7 +93,7 @@ struct KeyReferenceRow: Sendable, Hashable {
         self.meaning = meaning
     }
 
-    /// The row as the table of the object around shows it.
+    /// The row in the table of the outer object.
     func inside(_ key: String) -> KeyReferenceRow {
         var row = self
         row.path = "\(key).\(path)"

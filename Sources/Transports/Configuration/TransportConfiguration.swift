@@ -2,20 +2,20 @@ import Codecs
 import SocketIO
 import TransportAPI
 
-/// All that a supervised connection needs: where, in which format, and how it is kept alive.
+/// The settings of a supervised connection: its endpoints, the format of its messages, and how it is kept alive.
 ///
 /// ```swift
 /// let configuration = try TransportConfiguration(json: text.utf8, label: "chat.json")
 /// let transports = try configuration.transports()
 /// ```
 public struct TransportConfiguration: Sendable, Hashable {
-    /// Where to connect, the first preferred; at least one. They may be of different transports.
+    /// The servers, at least one, the preferred one first. They may use different transports.
     public var endpoints: [Endpoint]
-    /// The format of messages. Default `.json`.
+    /// The format of messages. The default is `.json`.
     public var codec: WireFormat
-    /// Headers of each WebSocket handshake, such as Authorization. Default: none.
+    /// Headers of each WebSocket handshake, such as Authorization. The default is none.
     public var headers: [HTTPHeader]
-    /// How the link is kept alive.
+    /// How the connection is kept alive.
     public var supervisor: SupervisorConfiguration
 
     /// A configuration from its parts.
@@ -35,9 +35,9 @@ public struct TransportConfiguration: Sendable, Hashable {
     ///
     /// - Parameters:
     ///   - json: the text of the file, in UTF-8.
-    ///   - label: what errors call the file, usually its name.
+    ///   - label: the file's name in errors.
     ///   - registry: the transports that its endpoints may name.
-    /// - Throws: `.invalidConfiguration` with the file, the line, the key, what was found there and what is allowed.
+    /// - Throws: `.invalidConfiguration` with the file, the line, the key, the value found and what is allowed.
     public init(
         json: some Sequence<UInt8>,
         label: String = "configuration",
@@ -53,12 +53,13 @@ public struct TransportConfiguration: Sendable, Hashable {
         try Self.object.read(root, into: &self)
     }
 
-    /// The recipes for links to the endpoints, in their order. The headers go to those that take headers.
+    /// The transports to the endpoints, in the same order. WebSocket transports get the headers.
     ///
     /// - Parameters:
-    ///   - registry: the transports that there are.
-    ///   - loop: where the links live; the shared loop by default.
-    /// - Throws: `.invalidConfiguration` if there is no endpoint, one is wrong, or a session has servers and brokers among them.
+    ///   - registry: the known transports.
+    ///   - loop: the event loop of the links; the shared loop by default.
+    /// - Throws: `.invalidConfiguration` if there is no endpoint, if one is invalid, or if the endpoints of a session are servers
+    ///   and brokers.
     public func transports(
         from registry: TransportRegistry = .standard,
         on loop: EventLoop = .shared
@@ -74,8 +75,8 @@ public struct TransportConfiguration: Sendable, Hashable {
         return transports
     }
 
-    /// The first endpoint that leads to another kind of far side than those before it, though a session is to go over all of
-    /// them: no server knows what is between a client and those behind a broker, nor the other way round.
+    /// In a session, the first endpoint that is a broker while the first one is a server, or the reverse. A session cannot move
+    /// from a server to a broker, because its state is either in the server or in the clients behind the broker.
     func strayEndpoint(_ transports: [any Transport]) -> (index: Int, problem: String)? {
         let styles = transports.map { Delivery.style(supervisor.delivery, $0.capabilities) }
         guard let first = styles.first, let index = styles.firstIndex(where: { $0 != first }) else { return nil }
@@ -87,19 +88,19 @@ public struct TransportConfiguration: Sendable, Hashable {
         )
     }
 
-    /// The endpoint with the headers, if its transport takes any.
+    /// The endpoint, with the headers if its transport takes headers.
     func withHeaders(_ endpoint: Endpoint, _ registry: TransportRegistry) -> Endpoint {
         registry.takesHeaders(endpoint.scheme) ? endpoint.adding(headers) : endpoint
     }
 
-    /// The table of all keys of the file: what each may be, its default, and what it means.
+    /// The table of all keys of the file: allowed values, default and meaning.
     public static var keyReference: String {
         KeyReferenceRow.table(object.reference(defaults: TransportConfiguration(endpoints: [])))
     }
 }
 
 extension TransportConfiguration: CustomReflectable {
-    /// What debuggers and failed tests show: all but the values of headers, which may be secrets.
+    /// Shown by debuggers and failed tests. It omits the values of headers, which may be secrets.
     public var customMirror: Mirror {
         let children: KeyValuePairs<String, Any> = [
             "endpoints": endpoints, "codec": codec, "headers": headers.map(\.name), "supervisor": supervisor,
@@ -108,7 +109,7 @@ extension TransportConfiguration: CustomReflectable {
     }
 }
 
-/// A transport that shows its endpoint without the headers, which may be secrets.
+/// A transport whose endpoint omits the headers, which may be secrets.
 private struct DiscreetTransport: Transport {
     let endpoint: Endpoint
     let whole: any Transport
@@ -128,10 +129,161 @@ extension TransportRegistry {
 }
 
 extension Endpoint {
-    /// With these headers among its options.
+    /// The endpoint with these headers added to its options.
     func adding(_ headers: [HTTPHeader]) -> Endpoint {
         var endpoint = self
         endpoint.options += headers.map { Option(name: "header", value: "\($0.name):\($0.value)") }
         return endpoint
+    }
+}
+
+// MARK: Keys
+
+extension TransportConfiguration {
+    static let object = ConfigurationObject<TransportConfiguration>(
+        keys: [
+            .init(
+                "endpoints",
+                .list(1...64, "URLs", of: .url()),
+                \.endpoints,
+                "where to connect, the first preferred"
+            ),
+            .init("codec", .word, \.codec, "the format of messages"),
+            .init("headers", .headers, \.headers, "sent with each WebSocket handshake"),
+            .init(
+                "connect-timeout",
+                .duration(.milliseconds(10) ... .seconds(3600)),
+                \.supervisor.connectTimeout,
+                "how long one attempt may take"
+            ),
+            .init(
+                "stable-after",
+                .duration(.zero ... .seconds(86_400)),
+                \.supervisor.stableAfter,
+                "how long a link is open before the backoff starts again"
+            ),
+            .init(
+                "maximum-attempts",
+                SettingFormat.integer(1...1_000_000).orNull,
+                \.supervisor.maximumAttempts,
+                "failures in a row before giving up; null: never"
+            ),
+            .init(
+                "maximum-elapsed",
+                SettingFormat.duration(.milliseconds(10) ... .seconds(3_600_000)).orNull,
+                \.supervisor.maximumElapsed,
+                "time without a link before giving up; null: never"
+            ),
+            .init(
+                "backoff",
+                .object(BackoffKeys.object, from: BackoffKeys()) { $0.backoff },
+                \.supervisor.backoff,
+                "the delays between attempts",
+                inner: BackoffKeys.object.reference(defaults: BackoffKeys())
+            ),
+            .init(
+                "keepalive",
+                .object(KeepaliveKeys.object, from: KeepaliveKeys()) { $0.keepalive },
+                \.supervisor.keepalive,
+                "signs of life",
+                inner: KeepaliveKeys.object.reference(defaults: KeepaliveKeys())
+            ),
+            .init(
+                "outbox",
+                .object(outbox, from: OutboxConfiguration()) { $0 },
+                \.supervisor.outbox,
+                "messages that wait to be sent or acknowledged",
+                inner: outbox.reference(defaults: OutboxConfiguration())
+            ),
+            .init(
+                "delivery",
+                .object(delivery, from: DeliveryConfiguration()) { $0 },
+                \.supervisor.delivery,
+                "what a sent message is promised",
+                inner: delivery.reference(defaults: DeliveryConfiguration())
+            ),
+            .init(
+                "message-buffer",
+                .integer(1...65_536),
+                \.supervisor.messageBuffer,
+                "received messages that each listener's buffer holds"
+            ),
+            .init(
+                "message-buffer-bytes",
+                .bytes(1...1 << 30),
+                \.supervisor.messageBufferBytes,
+                "the most bytes of them, and of those that came too early"
+            ),
+        ],
+        check: { (configuration, value) throws(TransportError) in
+            guard !configuration.endpoints.isEmpty else { throw value.missing("endpoints", "a list of 1 to 64 URLs") }
+            try configuration.checkHeaders(value)
+            try configuration.checkProbe(value)
+            try configuration.checkSession(value)
+        }
+    )
+
+    private static let outbox = ConfigurationObject<OutboxConfiguration>(keys: [
+        .init("count", .integer(1...1 << 20), \.maximumCount, "the most messages"),
+        .init("bytes", .bytes(1...1 << 30), \.maximumBytes, "the most bytes"),
+        .init(
+            "age",
+            SettingFormat.duration(.seconds(1) ... .seconds(3_600_000)).or("off"),
+            \.maximumAge,
+            "how old a message may become"
+        ),
+        .init("when-full", .word, \.whenFull, "what becomes of a message that finds it full"),
+    ])
+
+    private static let delivery = ConfigurationObject<DeliveryConfiguration>(keys: [
+        .init("mode", .word, \.mode, "any server, or one that speaks the session envelope"),
+        .init("window", .integer(1...1024), \.window, "messages in flight, without an acknowledgement"),
+        .init(
+            "acknowledgement-reminder",
+            .duration(.seconds(1) ... .seconds(86_400)),
+            \.acknowledgementReminder,
+            "how long a delivery may be unacknowledged before an event says so"
+        ),
+    ])
+
+    private func checkProbe(_ value: ConfigurationValue) throws(TransportError) {
+        guard case .payload = supervisor.keepalive.probe, supervisor.delivery.mode == .session,
+            let payload = value.member("keepalive")?.member("payload")
+        else { return }
+        throw payload.failure("stands beside \"delivery.mode\": \"session\"; a session asks with frames of its own")
+    }
+
+    private func checkSession(_ value: ConfigurationValue) throws(TransportError) {
+        guard supervisor.delivery.mode == .session, let list = value.member("endpoints")?.elements else { return }
+        var transports: [any Transport] = []
+        for endpoint in endpoints { transports.append(try value.registry.transport(for: endpoint)) }
+        guard let stray = strayEndpoint(transports) else { return }
+        throw list[stray.index].failure(stray.problem)
+    }
+
+    /// Checks each header separately, so that an error names its line.
+    private func checkHeaders(_ value: ConfigurationValue) throws(TransportError) {
+        guard let headers = value.member("headers"), !self.headers.isEmpty else { return }
+        let registry = value.registry
+        let takers = endpoints.filter { registry.takesHeaders($0.scheme) }
+        guard let first = takers.first else {
+            throw headers.failure("are for WebSocket, which none of the endpoints is")
+        }
+        for (member, header) in zip(headers.members ?? [], self.headers) {
+            let place = headers.value(of: member)
+            if HTTPSyntax.equalIgnoringCase(header.name, "authorization"), takers.contains(where: { $0.user != nil }) {
+                throw place.failure("stands beside an endpoint with a user, who is sent in the same header")
+            }
+            do throws(TransportError) {
+                _ = try registry.transport(for: first.adding([header]))
+            } catch {
+                throw place.failure(error)
+            }
+        }
+        do throws(TransportError) {
+            for endpoint in takers { _ = try registry.transport(for: endpoint.adding(self.headers)) }
+        } catch {
+            throw headers.failure(error)
+        }
     }
 }

@@ -125,18 +125,18 @@ extension TransportDescriptor {
         }
         configuration.clientID = try options.string("client-id")
         configuration.cleanSession = try options.flag("clean-session") ?? true
-        configuration.keepaliveInterval = try options.positive("keepalive-interval")
+        configuration.keepaliveInterval = try options.duration("keepalive-interval")
         configuration.keepAlive =
             try options.integer("keep-alive", in: 0...65_535)
             ?? keepAlive(for: configuration.keepaliveInterval ?? rhythm)
         if let window = try options.integer("in-flight", in: 1...65_535) {
             (configuration.maximumInFlight, configuration.maximumExactlyOnceInFlight) = (window, window)
         }
-        configuration.pingTimeout = try options.positive("ping-timeout") ?? configuration.pingTimeout
+        configuration.pingTimeout = try options.duration("ping-timeout") ?? configuration.pingTimeout
         configuration.acknowledgementTimeout =
-            try options.positive("acknowledgement-timeout") ?? configuration.acknowledgementTimeout
+            try options.duration("acknowledgement-timeout") ?? configuration.acknowledgementTimeout
         configuration.maximumMessageSize = try maximumSize(options)
-        configuration.handshakeTimeout = try options.positive("handshake-timeout") ?? configuration.handshakeTimeout
+        configuration.handshakeTimeout = try options.duration("handshake-timeout") ?? configuration.handshakeTimeout
         configuration.user = endpoint.user
         configuration.password = endpoint.password.map { Array($0.utf8) }
         return configuration
@@ -153,12 +153,12 @@ extension TransportDescriptor {
         var configuration = MQTTServerConfiguration()
         configuration.qos = try qos(options, "qos") ?? .atMostOnce
         configuration.maximumMessageSize = try maximumSize(options)
-        configuration.handshakeTimeout = try options.positive("handshake-timeout") ?? configuration.handshakeTimeout
+        configuration.handshakeTimeout = try options.duration("handshake-timeout") ?? configuration.handshakeTimeout
         configuration.maximumUnreleased =
             try options.integer("max-unreleased", in: 1...65_535) ?? configuration.maximumUnreleased
         configuration.maximumClientID =
-            try options.integer("max-client-id", in: 23...65_535) ?? configuration.maximumClientID
-        configuration.maximumWill = try options.integer("max-will", in: 1...131_070) ?? configuration.maximumWill
+            try options.bytes("max-client-id", in: 23...65_535) ?? configuration.maximumClientID
+        configuration.maximumWill = try options.bytes("max-will", in: 1...131_070) ?? configuration.maximumWill
         return configuration
     }
 

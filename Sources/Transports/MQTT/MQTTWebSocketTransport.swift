@@ -53,8 +53,8 @@ extension TransportDescriptor {
         )
         configuration.origin = try options.string("origin")
         configuration.headers = try headers(anonymous, options)
-        configuration.handshakeTimeout = try options.positive("handshake-timeout") ?? configuration.handshakeTimeout
-        configuration.closeTimeout = try options.positive("close-timeout") ?? configuration.closeTimeout
+        configuration.handshakeTimeout = try options.duration("handshake-timeout") ?? configuration.handshakeTimeout
+        configuration.closeTimeout = try options.duration("close-timeout") ?? configuration.closeTimeout
         return configuration
     }
 
@@ -64,8 +64,8 @@ extension TransportDescriptor {
     ) throws(TransportError) -> WebSocketConfiguration {
         var configuration = WebSocketConfiguration()
         try configuration.admit(endpoint, options)
-        configuration.handshakeTimeout = try options.positive("handshake-timeout") ?? configuration.handshakeTimeout
-        configuration.closeTimeout = try options.positive("close-timeout") ?? configuration.closeTimeout
+        configuration.handshakeTimeout = try options.duration("handshake-timeout") ?? configuration.handshakeTimeout
+        configuration.closeTimeout = try options.duration("close-timeout") ?? configuration.closeTimeout
         return configuration
     }
 }

@@ -1,15 +1,15 @@
 import TransportAPI
 
-/// One option that a transport's URL may carry.
+/// An option in the query of a transport's URL.
 public struct TransportOption: Sendable, Hashable {
     /// Its name in the query.
     public var name: String
-    /// What it takes, for help and errors: "a number from 1 to 65535", "on or off".
+    /// The allowed values, for help: "a number from 1 to 65535", "on or off".
     public var values: String
-    /// One line about what it does, with its default.
+    /// Its effect in one line, with its default.
     public var summary: String
 
-    /// An option spelled out.
+    /// An option from its parts.
     public init(_ name: String, _ values: String, _ summary: String) {
         self.name = name
         self.values = values
@@ -18,26 +18,30 @@ public struct TransportOption: Sendable, Hashable {
 }
 
 extension TransportOption {
-    /// The options that every transport takes.
+    /// The options of every transport.
     public static let common = [
-        TransportOption("max-message", "bytes", "the largest message sent or taken"),
-        TransportOption("inbox", "a number from 1 to 1048576", "messages that may wait for their consumer (1024)"),
-        TransportOption("write-buffer", "bytes", "what may wait for the kernel before senders do (1048576)"),
+        TransportOption("max-message", "bytes, as in 64KiB", "the largest message sent or accepted"),
+        TransportOption(
+            "inbox",
+            "a number from 1 to 1048576",
+            "received messages that the app has not taken yet (1024)"
+        ),
+        TransportOption("write-buffer", "bytes, as in 64KiB", "buffered output beyond which senders wait (1MiB)"),
         TransportOption(
             "close-timeout",
             "a time such as 5s",
-            "how long a close waits for a peer that takes nothing (5s)"
+            "how long a close waits for a peer that reads nothing (5s)"
         ),
         TransportOption("close-total", "a time such as 1m", "how long a close may take in all (60s)"),
         TransportOption(
             "control-rate",
             "a number from 1 to 1048576",
-            "pings and other frames without a message that the far side may send in a second (1000)"
+            "pings and other control frames that the peer may send in a second (1000)"
         ),
         TransportOption(
             "keepalive-interval",
             "a time such as 30s",
-            "the silence after which a supervisor asks for a sign of life, unless its own settings say so (the transport's)"
+            "the silence after which a supervisor sends a keepalive, unless its own settings say so (the transport's)"
         ),
     ]
 
@@ -48,37 +52,29 @@ extension TransportOption {
         TransportOption("max-handshakes", "a number from 1 to 1048576", "clients within their handshake (1024)"),
         TransportOption(
             "max-buffered",
-            "bytes",
-            "unfinished messages, unread output and compression of all clients (536870912)"
+            "bytes, as in 64KiB",
+            "unfinished messages, unread output and compression of all clients (512MiB)"
         ),
         TransportOption("idle-timeout", "a time such as 5m", "how long a server keeps a silent client (1h)"),
         TransportOption(
             "stall-timeout",
             "a time such as 30s",
-            "how long a client may read nothing of what waits (30s)"
+            "how long a client may read nothing while output waits (30s)"
         ),
     ]
 }
 
-/// Reads the options of an endpoint, and refuses what it does not know.
+/// Reads the options of an endpoint in the grammar of ``SettingFormat``, and rejects unknown ones.
 package struct OptionReader {
     private let endpoint: Endpoint
 
-    /// Checks that every option of `endpoint` is among `allowed` or common to all.
+    /// Checks that every option of `endpoint` is in `allowed` or common to all transports.
     package init(_ endpoint: Endpoint, allowed: [TransportOption]) throws(TransportError) {
         self.endpoint = endpoint
-        let names = (allowed + TransportOption.common).map(\.name)
+        let names = (allowed + TransportOption.common).map(\.name).sorted()
         for option in endpoint.options where !names.contains(option.name) {
-            let list = names.sorted().joined(separator: ", ")
-            throw .configuration(option.name, "is not an option of \(endpoint.scheme)://; allowed are \(list)")
+            throw .configuration(option.name, ConfigurationValue.unknown(option.name, allowed: names))
         }
-    }
-
-    /// The value of an option that occurs once at most.
-    package func string(_ name: String) throws(TransportError) -> String? {
-        let found = strings(name)
-        guard found.count <= 1 else { throw .configuration(name, "occurs \(found.count) times; once is allowed") }
-        return found.first
     }
 
     /// The values of an option that may be repeated.
@@ -86,75 +82,60 @@ package struct OptionReader {
         endpoint.options.filter { $0.name == name }.map(\.value)
     }
 
-    /// A whole number within `range`.
+    /// The text of an option that may occur once.
+    package func string(_ name: String) throws(TransportError) -> String? {
+        let found = strings(name)
+        guard found.count <= 1 else { throw .configuration(name, "occurs \(found.count) times; once is allowed") }
+        return found.first
+    }
+
+    /// The value of an option that may occur once.
+    package func value<Value>(_ name: String, _ format: SettingFormat<Value>) throws(TransportError) -> Value? {
+        guard let text = try string(name) else { return nil }
+        return try format.read(text, key: name)
+    }
+
+    /// A whole number.
     package func integer(_ name: String, in range: ClosedRange<Int>) throws(TransportError) -> Int? {
-        guard let text = try string(name) else { return nil }
-        guard let number = Int(text), range.contains(number) else {
-            throw .configuration(
-                name,
-                "is '\(text)'; allowed are numbers from \(range.lowerBound) to \(range.upperBound)"
-            )
-        }
-        return number
+        try value(name, .integer(range))
     }
 
-    /// `on` or `off`; an option without a value is on.
+    /// A number of bytes, with or without a unit.
+    package func bytes(_ name: String, in range: ClosedRange<Int>) throws(TransportError) -> Int? {
+        try value(name, .bytes(range))
+    }
+
+    /// `on` or `off`. An option without a value is on.
     package func flag(_ name: String) throws(TransportError) -> Bool? {
-        switch try string(name) {
-        case nil: nil
-        case "", "on", "true", "1": true
-        case "off", "false", "0": false
-        case let text?: throw .configuration(name, "is '\(text)'; allowed are on and off")
-        }
+        try string(name) == "" ? true : value(name, .flag)
     }
 
-    /// One of `choices`.
-    package func choice(_ name: String, _ choices: [String]) throws(TransportError) -> String? {
-        guard let text = try string(name) else { return nil }
-        guard choices.contains(text) else {
-            throw .configuration(name, "is '\(text)'; allowed are \(choices.joined(separator: ", "))")
-        }
-        return text
+    /// One of `words`.
+    package func choice(_ name: String, _ words: [String]) throws(TransportError) -> String? {
+        try value(name, .word(of: words))
     }
 
-    /// A length of time such as 250ms, 30s, 5m or 1h.
+    /// A length of time from 1 ms to 1000 h.
     package func duration(_ name: String) throws(TransportError) -> Duration? {
-        guard let text = try string(name) else { return nil }
-        guard let duration = Duration(configuration: text) else {
-            throw .configuration(name, "is '\(text)'; write a number with its unit: 250ms, 30s, 5m or 1h")
-        }
-        return duration
+        try value(name, .duration(.milliseconds(1) ... .seconds(3_600_000)))
     }
 
     /// The largest message, from `max-message`.
     package func maximumMessageSize(default size: Int, atMost limit: Int) throws(TransportError) -> Int {
-        try integer("max-message", in: 1...limit) ?? size
+        try bytes("max-message", in: 1...limit) ?? size
     }
 
-    /// The bounds of a link, from the common options.
+    /// The limits of a link, from the common options.
     ///
-    /// - Parameter keepaliveInterval: the transport's own.
+    /// - Parameter keepaliveInterval: the transport's default.
     package func limits(keepaliveInterval: Duration = .seconds(60)) throws(TransportError) -> LinkLimits {
         var limits = LinkLimits()
-        if let inbox = try integer("inbox", in: 1...1 << 20) { limits.inboxMessages = inbox }
-        if let buffer = try integer("write-buffer", in: 1...1 << 30) { limits.writeBuffer = buffer }
-        if let rate = try integer("control-rate", in: 1...1 << 20) { limits.controlRate = rate }
-        limits.closeTimeout = try positive("close-timeout") ?? limits.closeTimeout
-        limits.closeTotal = try positive("close-total") ?? limits.closeTotal
-        limits.keepaliveInterval = try positive("keepalive-interval") ?? keepaliveInterval
+        limits.inboxMessages = try integer("inbox", in: 1...1 << 20) ?? limits.inboxMessages
+        limits.writeBuffer = try bytes("write-buffer", in: 1...1 << 30) ?? limits.writeBuffer
+        limits.controlRate = try integer("control-rate", in: 1...1 << 20) ?? limits.controlRate
+        limits.closeTimeout = try duration("close-timeout") ?? limits.closeTimeout
+        limits.closeTotal = try duration("close-total") ?? limits.closeTotal
+        limits.keepaliveInterval = try duration("keepalive-interval") ?? keepaliveInterval
         return limits
-    }
-}
-
-extension Duration {
-    /// Reads "250ms", "30s", "5m", "1h"; `nil` for anything else, for negative lengths, and for more than 1000 hours.
-    package init?(configuration text: String) {
-        let units: [(suffix: String, milliseconds: Int64)] = [("ms", 1), ("s", 1000), ("m", 60_000), ("h", 3_600_000)]
-        guard let unit = units.first(where: { text.hasSuffix($0.suffix) }),
-            let number = Int64(text.dropLast(unit.suffix.count)), number >= 0,
-            case let (product, overflow) = number.multipliedReportingOverflow(by: unit.milliseconds),
-            !overflow, product <= 3_600_000_000
-        else { return nil }
-        self = .milliseconds(product)
     }
 }

@@ -34,7 +34,7 @@ extension TransportDescriptor {
             default: configuration.maximumMessageSize,
             atMost: 0x7fff_ffff
         )
-        configuration.closeTimeout = try options.positive("close-timeout") ?? configuration.closeTimeout
+        configuration.closeTimeout = try options.duration("close-timeout") ?? configuration.closeTimeout
         let core = try FramedTCPCore(configuration)
         return { core }
     }

@@ -28,7 +28,9 @@ extension TransportDescriptor {
             let limits = try options.limits(keepaliveInterval: keepalive)
             var configuration = try configuration(options)
             configuration.take(limits)
-            if try options.string("reliable") == UDPReliability.off.rawValue { configuration.acceptsReliable = false }
+            if try options.value("reliable", SettingFormat<UDPReliability>.word) == .off {
+                configuration.acceptsReliable = false
+            }
             if mode.behaves { configuration.confirmsReceipt = false }
             var random = RandomSource.system()
             let core = try UDPListenerCore(configuration, random: &random)
@@ -53,7 +55,7 @@ extension TransportDescriptor {
         TransportOption("idle-timeout", "a time such as 5m", "how long a server keeps a silent client (5m)"),
         TransportOption(
             "max-held",
-            "bytes",
+            "bytes, as in 64KiB",
             "what all sessions of a server may hold of messages that are not taken, or not acknowledged, yet (268435456)"
         ),
         TransportOption(
@@ -71,9 +73,8 @@ extension TransportDescriptor {
         configuration.maximumSessions =
             try options.integer("max-sessions", in: 1...1 << 20) ?? configuration.maximumSessions
         configuration.maximumPerAddress = try options.integer("max-per-address", in: 1...1 << 20)
-        configuration.maximumHeld = try options.integer("max-held", in: 1 << 20...1 << 40) ?? configuration.maximumHeld
-        let words = UDPReliability.allCases.map(\.rawValue)
-        configuration.reliability = try options.choice("reliable", words).flatMap(UDPReliability.init) ?? .off
+        configuration.maximumHeld = try options.bytes("max-held", in: 1 << 20...1 << 40) ?? configuration.maximumHeld
+        configuration.reliability = try options.value("reliable", .word) ?? .off
         // A reliable message is cut into datagrams, so its limit is another one.
         guard configuration.reliability == .off else {
             configuration.maximumReliableSize = try options.maximumMessageSize(

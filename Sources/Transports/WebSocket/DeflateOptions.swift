@@ -52,7 +52,7 @@ extension WebSocketCompression {
         let peerWindow = try options.integer("deflate-peer-window", in: 9...15)
         let context = try options.flag("deflate-context")
         let peerContext = try options.flag("deflate-peer-context")
-        let threshold = try options.integer("deflate-threshold", in: 1...Int(Int32.max))
+        let threshold = try options.bytes("deflate-threshold", in: 1...Int(Int32.max))
         let expansion = try options.integer("max-expansion", in: 1...1032)
         guard let choice else {
             for option in TransportOption.deflateParameters where !options.strings(option.name).isEmpty {

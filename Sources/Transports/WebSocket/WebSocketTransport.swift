@@ -26,8 +26,8 @@ extension TransportDescriptor {
                     "a=b&c=d, percent-encoded",
                     "the query of the path that the server sees (none)"
                 ),
-                TransportOption("fragment", "bytes", "the largest payload of one frame sent (unlimited)"),
-                TransportOption("max-head", "a number from 256 to 1048576", "bytes taken in the handshake (16384)"),
+                TransportOption("fragment", "bytes, as in 64KiB", "the largest payload of one frame sent (unlimited)"),
+                TransportOption("max-head", "256 to 1048576 bytes", "the largest handshake accepted (16384)"),
                 TransportOption("max-headers", "a number from 10 to 10000", "headers taken in the handshake (100)"),
                 TransportOption("redirects", "a number from 0 to 20", "how many in a row are followed (0)"),
                 TransportOption(
@@ -73,13 +73,13 @@ extension TransportDescriptor {
             default: configuration.maximumMessageSize,
             atMost: WebSocketConfiguration.largestMessage
         )
-        configuration.fragmentSize = try options.integer("fragment", in: 1...Int(Int32.max))
-        if let bytes = try options.integer("max-head", in: 256...1 << 20) { configuration.maximumHeaderBytes = bytes }
+        configuration.fragmentSize = try options.bytes("fragment", in: 1...Int(Int32.max))
+        if let bytes = try options.bytes("max-head", in: 256...1 << 20) { configuration.maximumHeaderBytes = bytes }
         if let count = try options.integer("max-headers", in: 10...10_000) { configuration.maximumHeaderCount = count }
         configuration.maximumFragments =
             try options.integer("max-fragments", in: 1...Int(Int32.max)) ?? configuration.maximumFragments
-        configuration.handshakeTimeout = try options.positive("handshake-timeout") ?? configuration.handshakeTimeout
-        configuration.closeTimeout = try options.positive("close-timeout") ?? configuration.closeTimeout
+        configuration.handshakeTimeout = try options.duration("handshake-timeout") ?? configuration.handshakeTimeout
+        configuration.closeTimeout = try options.duration("close-timeout") ?? configuration.closeTimeout
         configuration.subprotocols = options.strings("subprotocol")
         configuration.compression = try WebSocketCompression.read(options, compressor)
         return configuration

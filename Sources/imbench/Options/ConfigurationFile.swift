@@ -3,21 +3,21 @@ import Transports
 
 /// Reads a configuration file.
 ///
-/// - Throws: `.invalidConfiguration` with the file, the line and what is allowed there; or that the file can't be read.
+/// - Throws: `.invalidConfiguration` with the file, the line and what is allowed, or because the file cannot be read.
 func readConfiguration(_ path: String) throws(TransportError) -> TransportConfiguration {
     guard let text = readFile(path, limit: 1 << 20) else {
         throw TransportError(
             .invalidConfiguration,
             .configure,
-            "\(path): there is no such file of at most 1 MiB to read"
+            "\(path): there is no such readable file of at most 1 MiB"
         )
     }
     return try TransportConfiguration(json: text.utf8, label: path)
 }
 
 extension Options {
-    /// With what the configuration file says about a comparison: its endpoints as outside servers, and its codec unless the
-    /// command line names some.
+    /// The options of a comparison with those of the configuration file: its endpoints as outside servers, and its codec unless
+    /// the command line names codecs.
     func withConfiguredServers() throws(TransportError) -> Options {
         guard let config else { return self }
         let configuration = try readConfiguration(config)
@@ -39,7 +39,7 @@ extension Options {
     }
 }
 
-/// Says what is wrong with a configuration, as it is.
+/// Writes the reason of a configuration error to standard error.
 func complain(_ error: TransportError) -> Int32 {
     writeAll(2, error.reason + "\n")
     return ExitStatus.usage

@@ -1,8 +1,8 @@
-/// The help text, made from the same table that the parser uses.
+/// The help text, generated from the parser's table.
 enum HelpText {
     private static let width = 100
 
-    /// The help for everything, or for one command if the line named one.
+    /// The help for all commands, or for one.
     static func make(_ vocabulary: Vocabulary, command: Command?) -> String {
         var lines = ["imbench \(version): what each way of carrying a chat message costs, on this machine", ""]
         if let command {
@@ -43,7 +43,7 @@ enum HelpText {
         return (term, text)
     }
 
-    /// Terms in one column, their explanations in another, wrapped.
+    /// Terms in one column, their wrapped explanations in another.
     private static func entries(_ entries: [(term: String, text: String)]) -> [String] {
         let column = 22
         return entries.flatMap { term, text in

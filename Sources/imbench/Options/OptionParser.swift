@@ -1,6 +1,7 @@
 import TransportAPI
+import Transports
 
-/// Reads a command line into ``Options``. Pure: words in, options or one sentence out.
+/// Reads a command line into ``Options``. It does no I/O: the input is words, the output is options or one sentence.
 ///
 /// Values are written `--name=value` or `--name value`; `--` ends the options; the first other word is the command.
 struct OptionParser: Sendable {
@@ -31,14 +32,14 @@ struct OptionParser: Sendable {
             } else {
                 throw UsageError("'\(options.command.rawValue)' takes no argument, but got '\(word)'")
             }
-            // Whoever asks for help gets it, whatever else the line says.
+            // Help is given even if the rest of the line has a mistake.
             if options.wantsHelp || options.wantsVersion { return options }
         }
         try finish(&options, given)
         return options
     }
 
-    /// The first word that is no option and no option's value.
+    /// The first word that is neither an option nor an option's value.
     private static func command(
         in words: [String],
         _ offered: [Command]
@@ -59,7 +60,7 @@ struct OptionParser: Sendable {
             } else if word == "-h" {
                 index += 1
             } else {
-                // A misspelt option may or may not have a value; it is the mistake to speak of, not what follows it.
+                // Whether a misspelt option has a value is not known. The error is about the option, not about the next word.
                 return (nil, nil)
             }
         }
@@ -114,13 +115,14 @@ struct OptionParser: Sendable {
     }
 
     private static func unknownOption(_ word: String, _ names: [String]) -> UsageError {
-        guard let near = nearestWord(to: "--" + word.drop { $0 == "-" }, in: names) else {
+        guard let near = spellingSuggestion(for: "--" + word.drop { $0 == "-" }, in: names) else {
             return UsageError("unknown option '\(word)'; 'imbench --help' lists them")
         }
         return UsageError("unknown option '\(word)'; did you mean '\(near)'?")
     }
 
-    /// Checks what several options say together.
+    // MARK: Options together
+
     private func finish(_ options: inout Options, _ given: Set<String>) throws(UsageError) {
         for row in OptionTable.rows where given.contains(row.name) {
             if let other = row.requires, !given.contains(other) { throw UsageError("--\(row.name) needs --\(other)") }
@@ -140,16 +142,64 @@ struct OptionParser: Sendable {
             }
         }
         options.isCodecGiven = given.contains("codec") && (options.command == .chat || options.config != nil)
-        if options.command == .crowd { return try OptionTable.finishCrowd(&options, given) }
-        if options.command == .compare { return try OptionTable.finishCompare(&options) }
-        if options.command == .chat { return try OptionTable.finishChat(&options, given, vocabulary) }
+        switch options.command {
+        case .crowd: return try finishCrowd(&options, given)
+        case .compare: return try finishCompare(&options)
+        case .chat: return try finishChat(&options)
+        default: break
+        }
         if options.config != nil, let other = ["transport", "url", "proxy"].first(where: given.contains) {
             throw UsageError("--config and --\(other) exclude each other")
         }
-        // Without a name, `work` says which there are.
+        // Without a name, `work` lists all of them.
         if let argument = options.command.argument, options.arguments.isEmpty, options.command != .work {
             let name = options.command.rawValue
             throw UsageError("'\(name)' needs a text: imbench \(name) \(argument)")
+        }
+    }
+
+    private func finishCompare(_ options: inout Options) throws(UsageError) {
+        guard options.arguments.count == 2 else {
+            throw UsageError("'compare' needs two files: imbench compare A.json B.json")
+        }
+        (options.comparison.before, options.comparison.after) = (options.arguments[0], options.arguments[1])
+    }
+
+    private func finishChat(_ options: inout Options) throws(UsageError) {
+        guard options.arguments.count <= 1 else {
+            throw UsageError("'chat' takes one URL, but got '\(options.arguments[1])' as well")
+        }
+        if let url = options.arguments.first {
+            options.chat.url = try UsageError.translate { () throws(TransportError) in
+                try SettingFormat.url(of: vocabulary.transports).read(url, key: "URL")
+            }
+        } else if options.config == nil {
+            throw UsageError("'chat' needs a URL: imbench chat ws://127.0.0.1:8080 --name ann")
+        }
+        guard !options.chat.name.isEmpty else { throw UsageError("'chat' needs a name: --name ann") }
+        guard !options.isCodecGiven || options.codecs.count == 1 else {
+            throw UsageError("--codec: a chat has one codec, not \(options.codecs.count)")
+        }
+    }
+
+    private func finishCrowd(_ options: inout Options, _ given: Set<String>) throws(UsageError) {
+        options.crowd.areLinksGiven = given.contains("links")
+        if !given.contains("repeat") { options.repeats = 1 }
+        guard options.crowd.isHostile || options.repeats == 1 else { throw UsageError("--repeat needs --hostile") }
+        if options.crowd.isHostile {
+            if !options.crowd.areLinksGiven { options.crowd.links = 0 }
+            guard options.crowd.links <= IdleCrowd.linksPerAddress else {
+                throw UsageError("--links: at most \(IdleCrowd.linksPerAddress) beside hostile clients")
+            }
+        }
+        // Idle UDP clients are not measured: they use no descriptor of the server, and the answer to a ping may be lost.
+        let hasDatagrams = options.crowd.isHostile && options.crowd.links == 0
+        let known = CrowdOptions.transports + (hasDatagrams ? ["udp"] : [])
+        guard given.contains("transport") else {
+            return options.transports = options.crowd.isHostile ? known : ["ws"]
+        }
+        if let other = options.transports.first(where: { !known.contains($0) }) {
+            throw UsageError("--transport: 'crowd' knows \(known.joined(separator: ", ")), not \(other)")
         }
     }
 }

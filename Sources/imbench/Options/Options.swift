@@ -2,7 +2,7 @@ import EmbeddedServers
 import SocketIO
 import TransportAPI
 
-/// Everything that the command line says, checked. Built by ``OptionParser``.
+/// The checked command line. ``OptionParser`` builds it.
 struct Options: Sendable, Equatable {
     /// How much is measured for each row of the report, over all its repeats together.
     enum Extent: Sendable, Hashable {
@@ -11,9 +11,9 @@ struct Options: Sendable, Equatable {
     }
 
     var command: Command
-    /// The command of which help is wanted; `nil` if the line names none.
+    /// The command whose help is wanted; `nil` if the line names none.
     var helpTopic: Command?
-    /// Names of transports, in the order in which they were asked for.
+    /// Names of transports, in the order of the command line.
     var transports: [String]
     var codecs: [String]
     /// Bytes of text in a message.
@@ -27,7 +27,7 @@ struct Options: Sendable, Equatable {
     var seed: UInt64?
     /// Messages per second on each connection; `nil` is the closed loop.
     var rate: Double?
-    /// How many messages of the closed loop are under way on each connection.
+    /// How many messages of the closed loop are in flight on each connection.
     var inFlight = 1
     /// How client and server share the cores, and the two threads of each floor in the same way.
     var placement = Placement.apart
@@ -37,28 +37,28 @@ struct Options: Sendable, Equatable {
     var polling = Polling.never
     /// Outside servers in place of the embedded ones, at most one for each transport.
     var urls: [Endpoint] = []
-    /// Where `serve` listens; empty for every transport on a port that the system chooses.
+    /// Where `serve` listens. If empty, all transports listen on ports chosen by the system.
     var listen: [Endpoint] = []
-    /// Whom the broker of `serve` lets in; everybody if there are none.
+    /// The users that the broker of `serve` accepts. If empty, it accepts all clients.
     var users: [ServedUser] = []
-    /// Which origins and Host headers the WebSocket servers admit, as their URLs would say it.
+    /// The origins and Host headers that the WebSocket servers admit, written as in their URLs.
     var origins: String?
     var hosts: String?
     var storm = StormOptions()
     var outage = OutageOptions()
     var crowd = CrowdOptions()
     var comparison = CompareOptions()
-    /// The server to which `serve` gives a bad path, in place of the embedded ones.
+    /// The server behind the bad path of `serve`, in place of the embedded ones.
     var proxy: Endpoint?
     /// What is wrong with that path.
     var faults = PathFaults.none
     var chat = ChatOptions()
     /// A configuration file.
     var config: String?
-    /// Whether `codecs` was asked for where a configuration file or a default would decide otherwise.
+    /// Whether `codecs` was given and overrides a configuration file or a default.
     var isCodecGiven = false
     var format = Format.table
-    /// The file that gets the report in place of standard output.
+    /// The file of the report; standard output if `nil`.
     var output: String?
     var assertions: [Assertion] = []
     var quiet = false
@@ -66,7 +66,7 @@ struct Options: Sendable, Equatable {
     var wantsVersion = false
     /// What `simulate` runs.
     var simulation = SimulateOptions()
-    /// How often `work` does what it does.
+    /// How often `work` repeats its step.
     var times = 1_000_000
     /// The words after the command, for commands that take some.
     var arguments: [String] = []
@@ -79,7 +79,51 @@ struct Options: Sendable, Equatable {
     }
 }
 
-/// A user whom `serve` lets in.
+/// The chat server and the client's part in it.
+struct ChatOptions: Sendable, Hashable {
+    /// The URL of the chat server; `nil` if the configuration file names it.
+    var url: Endpoint?
+    var name = ""
+    var room = "lobby"
+    /// Whether `serve` runs chat servers.
+    var isServed = false
+}
+
+/// The reports that are compared, and how strictly.
+struct CompareOptions: Sendable, Equatable {
+    /// The files.
+    var before = ""
+    var after = ""
+    /// By how many percent two runs of the same code may differ. Criterion.rs calls it the noise threshold.
+    var noisePercent = 1.0
+}
+
+/// The faults of `imbench outage` and their times.
+struct OutageOptions: Sendable, Equatable {
+    var faults = OutageFault.allCases
+    var timing = OutageTiming()
+}
+
+/// The clients of `imbench crowd`.
+struct CrowdOptions: Sendable, Equatable {
+    /// The transports whose clients can be idle.
+    static let transports = ["ws", "tcp", "mqtt", "mqtt+ws"]
+    static let mostLinks = 1_000_000
+
+    /// How many idle clients there are. Beside hostile ones the default is 0.
+    var links = 10_000
+    /// Whether the user gave `links`. The default is reduced to what the system allows.
+    var areLinksGiven = false
+    /// How long they are held, and the shortest time of each attack.
+    var hold = Duration.seconds(3)
+    var isHostile = false
+    /// How many hostile clients run at the same time.
+    var attackers = 100
+    var attacks = HostileKind.allCases
+    var assertions: [CrowdAssertion] = []
+}
+
+/// A user of the broker of `serve`.
 struct ServedUser: Sendable, Equatable {
     var name: String
     var password: String

@@ -85,8 +85,8 @@ struct OutageResults: Sendable {
     }
 
     private var conditions: String {
-        "keepalive \(DurationText.format(timing.interval)) + \(DurationText.format(timing.timeout)), "
-            + "outage \(DurationText.format(timing.outage)), a message every \(DurationText.format(timing.pace)); "
+        "keepalive \(timing.interval.settingText) + \(timing.timeout.settingText), "
+            + "outage \(timing.outage.settingText), a message every \(timing.pace.settingText); "
             + "recover counts from when the path is good again; - means that the connection was kept"
     }
 

@@ -1,6 +1,7 @@
 import Codecs
 import SocketIO
 import TransportAPI
+import Transports
 
 /// What an ``EchoClient`` keeps on the loop.
 final class EchoState {
@@ -67,7 +68,7 @@ final class EchoState {
         guard isSilent else { return }
         isSilent = false
         guard failure == nil else { return }
-        let time = DurationText.format(.nanoseconds(patience))
+        let time = Duration.nanoseconds(patience).settingText
         guard !link.capabilities.isReliable else {
             _ = fail("the server has answered nothing for \(time); messages in flight: \(lost)", nil)
             return

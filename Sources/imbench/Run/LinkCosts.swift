@@ -1,5 +1,6 @@
 import SocketIO
 import TransportAPI
+import Transports
 
 /// Bytes of one transport, counted by its links and by the kernel.
 struct LinkCosts: Sendable {
@@ -53,7 +54,7 @@ struct LinkCosts: Sendable {
             for _ in 0..<samples {
                 await loop.pause(settling)
                 let before = total(await link.statistics())
-                let sentence = "the server has not answered a ping for \(DurationText.format(limits.ping))"
+                let sentence = "the server has not answered a ping for \(limits.ping.settingText)"
                 _ = try await within(limits.ping, on: loop, else: sentence) { () async throws(TransportError) in
                     try await link.ping()
                 }

@@ -1,4 +1,5 @@
 import TransportAPI
+import Transports
 
 /// The outcomes of all policies in one model.
 struct StormResults: Sendable {
@@ -59,7 +60,7 @@ struct StormResults: Sendable {
 
     /// What the table does not show.
     private var notes: [String] {
-        let limit = DurationText.format(model.limit)
+        let limit = model.limit.settingText
         return outcomes.filter { $0.outcome.stillTrying > 0 }.map { policy, outcome in
             "\(policy.rawValue): the limit of \(limit) was reached with \(outcome.stillTrying) still trying"
         }

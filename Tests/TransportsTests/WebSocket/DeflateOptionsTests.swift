@@ -108,13 +108,13 @@ struct DeflateOptionsTests {
     @Test(
         "what is wrong is refused by its name, with what is allowed, at both ends and with or without zlib",
         arguments: [
-            ("deflate=yes", "deflate", "on, off, small"),
-            ("deflate=on&deflate-window=8", "deflate-window", "from 9 to 15"),
-            ("deflate=off&deflate-window=16", "deflate-window", "from 9 to 15"),
-            ("deflate=on&deflate-peer-window=small", "deflate-peer-window", "from 9 to 15"),
-            ("deflate=small&deflate-context=no", "deflate-context", "on and off"),
-            ("deflate=small&deflate-peer-context=2", "deflate-peer-context", "on and off"),
-            ("deflate=on&deflate-threshold=0", "deflate-threshold", "from 1 to 2147483647"),
+            ("deflate=yes", "deflate", #""on", "off", "small""#),
+            ("deflate=on&deflate-window=8", "deflate-window", "9 to 15"),
+            ("deflate=off&deflate-window=16", "deflate-window", "9 to 15"),
+            ("deflate=on&deflate-peer-window=small", "deflate-peer-window", "9 to 15"),
+            ("deflate=small&deflate-context=no", "deflate-context", #""on" or "off""#),
+            ("deflate=small&deflate-peer-context=2", "deflate-peer-context", #""on" or "off""#),
+            ("deflate=on&deflate-threshold=0", "deflate-threshold", "1 to 2147483647"),
             ("deflate=on&deflate-threshold=9&deflate-threshold=9", "deflate-threshold", "once"),
             ("deflate-context=off", "deflate-context", "deflate=on or deflate=small"),
             ("deflate-windows=9&deflate=on", "deflate-windows", "deflate-window,"),
@@ -146,7 +146,7 @@ struct DeflateOptionsTests {
             try TransportConfiguration(json: bad.utf8, label: "chat.json")
         }
         let sentence = error?.reason ?? ""
-        #expect(sentence.hasPrefix("chat.json:2") && sentence.contains("deflate-window is '8'"), "\(sentence)")
+        #expect(sentence.hasPrefix("chat.json:2") && sentence.contains(#"deflate-window is "8""#), "\(sentence)")
     }
 
     // MARK: Without zlib

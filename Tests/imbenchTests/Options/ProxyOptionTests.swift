@@ -9,7 +9,7 @@ import TransportAPI
         try OptionParser(vocabulary: everything).parse(line.split(separator: " ").map(String.init))
     }
 
-    @Test("every option of the proxy is read")
+    @Test("Every option of the proxy is read")
     func everyOption() throws {
         let options = try parse(
             "serve --proxy udp://h:1?plain=on --delay 50ms --jitter 20ms --loss 0.01 --duplicate 0.5 --reorder 1"
@@ -32,26 +32,32 @@ import TransportAPI
     }
 
     @Test(
-        "a mistake names the option and what it may be",
+        "A mistake names the option, the value and what is allowed",
         arguments: [
             ("serve --delay 5ms", "--delay needs --proxy"),
             ("serve --loss 0.1 --listen ws://a:1", "--loss needs --proxy"),
             ("serve --proxy ws://a:1 --listen ws://a:1", "--listen and --proxy exclude each other"),
             ("serve --listen ws://a:1 --proxy ws://a:1", "--proxy and --listen exclude each other"),
             ("run --loss 0.1", "--loss belongs to 'serve', not to 'run'"),
-            ("serve --proxy ws://a:1 --loss 1.5", "--loss: 1.5 is not between 0 and 1"),
-            ("serve --proxy ws://a:1 --loss -1", "--loss: '-1' is not a number"),
-            ("serve --proxy ws://a:1 --throttle 0", "--throttle: 0 is not between 1 and 1000000000000"),
-            ("serve --proxy ws://a:1 --delay 2h", "--delay: 2h is not between 0s and 1h"),
-            ("serve --proxy ws://a:1 --jitter 5", "--jitter: '5' is not a duration; write it as 250ms, 5s or 2m"),
-            ("serve --proxy memory://a:1", "unknown transport 'memory'; there is tcp, ws, mqtt, udp"),
+            ("serve --proxy ws://a:1 --loss 1.5", #"--loss is "1.5"; allowed is 0 to 1, or "0%" to "100%""#),
+            ("serve --proxy ws://a:1 --loss -1", #"--loss is "-1"; allowed is 0 to 1, or "0%" to "100%""#),
+            (
+                "serve --proxy ws://a:1 --throttle 0",
+                #"--throttle is "0"; allowed is 1 to 1000000000000, or with a unit ("64KiB")"#
+            ),
+            ("serve --proxy ws://a:1 --delay 2h", #"--delay is "2h"; allowed is "0s" to "1h""#),
+            ("serve --proxy ws://a:1 --jitter 5", #"--jitter is "5"; allowed is "0s" to "1h""#),
+            (
+                "serve --proxy memory://a:1",
+                #"--proxy: scheme is "memory"; allowed is "tcp", "ws", "mqtt", "udp""#
+            ),
         ]
     )
     func mistakes(_ line: String, _ sentence: String) {
         #expect(throws: UsageError(sentence)) { try parse(line) }
     }
 
-    @Test("the report tells of datagrams where there are any")
+    @Test("The report counts lost datagrams only for UDP")
     func report() {
         var statistics = FaultStatistics()
         statistics.connections = 3

@@ -18,7 +18,4 @@ enum StackDefect: String, Sendable, CaseIterable {
     case unboundedRoom = "unbounded-room"
     /// A server has no limit on what it keeps for all clients together.
     case unboundedSum = "unbounded-sum"
-
-    /// All of them, for a reader.
-    static let names = allCases.map(\.rawValue).joined(separator: ", ")
 }

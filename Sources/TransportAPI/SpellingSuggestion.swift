@@ -1,7 +1,9 @@
-/// The word of `words` that `typed` was most probably meant to be: one that begins with it, or else the one at the smallest
-/// edit distance, as long as no more than a third of the letters differ. `nil` if none is near.
-package func nearestWord(to typed: String, in words: [String]) -> String? {
-    // A command line may hold anything; beyond this length nothing is a misspelling of a word of ours.
+/// The word of `words` that `typed` most likely misspells. `nil` if none is close enough.
+///
+/// A word that begins with `typed` is preferred. Otherwise it is the word at the smallest edit distance, if at most a third of
+/// its letters differ. Letter case is ignored.
+package func spellingSuggestion(for typed: String, in words: [String]) -> String? {
+    // The input is not trusted. A longer text is no misspelling of a word.
     guard typed.utf8.count <= 40 else { return nil }
     let typed = typed.lowercased()
     if typed.count >= 2, let longer = words.first(where: { $0.lowercased().hasPrefix(typed) }) { return longer }
@@ -11,7 +13,7 @@ package func nearestWord(to typed: String, in words: [String]) -> String? {
     return best.distance <= allowance && best.distance < best.word.count ? best.word : nil
 }
 
-/// How many insertions, deletions, substitutions and swaps of neighbours lead from one word to the other (the optimal
+/// The number of insertions, deletions, substitutions and swaps of neighbours that lead from one word to the other (the optimal
 /// string alignment distance).
 package func editDistance(_ left: String, _ right: String) -> Int {
     let a = Array(left)

@@ -1,0 +1,354 @@
+import TransportAPI
+
+/// How a setting is written: the one grammar of URL options, configuration files and command lines.
+///
+/// A text means the same in all three. A file may also write numbers and truth values without quotes.
+package struct SettingFormat<Value>: Sendable {
+    /// The allowed values, for errors and tables.
+    package var allowed: String
+    /// The allowed words, if the value is one of a few. An error suggests the nearest one.
+    package var words: [String] = []
+    /// Whether errors do not quote the value, because it may contain a password.
+    package var isSecret = false
+    /// Whether a file writes the value as a string.
+    var isString = false
+    /// How the table of keys shows a default that has no text.
+    var absent = ""
+    /// Converts a value. The result is `nil` if the value is not allowed.
+    var parse: @Sendable (ConfigurationValue) throws(TransportError) -> Value?
+    /// The text that is read as this value; `nil` if there is none.
+    package var text: @Sendable (Value) -> String? = { _ in nil }
+
+    /// Reads a value of a file.
+    ///
+    /// - Throws: `.invalidConfiguration` with the place, what was found, and what is allowed.
+    package func read(_ value: ConfigurationValue) throws(TransportError) -> Value {
+        guard let read = try parse(value) else { throw value.wrong(allowed, words: words, isSecret: isSecret) }
+        return read
+    }
+
+    /// Reads the text of a URL option or a command-line option.
+    ///
+    /// - Throws: `.invalidConfiguration` with the key, the text, and what is allowed.
+    package func read(_ text: String, key: String) throws(TransportError) -> Value {
+        try read(ConfigurationValue(text, key: key))
+    }
+
+    /// The value as a file writes it.
+    func shown(_ value: Value) -> String { text(value).map { isString ? $0.debugDescription : $0 } ?? absent }
+
+    /// This word is allowed as well, and is read as `nil`.
+    package func or(_ word: String) -> SettingFormat<Value?> {
+        optional(or: word.debugDescription, words + [word], word) {
+            $0.string.map { HTTPSyntax.equalIgnoringCase($0, word) } == true
+        }
+    }
+
+    /// `null` is allowed as well.
+    var orNull: SettingFormat<Value?> {
+        optional(or: "null", words, nil) { if case .null = $0.node.value { true } else { false } }
+    }
+
+    /// The default is `nil`, which cannot be written.
+    var orAbsent: SettingFormat<Value?> {
+        optional(or: nil, words, nil) { _ in false }
+    }
+
+    private func optional(
+        or alternative: String?,
+        _ words: [String],
+        _ word: String?,
+        _ matches: @escaping @Sendable (ConfigurationValue) -> Bool
+    ) -> SettingFormat<Value?> {
+        SettingFormat<Value?>(
+            allowed: alternative.map { "\(allowed), or \($0)" } ?? allowed,
+            words: words,
+            isSecret: isSecret,
+            isString: isString,
+            absent: alternative ?? "none"
+        ) { (value) throws(TransportError) in
+            if matches(value) { return .some(nil) }
+            return try parse(value).map { .some($0) }
+        } text: {
+            $0.map(text) ?? word
+        }
+    }
+
+    /// The same texts for values of another type.
+    package func map<Other>(
+        _ convert: @escaping @Sendable (Value) -> Other?,
+        back: @escaping @Sendable (Other) -> Value
+    ) -> SettingFormat<Other> {
+        SettingFormat<Other>(allowed: allowed, words: words, isSecret: isSecret, isString: isString) {
+            (value) throws(TransportError) in
+            try parse(value).flatMap(convert)
+        } text: {
+            text(back($0))
+        }
+    }
+}
+
+// MARK: Numbers
+
+extension SettingFormat where Value == Int {
+    /// A whole number.
+    package static func integer(_ range: ClosedRange<Int>) -> Self {
+        SettingFormat(allowed: "\(range.lowerBound) to \(range.upperBound)") { value in
+            (value.integer ?? value.string.flatMap { Int($0) }).flatMap { range.contains($0) ? $0 : nil }
+        } text: {
+            "\($0)"
+        }
+    }
+
+    /// A number of bytes, plain or with a unit: `65536`, `64KiB`, `1.5MB`.
+    package static func bytes(_ range: ClosedRange<Int>) -> Self {
+        let allowed = "\(range.lowerBound) to \(range.upperBound), or with a unit (\"64KiB\")"
+        return SettingFormat(allowed: allowed) { value in
+            let plain = value.integer ?? value.string.flatMap { Int($0) }
+            guard let bytes = plain ?? value.string.flatMap({ quantity($0, byteUnits).flatMap(Int.init(exactly:)) }),
+                range.contains(bytes)
+            else { return nil }
+            return bytes
+        } text: {
+            "\($0)"
+        }
+    }
+}
+
+extension SettingFormat where Value == Double {
+    /// A number, whole or not.
+    ///
+    /// - Parameter percents: how many percent the number 1 is. If set, a percent sign is allowed.
+    package static func number(_ range: ClosedRange<Double>, percents: Double? = nil) -> Self {
+        let (lower, upper) = (range.lowerBound, range.upperBound)
+        var allowed = lower == .leastNonzeroMagnitude ? "more than 0, up to " : "\(shortest(lower)) to "
+        allowed += shortest(upper)
+        if let percents {
+            allowed += ", or \"\(shortest(lower * percents))%\" to \"\(shortest(upper * percents))%\""
+        }
+        return SettingFormat(allowed: allowed) { value in
+            var number = value.number ?? value.string.flatMap { decimal($0[...], besides: "eE") }
+            if number == nil, let percents, let text = value.string {
+                number = quantity(text, [("%", 1)]).map { $0 / percents }
+            }
+            return number.flatMap { range.contains($0) ? $0 : nil }
+        } text: {
+            shortest($0)
+        }
+    }
+}
+
+extension SettingFormat where Value == Bool {
+    /// `true` or `on`, `false` or `off`.
+    package static var flag: Self {
+        SettingFormat(allowed: "true, false, \"on\" or \"off\"", words: ["on", "off", "true", "false"]) { value in
+            if case .bool(let flag) = value.node.value { return flag }
+            return switch value.string?.lowercased() {
+            case "on", "true", "1": true
+            case "off", "false", "0": false
+            default: nil
+            }
+        } text: {
+            "\($0)"
+        }
+    }
+}
+
+extension SettingFormat where Value == Duration {
+    /// A length of time, with its unit: `50us`, `250ms`, `1.5s`, `2m`, `1h`.
+    package static func duration(_ range: ClosedRange<Duration>) -> Self {
+        let (least, most) = (range.lowerBound.settingText, range.upperBound.settingText)
+        return SettingFormat(allowed: "\"\(least)\" to \"\(most)\"", isString: true) { value in
+            value.string.flatMap { Duration(setting: $0) }.flatMap { range.contains($0) ? $0 : nil }
+        } text: {
+            $0.settingText
+        }
+    }
+}
+
+extension Duration {
+    private static let units: [(suffix: String, size: Double)] = [
+        ("ns", 1), ("us", 1e3), ("ms", 1e6), ("s", 1e9), ("m", 6e10), ("h", 3.6e12),
+    ]
+
+    /// Reads a number and its unit, such as `1.5s`, to the nanosecond. `nil` for another text, and beyond 104 days.
+    package init?(setting text: String) {
+        guard let nanoseconds = quantity(text, Self.units) else { return nil }
+        self = .nanoseconds(Int64(nanoseconds.rounded()))
+    }
+
+    /// The shortest text that reads back as this duration: a whole number of the largest possible unit.
+    package var settingText: String {
+        let nanoseconds = wholeNanoseconds
+        guard nanoseconds != 0 else { return "0s" }
+        let unit = Self.units.last { nanoseconds % Int64($0.size) == 0 }
+        return unit.map { "\(nanoseconds / Int64($0.size))\($0.suffix)" } ?? "\(nanoseconds)ns"
+    }
+}
+
+/// Longer suffixes first, because each ends in "B".
+private let byteUnits: [(suffix: String, size: Double)] = [
+    ("KiB", 0x1p10), ("MiB", 0x1p20), ("GiB", 0x1p30), ("TiB", 0x1p40),
+    ("kB", 1e3), ("MB", 1e6), ("GB", 1e9), ("TB", 1e12), ("B", 1),
+]
+
+/// A number with one of these units, multiplied by its size. `nil` if the product exceeds 2^53, up to which a double is exact.
+private func quantity(_ text: String, _ units: [(suffix: String, size: Double)]) -> Double? {
+    guard let unit = units.first(where: { text.hasSuffix($0.suffix) }),
+        let number = decimal(text.dropLast(unit.suffix.count)), (number * unit.size).magnitude <= 0x1p53
+    else { return nil }
+    return number * unit.size
+}
+
+/// A decimal number: digits, a sign and a decimal point, and those of `others`, but no infinity.
+private func decimal(_ text: Substring, besides others: String = "") -> Double? {
+    guard text.utf8.allSatisfy({ 0x30...0x39 ~= $0 || "+-.".utf8.contains($0) || others.utf8.contains($0) }),
+        let number = Double(text), number.isFinite
+    else { return nil }
+    return number
+}
+
+/// The shortest text that reads back as this number.
+private func shortest(_ number: Double) -> String {
+    let text = "\(number)"
+    return text.hasSuffix(".0") ? String(text.dropLast(2)) : text
+}
+
+// MARK: Texts
+
+extension SettingFormat where Value == String {
+    /// A text of this many bytes.
+    ///
+    /// - Parameters:
+    ///   - rule: what else is required, for errors.
+    ///   - isAllowed: checks it.
+    package static func text(
+        _ bytes: ClosedRange<Int>,
+        _ rule: String = "",
+        where isAllowed: @escaping @Sendable (String) -> Bool = { _ in true }
+    ) -> Self {
+        let size = "a text of \(bytes.lowerBound) to \(bytes.upperBound) bytes"
+        return SettingFormat(allowed: rule.isEmpty ? size : "\(size) \(rule)", isString: true) { value in
+            value.string.flatMap { bytes.contains($0.utf8.count) && isAllowed($0) ? $0 : nil }
+        } text: {
+            $0
+        }
+    }
+
+    /// One of these words, in any letter case.
+    package static func word(of words: [String]) -> Self {
+        SettingFormat(
+            allowed: words.map(\.debugDescription).joined(separator: ", "),
+            words: words,
+            isString: true
+        ) { value in
+            value.string.flatMap { text in words.first { HTTPSyntax.equalIgnoringCase($0, text) } }
+        } text: {
+            $0
+        }
+    }
+}
+
+extension SettingFormat where Value: CaseIterable & RawRepresentable & Sendable, Value.RawValue == String {
+    /// One of the words of an enumeration.
+    package static var word: Self {
+        SettingFormat<String>.word(of: Value.allCases.map(\.rawValue)).map(
+            { Value(rawValue: $0) },
+            back: { $0.rawValue }
+        )
+    }
+}
+
+extension SettingFormat where Value == Endpoint {
+    /// A URL with one of these schemes.
+    ///
+    /// - Parameter schemes: if `nil`, the transport of the scheme must be in the registry and take the URL's options.
+    package static func url(of schemes: [String]? = nil) -> Self {
+        SettingFormat(allowed: "a URL", isSecret: true, isString: true) { (value) throws(TransportError) in
+            guard let url = value.string else { return nil }
+            do throws(TransportError) {
+                let endpoint = try Endpoint(url)
+                if let schemes {
+                    _ = try SettingFormat<String>.word(of: schemes).read(endpoint.scheme, key: "scheme")
+                } else {
+                    _ = try value.registry.transport(for: endpoint)
+                }
+                return endpoint
+            } catch {
+                throw value.failure(error)
+            }
+        } text: {
+            $0.description
+        }
+    }
+}
+
+extension SettingFormat where Value == [HTTPHeader] {
+    /// An object of names and values. Errors do not quote a value, because it may be a secret.
+    static var headers: Self {
+        SettingFormat(allowed: "an object of at most 64 strings", isSecret: true, absent: "none") {
+            (value) throws(TransportError) in
+            guard let members = value.members else { return nil }
+            guard members.count <= 64 else {
+                throw value.failure("are \(members.count); allowed is an object of at most 64 strings")
+            }
+            var headers: [HTTPHeader] = []
+            for member in members {
+                let value = value.value(of: member)
+                guard let text = value.string else { throw value.wrong("a string", isSecret: true) }
+                do throws(TransportError) {
+                    headers.append(try HTTPHeader(member.name, text))
+                } catch {
+                    throw value.failure(error)
+                }
+            }
+            return headers
+        }
+    }
+}
+
+// MARK: Lists
+
+extension SettingFormat {
+    /// An array of values in a file.
+    ///
+    /// - Parameter name: the elements, in the plural.
+    static func list<Element>(
+        _ count: ClosedRange<Int>,
+        _ name: String,
+        of element: SettingFormat<Element>
+    ) -> Self where Value == [Element] {
+        let allowed = "a list of \(count.lowerBound) to \(count.upperBound) \(name)"
+        return SettingFormat(allowed: allowed, isSecret: element.isSecret, absent: "required") {
+            (value) throws(TransportError) in
+            guard let elements = value.elements else { return nil }
+            guard count.contains(elements.count) else {
+                throw value.failure("has \(elements.count) elements; allowed is \(allowed)")
+            }
+            var values: [Element] = []
+            for value in elements { values.append(try element.read(value)) }
+            return values
+        }
+    }
+
+    /// A text such as `ws,tcp`. Empty elements and repetitions are dropped.
+    ///
+    /// - Parameter limit: the most different elements.
+    package static func commaSeparated<Element: Equatable>(
+        _ element: SettingFormat<Element>,
+        atMost limit: Int = 64
+    ) -> Self where Value == [Element] {
+        let allowed = "a list of up to \(limit), separated by commas, of: \(element.allowed)"
+        return SettingFormat(allowed: allowed, words: element.words) { (value) throws(TransportError) in
+            var values: [Element] = []
+            for part in value.string?.split(separator: ",") ?? [] {
+                let value = try element.read(String(part), key: value.path)
+                if !values.contains(value) { values.append(value) }
+                guard values.count <= limit else { return nil }
+            }
+            return values.isEmpty ? nil : values
+        } text: {
+            $0.compactMap(element.text).joined(separator: ",")
+        }
+    }
+}

@@ -1,0 +1,196 @@
+import TransportAPI
+
+private let day = Duration.seconds(86_400)
+
+/// The object `backoff`. It holds the keys of all policies, of which each policy has its own.
+struct BackoffKeys: Sendable {
+    enum Policy: String, Sendable, CaseIterable {
+        case exponential, fixed, immediate, schedule
+
+        /// The keys of this policy, besides `policy`.
+        var keys: [String] {
+            switch self {
+            case .exponential: ["initial", "maximum", "multiplier", "jitter"]
+            case .fixed: ["delay"]
+            case .immediate: []
+            case .schedule: ["delays", "gives-up"]
+            }
+        }
+    }
+
+    // The defaults are those of `BackoffPolicy.standard`, which a test checks.
+    var policy = Policy.exponential
+    var initial = Duration.milliseconds(500)
+    var maximum = Duration.seconds(20)
+    var multiplier = 2.0
+    var jitter = BackoffPolicy.Jitter.full
+    var delay: Duration?
+    var delays: [Duration]?
+    var givesUp = false
+
+    /// The policy that the keys describe.
+    var backoff: BackoffPolicy {
+        switch policy {
+        case .exponential: .exponential(initial: initial, maximum: maximum, multiplier: multiplier, jitter: jitter)
+        case .fixed: .fixed(delay ?? .zero)
+        case .immediate: .immediate
+        case .schedule: .schedule(delays ?? [], givesUp: givesUp)
+        }
+    }
+
+    static let object = ConfigurationObject<BackoffKeys>(
+        keys: [
+            .init("policy", .word, \.policy, "how the delays follow each other"),
+            .init("initial", growing, \.initial, "exponential: the first delay"),
+            .init("maximum", growing, \.maximum, "exponential: the longest delay"),
+            .init("multiplier", .number(1...10), \.multiplier, "exponential: the growth with each failure"),
+            .init("jitter", .word, \.jitter, "exponential: how much is left to chance"),
+            .init("delay", waiting.orAbsent, \.delay, "fixed: each delay; required there"),
+            .init("delays", waitings.orAbsent, \.delays, "schedule: one after the other; required there"),
+            .init("gives-up", .flag, \.givesUp, "schedule: whether it ends there, or repeats the last delay"),
+        ],
+        check: check
+    )
+
+    private static let growing = SettingFormat.duration(.milliseconds(1)...day)
+    private static let waiting = SettingFormat.duration(.zero...day)
+    private static let waitings = SettingFormat<[Duration]>.list(1...100, "delays, \(waiting.allowed)", of: waiting)
+
+    @Sendable
+    private static func check(_ keys: BackoffKeys, _ value: ConfigurationValue) throws(TransportError) {
+        let allowed = ["policy"] + keys.policy.keys
+        for member in value.members ?? [] where !allowed.contains(member.name) {
+            let owner = Policy.allCases.first { $0.keys.contains(member.name) }?.rawValue ?? ""
+            let list = allowed.joined(separator: ", ")
+            throw value.value(of: member).failure(
+                "belongs to the policy \(owner.debugDescription), not to "
+                    + "\(keys.policy.rawValue.debugDescription); allowed are \(list)"
+            )
+        }
+        if keys.policy == .fixed, keys.delay == nil { throw value.missing("delay", waiting.allowed) }
+        if keys.policy == .schedule, keys.delays == nil { throw value.missing("delays", waitings.allowed) }
+        if keys.policy == .exponential, keys.maximum < keys.initial {
+            let place = value.member("maximum") ?? value.member("initial") ?? value
+            throw place.failure(
+                "makes the longest delay, \(keys.maximum.settingText.debugDescription), shorter than the first, "
+                    + "\(keys.initial.settingText.debugDescription)"
+            )
+        }
+    }
+}
+
+/// The object `keepalive`. The probe is two keys of the file.
+struct KeepaliveKeys: Sendable {
+    var plain = KeepaliveConfiguration()
+    var payload: String?
+    var answer: String?
+
+    /// The configuration that the keys describe.
+    var keepalive: KeepaliveConfiguration {
+        var keepalive = plain
+        if let payload { keepalive.probe = .payload(Payload(text: payload), answer: answer.map { Payload(text: $0) }) }
+        return keepalive
+    }
+
+    static let object = ConfigurationObject<KeepaliveKeys>(
+        keys: [
+            .init(
+                "interval",
+                interval,
+                \.plain.interval,
+                "the silence before a sign of life is asked for; automatic: as fits the transport"
+            ),
+            .init(
+                "timeout",
+                .duration(.milliseconds(100) ... .seconds(600)),
+                \.plain.timeout,
+                "how long the answer may take"
+            ),
+            .init(
+                "idle-only",
+                .flag,
+                \.plain.isIdleOnly,
+                "whether it is asked for only after silence, or at every interval"
+            ),
+            .init(
+                "payload",
+                SettingFormat.text(1...4096).orAbsent,
+                \.payload,
+                "what is sent, in place of the protocol's own ping"
+            ),
+            .init(
+                "answer",
+                SettingFormat.text(1...4096).orAbsent,
+                \.answer,
+                "what comes back for payload and is no message"
+            ),
+            .init(
+                "adaptive",
+                adaptive,
+                \.plain.adaptive,
+                "whether the longest interval that the path bears is looked for",
+                inner: adaptiveObject.reference(defaults: AdaptiveKeepaliveConfiguration())
+            ),
+        ],
+        check: { (keys, value) throws(TransportError) in
+            if keys.payload == nil, let answer = value.member("answer") {
+                throw answer.failure("has no meaning without \"payload\" beside it")
+            }
+            if keys.plain.interval == .off, keys.plain.adaptive != nil, let adaptive = value.member("adaptive") {
+                throw adaptive.failure("looks for an interval, but \"interval\" beside it is \"off\"")
+            }
+        }
+    )
+
+    private static let interval: SettingFormat<KeepaliveConfiguration.Interval> = {
+        let duration = SettingFormat.duration(.seconds(1)...day)
+        let word = SettingFormat.word(of: ["automatic", "off"])
+        let allowed = "\(duration.allowed), \"automatic\", or \"off\""
+        return SettingFormat(allowed: allowed, words: word.words, isString: true) { (value) throws(TransportError) in
+            switch try word.parse(value) {
+            case "automatic": .automatic
+            case "off": .off
+            default: try duration.parse(value).map { .fixed($0) }
+            }
+        } text: {
+            switch $0 {
+            case .automatic: "automatic"
+            case .off: "off"
+            case .fixed(let interval): duration.text(interval)
+            }
+        }
+    }()
+
+    private static let adaptive: SettingFormat<AdaptiveKeepaliveConfiguration?> = {
+        let object = SettingFormat.object(adaptiveObject, from: AdaptiveKeepaliveConfiguration()) { $0 }
+        let flag = SettingFormat<Bool>.flag
+        let allowed = "\(flag.allowed), or an object"
+        return SettingFormat(allowed: allowed, words: flag.words) { (value) throws(TransportError) in
+            if value.members != nil { return try object.read(value) }
+            return try flag.parse(value).map { $0 ? AdaptiveKeepaliveConfiguration() : nil }
+        } text: {
+            flag.text($0 != nil)
+        }
+    }()
+
+    private static let adaptiveObject = ConfigurationObject<AdaptiveKeepaliveConfiguration>(
+        keys: [
+            .init("minimum", .duration(.seconds(1)...day), \.minimum, "an interval that is safe"),
+            .init("maximum", .duration(.seconds(1)...day), \.maximum, "the longest that is tried"),
+            .init(
+                "resolution",
+                .duration(.seconds(1) ... .seconds(3600)),
+                \.resolution,
+                "how exact the result has to be"
+            ),
+        ],
+        check: { (keys, value) throws(TransportError) in
+            guard keys.maximum < keys.minimum else { return }
+            let place = value.member("maximum") ?? value.member("minimum") ?? value
+            throw place.failure(
+                "makes the longest interval, \(keys.maximum.settingText.debugDescription), shorter than the shortest, "
+                    + "\(keys.minimum.settingText.debugDescription)"
+            )
+        }
+    )
+}
