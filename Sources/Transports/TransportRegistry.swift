@@ -1,38 +1,36 @@
 import SocketIO
 import TransportAPI
 
-/// Everything that the package knows about one transport: how to make it from an endpoint, and how to serve it.
+/// A transport: how to create it from an endpoint, and how to serve it.
 public struct TransportDescriptor: Sendable {
     /// Its name, which is the scheme of its URLs.
     public var name: String
     /// The port of a URL that names none; `nil` if the transport needs no port.
     public var defaultPort: UInt16?
-    /// Whether it is carried by UDP, where datagrams get lost and change places, and not by a stream.
+    /// Whether it uses UDP, where datagrams may be lost or reordered, and not a stream.
     public var isDatagram = false
-    /// How long its links may be silent before a supervisor asks for a sign of life, unless the URL (`keepalive-interval`) or
-    /// the supervisor's configuration says otherwise. Default 60 s. Its links say it in
-    /// ``Capabilities/keepaliveInterval``.
+    /// The silence after which a supervisor sends a keepalive, unless the URL (`keepalive-interval`) or the supervisor's
+    /// configuration sets another one. The default is 60 s. Links report it in ``Capabilities/keepaliveInterval``.
     public internal(set) var keepaliveInterval: Duration = .seconds(60)
-    /// Whether it is one of the others carried over another of them: left out where transports are compared, unless it is
-    /// asked for.
+    /// Whether it is one transport over another. Comparisons leave it out unless it is requested.
     package var isComposed = false
-    /// The options that its URLs take, besides the common ones.
+    /// The options of its URLs, besides the common ones.
     public var options: [TransportOption]
-    /// Makes the recipe for links to an endpoint, on a loop; throws `.invalidConfiguration` that names the key.
+    /// Creates a transport to an endpoint, with links on a loop. Throws `.invalidConfiguration` that names the key.
     public var make: @Sendable (Endpoint, EventLoop) throws(TransportError) -> any Transport
     /// Listens at an endpoint.
     package var listen: @Sendable (Endpoint, EventLoop, ServerMode) async throws(TransportError) -> any Listener
-    /// Options that make what a client sends come back to it through a server that routes: nothing for most, topics for
-    /// MQTT. The argument tells clients apart.
+    /// Options with which a server that routes messages returns a client's own: topics for MQTT, none for most. The argument
+    /// identifies the client.
     package var loopback: @Sendable (String) -> [Endpoint.Option] = { _ in [] }
-    /// The endpoint for links that a supervisor keeps alive in this way: the same for most. MQTT has a rhythm of its own, which is set
-    /// to the supervisor's.
+    /// The endpoint for links of a supervisor with this keepalive. It is unchanged for most transports. MQTT sends its own
+    /// keepalive, at the supervisor's interval.
     package var pace: @Sendable (Endpoint, KeepaliveConfiguration) -> Endpoint = { endpoint, _ in endpoint }
 }
 
-/// The transports that there are. Another one is a folder with its core and descriptor, and one line here.
+/// The known transports. A new one is a folder with its core and descriptor, and one line here.
 public struct TransportRegistry: Sendable {
-    /// The transports, in the order in which they are listed.
+    /// The transports, in the order of lists.
     public private(set) var transports: [TransportDescriptor]
 
     /// All transports of this package.
@@ -65,9 +63,9 @@ public struct TransportRegistry: Sendable {
         throw ConfigurationValue(name, key: "scheme").wrong(known.allowed, words: known.words)
     }
 
-    /// The recipe for links to `endpoint`.
+    /// The transport to `endpoint`.
     ///
-    /// - Parameter loop: where its links live; the shared loop by default.
+    /// - Parameter loop: the event loop of its links; the shared loop by default.
     public func transport(
         for endpoint: Endpoint,
         on loop: EventLoop = .shared
@@ -78,7 +76,7 @@ public struct TransportRegistry: Sendable {
     /// Connects to a URL: `tcp://`, `ws://`, `mqtt://`, `mqtt+ws://`, `udp://`, `memory://`.
     ///
     /// - Parameters:
-    ///   - loop: where the link lives; the shared loop by default.
+    ///   - loop: the event loop of the link; the shared loop by default.
     ///   - timeout: how long the whole attempt may take; 10 s by default.
     public nonisolated(nonsending) func connect(
         _ url: String,
@@ -88,12 +86,12 @@ public struct TransportRegistry: Sendable {
         try await transport(for: Endpoint(url), on: loop).connect(timeout: timeout)
     }
 
-    /// Listens at a URL; port 0, or none, lets the system choose one, which the listener's endpoint tells.
+    /// Listens at a URL. Without a port, or with port 0, the system chooses one, which is in the listener's endpoint.
     ///
     /// - Parameters:
-    ///   - observer: hears of each client whose link has ended or that was turned away, and why; called on the loop.
-    ///   - decide: decides about the handshakes of a `ws://` server, by credentials for example; all are accepted by default.
-    ///     `.unsupported` is thrown for another transport. Called on the loop, must neither block nor wait.
+    ///   - observer: is notified of each client that was rejected or whose link has ended, and why. It is called on the loop.
+    ///   - decide: accepts or rejects the handshakes of a `ws://` server, for example by credentials. All are accepted by default.
+    ///     `.unsupported` is thrown for another transport. It is called on the loop and must not block.
     public nonisolated(nonsending) func listen(
         _ url: String,
         on loop: EventLoop = .shared,

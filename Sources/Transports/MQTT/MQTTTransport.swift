@@ -9,7 +9,7 @@ extension TransportDescriptor {
             keepalive: .seconds(60),
             options: mqttOptions,
             client: { (endpoint, options) throws(TransportError) in
-                // What the links of this transport hand on, one to the next.
+                // State that each link of this transport passes to the next one.
                 let core = try MQTTCore(client: clientConfiguration(endpoint, options), session: MQTTSession())
                 return { core }
             },
@@ -22,10 +22,10 @@ extension TransportDescriptor {
         return descriptor
     }()
 
-    /// What is the same for every transport that ends at a broker.
+    /// Sets what all transports to a broker have in common.
     mutating func routeByTopic() {
-        // The rhythm is the protocol's own, so it is told how a supervisor wants it. Where that looks for an interval of its own, or
-        // wants none, the protocol has none.
+        // The protocol sends its own keepalive, so it gets the supervisor's interval. With an adaptive interval, or none, the
+        // protocol sends none.
         pace = { endpoint, keepalive in
             let names = Set(endpoint.options.map(\.name))
             var paced = endpoint
@@ -42,7 +42,7 @@ extension TransportDescriptor {
             return paced
         }
 
-        // A broker brings back what is published where one subscribes.
+        // A broker sends a client its own messages if the client subscribes to their topic.
         loopback = { unique in
             let topic = "loopback/\(unique)"
             return [.init(name: "publish", value: topic), .init(name: "subscribe", value: topic)]
@@ -54,23 +54,23 @@ extension TransportDescriptor {
     }
 
     static let mqttOptions = [
-        TransportOption("publish", "a topic", "where messages without a topic of their own go (none)"),
-        TransportOption("subscribe", "a topic filter", "what is received; may be repeated (nothing)"),
-        TransportOption("qos", "0, 1 or 2", "of published messages that choose none, and of subscriptions (0)"),
+        TransportOption("publish", "a topic", "the topic of messages without their own (none)"),
+        TransportOption("subscribe", "a topic filter", "the messages to receive; may be repeated (nothing)"),
+        TransportOption("qos", "0, 1 or 2", "of published messages without their own, and of subscriptions (0)"),
         TransportOption(
             "will-topic",
             "a topic",
-            "where the broker says that this client is gone without a goodbye (none)"
+            "the topic of the will, which the broker publishes if the client does not disconnect (none)"
         ),
-        TransportOption("will-message", "a text", "what it says there (nothing)"),
-        TransportOption("will-qos", "0, 1 or 2", "how hard it tries (0)"),
-        TransportOption("will-retain", "on or off", "whether it keeps that for later subscribers (off)"),
-        TransportOption("client-id", "up to 65535 bytes", "who this client is to the broker (random)"),
-        TransportOption("clean-session", "on or off", "whether the broker forgets the client at the end (on)"),
+        TransportOption("will-message", "a text", "the payload of the will (empty)"),
+        TransportOption("will-qos", "0, 1 or 2", "the QoS of the will (0)"),
+        TransportOption("will-retain", "on or off", "whether the will is retained for later subscribers (off)"),
+        TransportOption("client-id", "up to 65535 bytes", "the client identifier (random)"),
+        TransportOption("clean-session", "on or off", "whether the session ends with the connection (on)"),
         TransportOption(
             "keep-alive",
             "a number of seconds from 0 to 65535",
-            "the silence after which the broker gives the client up (4/3 of keepalive-interval; 0 for never)"
+            "the silence after which the broker ends the connection (4/3 of keepalive-interval; 0 for never)"
         ),
         TransportOption(
             "in-flight",
@@ -82,7 +82,7 @@ extension TransportDescriptor {
             "a time such as 30s",
             "how long the broker may take to answer any packet but PINGREQ (30s)"
         ),
-        TransportOption("ping-timeout", "a time such as 10s", "how long the broker may be silent behind PINGREQ (10s)"),
+        TransportOption("ping-timeout", "a time such as 10s", "how long the broker may be silent after PINGREQ (10s)"),
         TransportOption("handshake-timeout", "a time such as 10s", "how long the handshake may take (10s)"),
         TransportOption(
             "max-subscriptions",
@@ -102,12 +102,12 @@ extension TransportDescriptor {
         TransportOption(
             "max-client-id",
             "a number from 23 to 65535",
-            "bytes of a client identifier that a server lets in (1024)"
+            "bytes of a client identifier that a server accepts (1024)"
         ),
         TransportOption(
             "max-will",
             "a number from 1 to 131070",
-            "bytes of a will, topic and message, that a server lets in (16384)"
+            "bytes of a will, topic and message, that a server accepts (16384)"
         ),
     ]
 
@@ -142,7 +142,7 @@ extension TransportDescriptor {
         return configuration
     }
 
-    /// What the broker is told, in seconds, so that PINGREQ after this silence comes well before it gives the client up.
+    /// The keep-alive of CONNECT, in seconds. PINGREQ after `interval` of silence arrives well before the broker ends the connection.
     private static func keepAlive(for interval: Duration) -> Int {
         let seconds = (interval.wholeNanoseconds / 3).multipliedReportingOverflow(by: 4)
         guard !seconds.overflow else { return 65_535 }

@@ -35,9 +35,9 @@ extension TransportDescriptor {
 
     private static let handshakeOptions =
         [
-            TransportOption("origin", "an origin", "sent by a client as browsers do (none)"),
+            TransportOption("origin", "an origin", "the Origin header of a client (none)"),
             TransportOption("header", "Name:value", "sent with the handshake; may be repeated (none)"),
-            TransportOption("query", "a=b&c=d, percent-encoded", "the query of the path that the server sees (none)"),
+            TransportOption("query", "a=b&c=d, percent-encoded", "the query in the request of the handshake (none)"),
         ] + TransportOption.admission
 
     private static func webSocketClient(

@@ -5,13 +5,13 @@ extension TransportDescriptor {
     public static let tcp = TransportDescriptor.stream(
         "tcp",
         defaultPort: 9400,
-        // NATs must keep a mapping of TCP for 2 h 4 min (RFC 5382, REQ-5), but those of operators keep it for 5 to 30 minutes.
+        // NATs must keep a TCP mapping for 2 h 4 min (RFC 5382, REQ-5), but NATs of operators keep it for 5 to 30 minutes.
         keepalive: .seconds(60),
         options: [
             TransportOption(
                 "framing",
                 "framed, u16, u32 or varint",
-                "the length before each message (framed, our own)"
+                "the length before each message (framed, this package's own)"
             ),
             TransportOption("byte-order", "big or little", "of u16 and u32 (big)"),
             TransportOption("header-included", "on or off", "whether u16 and u32 count their own bytes (off)"),
@@ -23,7 +23,7 @@ extension TransportDescriptor {
         }
     )
 
-    /// Both sides speak alike.
+    /// Client and server use the same protocol.
     private static func core(
         _ endpoint: Endpoint,
         _ options: OptionReader
@@ -47,7 +47,7 @@ extension TransportDescriptor {
             guard order == nil, countsItself == nil else {
                 throw .configuration(
                     "framing",
-                    "must be u16 or u32 for byte-order and header-included to mean anything"
+                    "must be u16 or u32 with byte-order or header-included"
                 )
             }
             return .framed

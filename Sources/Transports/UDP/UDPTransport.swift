@@ -46,22 +46,22 @@ extension TransportDescriptor {
     private static let keepalive = Duration.seconds(25)
 
     private static let udpOptions = [
-        TransportOption("plain", "on or off", "bare datagrams for foreign peers, without sessions (off)"),
+        TransportOption("plain", "on or off", "datagrams without sessions, for other implementations (off)"),
         TransportOption(
             "reliable",
             "off, ordered or unordered",
-            "whether messages arrive once for certain, and in order; a server does as its clients ask unless it is off (off)"
+            "whether messages arrive exactly once, and in order; a server accepts what its clients request unless it is off (off)"
         ),
         TransportOption("idle-timeout", "a time such as 5m", "how long a server keeps a silent client (5m)"),
         TransportOption(
             "max-held",
             "bytes, as in 64KiB",
-            "what all sessions of a server may hold of messages that are not taken, or not acknowledged, yet (268435456)"
+            "messages of all sessions of a server that are not taken or not acknowledged yet (256MiB)"
         ),
         TransportOption(
             "max-sessions",
             "a number from 1 to 1048576",
-            "how many clients a server holds at a time (65536)"
+            "clients of a server at a time (65536)"
         ),
         TransportOption("max-per-address", "a number from 1 to 1048576", "clients of one address at a time (no limit)"),
     ]
@@ -75,7 +75,7 @@ extension TransportDescriptor {
         configuration.maximumPerAddress = try options.integer("max-per-address", in: 1...1 << 20)
         configuration.maximumHeld = try options.bytes("max-held", in: 1 << 20...1 << 40) ?? configuration.maximumHeld
         configuration.reliability = try options.value("reliable", .word) ?? .off
-        // A reliable message is cut into datagrams, so its limit is another one.
+        // A reliable message is split into datagrams, so it has another limit.
         guard configuration.reliability == .off else {
             configuration.maximumReliableSize = try options.maximumMessageSize(
                 default: configuration.maximumReliableSize,
@@ -91,7 +91,7 @@ extension TransportDescriptor {
     }
 }
 
-/// The recipe for a client's session over UDP.
+/// The transport of a client's session over UDP.
 struct UDPTransport: Transport {
     let endpoint: Endpoint
     let port: UInt16
@@ -115,8 +115,8 @@ struct UDPTransport: Transport {
         }
     }
 
-    /// Tries one address after the other. An address of a host that has no server refuses at once by ICMP; one that stays
-    /// silent has its share of the time that is left.
+    /// Tries one address after the other. A host without a server refuses at once by ICMP. A silent address uses an equal part of
+    /// the remaining time.
     @concurrent
     private func firstAnswering(
         _ addresses: ArraySlice<SocketAddress>,

@@ -7,40 +7,44 @@ extension TransportOption {
             TransportOption(
                 "deflate",
                 "on, off or small",
-                "compresses, in 300 KiB a link or, small, in 22, if there is zlib and the far side can too; else sends as it is (off)"
+                "compresses messages, with 300 KiB of memory a link or 22 KiB for small, if both sides can; else sends as it is (off)"
             )
         ] + deflateParameters + [
             TransportOption(
                 "max-expansion",
                 "a number from 1 to 1032",
-                "how many times its size a message expands to (100)"
+                "the largest ratio of a message to its compressed size (100)"
             )
         ]
 
-    /// Those that say how, and need one that says so.
+    /// The parameters, which require `deflate`.
     fileprivate static let deflateParameters = [
         TransportOption(
             "deflate-window",
             "a number from 9 to 15",
-            "how far back what is sent refers, 2^N bytes (15; small: 10)"
+            "the window of sent messages, 2^N bytes (15; small: 10)"
         ),
         TransportOption(
             "deflate-peer-window",
             "a number from 9 to 15",
-            "how far back what arrives may refer, 2^N bytes (15; small: 10)"
+            "the window of received messages, 2^N bytes (15; small: 10)"
         ),
-        TransportOption("deflate-context", "on or off", "whether what is sent refers to messages before (on)"),
-        TransportOption("deflate-peer-context", "on or off", "whether what arrives may refer to messages before (on)"),
+        TransportOption("deflate-context", "on or off", "whether sent messages refer to earlier ones (on)"),
+        TransportOption(
+            "deflate-peer-context",
+            "on or off",
+            "whether received messages may refer to earlier ones (on)"
+        ),
         TransportOption(
             "deflate-threshold",
             "a number from 1 to 2147483647",
-            "bytes from which on messages are compressed (32)"
+            "the smallest message that is compressed, in bytes (32)"
         ),
     ]
 }
 
 extension WebSocketCompression {
-    /// What the options of a URL ask for; `nil` if it is nothing, or if there is no compressor.
+    /// The compression that a URL requests; `nil` if it requests none, or if there is no compressor.
     ///
     /// - Throws: `.invalidConfiguration` that names the option, whether or not there is a compressor.
     static func read(

@@ -2,38 +2,46 @@ import SocketIO
 import TransportAPI
 
 extension TransportDescriptor {
-    /// WebSocket without TLS: `ws://host/path`. It compresses with zlib, where there is one.
+    /// WebSocket without TLS: `ws://host/path`. It compresses with zlib, if the system has it.
     public static let webSocket = webSocket(compressor: ZLib.shared)
 
-    /// WebSocket that compresses otherwise.
+    /// WebSocket with another compressor.
     ///
-    /// - Parameter compressor: what `deflate=on` and `deflate=small` compress with, asked for with the first of them; with `nil`
-    ///   nothing is offered or accepted, and messages go as they are.
+    /// - Parameter compressor: the compressor of `deflate=on` and `deflate=small`, created at the first use. With `nil`,
+    ///   compression is neither offered nor accepted.
     public static func webSocket(
         compressor: @autoclosure @escaping @Sendable () -> (any MessageCompressor)?
     ) -> TransportDescriptor {
         TransportDescriptor.stream(
             "ws",
             defaultPort: 80,
-            // Load balancers and reverse proxies hang up on a WebSocket that has been silent for 60 s.
+            // Load balancers and reverse proxies close a WebSocket that has been silent for 60 s.
             keepalive: .seconds(30),
             options: [
                 TransportOption("subprotocol", "a token", "offered to the server; may be repeated (none)"),
-                TransportOption("origin", "an origin", "sent by a client as browsers do (none)"),
+                TransportOption("origin", "an origin", "the Origin header of a client (none)"),
                 TransportOption("header", "Name:value", "sent with the handshake; may be repeated (none)"),
                 TransportOption(
                     "query",
                     "a=b&c=d, percent-encoded",
-                    "the query of the path that the server sees (none)"
+                    "the query in the request of the handshake (none)"
                 ),
                 TransportOption("fragment", "bytes, as in 64KiB", "the largest payload of one frame sent (unlimited)"),
                 TransportOption("max-head", "256 to 1048576 bytes", "the largest handshake accepted (16384)"),
-                TransportOption("max-headers", "a number from 10 to 10000", "headers taken in the handshake (100)"),
-                TransportOption("redirects", "a number from 0 to 20", "how many in a row are followed (0)"),
+                TransportOption(
+                    "max-headers",
+                    "a number from 10 to 10000",
+                    "the most headers accepted in the handshake (100)"
+                ),
+                TransportOption(
+                    "redirects",
+                    "a number from 0 to 20",
+                    "the most redirects in a row that are followed (0)"
+                ),
                 TransportOption(
                     "max-fragments",
                     "a number from 1 to 2147483647",
-                    "the most frames of a message taken (100000)"
+                    "the most frames accepted in one message (100000)"
                 ),
                 TransportOption("handshake-timeout", "a time such as 10s", "how long the handshake may take (10s)"),
             ] + TransportOption.admission + TransportOption.deflate,
@@ -90,7 +98,7 @@ extension TransportDescriptor {
         return try options.string("query").map { "\(path)?\($0)" } ?? path
     }
 
-    /// The configured headers, and user and password as Basic credentials (RFC 7617).
+    /// The configured headers, with user and password as Basic credentials (RFC 7617).
     static func headers(_ endpoint: Endpoint, _ options: OptionReader) throws(TransportError) -> [HTTPHeader] {
         var headers: [HTTPHeader] = []
         for line in options.strings("header") {

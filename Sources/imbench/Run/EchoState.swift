@@ -3,12 +3,12 @@ import SocketIO
 import TransportAPI
 import Transports
 
-/// What an ``EchoClient`` keeps on the loop.
+/// The state of an ``EchoClient`` on the loop.
 final class EchoState {
     private static let window = 1 << 14
-    /// How many pings a silent server of an unreliable link gets; as with a message, the network may lose one.
+    /// How many pings are sent to a silent server over an unreliable link, because the network may lose one.
     private static let pings = 5
-    /// The longest wait that does not look at cancellation, in nanoseconds.
+    /// The longest wait without a check for cancellation, in nanoseconds.
     private static let step: Int64 = 100_000_000
 
     private let loop: EventLoop
@@ -45,8 +45,8 @@ final class EchoState {
         isSilent = false
     }
 
-    /// Cancels `work` once messages have been in flight for ``patience`` without an answer to any. Looks four times before it
-    /// does, so that a machine that stood still for as long loses nothing.
+    /// Cancels `work` if messages have been in flight for ``patience`` without any answer. It checks four times, so that a machine
+    /// that was suspended for this time loses nothing.
     nonisolated(nonsending) func watch(_ work: Task<Void, Never>) async {
         var (seen, looks) = (lastProgress, 0)
         while !Task.isCancelled {
@@ -59,8 +59,8 @@ final class EchoState {
         }
     }
 
-    /// Counts what is still in flight after an attempt as lost. An attempt that ended for want of answers fails the row unless the
-    /// network may have lost the messages, which a ping shows.
+    /// Counts messages still in flight after an attempt as lost. An attempt that ended without answers fails the row, unless a ping
+    /// shows that the network may have lost the messages.
     nonisolated(nonsending) func settle() async {
         let lost = tracker.accounts.inFlight
         for number in nextNumber - min(nextNumber, UInt64(Self.window))..<nextNumber { tracker.lose(number) }
@@ -132,7 +132,7 @@ final class EchoState {
 
     // MARK: Messages
 
-    /// Sends the next message, which was to be sent at `time`.
+    /// Sends the next message, which was scheduled for `time`.
     private nonisolated(nonsending) func send(at time: Int64) async -> Bool {
         let number = tracker.send()
         nextNumber = number + 1
@@ -149,13 +149,13 @@ final class EchoState {
         switch outcome {
         case .written, .acknowledged: return true
         case .rejected(let error), .unknown(let error):
-            // A cancelled message is counted as in flight, and as lost by `settle`.
+            // A cancelled message counts as in flight, and `settle` counts it as lost.
             return error.code == .cancelled ? false : fail("\(error)", number)
         case .expired: return fail("a message expired", number)
         }
     }
 
-    /// Waits for the next answer and gives the time at which it was decoded; `nil` when there will be none.
+    /// Waits for the next answer and returns the time at which it was decoded; `nil` at the end.
     nonisolated(nonsending) func receive() async -> Int64? {
         while true {
             let payload: Payload
@@ -173,7 +173,7 @@ final class EchoState {
         }
     }
 
-    /// Counts an answer; `nil` if it answers nothing that is waited for.
+    /// Counts an answer; `nil` if no message in flight matches it.
     private func take(_ payload: Payload) -> Int64? {
         let echo: ChatMessage
         do throws(CodecError) {

@@ -4,7 +4,7 @@ import Transports
 
 /// Bytes of one transport, counted by its links and by the kernel.
 struct LinkCosts: Sendable {
-    /// What opening a link costs.
+    /// The cost of opening a link.
     var handshake: Handshake?
     private var messages: UInt64 = 0
     private var bytes: UInt64 = 0
@@ -13,7 +13,7 @@ struct LinkCosts: Sendable {
 
     private static let samples = 5
     private static let secondsPerDay: Int64 = 86_400
-    /// Lets TCP send the acknowledgement that it delays by up to 40 ms, and that a beat on an idle link costs too.
+    /// Waits for the TCP acknowledgement, which is delayed by up to 40 ms and is a cost of a keepalive on an idle link.
     private static let settling = Duration.milliseconds(60)
 
     /// Opens and closes a few links.
@@ -36,8 +36,8 @@ struct LinkCosts: Sendable {
         return costs
     }
 
-    /// Bytes of all layers and both directions that a day takes with one ping in each of the transport's keepalive intervals;
-    /// `nil` without a ping.
+    /// Bytes of all layers and both directions in a day with one ping in each keepalive interval of the transport; `nil` without
+    /// a ping.
     @concurrent
     static func keepaliveBytesPerDay(
         _ transport: any Transport,
@@ -75,7 +75,7 @@ struct LinkCosts: Sendable {
         statistics.bytesSent + statistics.bytesReceived + (statistics.headerBytes ?? 0)
     }
 
-    /// Adds what the links have counted during a slice.
+    /// Adds the counts of the links during a slice.
     mutating func add(from before: [LinkStatistics], to after: [LinkStatistics]) {
         for (before, after) in zip(before, after) {
             messages += after.messagesSent - before.messagesSent
@@ -91,7 +91,7 @@ struct LinkCosts: Sendable {
         }
     }
 
-    /// The bytes of one message on its way there.
+    /// The bytes of one message to the server.
     func perMessage(text: Int, encoded: Int) -> BytesPerMessage? {
         guard messages > 0 else { return nil }
         let count = Double(messages)

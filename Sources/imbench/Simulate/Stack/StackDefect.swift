@@ -4,18 +4,18 @@ enum StackDefect: String, Sendable, CaseIterable {
     case endlessTick = "endless-tick"
     /// `close` returns before the output has left.
     case earlyClose = "early-close"
-    /// A message over the limit of an MQTT client is acknowledged and dropped, and its link lives on.
+    /// A message over the limit of an MQTT client is acknowledged and dropped, and its link stays open.
     case oversizedDropped = "oversized-dropped"
-    /// Messages of a session that come before their turn are bounded by their count only.
+    /// Messages of a session that arrive too early are limited by their count only.
     case unboundedEarly = "unbounded-early"
-    /// Sessions without a link make no room for newcomers.
+    /// Sessions without a link are not ended for new clients.
     case squatting
-    /// The next link knows nothing of the sends that a kept MQTT session completes.
+    /// The next link does not know the pending sends of a kept MQTT session.
     case keptForgotten = "kept-forgotten"
     /// A message is acknowledged when it is received, not when the app has processed it.
     case earlyReceipt = "early-receipt"
-    /// A room hands all messages to a member that acknowledges none.
+    /// A room sends all messages to a member that acknowledges none.
     case unboundedRoom = "unbounded-room"
-    /// A server has no limit on what it keeps for all clients together.
+    /// A server has no limit on the buffers of all clients together.
     case unboundedSum = "unbounded-sum"
 }
