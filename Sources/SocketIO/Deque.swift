@@ -1,11 +1,14 @@
-/// A queue, first in, first out: a ring that grows when it is full. It gives its memory back when it is empty after it was large.
+/// A queue, first in, first out: a ring that grows when it is full. A large ring is given back once it is empty and was mostly
+/// unused since it was empty before, so that a queue that is filled again and again keeps its memory.
 package struct Deque<Element> {
     /// As many places as a power of two; those that are free are `nil`, so that an element is released as soon as it is taken.
     private var ring: [Element?] = []
     private var head = 0
     package private(set) var count = 0
+    /// The largest count since the queue was empty.
+    private var most = 0
 
-    /// The most places that an empty queue keeps.
+    /// A ring of so many places is never given back.
     private static var keptPlaces: Int { 64 }
 
     package init() {}
@@ -18,6 +21,7 @@ package struct Deque<Element> {
         if count == ring.count { grow() }
         ring[(head &+ count) & (ring.count &- 1)] = element
         count &+= 1
+        most = max(most, count)
     }
 
     /// Takes the first element out; `nil` if there is none.
@@ -26,7 +30,10 @@ package struct Deque<Element> {
         let element = ring[head].take()
         head = (head &+ 1) & (ring.count &- 1)
         count &-= 1
-        if count == 0, ring.count > Self.keptPlaces { (ring, head) = ([], 0) }
+        if count == 0 {
+            if ring.count > Self.keptPlaces, most < ring.count / 4 { (ring, head) = ([], 0) }
+            most = 0
+        }
         return element
     }
 

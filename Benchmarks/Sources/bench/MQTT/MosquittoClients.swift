@@ -24,10 +24,11 @@ enum MQTTPassage {
     /// How many messages are under way: at QoS 0 until they come back, at QoS 1 until they are acknowledged.
     static func window(_ qos: Int) -> Int { qos == 0 ? 256 : 64 }
 
-    static func link(_ stage: Stage, qos: Int) throws -> any Contender {
+    /// - Parameter name: a part of the topic, which no other contender may share.
+    static func link(_ stage: Stage, qos: Int, name: String = "link") throws -> any Contender {
         let broker = try Mosquitto.running(stage)
         let loop = stage.clientLoop
-        let topic = "bench/link/\(qos)"
+        let topic = "bench/\(name)/\(qos)"
         let options = "publish=\(topic)&subscribe=\(topic)&qos=\(qos)&in-flight=\(window(qos))"
         let url = "mqtt://127.0.0.1:\(broker.port)/?\(options)"
         let link = try blocking(on: loop) { try await TransportRegistry.standard.connect(url, on: loop) }

@@ -37,7 +37,7 @@ extension Recipe {
 
     private static func mosquitto(qos: Int, _ workload: Workload) -> Recipe {
         Recipe(name: "link, polling, through mosquitto", workload: workload) {
-            PollingContender($0, try MQTTPassage.link($0, qos: qos))
+            PollingContender($0, try MQTTPassage.link($0, qos: qos, name: "polling"))
         }
     }
 }
