@@ -1,23 +1,26 @@
 /// A queue, first in, first out: a ring that grows when it is full. A large ring is given back once it is empty and was mostly
 /// unused since it was empty before, so that a queue that is filled again and again keeps its memory.
+///
+/// Inlinable, because other modules would run it unspecialized otherwise, several times slower.
+@usableFromInline
 package struct Deque<Element> {
     /// As many places as a power of two; those that are free are `nil`, so that an element is released as soon as it is taken.
-    private var ring: [Element?] = []
-    private var head = 0
-    package private(set) var count = 0
+    @usableFromInline var ring: [Element?] = []
+    @usableFromInline var head = 0
+    @usableFromInline package internal(set) var count = 0
     /// The largest count since the queue was empty.
-    private var most = 0
+    @usableFromInline var most = 0
 
     /// A ring of so many places is never given back.
-    private static var keptPlaces: Int { 64 }
+    @usableFromInline static var keptPlaces: Int { 64 }
 
-    package init() {}
+    @inlinable package init() {}
 
-    package var isEmpty: Bool { count == 0 }
-    package var first: Element? { count == 0 ? nil : ring[head] }
+    @inlinable package var isEmpty: Bool { count == 0 }
+    @inlinable package var first: Element? { count == 0 ? nil : ring[head] }
 
     /// Adds an element at the end.
-    package mutating func append(_ element: consuming Element) {
+    @inlinable package mutating func append(_ element: consuming Element) {
         if count == ring.count { grow() }
         ring[(head &+ count) & (ring.count &- 1)] = element
         count &+= 1
@@ -25,7 +28,7 @@ package struct Deque<Element> {
     }
 
     /// Takes the first element out; `nil` if there is none.
-    package mutating func popFirst() -> Element? {
+    @inlinable package mutating func popFirst() -> Element? {
         guard count > 0 else { return nil }
         let element = ring[head].take()
         head = (head &+ 1) & (ring.count &- 1)
@@ -38,7 +41,7 @@ package struct Deque<Element> {
     }
 
     /// The element at a distance from the first, which must be less than ``count``.
-    package subscript(offset: Int) -> Element {
+    @inlinable package subscript(offset: Int) -> Element {
         get { ring[place(offset)].unsafelyUnwrapped }
         _modify {
             let place = place(offset)
@@ -48,12 +51,12 @@ package struct Deque<Element> {
         }
     }
 
-    private func place(_ offset: Int) -> Int {
+    @inlinable func place(_ offset: Int) -> Int {
         precondition(offset >= 0 && offset < count, "no element is there")
         return (head &+ offset) & (ring.count &- 1)
     }
 
-    private mutating func grow() {
+    @usableFromInline mutating func grow() {
         var larger = [Element?]()
         larger.reserveCapacity(max(8, ring.count * 2))
         larger.append(contentsOf: ring[head...])

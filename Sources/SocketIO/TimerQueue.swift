@@ -1,36 +1,46 @@
 /// Values in the order of their deadlines, and of their arrival where deadlines are equal. A binary heap (J. W. J. Williams,
 /// "Algorithm 232: Heapsort", 1964) whose entries know their places, so that cancelling costs as little as adding.
+@usableFromInline
 package struct TimerQueue<Value> {
     /// Names an entry until it has been taken or cancelled; never 0.
-    package typealias ID = UInt64
+    @usableFromInline package typealias ID = UInt64
 
-    fileprivate struct Entry {
-        var deadline: Int64
-        var order: UInt64
-        var slot: UInt32
-        var value: Value
+    @usableFromInline
+    struct Entry {
+        @usableFromInline var deadline: Int64
+        @usableFromInline var order: UInt64
+        @usableFromInline var slot: UInt32
+        @usableFromInline var value: Value
+
+        @inlinable
+        init(deadline: Int64, order: UInt64, slot: UInt32, value: Value) {
+            (self.deadline, self.order, self.slot, self.value) = (deadline, order, slot, value)
+        }
     }
 
     /// Where the entry of a slot lies in the heap. The generation tells the names of a slot apart.
-    private struct Slot {
-        var place = 0
-        var generation: UInt32 = 1
+    @usableFromInline
+    struct Slot: Sendable {
+        @usableFromInline var place = 0
+        @usableFromInline var generation: UInt32 = 1
+
+        @inlinable init() {}
     }
 
-    private var heap: [Entry] = []
-    private var slots: [Slot] = []
-    private var freeSlots: [UInt32] = []
-    private var added: UInt64 = 0
+    @usableFromInline var heap: [Entry] = []
+    @usableFromInline var slots: [Slot] = []
+    @usableFromInline var freeSlots: [UInt32] = []
+    @usableFromInline var added: UInt64 = 0
 
-    package init() {}
+    @inlinable package init() {}
 
-    package var isEmpty: Bool { heap.isEmpty }
-    package var count: Int { heap.count }
+    @inlinable package var isEmpty: Bool { heap.isEmpty }
+    @inlinable package var count: Int { heap.count }
     /// The earliest deadline.
-    package var next: Int64? { heap.first?.deadline }
+    @inlinable package var next: Int64? { heap.first?.deadline }
 
     /// Adds a value.
-    @discardableResult
+    @discardableResult @inlinable
     package mutating func add(_ value: Value, at deadline: Int64) -> ID {
         let slot: UInt32
         if let free = freeSlots.popLast() {
@@ -47,7 +57,7 @@ package struct TimerQueue<Value> {
     }
 
     /// Takes a value out before its time; `nil` if it has been taken.
-    @discardableResult
+    @discardableResult @inlinable
     package mutating func cancel(_ id: ID) -> Value? {
         let slot = Int(id & 0xffff_ffff)
         guard slot < slots.count, slots[slot].generation == UInt32(id >> 32) else { return nil }
@@ -55,17 +65,17 @@ package struct TimerQueue<Value> {
     }
 
     /// Takes the earliest value; `nil` if there is none.
-    package mutating func popFirst() -> Value? {
+    @inlinable package mutating func popFirst() -> Value? {
         heap.isEmpty ? nil : remove(at: 0)
     }
 
     /// Takes the earliest value if it is due.
-    package mutating func popDue(_ now: Int64) -> Value? {
+    @inlinable package mutating func popDue(_ now: Int64) -> Value? {
         guard let first = heap.first, first.deadline <= now else { return nil }
         return remove(at: 0)
     }
 
-    private mutating func remove(at place: Int) -> Value {
+    @inlinable mutating func remove(at place: Int) -> Value {
         let last = heap.count - 1
         if place != last { swap(place, last) }
         let entry = heap.removeLast()
@@ -79,17 +89,17 @@ package struct TimerQueue<Value> {
         return entry.value
     }
 
-    private func isEarlier(_ left: Int, _ right: Int) -> Bool {
+    @inlinable func isEarlier(_ left: Int, _ right: Int) -> Bool {
         (heap[left].deadline, heap[left].order) < (heap[right].deadline, heap[right].order)
     }
 
-    private mutating func swap(_ left: Int, _ right: Int) {
+    @inlinable mutating func swap(_ left: Int, _ right: Int) {
         heap.swapAt(left, right)
         slots[Int(heap[left].slot)].place = left
         slots[Int(heap[right].slot)].place = right
     }
 
-    private mutating func siftUp(_ start: Int) {
+    @inlinable mutating func siftUp(_ start: Int) {
         var child = start
         while child > 0 {
             let parent = (child - 1) / 2
@@ -99,7 +109,7 @@ package struct TimerQueue<Value> {
         }
     }
 
-    private mutating func siftDown(_ start: Int) {
+    @inlinable mutating func siftDown(_ start: Int) {
         var parent = start
         while true {
             var smallest = parent
