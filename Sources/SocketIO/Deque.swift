@@ -1,10 +1,10 @@
-/// A queue, first in, first out: a ring that grows when it is full. A large ring is given back once it is empty and was mostly
-/// unused since it was empty before, so that a queue that is filled again and again keeps its memory.
+/// A queue, first in, first out. It is a ring that grows when it is full.
 ///
-/// Inlinable, because other modules would run it unspecialized otherwise, several times slower.
+/// An empty queue releases a large ring of which less than a quarter was used since it was last empty. A queue that is filled again
+/// and again keeps its memory. All is inlinable, because otherwise other modules run it unspecialized and several times slower.
 @usableFromInline
 package struct Deque<Element> {
-    /// As many places as a power of two; those that are free are `nil`, so that an element is released as soon as it is taken.
+    /// The places, a power of two of them. Free places are `nil`, so that an element is released as soon as it is taken.
     @usableFromInline var ring: [Element?] = []
     @usableFromInline var head = 0
     @usableFromInline package internal(set) var count = 0
@@ -56,12 +56,13 @@ package struct Deque<Element> {
         return (head &+ offset) & (ring.count &- 1)
     }
 
-    @usableFromInline mutating func grow() {
+    @inlinable mutating func grow() {
+        let places = max(8, ring.count * 2)
         var larger = [Element?]()
-        larger.reserveCapacity(max(8, ring.count * 2))
+        larger.reserveCapacity(places)
         larger.append(contentsOf: ring[head...])
         larger.append(contentsOf: ring[..<head])
-        for _ in larger.count..<max(8, ring.count * 2) { larger.append(nil) }
+        for _ in larger.count..<places { larger.append(nil) }
         (ring, head) = (larger, 0)
     }
 }

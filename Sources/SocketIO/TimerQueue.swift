@@ -79,7 +79,7 @@ package struct TimerQueue<Value> {
         let last = heap.count - 1
         if place != last { swap(place, last) }
         let entry = heap.removeLast()
-        // From now on the name of the entry means none.
+        // The ID is invalid from now on. Generation 0 is skipped, so that no ID is 0.
         slots[Int(entry.slot)].generation &+= slots[Int(entry.slot)].generation == .max ? 2 : 1
         freeSlots.append(entry.slot)
         if place != last {

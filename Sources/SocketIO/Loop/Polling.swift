@@ -1,4 +1,4 @@
-/// What an event loop does before it sleeps.
+/// Whether and how long an event loop polls before it sleeps.
 ///
 /// While a loop polls, an event is handled without waking a thread or a processor core, and a peer on the same machine does not
 /// pay for the wake-up. Polling costs processor time.
@@ -15,7 +15,7 @@ public enum Polling: Sendable, Hashable {
 }
 
 extension EventLoop {
-    /// What this loop does before it sleeps. Default: ``Polling/never``. Can be changed from any thread.
+    /// Whether and how long this loop polls before it sleeps. Default: ``Polling/never``. Can be changed from any thread.
     public var polling: Polling {
         get {
             switch pollingTime.load(ordering: .relaxed) {

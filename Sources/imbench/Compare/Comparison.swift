@@ -34,7 +34,7 @@ struct Comparison: Sendable {
 
     // MARK: Warnings
 
-    /// What the reader must know before using a difference.
+    /// Warnings for the reader of the differences.
     var warnings: [String] {
         let runs = [before, after]
         var warnings = runs.filter { $0.environment["build"] == "debug" }.map {

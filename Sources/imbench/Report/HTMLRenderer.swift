@@ -160,7 +160,7 @@ enum HTMLRenderer {
 /// Horizontal bars over one axis, drawn by the style of the page alone. Each row has its name, its spans, and its value in
 /// figures, which can be read where nothing is drawn.
 struct BarChart: Sendable {
-    /// What a span means; the page's style gives it a colour.
+    /// The meaning of a span, which selects its colour in the style of the page.
     enum Kind: String, Sendable, Hashable {
         /// The spans of a stack, or a single bar.
         case first, second, third, fourth

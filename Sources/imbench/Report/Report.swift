@@ -1,4 +1,4 @@
-/// What a command reports. Each command makes one, and each format has one renderer.
+/// The report of a command. Each command makes one, and each format has one renderer.
 struct Report: Sendable {
     /// A part of what people read.
     struct Section: Sendable {
@@ -13,9 +13,9 @@ struct Report: Sendable {
 
     /// The command, as the heading of a page.
     var name: String
-    /// What was measured, or the result, in one sentence.
+    /// The subject of the measurement, or its result, in one sentence.
     var title: String
-    /// What the reader must know before using a number.
+    /// Warnings for the reader of the numbers.
     var warnings: [String] = []
     /// Where and how it was measured.
     var facts: [(name: String, value: String)] = []

@@ -30,7 +30,7 @@ extension RunResults {
 
     // MARK: Shared parts
 
-    /// What the reader must know before using a number.
+    /// Warnings for the reader of the numbers.
     var warnings: [String] {
         var warnings: [String] = []
         if environment.isDebugBuild {

@@ -22,19 +22,17 @@ package final class BufferedTotal {
 
     package init() {}
 
-    /// The smallest limit of all parts that there have been. Kept and not computed, because each message asks for it.
-    package private(set) var limit = BufferedTotal.standardLimit
-    private var hasLimit = false
+    /// The smallest limit of all parts that have been added; `nil` if none had one.
+    private var smallestLimit: Int?
+    /// How many bytes all parts may keep together.
+    package var limit: Int { smallestLimit ?? Self.standardLimit }
 
     /// Counts another part, which keeps so many bytes now.
     package func add(_ keeper: any BufferKeeper, keeping bytes: Int, limit: Int?) {
         parts.removeAll { $0.keeper == nil }
         guard !parts.contains(where: { $0.keeper === keeper }) else { return }
         parts.append(Part(keeper: keeper))
-        if let limit {
-            self.limit = hasLimit ? min(self.limit, limit) : limit
-            hasLimit = true
-        }
+        if let limit { smallestLimit = min(smallestLimit ?? limit, limit) }
         changed(by: bytes)
     }
 

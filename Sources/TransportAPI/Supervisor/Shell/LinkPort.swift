@@ -1,4 +1,4 @@
-/// What a link reports to its owner.
+/// An event that a link reports to its owner.
 enum LinkEvent: Sendable {
     case received(Payload)
     case pong(Duration)

@@ -1,7 +1,7 @@
 /// Runs a ``SupervisorMachine``: feeds it what happens and does what it asks for. Lives on its runtime; ``Supervisor`` is its
 /// face for everybody else.
 final class SupervisorShell: LinkOwner {
-    /// What the machine has asked for under one number.
+    /// An attempt to connect, or the link that it gave.
     private enum Attempt {
         case connecting(Task<Void, Never>)
         case open(LinkPort)
@@ -10,7 +10,7 @@ final class SupervisorShell: LinkOwner {
             if case .open(let port) = self { port } else { nil }
         }
 
-        /// Ends it, or its link by the close handshake. Nothing more is reported but what became of its messages.
+        /// Cancels the attempt, or closes its link. After that only outcomes of its messages are reported.
         ///
         /// - Returns: a task that ends when the connection is closed, with the number of undelivered bytes.
         func close(_ reason: CloseReason) -> Task<Int, Never>? {
@@ -22,7 +22,7 @@ final class SupervisorShell: LinkOwner {
             }
         }
 
-        /// As ``close(_:)``, without waiting for the answer of the peer.
+        /// Like ``close(_:)``, but does not wait for the answer of the peer.
         func abandon(_ reason: CloseReason) {
             switch self {
             case .open(let port): port.abandon(reason)

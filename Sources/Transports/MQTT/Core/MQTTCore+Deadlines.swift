@@ -21,8 +21,8 @@ struct MQTTKeepAlive: Sendable {
     var pongsBefore = 0
     /// The user's pings that are not answered yet.
     var userPings = 0
-    /// Client: what was sent at `since` should be acknowledged by now, and the broker is asked by PINGREQ whether it has come so far.
-    /// With the answer, which is `pongs` answers to keep-alive pings away, the acknowledgement must have come.
+    /// Client: the acknowledgement of a packet sent at `since` is overdue, and a PINGREQ was sent for it. The answer is the next but
+    /// `pongs` - 1 of those to keep-alive pings. The acknowledgement must come before it.
     var overdue: (since: Instant, pongs: Int)?
 
     /// Server: when the client has been silent for too long. While it is not read, its silence means nothing.
@@ -56,7 +56,7 @@ extension MQTTCore {
             switch state {
             case .idle, .closing, .closed: return nil
             case .connecting: return handshakeDeadline
-            // SUBACK may come behind many messages of a session, and the broker is to hear of this side meanwhile.
+            // SUBACK may be queued behind many messages of a session. Pings keep the link alive meanwhile.
             case .subscribing: return min(handshakeDeadline, keepAliveDeadline ?? handshakeDeadline)
             case .open: break
             }
@@ -105,8 +105,8 @@ extension MQTTCore {
     }
 
     /// The deadline was set for an entry that may be gone: looks for the oldest that is left. Its time counts from when its
-    /// answer could come, and be read. A broker answers in order, so that an acknowledgement may come behind much that it had to
-    /// send: while something comes, the answer to PINGREQ tells whether there is still one.
+    /// answer could come, and be read. A broker answers in order, and an acknowledgement may be queued behind other messages. While
+    /// bytes come, the client therefore sends PINGREQ, and the acknowledgement is missing if PINGRESP comes first.
     private mutating func acknowledgementOverdue(_ context: inout CoreContext) throws(TransportError) {
         acknowledgementDeadline = nil
         guard let oldest = inFlight.oldest else { return }
