@@ -139,3 +139,225 @@ extension JSONWriter {
     @inlinable @inline(__always)
     public mutating func unknownFields(_ storage: inout UnknownFields) {}
 }
+
+extension JSONWriter {
+    /// Writes `true` or `false`.
+    @inlinable @inline(__always)
+    public mutating func write(_ value: Bool) {
+        sink.reserve(8)
+        sink.put(value ? "true" : "false")
+    }
+
+    /// Writes a number, or a string of digits if it has 64 bits.
+    @inlinable @inline(__always)
+    public mutating func write<I: WireInteger>(_ value: I, as encoding: IntegerEncoding) {
+        if I.bitWidth > 32 { write(quoted: value) } else { writeDigits(value) }
+    }
+
+    @inlinable @inline(__always)
+    mutating func write<I: WireInteger>(quoted value: I) {
+        sink.reserve(22)
+        sink.put(UInt8(ascii: "\""))
+        writeDigits(value)
+        sink.put(UInt8(ascii: "\""))
+    }
+
+    @inlinable @inline(__always)
+    mutating func writeDigits<I: WireInteger>(_ value: I) {
+        writeDigits(UInt64(value.magnitude), isNegative: value < 0)
+    }
+
+    @usableFromInline
+    mutating func writeDigits(_ magnitude: UInt64, isNegative: Bool) {
+        // A sign, and three groups of eight.
+        sink.reserve(25)
+        if isNegative { sink.put(UInt8(ascii: "-")) }
+        let group: UInt64 = 100_000_000
+        guard magnitude >= group else { return putFirst(magnitude) }
+        let (upper, last) = magnitude.quotientAndRemainder(dividingBy: group)
+        if upper < group {
+            putFirst(upper)
+        } else {
+            let (first, middle) = upper.quotientAndRemainder(dividingBy: group)
+            putFirst(first)
+            sink.put(littleEndian: JSONWord.digits(middle) | JSONWord.zeros)
+        }
+        sink.put(littleEndian: JSONWord.digits(last) | JSONWord.zeros)
+    }
+
+    /// The digits of `value`, which has no more than eight, without leading zeros. There is room for eight.
+    @inline(__always)
+    private mutating func putFirst(_ value: UInt64) {
+        let digits = JSONWord.digits(value)
+        // The last stands even if it is zero.
+        let leading = (digits | 1 &<< 56).trailingZeroBitCount & ~7
+        let end = sink.count &+ 8 &- leading / 8
+        sink.put(littleEndian: (digits | JSONWord.zeros) &>> UInt64(leading))
+        sink.count = end
+    }
+
+    /// Writes the shortest digits that give the same value back.
+    @inlinable
+    public mutating func write(_ value: Float) {
+        if value.isFinite { writePlain(value.description) } else { writeNonFinite(Double(value)) }
+    }
+
+    /// Writes the shortest digits that give the same value back.
+    @inlinable
+    public mutating func write(_ value: Double) {
+        if value.isFinite { writePlain(value.description) } else { writeNonFinite(value) }
+    }
+
+    @usableFromInline
+    mutating func writeNonFinite(_ value: Double) {
+        writePlain(value.isNaN ? "\"NaN\"" : value < 0 ? "\"-Infinity\"" : "\"Infinity\"")
+    }
+
+    @usableFromInline
+    mutating func writePlain(_ text: String) {
+        var text = text
+        text.withUTF8 { bytes in
+            sink.reserve(bytes.count)
+            sink.put(bytes)
+        }
+    }
+
+    /// Writes a string; only what must be is escaped (RFC 8259, section 7).
+    @inlinable @inline(__always)
+    public mutating func write(_ value: String) {
+        guard value.utf8.withContiguousStorageIfAvailable({ write(utf8: $0) }) == nil else { return }
+        write(foreign: value)
+    }
+
+    /// Writes a string that is not stored as UTF-8.
+    @inline(never)
+    @usableFromInline
+    mutating func write(foreign value: String) {
+        Array(value.utf8).withUnsafeBufferPointer { write(utf8: $0) }
+    }
+
+    @usableFromInline
+    mutating func write(utf8 text: UnsafeBufferPointer<UInt8>) {
+        let count = text.count
+        sink.reserve(count + 10)
+        sink.put(UInt8(ascii: "\""))
+        if let source = text.baseAddress, count > 0, !putShort(source, count) { putLong(source, count) }
+        sink.put(UInt8(ascii: "\""))
+    }
+
+    /// Copies what most strings are: up to sixteen bytes, none of which needs an escape. Else it does nothing of note: what it
+    /// has copied is written over.
+    @inline(__always)
+    private mutating func putShort(_ source: UnsafePointer<UInt8>, _ count: Int) -> Bool {
+        guard count <= 16 else { return false }
+        let target = UnsafeMutableRawPointer(sink.base + sink.count)
+        let step = min(count, 8)
+        let first = JSONWord.loaded(source, count: step)
+        target.storeBytes(of: first.littleEndian, as: UInt64.self)
+        var specials = JSONWord.specials(first)
+        if count > 8 {
+            // The two overlap.
+            let last = JSONWord.loaded(source + (count &- 8), count: 8)
+            target.storeBytes(of: last.littleEndian, toByteOffset: count &- 8, as: UInt64.self)
+            specials |= JSONWord.specials(last)
+        }
+        guard specials == 0 else { return false }
+        sink.count &+= count
+        return true
+    }
+
+    /// Copies sixteen bytes at a time up to the next that needs an escape. What is copied beyond it, or beyond the end, is
+    /// written over by what follows.
+    @inline(never)
+    private mutating func putLong(_ source: UnsafePointer<UInt8>, _ count: Int) {
+        var index = 0
+        while index < count {
+            let target = UnsafeMutableRawPointer(sink.base + sink.count)
+            let plain = Self.copyPlain(source + index, count &- index, to: target)
+            sink.count &+= plain
+            index &+= plain
+            guard index < count else { return }
+            writeEscape(source[index], remaining: count - index)
+            index &+= 1
+        }
+    }
+
+    /// How many bytes stand before the first that needs an escape.
+    @inline(__always)
+    private static func copyPlain(_ source: UnsafePointer<UInt8>, _ count: Int, to target: UnsafeMutableRawPointer)
+        -> Int
+    {
+        var index = 0
+        while count &- index >= 16 {
+            let block = UnsafeRawPointer(source + index).loadUnaligned(as: SIMD16<UInt8>.self)
+            target.storeBytes(of: block, toByteOffset: index, as: SIMD16<UInt8>.self)
+            let (low, high) = JSONWord.specials(block)
+            if low | high != 0 {
+                return index &+ (low != 0 ? low.trailingZeroBitCount : 64 &+ high.trailingZeroBitCount) / 8
+            }
+            index &+= 16
+        }
+        while index < count {
+            let step = min(count &- index, 8)
+            let word = JSONWord.loaded(source + index, count: step)
+            target.storeBytes(of: word.littleEndian, toByteOffset: index, as: UInt64.self)
+            let specials = JSONWord.specials(word)
+            if specials != 0 { return index &+ specials.trailingZeroBitCount / 8 }
+            index &+= step
+        }
+        return count
+    }
+
+    /// Writes an escape, and makes room again for the `remaining` bytes, the closing quote, and what may be
+    /// copied beyond it.
+    @inline(never)
+    private mutating func writeEscape(_ byte: UInt8, remaining: Int) {
+        sink.reserve(remaining + 15)
+        sink.put(UInt8(ascii: "\\"))
+        switch byte {
+        case UInt8(ascii: "\""), UInt8(ascii: "\\"): sink.put(byte)
+        case 0x08: sink.put(UInt8(ascii: "b"))
+        case 0x09: sink.put(UInt8(ascii: "t"))
+        case 0x0A: sink.put(UInt8(ascii: "n"))
+        case 0x0C: sink.put(UInt8(ascii: "f"))
+        case 0x0D: sink.put(UInt8(ascii: "r"))
+        default:
+            let digits: StaticString = "0123456789abcdef"
+            sink.put("u00")
+            sink.put(digits.utf8Start[Int(byte >> 4)])
+            sink.put(digits.utf8Start[Int(byte & 15)])
+        }
+    }
+
+    /// Writes base64 with padding (RFC 4648, section 4).
+    @inlinable
+    public mutating func write(_ value: [UInt8]) {
+        value.withUnsafeBufferPointer { write(base64: $0) }
+    }
+
+    @usableFromInline
+    mutating func write(base64 bytes: UnsafeBufferPointer<UInt8>) {
+        sink.reserve((bytes.count + 2) / 3 * 4 + 2)
+        sink.put(UInt8(ascii: "\""))
+        sink.count += Base64.encode(bytes, into: sink.base + sink.count)
+        sink.put(UInt8(ascii: "\""))
+    }
+
+    /// Writes the name, or the number if it has none.
+    @inlinable
+    public mutating func write<E: WireEnum>(enum value: E) {
+        guard let name = value.name else { return writeDigits(value.rawValue) }
+        sink.reserve(name.utf8CodeUnitCount + 2)
+        sink.put(UInt8(ascii: "\""))
+        sink.put(name)
+        sink.put(UInt8(ascii: "\""))
+    }
+
+    /// Writes an object.
+    @inlinable
+    public mutating func write<M: WireMessage>(message value: M) throws(CodecError) {
+        try open(UInt8(ascii: "{"))
+        try value.visited { value throws(CodecError) in try value.writeFields(to: &self) }
+        close(UInt8(ascii: "}"))
+    }
+}

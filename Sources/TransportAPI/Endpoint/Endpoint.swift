@@ -91,3 +91,127 @@ extension Endpoint: CustomReflectable {
         Mirror(self, children: ["url": description])
     }
 }
+
+extension Endpoint {
+    /// The longest URL that is read, in bytes.
+    public static let maximumLength = 8192
+
+    /// Reads a URL.
+    ///
+    /// No error quotes what it could not read: a password that was written without escapes may be found in any part. And
+    /// delimiters are looked for among bytes, since a combining mark behind one would hide it among characters.
+    ///
+    /// - Throws: `.invalidConfiguration` with a sentence that names the part that is wrong and what it may be.
+    public init(_ url: String) throws(TransportError) {
+        guard url.utf8.count <= Self.maximumLength else {
+            throw .configuration("url", "is longer than \(Self.maximumLength) bytes")
+        }
+        guard !url.utf8.contains(where: { $0 <= 0x20 || $0 == 0x7f }) else {
+            throw .configuration("url", "contains a space or a control character; write it percent-encoded")
+        }
+        // It would begin a fragment (RFC 3986, section 3.5), which no connection has (RFC 6455, section 3). What is meant is a
+        // part of a password or of a topic filter, which must not get lost.
+        guard !url.utf8.contains(UInt8(ascii: "#")) else {
+            throw .configuration(
+                "url",
+                "contains a '#'; no URL has a fragment here, and as part of anything else it is %23"
+            )
+        }
+        var rest = Substring(url)
+        guard let colon = rest.utf8.firstRange(of: "://".utf8), colon.lowerBound != rest.startIndex else {
+            throw .configuration("url", "has no scheme; write it as scheme://host:port")
+        }
+        scheme = rest[..<colon.lowerBound].lowercased()
+        guard scheme.utf8.first.map({ $0 >= 0x61 && $0 <= 0x7a }) == true,
+            scheme.utf8.allSatisfy({
+                ($0 >= 0x61 && $0 <= 0x7a) || ($0 >= 0x30 && $0 <= 0x39) || "+-.".utf8.contains($0)
+            })
+        else { throw .configuration("scheme", "may hold only letters, digits and + - . and begins with a letter") }
+        rest = rest[colon.upperBound...]
+
+        if let question = rest.utf8.firstIndex(of: UInt8(ascii: "?")) {
+            options = try Self.options(rest[rest.utf8.index(after: question)...])
+            rest = rest[..<question]
+        } else {
+            options = []
+        }
+        let slash = rest.utf8.firstIndex(of: UInt8(ascii: "/")) ?? rest.endIndex
+        path = String(rest[slash...])
+        var authority = rest[..<slash]
+
+        if let at = authority.utf8.lastIndex(of: UInt8(ascii: "@")) {
+            let (name, secret) = Self.split(authority[..<at], at: ":")
+            user = try PercentEncoding.decode(name, key: "user")
+            password = if let secret { try PercentEncoding.decode(secret, key: "password") } else { nil }
+            authority = authority[authority.utf8.index(after: at)...]
+        } else {
+            user = nil
+            password = nil
+        }
+        (host, port) = try Self.hostAndPort(authority)
+    }
+
+    private static func hostAndPort(_ authority: Substring) throws(TransportError) -> (String, UInt16?) {
+        let host: String
+        let digits: Substring?
+        if authority.utf8.first == UInt8(ascii: "[") {
+            guard let bracket = authority.utf8.firstIndex(of: UInt8(ascii: "]")) else {
+                throw .configuration("host", "lacks the closing bracket of its IPv6 address")
+            }
+            host = try PercentEncoding.decode(
+                authority[authority.utf8.index(after: authority.startIndex)..<bracket],
+                key: "host"
+            )
+            guard host.utf8.contains(UInt8(ascii: ":")) else {
+                throw .configuration("host", "stands in brackets, but is not an IPv6 address")
+            }
+            let (between, port) = split(authority[authority.utf8.index(after: bracket)...], at: ":")
+            guard between.isEmpty else {
+                throw .configuration("port", "must be parted from the bracket of the host by a colon and nothing else")
+            }
+            digits = port
+        } else {
+            let (name, port) = split(authority, at: ":")
+            host = try PercentEncoding.decode(name, key: "host")
+            guard port?.utf8.contains(UInt8(ascii: ":")) != true, !host.utf8.contains(UInt8(ascii: ":")) else {
+                throw .configuration("host", "holds a colon; an IPv6 address stands in brackets, as in [::1]:8080")
+            }
+            digits = port
+        }
+        guard !host.isEmpty else { throw .configuration("host", "is missing") }
+        guard !host.utf8.contains(0x20) else { throw .configuration("host", "contains a space") }
+        guard let digits, !digits.isEmpty else { return (host, nil) }
+        guard digits.utf8.allSatisfy({ $0 >= 0x30 && $0 <= 0x39 }), let port = UInt16(digits) else {
+            throw .configuration("port", "is not a number from 0 to 65535")
+        }
+        return (host, port)
+    }
+
+    private static func options(_ query: Substring) throws(TransportError) -> [Option] {
+        var options: [Option] = []
+        var rest: Substring? = query
+        while let pairs = rest {
+            let pair: Substring
+            (pair, rest) = split(pairs, at: "&")
+            guard !pair.isEmpty else { continue }
+            let (key, text) = split(pair, at: "=")
+            let name = try PercentEncoding.decode(key, key: "query")
+            let value = if let text { try PercentEncoding.decode(text, key: name) } else { "" }
+            options.append(Option(name: name, value: value))
+        }
+        return options
+    }
+
+    /// What stands before and behind the first `delimiter`; `nil` behind if there is none.
+    private static func split(_ text: Substring, at delimiter: Unicode.Scalar) -> (Substring, Substring?) {
+        guard let index = text.unicodeScalars.firstIndex(of: delimiter) else { return (text, nil) }
+        return (text[..<index], text[text.unicodeScalars.index(after: index)...])
+    }
+}
+
+extension TransportError {
+    /// A mistake in the configuration: which key, and what is wrong with it or allowed.
+    public static func configuration(_ key: String, _ problem: String) -> TransportError {
+        TransportError(.invalidConfiguration, .configure, "\(key) \(problem)")
+    }
+}

@@ -237,3 +237,437 @@ extension TransportError {
         TransportError(.timedOut, phase, "the attempt took too long")
     }
 }
+
+// What the app and the network ask for: a pause, another path, the end.
+
+extension SupervisorMachine {
+    mutating func suspend(at now: Instant, _ actions: inout [SupervisorAction]) {
+        if phase == .open { judgeStability(at: now) }
+        dropLink(CloseReason(.user, text: "suspended"), &actions)
+        enter(.suspended, .suspended, &actions)
+    }
+
+    mutating func resume(at now: Instant, _ actions: inout [SupervisorAction]) {
+        guard phase == .suspended else { return }
+        lostAt = now
+        attempt(at: now, &actions)
+    }
+
+    mutating func changed(_ path: NetworkPath, at now: Instant, _ actions: inout [SupervisorAction]) {
+        let isOther = path.network != self.path.network
+        self.path = path
+        switch phase {
+        case .connecting, .greeting, .waiting:
+            if !path.isUsable {
+                dropLink(.user, &actions)
+                enter(.offline, .offline, &actions)
+            } else if isOther, case .waiting = phase {
+                attempt(at: now, &actions)
+            }
+        case .offline:
+            if path.isUsable { attempt(at: now, &actions) }
+        case .open:
+            // The link may outlive a short absence, and even another address.
+            keepalive?.online(path.isUsable, at: now)
+            // What the link dies of now is not that it was idle.
+            idleSince = now
+            if isOther { adaptInterval(&actions) }
+        case .idle, .suspended, .closed: break
+        }
+    }
+
+    /// Lets go of an attempt or a link, whatever state it is in.
+    private mutating func dropLink(_ reason: CloseReason, _ actions: inout [SupervisorAction]) {
+        switch phase {
+        case .connecting, .greeting: actions.append(.abandon(link: link))
+        case .open: actions.append(.close(link: link, reason))
+        case .idle, .waiting, .offline, .suspended, .closed: return
+        }
+        leaveLink(&actions)
+    }
+
+    // MARK: The end
+
+    mutating func close(_ reason: CloseReason, _ actions: inout [SupervisorAction]) {
+        if phase == .open, delivery.style == .session {
+            actions.append(.transmit(link, nil, SessionFrame.bye.payload))
+        }
+        dropLink(reason, &actions)
+        end(reason, &actions)
+    }
+
+    mutating func giveUp(_ reason: CloseReason, _ actions: inout [SupervisorAction]) {
+        end(reason, &actions)
+    }
+
+    private mutating func end(_ reason: CloseReason, _ actions: inout [SupervisorAction]) {
+        delivery.finishAll(reason.asError, &actions)
+        enter(.closed, .closed(reason), &actions)
+    }
+}
+
+// From nothing to a link, and from a lost link to the next.
+
+extension SupervisorMachine {
+    mutating func connectNow(at now: Instant, _ actions: inout [SupervisorAction]) {
+        switch phase {
+        case .idle, .waiting, .offline: attempt(at: now, &actions)
+        case .connecting, .greeting, .open, .suspended, .closed: break
+        }
+    }
+
+    /// Makes the next attempt, if there is a network.
+    mutating func attempt(at now: Instant, _ actions: inout [SupervisorAction]) {
+        if lostAt == nil { lostAt = now }
+        guard path.isUsable else { return enter(.offline, .offline, &actions) }
+        link += 1
+        enter(
+            .connecting(now.advanced(by: configuration.connectTimeout)),
+            .connecting(attempt: failures + 1, endpoints[endpoint]),
+            &actions
+        )
+        actions.append(
+            .connect(link: link, endpoint: endpoint, timeout: configuration.connectTimeout, refreshing: mustRefresh)
+        )
+    }
+
+    mutating func connected(
+        _ link: Int,
+        _ capabilities: Capabilities,
+        at now: Instant,
+        _ actions: inout [SupervisorAction]
+    ) {
+        guard link == self.link, case .connecting(let deadline) = phase else {
+            // Of an attempt that was given up: never two live links.
+            return actions.append(.abandon(link: link))
+        }
+        self.capabilities = capabilities
+        mustRefresh = false
+        guard Delivery.style(configuration.delivery, capabilities) == .session else {
+            return opened(isResumed: false, at: now, &actions)
+        }
+        phase = .greeting(deadline)
+        delivery.forgetOvertaking()
+        // That nothing came back over the link before says nothing of this one.
+        delivery.roundTrip.answered()
+        greet(at: now, &actions)
+    }
+
+    /// Says who we are, and says it again where it may have got lost.
+    mutating func greet(at now: Instant, _ actions: inout [SupervisorAction]) {
+        helloRetry = capabilities.isReliable ? nil : now.advanced(by: delivery.roundTrip.timeout)
+        let hello = SessionFrame.hello(
+            delivery.identity,
+            incarnation: incarnation,
+            received: delivery.tellReceived(),
+            attempt: UInt32(launch) << 16 | UInt32(min(link, 0xffff))
+        )
+        actions.append(.transmit(link, nil, hello.payload))
+    }
+
+    /// Messages may flow.
+    mutating func opened(isResumed: Bool, at now: Instant, _ actions: inout [SupervisorAction]) {
+        openedAt = now
+        goodEndpoint = endpoint
+        failedInRound = []
+        notBefore[endpoint] = nil
+        hopeless = []
+        // Without anything to ask with there is no keepalive, not even after a change of the network.
+        keepalive =
+            canProbe
+            ? Keepalive(configuration.keepalive, over: capabilities, isAnswered: isProbeAnswered, at: now) : nil
+        idleSince = now
+        lastSent = now
+        adaptInterval(&actions)
+        if !isReading { keepalive?.reading(false, at: now) }
+        delivery.attach(link, capabilities)
+        enter(.open, .open(endpoints[endpoint], isResumed: isResumed), &actions)
+        delivery.flush(at: now, &actions)
+    }
+
+    mutating func attemptFailed(
+        _ error: TransportError,
+        at now: Instant,
+        using random: inout RandomSource,
+        _ actions: inout [SupervisorAction]
+    ) {
+        actions.append(.note(.attemptFailed(endpoints[endpoint], error)))
+        failures += 1
+        if error.code == .authenticationFailed {
+            guard hasRefreshed else {
+                (hasRefreshed, mustRefresh) = (true, true)
+                return attempt(at: now, &actions)
+            }
+            return giveUp(CloseReason(error), &actions)
+        }
+        if error.isRetryable { failedInRound.insert(endpoint) } else { hopeless.insert(endpoint) }
+        guard hopeless.count < endpoints.count else { return giveUp(CloseReason(error), &actions) }
+        noteWish(of: error, at: now)
+        // All endpoints are tried before the first pause, but for those that want to be left alone.
+        let isRoundOver = endpoints.indices.allSatisfy {
+            hopeless.contains($0) || failedInRound.contains($0) || notBefore[$0, default: now] > now
+        }
+        endpoint = nextEndpoint(at: now)
+        retry(CloseReason(error), after: isRoundOver ? nil : .zero, at: now, using: &random, &actions)
+    }
+
+    /// A server may ask to be left alone for a while (Retry-After).
+    private mutating func noteWish(of error: TransportError, at now: Instant) {
+        guard let asked = error.retryAfter else { return }
+        notBefore[endpoint] = now.advanced(by: min(asked, Self.longestRetryAfter))
+    }
+
+    /// The first in turn that does not want to be left alone, or else the one that wants it for the shortest time.
+    private func nextEndpoint(at now: Instant) -> Int {
+        let turn = (1...endpoints.count).map { (endpoint + $0) % endpoints.count }.filter { !hopeless.contains($0) }
+        func time(_ endpoint: Int) -> Instant { max(now, notBefore[endpoint, default: now]) }
+        return turn.min { time($0) < time($1) } ?? endpoint
+    }
+
+    /// Plans the next attempt, unless a limit says that there is none.
+    private mutating func retry(
+        _ reason: CloseReason,
+        after given: Duration?,
+        at now: Instant,
+        using random: inout RandomSource,
+        _ actions: inout [SupervisorAction]
+    ) {
+        if let most = configuration.maximumAttempts, failures >= most { return giveUp(reason, &actions) }
+        guard path.isUsable else { return enter(.offline, .offline, &actions) }
+        var delay = Duration.zero
+        if let given {
+            delay = given
+        } else {
+            failedInRound = []
+            guard let next = backoff.next(using: &random) else { return giveUp(reason, &actions) }
+            delay = next
+        }
+        if let time = notBefore[endpoint] { delay = max(delay, now.duration(to: time)) }
+        if let most = configuration.maximumElapsed, let lostAt, lostAt.duration(to: now.advanced(by: delay)) > most {
+            return giveUp(reason, &actions)
+        }
+        enter(.waiting(now.advanced(by: delay)), .waiting(delay, reason), &actions)
+    }
+
+    /// A server may ask for no longer than this.
+    static let longestRetryAfter = Duration.seconds(3600)
+
+    mutating func ended(
+        _ link: Int,
+        _ reason: CloseReason,
+        at now: Instant,
+        using random: inout RandomSource,
+        _ actions: inout [SupervisorAction]
+    ) {
+        guard link == self.link else { return }
+        switch phase {
+        case .greeting:
+            return attemptFailed(reason.asError, at: now, using: &random, &actions)
+        case .open: break
+        case .idle, .connecting, .waiting, .offline, .suspended, .closed: return
+        }
+        actions.append(.note(.linkEnded(endpoints[endpoint], reason)))
+        noteDeath(at: now)
+        leaveLink(&actions)
+        endpoint = goodEndpoint
+        failures += 1
+        judgeStability(at: now)
+        guard let error = reason.error else {
+            return retry(reason, after: nil, at: now, using: &random, &actions)
+        }
+        noteWish(of: error, at: now)
+        if notBefore[endpoint, default: now] > now { endpoint = nextEndpoint(at: now) }
+        switch error.code {
+        case .authenticationFailed where !hasRefreshed:
+            (hasRefreshed, mustRefresh) = (true, true)
+            attempt(at: now, &actions)
+        // What an open link breaks by may go well on the next one, but for these.
+        case .authenticationFailed, .forbidden, .certificateRejected, .invalidConfiguration, .unsupported:
+            giveUp(reason, &actions)
+        default: retry(reason, after: nil, at: now, using: &random, &actions)
+        }
+    }
+
+    /// The open link is over: if it was stable, everything is counted anew.
+    mutating func judgeStability(at now: Instant) {
+        guard openedAt.duration(to: now) >= configuration.stableAfter else { return }
+        backoff.reset()
+        failures = 0
+        hasRefreshed = false
+        lostAt = now
+    }
+
+    mutating func leaveLink(_ actions: inout [SupervisorAction]) {
+        keepalive = nil
+        helloRetry = nil
+        delivery.detach()
+    }
+
+    mutating func enter(_ phase: Phase, _ state: SupervisorState, _ actions: inout [SupervisorAction]) {
+        self.phase = phase
+        actions.append(.state(state))
+    }
+}
+
+// What happens on a link that is there.
+
+extension SupervisorMachine {
+    /// Whether there is anything to ask the far side with.
+    var canProbe: Bool {
+        switch configuration.keepalive.probe {
+        case .payload: true
+        case .automatic: capabilities.hasNativePing || Delivery.style(configuration.delivery, capabilities) == .session
+        }
+    }
+
+    var isProbeAnswered: Bool {
+        if case .payload(_, let answer) = configuration.keepalive.probe { answer != nil } else { canProbe }
+    }
+
+    mutating func probe(at now: Instant, _ actions: inout [SupervisorAction]) {
+        lastProbed = now
+        switch configuration.keepalive.probe {
+        case .payload(let payload, _): actions.append(.transmit(link, nil, payload))
+        case .automatic where delivery.style == .session:
+            pingToken &+= 1
+            pingSentAt = now
+            actions.append(.transmit(link, nil, SessionFrame.ping(pingToken).payload))
+        case .automatic: actions.append(.ping(link: link))
+        }
+    }
+
+    mutating func received(
+        _ link: Int,
+        _ payload: Payload,
+        at now: Instant,
+        using random: inout RandomSource,
+        _ actions: inout [SupervisorAction]
+    ) {
+        guard link == self.link else { return }
+        alive(at: now, &actions)
+        switch phase {
+        case .open, .greeting: break
+        case .idle, .connecting, .waiting, .offline, .suspended, .closed: return
+        }
+        if case .payload(_, let answer?) = configuration.keepalive.probe, payload.bytes == answer.bytes {
+            return delivery.leaveOut(at: now, &actions)
+        }
+        let style = Delivery.style(configuration.delivery, capabilities)
+        do throws(TransportError) {
+            switch style {
+            case .plain: delivery.give(payload, at: now, &actions)
+            case .origin: try receivedOrigin(payload, at: now, using: &random, &actions)
+            case .session: try receivedFrame(try SessionFrame(payload), at: now, &actions)
+            }
+        } catch {
+            actions.append(.close(link: link, CloseReason(error)))
+            ended(link, CloseReason(error), at: now, using: &random, &actions)
+        }
+    }
+
+    private mutating func receivedOrigin(
+        _ payload: Payload,
+        at now: Instant,
+        using random: inout RandomSource,
+        _ actions: inout [SupervisorAction]
+    ) throws(TransportError) {
+        // Others may publish to the same topics without an envelope.
+        guard SessionFrame.isOrigin(payload),
+            case .origin(let sender, let sequence, let content) = try SessionFrame(payload)
+        else { return delivery.give(payload, at: now, &actions) }
+        delivery.giveUnlessRepeated(sender, sequence, content, at: now, using: &random, &actions)
+    }
+
+    private mutating func receivedFrame(
+        _ frame: SessionFrame,
+        at now: Instant,
+        _ actions: inout [SupervisorAction]
+    ) throws(TransportError) {
+        switch frame {
+        case .welcome(let incarnation, let received): try welcomed(incarnation, received, at: now, &actions)
+        case .refused(let refusal): throw refusal.error
+        case .ping(let token): actions.append(.transmit(link, nil, SessionFrame.pong(token).payload))
+        case .pong(let token):
+            if token == pingToken, let asked = pingSentAt { actions.append(.note(.roundTrip(asked.duration(to: now)))) }
+        case .bye: throw TransportError(.closedByPeer, .open, "the far side has ended the session")
+        case .message, .acknowledge, .skip:
+            if phase == .open { return try delivery.take(frame, at: now, &actions) }
+            // It has overtaken the welcome. A link that loses messages brings it again.
+            if capabilities.isReliable { try delivery.keepOvertaking(frame) }
+        case .hello, .origin: throw .envelope("a server does not send this frame")
+        }
+    }
+
+    private mutating func welcomed(
+        _ incarnation: UInt64,
+        _ received: UInt64,
+        at now: Instant,
+        _ actions: inout [SupervisorAction]
+    ) throws(TransportError) {
+        guard case .greeting = phase else { return }
+        let isResumed = incarnation == self.incarnation
+        if isResumed {
+            try delivery.acknowledge(through: received, at: now, &actions)
+        } else {
+            if self.incarnation != 0 { actions.append(.note(.sessionLost)) }
+            delivery.renumber()
+            self.incarnation = incarnation
+        }
+        opened(isResumed: isResumed, at: now, &actions)
+        try delivery.takeOvertaking(at: now, &actions)
+    }
+}
+
+// The search for a longer keepalive interval.
+
+extension SupervisorMachine {
+    /// The interval that the search gives the link; `nil` where it can't search.
+    mutating func adaptiveInterval() -> Duration? {
+        guard keepalive != nil, isProbeAnswered else { return nil }
+        return adaptive?.interval(on: path.network)
+    }
+
+    /// Gives the link the interval that the search has for it.
+    mutating func adaptInterval(_ actions: inout [SupervisorAction]) {
+        guard let interval = adaptiveInterval(), interval != keepalive?.interval else { return }
+        keepalive?.interval = interval
+        actions.append(.note(.keepaliveInterval(interval)))
+    }
+
+    /// Whether nothing but probes went over the link for its interval before the far side was asked, and since.
+    private var wasIdle: Bool {
+        guard let asked = keepalive?.askedAt, let interval = keepalive?.interval else { return false }
+        return lastSent <= asked && asked >= idleSince.advanced(by: interval)
+    }
+
+    /// The link has shown that it lives.
+    mutating func alive(at now: Instant, _ actions: inout [SupervisorAction]) {
+        if adaptive != nil, wasIdle, let interval = keepalive?.interval {
+            adaptive?.survived(interval, on: path.network)
+            adaptInterval(&actions)
+        }
+        keepalive?.received(at: now)
+        idleSince = now
+    }
+
+    /// The link has ended. It says something about the path if it was idle for its interval, or nearly: a NAT that has forgotten it
+    /// is silent or answers with a reset, a proxy hangs up by itself.
+    mutating func noteDeath(at now: Instant) {
+        guard adaptive != nil, adaptiveInterval() != nil, let interval = keepalive?.interval else { return }
+        let isOver = idleSince.duration(to: now) >= interval / 10 * 9
+        if wasIdle || keepalive?.askedAt == nil && isOver { adaptive?.died(interval, on: path.network) }
+    }
+
+    /// Remembers when something left, other than a probe.
+    mutating func noteSending(_ actions: ArraySlice<SupervisorAction>, at now: Instant) {
+        let count = actions.count {
+            switch $0 {
+            case .transmit, .ping: true
+            default: false
+            }
+        }
+        guard count > (lastProbed == now ? 1 : 0) else { return }
+        lastSent = now
+        idleSince = now
+    }
+}

@@ -150,7 +150,7 @@ final class Outgoing {
         if !outcome.isSuccess { undelivered.send(Undelivered(id: id, payload: payload, outcome: outcome)) }
     }
 
-    // MARK: Waiting
+    // MARK: Suspended callers
 
     /// Tells `observer` the outcome of a message that was handed in and has none yet.
     func observe(_ id: MessageID, _ observer: any SendObserver) {

@@ -205,3 +205,69 @@ package struct BrokerCore: Sendable {
         }
     }
 }
+
+extension BrokerCore {
+    /// Bounds on what clients can make the broker keep.
+    package struct Limits: Sendable, Hashable {
+        /// The most sessions at a time; 100,000 by default.
+        package var maximumSessions = 100_000
+        /// The most filters of one session; 1,000 by default.
+        package var maximumSubscriptionsPerSession = 1000
+        /// The most filters of all sessions together; 1,000,000 by default.
+        package var maximumSubscriptions = 1_000_000
+        /// The longest filter, in bytes; 1,024 by default.
+        package var maximumFilterLength = 1024
+        /// The most levels of a filter, 1 to 128; 32 by default. Topics may have more: only `#` reaches those. The nodes that one
+        /// message may visit grow with the third power of it; see ``TopicTrie/match(_:)``.
+        package var maximumFilterLevels = 32
+        /// What ``maximumFilterLevels`` may be.
+        package static let filterLevels = 1...128
+        /// The most levels that the filters of one session have together, and with them nodes of the trie; 8,192 by default.
+        package var maximumNodesPerSession = 8192
+        /// The most nodes of the trie; 1,000,000 by default.
+        package var maximumNodes = 1_000_000
+        /// The most of these that lie at or below the third `+` of a filter; 10,000 by default. See ``TopicTrie/match(_:)``.
+        package var maximumWildNodes = 10_000
+        /// The most bytes that the names of all nodes have; 64 MiB by default.
+        package var maximumNameBytes = 64 << 20
+
+        /// The defaults.
+        package init() {}
+    }
+}
+
+// What there is room for, and what makes room: the filters of sessions that are gone, which are cleared away bit by bit.
+extension BrokerCore {
+    /// What a filter is made of; `nil` if nobody may have it.
+    func shape(of filter: UnsafeRawBufferPointer) -> FilterShape? {
+        guard filter.count <= limits.maximumFilterLength, MQTTTopic.isFilter(filter) else { return nil }
+        let shape = FilterShape(filter)
+        return shape.levels <= limits.maximumFilterLevels ? shape : nil
+    }
+
+    func mayHaveMore(_ session: Int, _ shape: FilterShape) -> Bool {
+        sessions[session].places.count < limits.maximumSubscriptionsPerSession
+            && sessions[session].levels + shape.levels <= limits.maximumNodesPerSession
+    }
+
+    /// Clears away one filter of a session that is gone if it is room that `filter` lacks, which the session was refused; whether it
+    /// did.
+    ///
+    /// For who looks at the clock in between: what is cleared away may have other levels than are lacking.
+    package mutating func makeRoom(for filter: String, of session: UInt64) -> Bool {
+        guard !goneSessions.isEmpty, let index = indexByID[session] else { return false }
+        return filter.withContiguousUTF8 {
+            guard let shape = self.shape(of: $0), mayHaveMore(Int(index), shape) else { return false }
+            guard subscriptionCount >= limits.maximumSubscriptions || !hasRoom(for: shape, $0) else { return false }
+            _ = clear(atMost: 1)
+            return true
+        }
+    }
+
+    /// Whether the trie may grow by a filter. It is judged as if it had no node in common with others.
+    func hasRoom(for shape: FilterShape, _ filter: UnsafeRawBufferPointer) -> Bool {
+        trie.nodeCount + shape.levels <= limits.maximumNodes
+            && (shape.wildLevels == 0 || trie.wildCount + shape.wildLevels <= limits.maximumWildNodes)
+            && trie.nameBytes + filter.count <= limits.maximumNameBytes
+    }
+}

@@ -255,3 +255,443 @@ package struct MQTTCore: ProtocolCore {
         return .message(payload)
     }
 }
+
+// The client's side: CONNECT to CONNACK, SUBSCRIBE to SUBACK.
+extension MQTTCore {
+    /// The most messages that are kept while SUBACK is awaited; in bytes, one of the largest.
+    static let maximumEarlyMessages = 1024
+    private static let maximumEarlyDiscarded = 16
+
+    private static let connecting = MQTTPacketTypes(.connack)
+    private static let subscribing = MQTTPacketTypes(.publish, .pubrel, .suback, .pingresp)
+    /// In a session that outlives its links, answers to what was sent over the last one may come first.
+    private static let subscribingAnew = MQTTPacketTypes(
+        .publish,
+        .puback,
+        .pubrec,
+        .pubrel,
+        .pubcomp,
+        .suback,
+        .pingresp
+    )
+    private static let acceptedFromServer = MQTTPacketTypes(
+        .publish,
+        .puback,
+        .pubrec,
+        .pubrel,
+        .pubcomp,
+        .suback,
+        .unsuback,
+        .pingresp
+    )
+
+    mutating func startClient(_ configuration: MQTTConfiguration, _ context: inout CoreContext) {
+        var connect = MQTTConnect(clientID: configuration.clientID ?? Self.randomClientID(&context.random))
+        connect.cleanSession = configuration.cleanSession
+        connect.keepAlive = UInt16(clamping: configuration.keepAlive)
+        connect.will = configuration.will
+        connect.user = configuration.user
+        connect.password = configuration.password
+        MQTTPacketWriter.connect(connect, into: &context.output)
+        countWritten(&context)
+        keepAlive.interval = configuration.pingInterval
+        keepAlive.timeout = min(configuration.pingTimeout.wholeNanoseconds, max(keepAlive.interval, 1))
+        reader.accepted = Self.connecting
+    }
+
+    /// 23 letters and digits, which every server has to take (MQTT-3.1.3-5).
+    private static func randomClientID(_ random: inout RandomSource) -> String {
+        let alphabet = Array("0123456789abcdefghijklmnopqrstuvwxyz".utf8)
+        let drawn = (0..<21).map { _ in alphabet.randomElement(using: &random) ?? alphabet[0] }
+        return "im" + String(decoding: drawn, as: UTF8.self)
+    }
+
+    mutating func receiveAsClient(
+        _ packet: MQTTPacket,
+        _ context: inout CoreContext
+    ) throws(TransportError) -> CoreEvent? {
+        switch packet {
+        case .pingresp: return try receivePong()
+        case .connack(let sessionPresent, let code): return try receiveConnack(sessionPresent, code, &context)
+        case .suback(let packetID, let granted): return try receiveSuback(packetID, granted, &context)
+        case .unsuback(let packetID):
+            return .mqtt(.unsubscribeAnswered(try finish(.unsubscribe, packetID, "UNSUBACK")))
+        default: throw violation("a server does not send this packet (section 2.2.1)")
+        }
+    }
+
+    private mutating func receiveConnack(
+        _ sessionPresent: Bool,
+        _ code: UInt8,
+        _ context: inout CoreContext
+    ) throws(TransportError) -> CoreEvent? {
+        guard case .client(let configuration) = side else { throw violation("CONNACK came to a server") }
+        guard code == 0 else { throw .connack(code) }
+        guard !(sessionPresent && configuration.cleanSession) else {
+            throw violation("CONNACK has a session present though a clean one was asked for (MQTT-3.2.2-1)")
+        }
+        hasSession = sessionPresent
+        takeUpSession(isPresent: sessionPresent, &context)
+        guard !configuration.subscriptions.isEmpty else { return opened(&context) }
+        // Whatever the link before has left in the window.
+        guard let packetID = begin(.subscribe, id: 0, context.now, beyondWindow: true) else {
+            throw violation("no packet identifier is free")
+        }
+        handshakeSubscription = packetID
+        requested[packetID] = configuration.subscriptions.map(\.qos)
+        MQTTPacketWriter.subscribe(packetID, configuration.subscriptions, into: &context.output)
+        countWritten(&context)
+        state = .subscribing
+        reader.accepted = session == nil ? Self.subscribing : Self.subscribingAnew
+        return nil
+    }
+
+    private mutating func receiveSuback(
+        _ packetID: UInt16,
+        _ granted: [MQTTQoS?],
+        _ context: inout CoreContext
+    ) throws(TransportError) -> CoreEvent? {
+        let id = try finish(.subscribe, packetID, "SUBACK")
+        let asked = requested.removeValue(forKey: packetID) ?? []
+        guard asked.count == granted.count else {
+            throw violation("SUBACK answers \(granted.count) of \(asked.count) filters (MQTT-3.8.4-5)")
+        }
+        for case (let asked, let granted?) in zip(asked, granted) where granted > asked {
+            throw violation(
+                "SUBACK grants QoS \(granted.rawValue) where \(asked.rawValue) was asked for (MQTT-3.8.4-6)"
+            )
+        }
+        guard packetID == handshakeSubscription, case .client(let configuration) = side else {
+            return .mqtt(.subscribeAnswered(id, granted))
+        }
+        handshakeSubscription = 0
+        if let refused = granted.firstIndex(of: nil) {
+            write(.disconnect, &context)
+            let filter = configuration.subscriptions[refused].filter
+            throw TransportError(
+                .forbidden,
+                .handshake,
+                "the broker refuses the subscription to '\(filter)'",
+                detail: 0x80
+            )
+        }
+        return state == .open ? nil : opened(&context)
+    }
+
+    mutating func opened(_ context: inout CoreContext) -> CoreEvent {
+        state = .open
+        resendUnacknowledged(&context)
+        reader.accepted = Self.acceptedFromServer
+        reader.phase = .open
+        early.reverse()
+        hasDeferred = !early.isEmpty || !earlyDiscarded.isEmpty
+        return .opened
+    }
+
+    /// Keeps a message that came before the link is open. A broker that goes on with a session may have sent any number of
+    /// them before it read SUBSCRIBE, and would again over the next link. SUBACK could come too late behind them, so the first
+    /// one opens the link, which is then read as fast as messages are taken.
+    mutating func receiveEarly(
+        _ payload: Payload,
+        _ context: inout CoreContext
+    ) throws(TransportError) -> CoreEvent? {
+        early.append(payload)
+        guard !confirmsReceipt else { return opened(&context) }
+        earlyBytes += payload.bytes.count
+        guard early.count <= Self.maximumEarlyMessages, earlyBytes <= maximumMessageSize else {
+            throw TransportError(.bufferFull, .handshake, "too many messages came before SUBACK")
+        }
+        return nil
+    }
+
+    /// Keeps a report of a message that was passed over before the link is open; the first few.
+    mutating func noteDiscardedEarly(_ message: DiscardedMessage) {
+        if earlyDiscarded.count < Self.maximumEarlyDiscarded { earlyDiscarded.append(message) }
+    }
+
+    // MARK: On the open link
+
+    /// The configured name, and whether the broker has gone on with its session.
+    var client: (name: String, hasSession: Bool) {
+        guard case .client(let configuration) = side else { return ("", false) }
+        return (configuration.clientID ?? "", hasSession)
+    }
+
+    /// Asks for more topics; ``MQTTSignal/subscribeAnswered(_:_:)`` brings the answer under this id.
+    ///
+    /// - Throws: `.invalidConfiguration` for a malformed filter, `.wouldBlock` while no packet identifier is free.
+    package mutating func subscribe(
+        _ subscriptions: [MQTTSubscription],
+        id: UInt64,
+        _ context: inout CoreContext
+    ) throws(TransportError) {
+        try MQTTCheck.subscriptions(subscriptions)
+        let packetID = try begin(.subscribe, subscriptions.count, id, context.now)
+        requested[packetID] = subscriptions.map(\.qos)
+        MQTTPacketWriter.subscribe(packetID, subscriptions, into: &context.output)
+        countWritten(&context)
+    }
+
+    /// Gives topics up; ``MQTTSignal/unsubscribeAnswered(_:)`` confirms it under this id.
+    ///
+    /// - Throws: `.invalidConfiguration` for a malformed filter, `.wouldBlock` while no packet identifier is free.
+    package mutating func unsubscribe(
+        _ filters: [String],
+        id: UInt64,
+        _ context: inout CoreContext
+    ) throws(TransportError) {
+        try MQTTCheck.subscriptions(filters.map { MQTTSubscription($0) })
+        let packetID = try begin(.unsubscribe, filters.count, id, context.now)
+        MQTTPacketWriter.unsubscribe(packetID, filters, into: &context.output)
+        countWritten(&context)
+    }
+
+    private mutating func begin(
+        _ kind: InFlight.Kind,
+        _ filters: Int,
+        _ id: UInt64,
+        _ now: Instant
+    ) throws(TransportError) -> UInt16 {
+        guard isClient else { throw TransportError(.unsupported, .open, "a server does not subscribe") }
+        try checkOpen()
+        guard filters > 0 else { throw .configuration("subscribe", "has no topic filter (MQTT-3.8.3-3)") }
+        // The window is for messages, which may be many and large.
+        guard let packetID = begin(kind, id: id, now, beyondWindow: true) else {
+            throw TransportError(.wouldBlock, .open, "65535 packets wait for their acknowledgement")
+        }
+        return packetID
+    }
+}
+
+// The server's side: CONNECT, SUBSCRIBE, UNSUBSCRIBE, PINGREQ, DISCONNECT.
+extension MQTTCore {
+    private static let acceptedFromClient = MQTTPacketTypes(
+        .publish,
+        .puback,
+        .pubrec,
+        .pubrel,
+        .pubcomp,
+        .subscribe,
+        .unsubscribe,
+        .pingreq,
+        .disconnect
+    )
+
+    mutating func receiveAsServer(
+        _ packet: MQTTPacket,
+        _ context: inout CoreContext
+    ) throws(TransportError) -> CoreEvent? {
+        switch packet {
+        case .connect(let connect): return try receiveConnect(connect, &context)
+        case .connectOtherLevel: throw refuse(.unacceptableProtocolVersion, &context)
+        case .subscribe(let packetID, let asked): return receiveSubscribe(packetID, asked, &context)
+        case .unsubscribe(let packetID, let filters): return receiveUnsubscribe(packetID, filters, &context)
+        case .pingreq:
+            context.counters.demands &+= 1
+            write(.pingresp, &context)
+            return nil
+        case .disconnect:
+            state = .closed
+            return .closed(CloseReason(.peer, text: "the client disconnected"))
+        default: throw violation("a client does not send this packet (section 2.2.1)")
+        }
+    }
+
+    private mutating func receiveConnect(
+        _ connect: MQTTConnect,
+        _ context: inout CoreContext
+    ) throws(TransportError) -> CoreEvent? {
+        guard case .server(let configuration) = side else { throw violation("CONNECT came to a client") }
+        // An empty identifier asks for one of the server's making, which only a clean session can have.
+        guard !connect.clientID.isEmpty || connect.cleanSession else { throw refuse(.identifierRejected, &context) }
+        try checkSizes(connect, configuration, &context)
+        let code = configuration.authentication?(connect, peer) ?? .accepted
+        guard code == .accepted else { throw refuse(code, &context) }
+        var isPresent = false
+        if let sessions = configuration.sessions {
+            guard let opened = sessions.open(connect, now: context.now) else {
+                throw refuse(.serverUnavailable, &context)
+            }
+            session = opened.session
+            isPresent = opened.isPresent
+        }
+        MQTTPacketWriter.connack(sessionPresent: isPresent, code: 0, into: &context.output)
+        countWritten(&context)
+        // The server's own session: whatever it holds, it has not forgotten.
+        takeUpSession(isPresent: true, &context)
+        heldOfConnect = (session?.name.count ?? 0) + (routesSignals ? connect.will?.size ?? 0 : 0)
+        resendUnacknowledged(&context)
+        keepAlive.interval = Duration.seconds(Int(connect.keepAlive)).wholeNanoseconds / 2 * 3
+        state = .open
+        reader.accepted = Self.acceptedFromClient
+        reader.phase = .open
+        if routesSignals {
+            self.connect = connect
+            hasDeferred = true
+        }
+        return .opened
+    }
+
+    /// Refuses what would be kept for as long as the link or the session lives, and is too much.
+    private mutating func checkSizes(
+        _ connect: MQTTConnect,
+        _ configuration: MQTTServerConfiguration,
+        _ context: inout CoreContext
+    ) throws(TransportError) {
+        let (name, will) = (connect.clientID.utf8.count, connect.will?.size ?? 0)
+        guard name <= configuration.maximumClientID else {
+            var error = refuse(.identifierRejected, &context)
+            error.reason = "the client identifier has \(name) bytes, \(configuration.maximumClientID) are allowed"
+            throw error
+        }
+        guard will <= configuration.maximumWill else {
+            var error = refuse(.notAuthorized, &context)
+            error.code = .messageTooLarge
+            error.reason = "the will has \(will) bytes, \(configuration.maximumWill) are allowed"
+            throw error
+        }
+    }
+
+    /// Answers CONNECT with a refusal; the error ends the link (MQTT-3.2.2-5).
+    private mutating func refuse(_ code: MQTTConnackCode, _ context: inout CoreContext) -> TransportError {
+        MQTTPacketWriter.connack(code: code.rawValue, into: &context.output)
+        countWritten(&context)
+        return .connack(code.rawValue)
+    }
+
+    private mutating func receiveSubscribe(
+        _ packetID: UInt16,
+        _ asked: [MQTTSubscription],
+        _ context: inout CoreContext
+    ) -> CoreEvent? {
+        guard case .server(let configuration) = side else { return nil }
+        context.counters.demands &+= 1 + UInt64(asked.count) / 8
+        if routesSignals { return .mqtt(.subscribed(packetID, asked)) }
+        grant(packetID, keep(asked, limit: configuration.maximumSubscriptions), &context)
+        defaultTopic = topicForClient
+        return nil
+    }
+
+    /// Answers SUBSCRIBE: with the QoS granted to each filter, in their order, or `nil` for a refused one.
+    mutating func grant(_ packetID: UInt16, _ granted: [MQTTQoS?], _ context: inout CoreContext) {
+        guard state == .open else { return }
+        MQTTPacketWriter.suback(packetID, granted, into: &context.output)
+        countWritten(&context)
+    }
+
+    /// Answers UNSUBSCRIBE.
+    mutating func confirmUnsubscribe(_ packetID: UInt16, _ context: inout CoreContext) {
+        guard state == .open else { return }
+        write(.unsuback, packetID, &context)
+    }
+
+    private mutating func receiveUnsubscribe(
+        _ packetID: UInt16,
+        _ filters: [String],
+        _ context: inout CoreContext
+    ) -> CoreEvent? {
+        context.counters.demands &+= 1 + UInt64(filters.count) / 8
+        guard !routesSignals else { return .mqtt(.unsubscribed(packetID, filters)) }
+        write(.unsuback, packetID, &context)
+        let gone = Set(filters.map(MQTTFilterKey.init))
+        subscriptions.removeAll { gone.contains(MQTTFilterKey($0.filter)) }
+        defaultTopic = topicForClient
+        return nil
+    }
+
+    /// The longest filter that is kept point to point, in bytes, as at a broker: what is kept is gone through for each packet.
+    private static let longestKeptFilter = 1024
+
+    /// Keeps subscriptions, each in the place of a former one to the same filter (MQTT-3.8.4-3); returns what is granted. Filters
+    /// are found by their bytes and not compared one with another, for there may be very many.
+    private mutating func keep(_ asked: [MQTTSubscription], limit: Int) -> [MQTTQoS?] {
+        var kept = subscriptions
+        var places: [MQTTFilterKey: Int] = [:]
+        for (place, subscription) in kept.enumerated() { places[MQTTFilterKey(subscription.filter)] = place }
+        defer { subscriptions = kept }
+        return asked.map { subscription in
+            let filter = MQTTFilterKey(subscription.filter)
+            if let place = places[filter] {
+                kept[place] = subscription
+            } else {
+                guard kept.count < limit, filter.text.utf8.count <= Self.longestKeptFilter else { return nil }
+                places[filter] = kept.count
+                kept.append(subscription)
+            }
+            return subscription.qos
+        }
+    }
+
+    /// The first topic that the client listens to by its full name.
+    private var topicForClient: String? {
+        subscriptions.first { MQTTTopic.isName($0.filter) }?.filter
+    }
+
+    /// The QoS at which the client gets a message of this topic: at most what it was granted, where it subscribed.
+    func grantedQoS(_ wanted: MQTTQoS, _ topic: String) -> MQTTQoS {
+        guard wanted != .atMostOnce else { return .atMostOnce }
+        var granted: MQTTQoS?
+        for subscription in subscriptions where MQTTTopic.matches(filter: subscription.filter, topic: topic) {
+            granted = max(granted ?? .atMostOnce, subscription.qos)
+        }
+        return min(wanted, granted ?? wanted)
+    }
+}
+
+// The end of a link: the far side's, and this one's goodbye.
+extension MQTTCore {
+    package mutating func inputEnded(_ context: inout CoreContext) throws(TransportError) -> CoreEvent {
+        switch state {
+        case .closing, .closed:
+            state = .closed
+            hasDeferred = false
+            return .closed(closeReason)
+        case .idle, .connecting, .subscribing:
+            throw TransportError(.closedByPeer, .handshake, "the far side closed the connection during the handshake")
+        case .open:
+            // A broker has no DISCONNECT to send: closing the connection is its only goodbye.
+            let isWithinPacket = unread > 0 || reader.oversized != nil
+            guard isClient, !isWithinPacket else {
+                let missing = isWithinPacket ? "in the middle of a packet" : "without DISCONNECT"
+                throw TransportError(.connectionLost, .open, "the far side closed the connection \(missing)")
+            }
+            state = .closed
+            return .closed(CloseReason(.peer, text: "the broker closed the connection"))
+        }
+    }
+
+    package mutating func close(_ reason: CloseReason, _ context: inout CoreContext) {
+        guard state != .closing, state != .closed else { return }
+        if isClient && state != .idle { write(.disconnect, &context) }
+        closeReason = reason
+        state = .closing
+        hasDeferred = true
+        reader.accepted = MQTTPacketTypes()
+    }
+
+    package mutating func linkEnded() {
+        reader.begun = nil
+    }
+}
+
+// Packets without content, and what goes with writing one.
+extension MQTTCore {
+    mutating func write(_ type: MQTTPacketType, _ context: inout CoreContext) {
+        MQTTPacketWriter.bare(type, into: &context.output)
+        countWritten(&context)
+    }
+
+    mutating func write(_ type: MQTTPacketType, _ packetID: UInt16, _ context: inout CoreContext) {
+        MQTTPacketWriter.identified(type, packetID, into: &context.output)
+        countWritten(&context)
+    }
+
+    mutating func countWritten(_ context: inout CoreContext) {
+        context.counters.controlFrames += 1
+        keepAlive.lastSent = context.now
+    }
+
+    func violation(_ sentence: String) -> TransportError {
+        TransportError(.protocolViolation, state == .open ? .open : .handshake, sentence)
+    }
+}
