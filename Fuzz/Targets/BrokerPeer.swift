@@ -3,20 +3,20 @@ import TransportAPI
 
 @testable import Transports
 
-/// A client of the broker, with the broker's end of its link.
+/// A client of the broker, with the broker's end of its connection.
 final class BrokerPeer {
     let channel = BrokerChannel()
-    let driver: LinkDriver
+    let driver: ConnectionDriver
     private var reader = MQTTPacketReader(maximumMessageSize: 1000)
     private var packets = 0
     /// The answers to what has come, as an honest client gives them.
     private var answers: [MQTTPacket] = []
 
     init(_ core: MQTTCore, on loop: EventLoop) {
-        var limits = LinkLimits()
+        var limits = ConnectionLimits()
         limits.writeBuffer = 300
         limits.readsOnlyWhileRead = true
-        driver = LinkDriver(core, over: channel, on: loop, limits: limits)
+        driver = ConnectionDriver(core, over: channel, on: loop, limits: limits)
     }
 
     func say(_ bytes: [UInt8]) {
@@ -65,7 +65,7 @@ extension MQTTPacket {
 }
 
 /// A byte stream in memory.
-final class BrokerChannel: LinkChannel {
+final class BrokerChannel: ByteChannel {
     var incoming: [UInt8] = []
     var isEnded = false
     /// Whether the far side takes what is written.

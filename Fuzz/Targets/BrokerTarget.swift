@@ -12,25 +12,25 @@ private let brokerLoop = Result { try EventLoop(name: "fuzzed-broker") }
 func fuzzBroker(_ bytes: [UInt8]) throws {
     let loop = try brokerLoop.get()
     let end = BrokerRun.End()
-    loop.execute { BrokerRun(bytes, on: loop, end).shareBegins() }
+    loop.execute { BrokerRun(bytes, on: loop, end).runDeferredWork() }
     end.done.wait()
     if let failure = end.failure { throw failure }
 }
 
 /// One run, a step for each turn of the loop, so that what was written is handed over in between.
-private final class BrokerRun: ShareHandler, LinkOwner {
+private final class BrokerRun: DeferredHandler, ConnectionOwner {
     /// How a run has ended. Unchecked, because it is written before the signal and read after it.
-    final class End: ShareHandler, @unchecked Sendable {
+    final class End: DeferredHandler, @unchecked Sendable {
         let done = DispatchSemaphore(value: 0)
         var failure: (any Error)?
         weak var broker: Broker?
         private var turnsLeft = 1000
 
         /// Waits behind the broker's last work, which may take several shares, until it has let go of the broker.
-        func shareBegins() {
+        func runDeferredWork() {
             if let broker, turnsLeft > 0 {
                 turnsLeft -= 1
-                return broker.loop.runLater(self)
+                return broker.loop.deferToNextTick(self)
             }
             if broker != nil { failure = FuzzFailure(description: "somebody keeps the broker") }
             done.signal()
@@ -82,12 +82,12 @@ private final class BrokerRun: ShareHandler, LinkOwner {
         }
     }
 
-    func shareBegins() {
+    func runDeferredWork() {
         do {
             for client in clients { try client?.read(of: published.payloads) }
             guard try step() else { return try finish() }
             try check()
-            loop.runLater(self)
+            loop.deferToNextTick(self)
         } catch {
             end.failure = error
             end.done.signal()
@@ -169,7 +169,7 @@ private final class BrokerRun: ShareHandler, LinkOwner {
     private func check() throws {
         try ensure(!broker.isRouting && broker.unrouted.isEmpty, "a message was left unrouted")
         let open = clients.count { $0?.driver.phase == .open }
-        try ensure(broker.clients.count <= open, "\(broker.clients.count) clients, \(open) links")
+        try ensure(broker.clients.count <= open, "\(broker.clients.count) clients, \(open) connections")
         // Those that were forgotten are looked for when the next client comes.
         let most = broker.clients.count + limits.keptSessions + clients.count
         try ensure(broker.sessions.count <= most, "\(broker.sessions.count) sessions")
@@ -188,7 +188,10 @@ private final class BrokerRun: ShareHandler, LinkOwner {
             let waiting = client.driver.context.output.count
             try ensure(waiting <= 64 << 10, "\(waiting) bytes wait for a client")
         }
-        try ensure(held == clients.reduce(0) { $0 + ($1?.driver.heldBytes ?? 0) }, "\(held) bytes are accounted for")
+        try ensure(
+            held == clients.reduce(0) { $0 + ($1?.driver.bufferedBytes ?? 0) },
+            "\(held) bytes are accounted for"
+        )
     }
 
     private func finish() throws {
@@ -196,9 +199,9 @@ private final class BrokerRun: ShareHandler, LinkOwner {
         try check()
         try ensure(broker.clients.isEmpty && held == 0, "\(held) bytes are held by nobody")
         end.broker = broker
-        loop.runLater(end)
+        loop.deferToNextTick(end)
     }
 
     func memoryChanged(by bytes: Int) { held += bytes }
-    func closed(_: LinkDriver) {}
+    func closed(_: ConnectionDriver) {}
 }

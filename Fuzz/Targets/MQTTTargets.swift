@@ -45,7 +45,7 @@ private func readPackets(_ bytes: ArraySlice<UInt8>, _ slicing: Slicing, _ most:
 /// The longest that a packet may be before all of it is there.
 private let packetLimit = 5 + MQTTPacketReader.maximumConnectLength
 
-/// A client, over two links of one session if it is not a clean one.
+/// A client, over two connections of one session if it is not a clean one.
 func fuzzMQTTClient(_ bytes: [UInt8]) throws {
     var input = FuzzInput(bytes)
     var configuration = MQTTConfiguration()
@@ -70,15 +70,17 @@ func fuzzMQTTClient(_ bytes: [UInt8]) throws {
     )
     let session = MQTTSession()
     for half in [steps.prefix(steps.count / 2), steps.suffix(steps.count - steps.count / 2)] {
-        var link = CoreRun(try MQTTCore(client: configuration, session: session), inputLimit: packetLimit)
+        var connection = CoreRun(try MQTTCore(client: configuration, session: session), inputLimit: packetLimit)
         var cuts = Slicing(slicing)
-        if isOpen { try link.perform(.feed(opening[...]), &cuts) }
+        if isOpen { try connection.perform(.feed(opening[...]), &cuts) }
         for step in half {
-            if case .ping = step { try? link.core.subscribe([MQTTSubscription("a/+")], id: 1, &link.context) }
-            if case .confirm = step { try? link.core.unsubscribe(["a/+", "b"], id: 2, &link.context) }
-            try link.perform(step, &cuts)
+            if case .ping = step {
+                try? connection.core.subscribe([MQTTSubscription("a/+")], id: 1, &connection.context)
+            }
+            if case .confirm = step { try? connection.core.unsubscribe(["a/+", "b"], id: 2, &connection.context) }
+            try connection.perform(step, &cuts)
         }
-        try checkClient(link.core)
+        try checkClient(connection.core)
     }
 }
 
@@ -88,7 +90,7 @@ private func checkClient(_ core: borrowing MQTTCore) throws {
     try ensure(core.inFlight.count <= 65_535, "\(core.inFlight.count) in flight")
 }
 
-/// A server by itself, then two links of a broker that passes on what they publish.
+/// A server by itself, then two connections of a broker that passes on what they publish.
 func fuzzMQTTBroker(_ bytes: [UInt8]) throws {
     var input = FuzzInput(bytes)
     var configuration = MQTTServerConfiguration()
@@ -140,30 +142,32 @@ private struct FuzzedBroker {
     private var grants: [[(UInt16, [MQTTQoS?])]] = [[], []]
     private var deliveries: [BrokerCore.Delivery] = []
 
-    mutating func look(at events: [SeenEvent], of link: Int) throws {
-        for event in events.dropFirst(seen[link]) {
+    mutating func look(at events: [SeenEvent], of connection: Int) throws {
+        for event in events.dropFirst(seen[connection]) {
             switch event {
-            case .signal(.connected): _ = try? core.connect(UInt64(link), clientID: [])
+            case .signal(.connected): _ = try? core.connect(UInt64(connection), clientID: [])
             case .signal(.subscribed(let packetID, let filters)):
-                let granted = filters.map { core.subscribe(UInt64(link), to: $0.filter, qos: $0.qos) }
-                grants[link].append((packetID, granted))
+                let granted = filters.map { core.subscribe(UInt64(connection), to: $0.filter, qos: $0.qos) }
+                grants[connection].append((packetID, granted))
             case .signal(.unsubscribed(_, let filters)):
-                for filter in filters { core.unsubscribe(UInt64(link), from: filter) }
+                for filter in filters { core.unsubscribe(UInt64(connection), from: filter) }
             case .signal(.published(let publish)):
                 core.route(topic: publish.topic, qos: publish.qos, into: &deliveries)
                 try ensure(Set(deliveries.map(\.session)).count == deliveries.count, "somebody gets it twice")
                 for delivery in deliveries { waiting[Int(delivery.session)].append((publish, delivery.qos)) }
-            case .closed: core.disconnect(UInt64(link))
+            case .closed: core.disconnect(UInt64(connection))
             default: break
             }
         }
-        seen[link] = events.count
+        seen[connection] = events.count
     }
 
-    mutating func deliver(to link: Int, _ run: inout CoreRun<MQTTCore>) throws {
-        for (packetID, granted) in grants[link] where !run.isOver { run.core.grant(packetID, granted, &run.context) }
-        grants[link] = []
-        for (publish, qos) in waiting[link] where !run.isOver {
+    mutating func deliver(to connection: Int, _ run: inout CoreRun<MQTTCore>) throws {
+        for (packetID, granted) in grants[connection] where !run.isOver {
+            run.core.grant(packetID, granted, &run.context)
+        }
+        grants[connection] = []
+        for (publish, qos) in waiting[connection] where !run.isOver {
             _ = try? run.core.publish(
                 topic: publish.topic,
                 payload: publish.payload,
@@ -173,7 +177,7 @@ private struct FuzzedBroker {
                 &run.context
             )
         }
-        waiting[link] = []
+        waiting[connection] = []
         try run.drain()
     }
 }

@@ -57,7 +57,7 @@ private func fuzzMQTTWebSocket(
     let limit = configuration.maximumHeaderBytes
     try runSliced({ try MQTTWebSocketCore(inner(), over: configuration) }, steps, slicing, inputLimit: limit) { core in
         // An input has some 4 KiB; more is reserved for a declared length, decompressed, or kept by zlib.
-        try ensure(core.heldBytes <= 2 << 20, "\(core.heldBytes) bytes are held")
+        try ensure(core.bufferedBytes <= 2 << 20, "\(core.bufferedBytes) bytes are held")
     }
 }
 

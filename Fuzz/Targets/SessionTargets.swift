@@ -64,8 +64,8 @@ extension FuzzInput {
 struct SessionLedger {
     private(set) var submitted: UInt64 = 0
     private(set) var finished: Set<MessageID> = []
-    /// Handed to a link, and not settled.
-    private(set) var handed: [(link: Int, id: MessageID)] = []
+    /// Handed to a connection, and not settled.
+    private(set) var handed: [(connection: Int, id: MessageID)] = []
     private(set) var live: Set<Int> = []
     private(set) var attempted: Int?
     private var isClosed = false
@@ -75,31 +75,34 @@ struct SessionLedger {
         return MessageID(submitted)
     }
 
-    mutating func connected(_ link: Int) {
-        if attempted == link { attempted = nil }
-        live.insert(link)
+    mutating func connected(_ connection: Int) {
+        if attempted == connection { attempted = nil }
+        live.insert(connection)
     }
 
-    mutating func ended(_ link: Int) {
-        live.remove(link)
+    mutating func ended(_ connection: Int) {
+        live.remove(connection)
     }
 
-    mutating func settle(_ choice: UInt8) -> (link: Int, id: MessageID)? {
+    mutating func settle(_ choice: UInt8) -> (connection: Int, id: MessageID)? {
         handed.isEmpty ? nil : handed.remove(at: Int(choice) % handed.count)
     }
 
     mutating func note(_ actions: [SupervisorAction]) throws {
         for action in actions {
             switch action {
-            case .connect(let link, _, _, _): attempted = link
-            case .abandon(let link), .close(let link, _):
-                if attempted == link { attempted = nil }
-                live.remove(link)
-            case .transmit(let link, let id, _):
-                try ensure(live.contains(link), "something is sent over link \(link), which is none")
-                if let id { handed.append((link, id)) }
-            case .confirm(let link, let count):
-                try ensure(live.contains(link), "something is acknowledged over link \(link), which is none")
+            case .connect(let connection, _, _, _): attempted = connection
+            case .abandon(let connection), .close(let connection, _):
+                if attempted == connection { attempted = nil }
+                live.remove(connection)
+            case .transmit(let connection, let id, _):
+                try ensure(live.contains(connection), "something is sent over connection \(connection), which is none")
+                if let id { handed.append((connection, id)) }
+            case .confirm(let connection, let count):
+                try ensure(
+                    live.contains(connection),
+                    "something is acknowledged over connection \(connection), which is none"
+                )
                 try ensure(count > 0, "an acknowledgement of nothing")
             case .finish(let id, _):
                 try ensure(1...max(submitted, 1) ~= id.number, "the end of message \(id), which was never given")

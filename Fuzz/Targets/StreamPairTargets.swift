@@ -61,7 +61,7 @@ private func converse<Client: ProtocolCore, Server: ProtocolCore>(
     try client.drain()
     try server.drain()
     try exchange(&client, &server, &slicing)
-    try ensure(client.events == [.opened] && server.events == [.opened], "the link does not open")
+    try ensure(client.events == [.opened] && server.events == [.opened], "the connection does not open")
     var (toServer, toClient): ([Payload], [Payload]) = ([], [])
     while let kind = input.next() {
         var payload = Payload(input.record())

@@ -25,9 +25,9 @@ func fuzzSupervisor(_ bytes: [UInt8]) throws {
     let capabilities = input.capabilities()
     let endpoints = [Endpoint(scheme: "tcp", host: "a"), Endpoint(scheme: "ws", host: "b")]
     var random = RandomSource.seeded(3)
-    var machine = SupervisorMachine(configuration, endpoints: endpoints, using: &random)
+    var machine = SupervisorStateMachine(configuration, endpoints: endpoints, using: &random)
     var (ledger, now) = (SessionLedger(), Instant.zero)
-    func handle(_ event: SupervisorMachine.Event) throws {
+    func handle(_ event: SupervisorStateMachine.Event) throws {
         var actions: [SupervisorAction] = []
         machine.handle(event, at: now, using: &random, &actions)
         try ledger.note(actions)
@@ -36,7 +36,7 @@ func fuzzSupervisor(_ bytes: [UInt8]) throws {
     try handle(.connect)
     while let what = input.next() {
         let argument = what >> 4
-        let link = argument == 15 ? 1 : machine.link
+        let connection = argument == 15 ? 1 : machine.connection
         switch what & 15 {
         case 0:
             guard let attempt = ledger.attempted else { continue }
@@ -45,19 +45,19 @@ func fuzzSupervisor(_ bytes: [UInt8]) throws {
         case 1: if let attempt = ledger.attempted { try handle(.failed(attempt, someErrors[Int(argument) % 5])) }
         case 2, 3, 4:
             let payload = input.sessionPayload()
-            if ledger.live.contains(link) { try handle(.received(link, payload)) }
+            if ledger.live.contains(connection) { try handle(.received(connection, payload)) }
         case 5:
-            guard ledger.live.contains(link) else { continue }
-            ledger.ended(link)
-            try handle(.ended(link, CloseReason(someErrors[Int(argument) % 5])))
+            guard ledger.live.contains(connection) else { continue }
+            ledger.ended(connection)
+            try handle(.ended(connection, CloseReason(someErrors[Int(argument) % 5])))
         case 6: try handle(.submit(ledger.submit(), Payload([UInt8](repeating: what, count: Int(argument) * 4))))
         case 7: try handle(.cancel(MessageID(UInt64(argument))))
         case 8:
             let choice = input.next() ?? 0
-            if let (link, id) = ledger.settle(choice) { try handle(.settled(link, id, outcome(choice))) }
+            if let (connection, id) = ledger.settle(choice) { try handle(.settled(connection, id, outcome(choice))) }
         case 9: try handle([.connect, .suspend, .resume, .reading(false), .reading(true)][Int(argument) % 5])
         case 10: try handle(.path(NetworkPath(isUsable: argument & 1 == 0, network: "\(argument >> 1)")))
-        case 11: try handle(.pong(link, .milliseconds(Int(argument))))
+        case 11: try handle(.pong(connection, .milliseconds(Int(argument))))
         case 12: try handle(.taking(argument & 1 == 0))
         case 13:
             switch argument {
@@ -81,15 +81,15 @@ func fuzzSupervisor(_ bytes: [UInt8]) throws {
     try ensure(machine.isOver && machine.deadline == nil, "it does not end")
 }
 
-/// The server's session: hellos, frames and links as any client may bring them.
+/// The server's session: hellos, frames and connections as any client may bring them.
 func fuzzServedSession(_ bytes: [UInt8]) throws {
     var input = FuzzInput(bytes)
     let configuration = input.supervisorConfiguration()
     let capabilities = input.capabilities()
     let isSession = Delivery.style(configuration.delivery, capabilities) == .session
-    var session = ServedSession(configuration, incarnation: 2, lifetime: .seconds(600), at: .zero)
-    var (ledger, now, lastLink) = (SessionLedger(), Instant.zero, 0)
-    func act(_ body: (inout ServedSession, inout [SupervisorAction]) -> Void) throws {
+    var session = ServerSessionStateMachine(configuration, incarnation: 2, lifetime: .seconds(600), at: .zero)
+    var (ledger, now, lastConnection) = (SessionLedger(), Instant.zero, 0)
+    func act(_ body: (inout ServerSessionStateMachine, inout [SupervisorAction]) -> Void) throws {
         var actions: [SupervisorAction] = []
         body(&session, &actions)
         try ledger.note(actions)
@@ -100,31 +100,31 @@ func fuzzServedSession(_ bytes: [UInt8]) throws {
         switch what & 15 {
         case 0, 1:
             guard !session.isOver else { continue }
-            if argument < 12 || session.link == 0 { lastLink += 1 }
+            if argument < 12 || session.connection == 0 { lastConnection += 1 }
             let hello = ClientHello(
                 incarnation: UInt64(argument & 3),
                 received: UInt64(argument >> 2),
                 attempt: UInt32(input.next() ?? 0)
             )
-            ledger.connected(lastLink)
-            try act { $0.attach(lastLink, capabilities, hello: isSession ? hello : nil, at: now, &$1) }
+            ledger.connected(lastConnection)
+            try act { $0.attach(lastConnection, capabilities, hello: isSession ? hello : nil, at: now, &$1) }
         case 2, 3, 4, 5:
             let payload = input.sessionPayload()
-            try act { if ledger.live.contains($0.link) { $0.received($0.link, payload, at: now, &$1) } }
+            try act { if ledger.live.contains($0.connection) { $0.received($0.connection, payload, at: now, &$1) } }
         case 6:
-            let link = session.link
-            ledger.ended(link)
-            try act { $0.ended(link, CloseReason(.network), at: now, &$1) }
+            let connection = session.connection
+            ledger.ended(connection)
+            try act { $0.ended(connection, CloseReason(.network), at: now, &$1) }
         case 7:
             let id = ledger.submit()
             try act { $0.submit(id, Payload([UInt8](repeating: what, count: Int(argument) * 4)), at: now, &$1) }
         case 8: try act { $0.cancel(MessageID(UInt64(argument)), at: now, &$1) }
         case 9:
             let choice = input.next() ?? 0
-            guard let (link, id) = ledger.settle(choice) else { continue }
-            try act { $0.settled(id, on: link, outcome(choice), at: now, &$1) }
+            guard let (connection, id) = ledger.settle(choice) else { continue }
+            try act { $0.settled(id, on: connection, outcome(choice), at: now, &$1) }
         case 10: try act { session, _ in session.reading(argument & 1 == 0, at: now) }
-        case 11: try act { $0.pong($0.link, .milliseconds(3), at: now, &$1) }
+        case 11: try act { $0.pong($0.connection, .milliseconds(3), at: now, &$1) }
         case 12:
             switch argument {
             case 12: try act { $0.close(.user, &$1) }

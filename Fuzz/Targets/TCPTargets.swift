@@ -12,7 +12,7 @@ func fuzzTCP(_ bytes: [UInt8]) throws {
     let steps = input.steps(topic: input.flag() ? "t" : nil)
     try runSliced({ try FramedTCPCore(configuration) }, steps, slicing, inputLimit: 4 + ControlFrame.maximumSize) {
         core in
-        let reserved = core.heldBytes
+        let reserved = core.bufferedBytes
         try ensure(reserved <= most + most / 4 + 4096, "\(reserved) bytes are reserved for at most \(most)")
     }
 }

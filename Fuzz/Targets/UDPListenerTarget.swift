@@ -104,7 +104,8 @@ private struct FuzzedListener: ~Copyable {
         return reason == .full
     }
 
-    /// Somebody who has been silent for a second, or a tenth less, for times are not kept more exactly; first who has said nothing.
+    /// Somebody who has been silent for a second, or a tenth less, for times are not kept more exactly; first who has
+    /// said nothing.
     private func whoGivesWay() throws -> UInt64? {
         func silence(_ session: Session) -> Int64 { now.nanoseconds - session.heardAt.nanoseconds }
         let silent = sessions.values.filter { silence($0) >= SessionTable.minimumSilence }

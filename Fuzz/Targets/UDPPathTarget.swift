@@ -6,7 +6,7 @@ import TransportAPI
 /// came from there, and nobody else for longer than he may take to prove it.
 func fuzzUDPPath(_ bytes: [UInt8]) throws {
     var input = FuzzInput(bytes)
-    var path = SessionPath<UInt8>(0)
+    var path = PathValidator<UInt8>(0)
     var random = RandomSource.seeded(3)
     var now = Instant.zero
     var ledger = PathLedger()
@@ -67,7 +67,7 @@ private struct PathLedger {
         (received, sent, since) = (0, 0, now)
     }
 
-    func check(_ path: SessionPath<UInt8>, _ now: Instant) throws {
+    func check(_ path: PathValidator<UInt8>, _ now: Instant) throws {
         guard !path.isValidated else {
             return try ensure(proved.contains(path.address), "\(path.address) has proved nothing")
         }

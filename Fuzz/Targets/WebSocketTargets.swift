@@ -54,14 +54,14 @@ private func fuzzWebSocket(_ role: CoreRole, _ bytes: [UInt8]) throws {
         window = min(window, core.reader.inflation?.windowBits ?? 15)
         let reserved = core.reader.message.capacity
         try ensure(reserved <= most + most / 4 + 4096, "\(reserved) bytes are reserved for at most \(most)")
-        try ensure(core.heldBytes - reserved <= 320 << 10, "\(core.heldBytes) bytes are held")
+        try ensure(core.bufferedBytes - reserved <= 320 << 10, "\(core.bufferedBytes) bytes are held")
     } mayDiffer: {
         // What refers further back than was agreed may be let in, by how it arrives.
         window < 15 && $0.reason == Inflation.malformed
     }
 }
 
-/// What the far side of `role` says to open the link, compression included.
+/// What the far side of `role` says to open the connection, compression included.
 private func webSocketHandshake(to role: CoreRole, _ configuration: WebSocketConfiguration) throws -> [UInt8] {
     var client = CoreRun(try WebSocketCore(.client, configuration))
     let request = client.takeOutput()

@@ -82,8 +82,8 @@ struct ByteSink {
 @inlinable @inline(__always)
 func copyBytes(_ source: UnsafePointer<UInt8>, count: Int, to target: UnsafeMutablePointer<UInt8>) {
     guard count >= 8, count <= 16 else { return target.initialize(from: source, count: count) }
-    // The two words overlap. The first is written last: who reads it back at once, as making a short string does, finds it whole in
-    // one store, and need not wait for both.
+    // The two words overlap. The first is written last: who reads it back at once, as making a short string does, finds
+    // it whole in one store, and need not wait for both.
     let first = UnsafeRawPointer(source).loadUnaligned(as: UInt64.self)
     let last = UnsafeRawPointer(source + (count &- 8)).loadUnaligned(as: UInt64.self)
     UnsafeMutableRawPointer(target + (count &- 8)).storeBytes(of: last, as: UInt64.self)

@@ -105,7 +105,7 @@ extension ChatMessage {
 extension ChatMessage: WireMessage {
     /// A visit shows stored properties.
     @inlinable
-    public static var isVisitedInPlace: Bool { true }
+    public static var unsafeEncodesInPlace: Bool { true }
 
     /// Shows every field to `visitor`.
     @inlinable

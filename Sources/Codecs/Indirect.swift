@@ -9,8 +9,8 @@
 ///         }
 ///     }
 ///
-/// On the wire it is an optional message. How deep messages may be nested is limited by ``CodecLimits/maximumDepth``. A message that
-/// is absent takes no memory besides one reference.
+/// On the wire it is an optional message. How deep messages may be nested is limited by ``CodecLimits/maximumDepth``. A
+/// message that is absent takes no memory besides one reference.
 @propertyWrapper
 public struct Indirect<Wrapped: WireMessage>: Sendable {
     // It never changes, so that copies of the message can share it.

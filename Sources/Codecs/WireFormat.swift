@@ -77,11 +77,13 @@ public struct CodecLimits: Sendable, Hashable {
     public var maximumLength: Int
     /// The most elements of one repeated field or one map, on reading. Default 65,536.
     public var maximumCount: Int
-    /// The most elements of all repeated fields and maps of one message together, those of nested messages included, on reading.
-    /// Default 262,144. An element may take two bytes in the input and, as an empty message, hundreds in memory.
+    /// The most elements of all repeated fields and maps of one message together, those of nested messages included, on
+    /// reading. Default 262,144. An element may take two bytes in the input and, as an empty message, hundreds in
+    /// memory.
     public var maximumElements: Int
-    /// The longest key of a map, and the longest field declared as an identifier (`identifier` of ``FieldVisitor``), in bytes of UTF-8, on reading. Default 256. It is checked before the key is hashed: the hash of a `String` takes a time
-    /// quadratic in its number of combining marks.
+    /// The longest key of a map, and the longest field declared as an identifier (`identifier` of ``FieldVisitor``), in
+    /// bytes of UTF-8, on reading. Default 256. It is checked before the key is hashed: the hash of a `String` takes a
+    /// time quadratic in its number of combining marks.
     public var maximumKeyLength: Int
 
     /// The greatest depth that can be set: what the stack of a secondary thread bears.

@@ -27,7 +27,7 @@ public protocol WireMessage: WireValue {
     /// A message that says so is written without a copy, which would count one more reference to each of its strings and
     /// collections. It must be true: a property that a visit assigned during a write would be released twice. Messages with
     /// `weak` properties can't say so. The default is `false`.
-    static var isVisitedInPlace: Bool { get }
+    static var unsafeEncodesInPlace: Bool { get }
 
     // The four below have one implementation each and are not meant to have another. They are requirements so that the
     // module that declares a message also holds the code specialised for it: a codec called from code that is generic
@@ -71,8 +71,8 @@ public protocol FieldVisitor {
     ///     try visitor.oneof(1, "url", &source) { if case .url(let url) = $0 { url } else { nil } } set: { .url($0) }
     ///     try visitor.oneof(2, "file", &source) { if case .file(let file) = $0 { file } else { nil } } set: { .file($0) }
     ///
-    /// A member that is set is written also if it has its default. In protobuf the last member that comes counts; in JSON a oneof
-    /// that is given twice is refused.
+    /// A member that is set is written also if it has its default. In protobuf the last member that comes counts; in
+    /// JSON a oneof that is given twice is refused.
     ///
     /// - Parameters:
     ///   - get: the value of this member; `nil` if `choice` is another.
@@ -114,8 +114,8 @@ public protocol FieldVisitor {
     /// ``CodecLimits/maximumKeyLength`` of a reader; of a writer no limit, the default.
     var longestIdentifier: Int { get }
 
-    /// Throws if an identifier that has been read is longer than ``CodecLimits/maximumKeyLength``; does nothing on writing, which is
-    /// the default.
+    /// Throws if an identifier that has been read is longer than ``CodecLimits/maximumKeyLength``; does nothing on
+    /// writing, which is the default.
     mutating func check(_ name: StaticString, identifier length: Int) throws(CodecError)
 
     /// Fields that the message does not declare. Formats that cannot keep them leave the storage alone.
@@ -123,7 +123,8 @@ public protocol FieldVisitor {
 }
 
 extension FieldVisitor {
-    /// An identifier without presence: text that programs use as a key, no longer than ``CodecLimits/maximumKeyLength`` on reading.
+    /// An identifier without presence: text that programs use as a key, no longer than ``CodecLimits/maximumKeyLength``
+    /// on reading.
     @inlinable @inline(__always)
     public mutating func identifier(
         _ number: UInt32,
@@ -270,7 +271,7 @@ extension FieldVisitor {
 extension WireMessage {
     /// Visits may do what they like.
     @inlinable
-    public static var isVisitedInPlace: Bool { false }
+    public static var unsafeEncodesInPlace: Bool { false }
 
     /// Calls `body`, which only reads, with something mutable that has the fields of the message: a visit needs that.
     ///
@@ -278,7 +279,7 @@ extension WireMessage {
     /// it stands: several threads may write it at the same time, and to each of them a visit looks like a change.
     @inlinable @inline(__always)
     func visited(_ body: (inout Self) throws(CodecError) -> Void) throws(CodecError) {
-        guard Self.isVisitedInPlace else {
+        guard Self.unsafeEncodesInPlace else {
             var copy = self
             return try body(&copy)
         }

@@ -249,9 +249,9 @@ extension String: WireMapKey {
 extension String {
     /// Puts `text` in the place of what stands here.
     ///
-    /// In a new message that is an empty string, which owns nothing. The compiler can't know that, and the runtime would find it out
-    /// anew for each field; so what has the very bits of `String()` is not released. An empty string that has reserved room has
-    /// other bits.
+    /// In a new message that is an empty string, which owns nothing. The compiler can't know that, and the runtime
+    /// would find it out anew for each field; so what has the very bits of `String()` is not released. An empty string
+    /// that has reserved room has other bits.
     @inlinable @inline(__always)
     mutating func fill(with text: String) {
         withUnsafeMutablePointer(to: &self) { place in

@@ -3,18 +3,18 @@ import TransportAPI
 import Transports
 
 /// A small MQTT 3.1.1 broker: QoS 0 to 2, wildcards, keep alive, retained messages, wills, and sessions that outlive their
-/// links, all in memory. Lives on its loop, and so do all its clients, so that routing a message is a plain loop over its
+/// connections, all in memory. Lives on its loop, and so do all its clients, so that routing a message is a plain loop over its
 /// subscribers.
-final class Broker: LinkHandler {
-    /// A client with a link.
+final class Broker: ConnectionHandler {
+    /// A client with a connection.
     struct Client {
-        let driver: LinkDriver
-        /// What is published if the link ends without DISCONNECT.
+        let driver: ConnectionDriver
+        /// What is published if the connection ends without DISCONNECT.
         var will: MQTTWill?
     }
 
     let loop: EventLoop
-    /// Every session that is known, by its number; those that outlive their links may be without one.
+    /// Every session that is known, by its number; those that outlive their connections may be without one.
     var core: BrokerCore
     let kept: MQTTSessions
     var sessions: [UInt64: MQTTSession] = [:]
@@ -59,7 +59,7 @@ final class Broker: LinkHandler {
         tap: (@Sendable (Payload) -> Void)? = nil,
         authenticate: BrokerAuthentication? = nil,
         observer: ServerObserver? = nil
-    ) async throws(TransportError) -> (listener: any Listener, broker: LoopConfined<Broker>) {
+    ) async throws(TransportError) -> (listener: any Listener, broker: LoopBound<Broker>) {
         let kept = MQTTSessions(
             maximumKept: limits.keptSessions,
             expiry: limits.sessionExpiry,
@@ -73,15 +73,15 @@ final class Broker: LinkHandler {
             }
         }
         if !endpoint.options.contains(where: { $0.name == "write-buffer" }) {
-            options.links.writeBuffer = limits.queuedBytes
+            options.connections.writeBuffer = limits.queuedBytes
         }
         let filterLevels = try limits.checkedFilterLevels()
         options.routing.maximumFilterLevels = options.filterLevels ?? filterLevels
         options.routing.maximumNodesPerSession = limits.filterLevelsPerSession
         options.routing.maximumNodes = limits.filterNodes
         options.routing.maximumWildNodes = limits.wildFilterNodes
-        let (links, bounds, makeCore) = (options.links, options.bounds, options.makeCore)
-        let broker = LoopConfined(Broker(options.routing, kept, limits, on: loop, tap), to: loop)
+        let (connections, bounds, makeCore) = (options.connections, options.bounds, options.makeCore)
+        let broker = LoopBound(Broker(options.routing, kept, limits, on: loop, tap), to: loop)
         var mode = ServerMode.behave { Echo() }
         mode.observer = observer
         let listener = try await CoreListener.listen(at: endpoint, on: loop, mode: mode) {
@@ -90,7 +90,7 @@ final class Broker: LinkHandler {
                 address,
                 queue,
                 on: loop,
-                limits: links,
+                limits: connections,
                 bounds: bounds,
                 handler: broker.value,
                 makeCore: makeCore
@@ -101,7 +101,7 @@ final class Broker: LinkHandler {
 
     var now: Instant { Instant(nanoseconds: loop.now) }
 
-    func handle(_ event: CoreEvent, on driver: LinkDriver) {
+    func handle(_ event: CoreEvent, on driver: ConnectionDriver) {
         guard case .signal(let any) = event, let signal = any.mqtt else { return }
         if case .connected(let connect) = signal { return add(driver, connect) }
         // A client whose identifier was taken over is no longer listened to.
@@ -121,12 +121,12 @@ final class Broker: LinkHandler {
         }
     }
 
-    func roomMade(_ driver: LinkDriver) {
+    func roomMade(_ driver: ConnectionDriver) {
         guard let identifier = identifiers[ObjectIdentifier(driver)] else { return }
         retainedDeliveries[identifier]?.waitForShare()
     }
 
-    func ended(_ driver: LinkDriver, _ reason: CloseReason) {
+    func ended(_ driver: ConnectionDriver, _ reason: CloseReason) {
         guard let identifier = identifiers.removeValue(forKey: ObjectIdentifier(driver)),
             let client = clients.removeValue(forKey: identifier)
         else { return leaveUnknown(driver) }
@@ -138,7 +138,7 @@ final class Broker: LinkHandler {
     /// What it has to do with at this moment.
     var statistics: BrokerStatistics {
         BrokerStatistics(
-            links: clients.count,
+            connections: clients.count,
             sessions: sessions.count,
             subscriptions: core.subscriptionCount,
             retainedMessages: retained.count,
@@ -158,7 +158,7 @@ extension Broker {
         if publish.retain, !retained.keep(publish) { dropped += 1 }
         kept.expire(now)
         endForgotten()
-        // Sending may end a link, whose will is then to be routed too.
+        // Sending may end a connection, whose will is then to be routed too.
         guard !isRouting else { return unrouted.append(publish) }
         isRouting = true
         route(publish)
@@ -233,8 +233,8 @@ extension Broker {
         clients[identifier]?.driver.sendOutbox()
     }
 
-    /// Whether a message may be kept once more. Where all keep too much, sessions without links end, the one that keeps most
-    /// first; then those with links, in the same order.
+    /// Whether a message may be kept once more. Where all keep too much, sessions without connections end, the one that
+    /// keeps most first; then those with connections, in the same order.
     private func makeRoom(for publish: MQTTPublish) -> Bool {
         let most = limits.maximumQueuedBytes
         if kept.ledger.bytes + publish.keptBytes <= most { return true }
@@ -269,8 +269,8 @@ extension Broker {
         TransportError(.closedByPeer, .open, "another client took over this client identifier")
     )
 
-    /// Gives a client that was let in its session; who had it before loses the link (MQTT-3.1.4-2).
-    func add(_ driver: LinkDriver, _ connect: MQTTConnect) {
+    /// Gives a client that was let in its session; who had it before loses the connection (MQTT-3.1.4-2).
+    func add(_ driver: ConnectionDriver, _ connect: MQTTConnect) {
         endForgotten()
         guard let session = driver.liveSession else { return driver.endNow(Self.takenOver) }
         if let former = clients[session.id] { takeOver(session.id, former) }
@@ -287,8 +287,8 @@ extension Broker {
         retainedDeliveries[session.id]?.waitForShare()
     }
 
-    /// The link of a session has ended; the session has too, if it is a clean one.
-    func leave(_ identifier: UInt64, _ driver: LinkDriver) {
+    /// The connection of a session has ended; the session has too, if it is a clean one.
+    func leave(_ identifier: UInt64, _ driver: ConnectionDriver) {
         guard let session = sessions[identifier] else { return }
         if session.isClean {
             forget(identifier)
@@ -297,8 +297,8 @@ extension Broker {
         }
     }
 
-    /// A link that the broker has not heard of, or no longer listens to, has ended.
-    func leaveUnknown(_ driver: LinkDriver) {
+    /// A connection that the broker has not heard of, or no longer listens to, has ended.
+    func leaveUnknown(_ driver: ConnectionDriver) {
         guard let session = driver.liveSession else { return }
         if let former = clients[session.id] { takeOver(session.id, former) }
         kept.left(session, now: now)
@@ -311,18 +311,18 @@ extension Broker {
 
     private func forget(_ identifier: UInt64) {
         core.disconnect(identifier)
-        if core.clear(atMost: 0) { loop.runLater(FilterClearing(self)) }
+        if core.clear(atMost: 0) { loop.deferToNextTick(FilterClearing(self)) }
         sessions.removeValue(forKey: identifier)?.end()
         retainedDeliveries[identifier] = nil
     }
 
-    /// Ends a session, whose link goes with it.
+    /// Ends a session, whose connection goes with it.
     private func end(_ identifier: UInt64) {
         forget(identifier)
         if let client = clients[identifier] { takeOver(identifier, client) }
     }
 
-    /// Ends the link of a client whose identifier another uses: without DISCONNECT, so that its will is published.
+    /// Ends the connection of a client whose identifier another uses: without DISCONNECT, so that its will is published.
     private func takeOver(_ identifier: UInt64, _ client: Client) {
         clients[identifier] = nil
         identifiers[ObjectIdentifier(client.driver)] = nil
@@ -336,12 +336,16 @@ extension Broker {
     private static let clearedForRoom = 64
 
     /// Notes what a client subscribes to, answers, and gives it what is retained there (MQTT-3.3.1-6).
-    func subscribe(_ identifier: UInt64, _ packetID: UInt16, _ subscriptions: [MQTTSubscription], _ driver: LinkDriver)
-    {
+    func subscribe(
+        _ identifier: UInt64,
+        _ packetID: UInt16,
+        _ subscriptions: [MQTTSubscription],
+        _ driver: ConnectionDriver
+    ) {
         var granted: [MQTTQoS?] = []
         var cleared = 0
         let isWanted = { [self] in clients[identifier]?.driver === driver }
-        FilterWork.begin(subscriptions.count, of: driver, while: isWanted) { [self] index in
+        SubscribeJob.begin(subscriptions.count, of: driver, while: isWanted) { [self] index in
             let subscription = subscriptions[index]
             let qos = core.subscribe(identifier, to: subscription.filter, qos: subscription.qos)
             if qos == nil, cleared < Self.clearedForRoom,
@@ -364,9 +368,9 @@ extension Broker {
     }
 
     /// Forgets what a client no longer subscribes to, and then says so (MQTT-3.10.4-2).
-    func unsubscribe(_ identifier: UInt64, _ packetID: UInt16, _ filters: [String], _ driver: LinkDriver) {
+    func unsubscribe(_ identifier: UInt64, _ packetID: UInt16, _ filters: [String], _ driver: ConnectionDriver) {
         let isWanted = { [self] in clients[identifier]?.driver === driver }
-        FilterWork.begin(filters.count, of: driver, while: isWanted) { [self] index in
+        SubscribeJob.begin(filters.count, of: driver, while: isWanted) { [self] index in
             core.unsubscribe(identifier, from: filters[index])
             retainedDeliveries[identifier]?.remove(Array(filters[index].utf8))
             return true

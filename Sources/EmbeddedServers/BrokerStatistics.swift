@@ -1,8 +1,8 @@
 /// What a broker has to do with at one moment.
 public struct BrokerStatistics: Sendable, Hashable {
-    /// Clients with a link.
-    public var links = 0
-    /// Sessions, with a link or without.
+    /// Clients with a connection.
+    public var connections = 0
+    /// Sessions, with a connection or without.
     public var sessions = 0
     /// Filters of all sessions, and those of ended ones that have not been cleared away yet.
     public var subscriptions = 0

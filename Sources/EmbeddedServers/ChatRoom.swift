@@ -15,8 +15,8 @@ public final class ChatRoom: Sendable {
         public var historyCount = 200
         /// The most bytes that they have together. Default 1 MiB.
         public var historyBytes = 1 << 20
-        /// The most messages that wait for one session; it misses the oldest of more. All sessions share the memory of what waits.
-        /// Default 1000.
+        /// The most messages that wait for one session; it misses the oldest of more. All sessions share the memory of
+        /// what waits. Default 1000.
         public var outboxCount = 1000
         /// The most bytes that they have together, and the largest message that the room passes on. Default 4 MiB.
         public var outboxBytes = 4 << 20
@@ -29,18 +29,18 @@ public final class ChatRoom: Sendable {
 
     let limits: Limits
     let loop: EventLoop
-    private let people: LoopConfined<ChatPeople>
+    private let people: LoopBound<ChatPeople>
 
     /// An empty room, whose servers live on `loop`.
     public init(_ limits: Limits = Limits(), on loop: EventLoop = .shared) {
         self.limits = limits
         self.loop = loop
-        people = LoopConfined(ChatPeople(limits, on: loop), to: loop)
+        people = LoopBound(ChatPeople(limits, on: loop), to: loop)
     }
 
     /// Lets a session in. To be called on the loop.
     func enter(_ session: Session) {
-        let member = LoopConfined(living: people.value.enter(session), on: loop)
+        let member = LoopBound(living: people.value.enter(session), on: loop)
         Task(executorPreference: loop) { [people] in
             for await payload in session.messages {
                 // A session that floods is read as slowly as the room passes its messages on.
@@ -54,18 +54,18 @@ public final class ChatRoom: Sendable {
 
 /// The members and the messages of a room. Lives on its loop.
 ///
-/// The messages that wait are kept once, in ``log``; each member has a place in it. So a message takes no memory and no time for
-/// members that are away or slow. The log has the bounds of the outbox that a member would have for itself.
+/// The messages that wait are kept once, in ``log``; each member has a place in it. So a message takes no memory and no
+/// time for members that are away or slow. The log has the bounds of the outbox that a member would have for itself.
 ///
-/// A member that writes little is served at once. What is left of its message, and the messages of members that write much, are
-/// passed on in shares of the loop's ticks. Members that write much take turns. Their turn comes when all other members have what
-/// there is, and at a rate that leaves most of the loop's time to others. A member writes much if it sends its next message
-/// before the room has taken the last one, or if it sends more than 100 messages a second for some time. A large message counts
-/// as several small ones, so that one of 8 KiB is much already.
+/// A member that writes little is served at once. What is left of its message, and the messages of members that write
+/// much, are passed on in shares of the loop's ticks. Members that write much take turns. Their turn comes when all
+/// other members have what there is, and at a rate that leaves most of the loop's time to others. A member writes much
+/// if it sends its next message before the room has taken the last one, or if it sends more than 100 messages a second
+/// for some time. A large message counts as several small ones, so that one of 8 KiB is much already.
 ///
 /// A member that acknowledges nothing is soon sent nothing: few messages are in flight to a new member, and one more with each
 /// that it acknowledges. At most one is in flight to a member without a connection.
-final class ChatPeople: PatientHandler {
+final class ChatPeople: LowPriorityHandler {
     /// One session.
     final class Member: SendObserver {
         fileprivate enum State {
@@ -132,11 +132,13 @@ final class ChatPeople: PatientHandler {
     private static let (firstWindow, window) = (2, 32)
     /// How many messages are passed on at once, and how many in one share.
     private static let pieces = 8
-    /// How many nanoseconds pass for each delivery of a message of a member that writes much, before the next such message is taken.
+    /// How many nanoseconds pass for each delivery of a message of a member that writes much, before the next such
+    /// message is taken.
     private static let pace: Int64 = 100_000
     /// How many nanoseconds members that write much wait for another one whose window is full.
     private static let patience: Int64 = 50_000_000
-    /// A member may write so many messages at once, and one more in so many nanoseconds, before it counts as one that writes much.
+    /// A member may write so many messages at once, and one more in so many nanoseconds, before it counts as one that
+    /// writes much.
     private static let (burst, interval): (Int64, Int64) = (16, 10_000_000)
     /// How many bytes of a message count as one more message.
     private static let bytesOfOne = 512
@@ -280,10 +282,10 @@ final class ChatPeople: PatientHandler {
         let hasWork = !queued.isEmpty || !queuedBusy.isEmpty || !waiting.isEmpty && timer == nil
         guard !isScheduled, hasWork else { return }
         isScheduled = true
-        loop.runPatiently(self)
+        loop.runAtLowPriority(self)
     }
 
-    func turnCame() {
+    func runLowPriorityWork() {
         isScheduled = false
         let due = MonotonicClock.now() + EventLoop.share
         for _ in 0..<Self.pieces {

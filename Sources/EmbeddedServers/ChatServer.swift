@@ -2,8 +2,8 @@ import SocketIO
 import TransportAPI
 import Transports
 
-/// One way into a ``ChatRoom``: a listener whose clients have sessions that outlive their links. Of a transport that routes by
-/// topic it is a broker, whose clients find each other by the topic and not by the room.
+/// One way into a ``ChatRoom``: a listener whose clients have sessions that outlive their connections. Of a transport
+/// that routes by topic it is a broker, whose clients find each other by the topic and not by the room.
 public final class ChatServer: Sendable {
     private enum Kind: Sendable {
         case room(any Listener, SessionServer)
@@ -23,7 +23,8 @@ public final class ChatServer: Sendable {
 
     /// Starts a server at `url`; port 0, or none, lets the system choose one.
     ///
-    /// - Parameter observer: hears of each client whose link has ended or that was turned away, and why; called on the loop.
+    /// - Parameter observer: hears of each client whose connection has ended or that was turned away, and why; called
+    ///   on the loop.
     /// - Throws: what is wrong with the URL, or what the system refused.
     public nonisolated(nonsending) static func start(
         _ url: String,
@@ -55,7 +56,7 @@ public final class ChatServer: Sendable {
         return ChatServer(listener.endpoint, .room(listener, server), on: loop)
     }
 
-    /// Stops listening, and ends all sessions and their links.
+    /// Stops listening, and ends all sessions and their connections.
     public nonisolated(nonsending) func stop() async {
         switch kind {
         case .broker(let server): await server.stop()

@@ -16,7 +16,7 @@ public final class EmbeddedServer: Sendable {
     /// Where clients reach it, with the port that the system chose.
     public let endpoint: Endpoint
     private let listener: any Listener
-    private let broker: LoopConfined<Broker>?
+    private let broker: LoopBound<Broker>?
 
     /// Starts a server at `url`; port 0, or none, lets the system choose one.
     ///
@@ -24,7 +24,7 @@ public final class EmbeddedServer: Sendable {
     /// whoever subscribes to it.
     ///
     /// - Parameters:
-    ///   - observer: hears of each client whose link has ended or that was turned away, and why; called on the loop.
+    ///   - observer: hears of each client whose connection has ended or that was turned away, and why; called on the loop.
     ///   - decide: decides about the handshakes of a `ws://` server, as of ``TransportRegistry/listen(_:on:observer:decide:)``.
     public nonisolated(nonsending) static func start(
         _ url: String,
@@ -95,7 +95,7 @@ public final class EmbeddedServer: Sendable {
         endpoint = listener.endpoint
     }
 
-    private init(_ started: (listener: any Listener, broker: LoopConfined<Broker>)) {
+    private init(_ started: (listener: any Listener, broker: LoopBound<Broker>)) {
         (listener, broker) = started
         endpoint = started.listener.endpoint
     }

@@ -2,10 +2,10 @@ import SocketIO
 import TransportAPI
 import Transports
 
-/// The retained messages that one session has asked for and has not got yet (MQTT-3.3.1-6). They are looked for in shares of the
-/// loop's turns, a few ahead of what the client's window and its link take, so that none of them finds a queue full. A session
-/// that outlives its link gets the rest over the next one.
-final class RetainedDelivery: ShareHandler {
+/// The retained messages that one session has asked for and has not got yet (MQTT-3.3.1-6). They are looked for in
+/// shares of the loop's turns, a few ahead of what the client's window and its connection take, so that none of them
+/// finds a queue full. A session that outlives its connection gets the rest over the next one.
+final class RetainedDelivery: DeferredHandler {
     private struct Request {
         var qos: MQTTQoS
         /// The newest message that had been kept by then. Later ones came to the subscriber as they were published.
@@ -15,8 +15,8 @@ final class RetainedDelivery: ShareHandler {
     /// How many messages wait in the session's outbox at most, and how many bytes until the last of them. They share their
     /// memory with what is retained.
     private static let ahead = (messages: 32, bytes: 64 << 10)
-    /// How many topics that are looked at in vain count as one demand of the client. Even a link for which nothing else is done
-    /// stays within its `control-rate` then.
+    /// How many topics that are looked at in vain count as one demand of the client. Even a connection for which
+    /// nothing else is done stays within its `control-rate` then.
     private static let topicsPerDemand = 4096
 
     private let session: UInt64
@@ -45,7 +45,7 @@ final class RetainedDelivery: ShareHandler {
         if current?.cursor.filter == filter { current = nil }
     }
 
-    func shareBegins() {
+    func runDeferredWork() {
         isWaitingForShare = false
         goOn()
     }
@@ -54,7 +54,7 @@ final class RetainedDelivery: ShareHandler {
     func waitForShare() {
         guard !isWaitingForShare, let broker else { return }
         isWaitingForShare = true
-        broker.loop.runLater(self)
+        broker.loop.deferToNextTick(self)
     }
 
     /// Delivers as much as there is room and time for.
@@ -81,7 +81,7 @@ final class RetainedDelivery: ShareHandler {
         return true
     }
 
-    private func hasRoom(_ broker: Broker, _ driver: LinkDriver) -> Bool {
+    private func hasRoom(_ broker: Broker, _ driver: ConnectionDriver) -> Bool {
         if isAhead(broker) { driver.sendOutbox() }
         return driver.isNearlyEmpty && !isAhead(broker)
     }

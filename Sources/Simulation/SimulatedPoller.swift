@@ -96,7 +96,7 @@ final class SimulatedPoller: Poller {
         }
     }
 
-    func hasten(to _: Int64) {}
+    func lowerDeadline(to _: Int64) {}
 
     func wake() {
         isWoken = true

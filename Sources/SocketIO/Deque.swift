@@ -1,7 +1,8 @@
 /// A queue, first in, first out. It is a ring that grows when it is full.
 ///
-/// An empty queue releases a large ring of which less than a quarter was used since it was last empty. A queue that is filled again
-/// and again keeps its memory. All is inlinable, because otherwise other modules run it unspecialized and several times slower.
+/// An empty queue releases a large ring of which less than a quarter was used since it was last empty. A queue that is
+/// filled again and again keeps its memory. All is inlinable, because otherwise other modules run it unspecialized and
+/// several times slower.
 @usableFromInline
 package struct Deque<Element> {
     /// The places, a power of two of them. Free places are `nil`, so that an element is released as soon as it is taken.

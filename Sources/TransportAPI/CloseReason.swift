@@ -1,6 +1,6 @@
-/// Why a link ended, and who ended it.
+/// Why a connection ended, and who ended it.
 public struct CloseReason: Sendable, Hashable {
-    /// Who or what ended the link.
+    /// Who or what ended the connection.
     public enum Initiator: Sendable, Hashable, CaseIterable {
         /// The program on this side asked for it; a supervisor never reconnects after this.
         case user
@@ -16,13 +16,13 @@ public struct CloseReason: Sendable, Hashable {
         case authentication
     }
 
-    /// Who ended the link.
+    /// Who ended the connection.
     public var initiator: Initiator
     /// The protocol's code, where it has one (RFC 6455, section 7.4: 1000 for a normal closure).
     public var code: UInt16?
-    /// What the side that ended the link said about it.
+    /// What the side that ended the connection said about it.
     public var text: String
-    /// The error that ended the link, if it was one.
+    /// The error that ended the connection, if it was one.
     public var error: TransportError?
 
     /// A reason in full.
@@ -33,10 +33,10 @@ public struct CloseReason: Sendable, Hashable {
         self.error = error
     }
 
-    /// This side closed the link normally.
+    /// This side closed the connection normally.
     public static let user = CloseReason(.user)
 
-    /// The reason that `error` gives for the end of a link.
+    /// The reason that `error` gives for the end of a connection.
     public init(_ error: TransportError) {
         let initiator: Initiator =
             switch error.code {

@@ -9,14 +9,15 @@ package protocol Confinement<Confined>: Sendable {
     /// Runs `work` in its place.
     func execute(_ work: @escaping @Sendable () -> Void)
     /// Runs `body` in its place here and now, without waiting for it; `nil` if it is not to be had.
-    func borrow<Result: Sendable>(_ body: (Confined) -> Result) -> Result?
+    func runInlineIfIdle<Result: Sendable>(_ body: (Confined) -> Result) -> Result?
 }
 
 /// Suspends the caller, who runs in the place of `confined`, until somebody resumes the continuation of what `begin` begins.
 ///
-/// Between the call and `begin` others may run there: at each suspension the system sends an actor that lives in the place through
-/// its queue once more if its task prefers another executor, and takes who only came along with such an actor to that executor. So
-/// what was seen before the call may not hold any more, and what was begun may have ended: `begin` looks again.
+/// Between the call and `begin` others may run there: at each suspension the system sends an actor that lives in the
+/// place through its queue once more if its task prefers another executor, and takes who only came along with such an
+/// actor to that executor. So what was seen before the call may not hold any more, and what was begun may have ended:
+/// `begin` looks again.
 ///
 /// The isolation is handed on by hand: an async closure in a `nonisolated(nonsending)` function does not inherit the
 /// caller's, and would leave the place for the global executor if the caller is an actor that lives there.
@@ -78,7 +79,7 @@ package func suspendingElsewhere<Value: Sendable, ID: Sendable, Place: Confineme
                     // The cancellation may have come first: it was posted, or the task was cancelled from the start.
                     if operation.isCancelled { cancel(held, id) }
                 }
-                if !isShort || confined.borrow(work) == nil { confined.execute { work(confined.value) } }
+                if !isShort || confined.runInlineIfIdle(work) == nil { confined.execute { work(confined.value) } }
             }
         },
         onCancel: {

@@ -31,10 +31,10 @@ public struct Payload: Sendable, Hashable {
     public var topic: String?
     /// Text or binary; `.binary` by default.
     public var kind: Kind
-    /// On sending, how hard delivery is tried; `nil`, the default, as the configuration says. At 1 and 2, sending ends in
-    /// ``SendOutcome/acknowledged``. A server sends at no more than its client was granted. On receiving, the QoS at which the message
-    /// came: a received payload that is sent on is sent at that QoS unless this is set to `nil`. Transports without QoS ignore it on
-    /// sending and leave it `nil` on receiving.
+    /// On sending, how hard delivery is tried; `nil`, the default, as the configuration says. At 1 and 2, sending ends
+    /// in ``SendOutcome/acknowledged``. A server sends at no more than its client was granted. On receiving, the QoS at
+    /// which the message came: a received payload that is sent on is sent at that QoS unless this is set to `nil`.
+    /// Transports without QoS ignore it on sending and leave it `nil` on receiving.
     public var qos: QoS?
 
     /// On sending, whether the far side is to keep the message as the last of its topic and to give it to who subscribes
@@ -42,8 +42,8 @@ public struct Payload: Sendable, Hashable {
     /// default; transports without topics refuse to send a payload that has it.
     public var isRetained: Bool
 
-    /// On receiving, whether the sender has sent the message before, so that it may have arrived already (MQTT 3.1.1, section 3.3.1.1:
-    /// DUP). Ignored on sending. `false` by default.
+    /// On receiving, whether the sender has sent the message before, so that it may have arrived already (MQTT 3.1.1,
+    /// section 3.3.1.1: DUP). Ignored on sending. `false` by default.
     public var isDuplicate: Bool
 
     /// A payload of these bytes.

@@ -3,13 +3,13 @@ public enum SendOutcome: Sendable, Hashable {
     /// The far side has confirmed the message (MQTT 3.1.1, section 3.4: PUBACK).
     case acknowledged
     /// The transport has taken the message and has no acknowledgement to wait for: it lies in the bounded write buffer of
-    /// the link or in the kernel's, and the link was alive at that moment.
+    /// the connection or in the kernel's, and the connection was alive at that moment.
     case written
     /// The message was too old before it could be sent.
     case expired
     /// The message was not sent, and nothing of it has left.
     case rejected(TransportError)
-    /// The message was sent, but the link ended before the far side confirmed it: it may have arrived or not.
+    /// The message was sent, but the connection ended before the far side confirmed it: it may have arrived or not.
     case unknown(TransportError)
 
     /// Whether the message is on its way or has arrived.

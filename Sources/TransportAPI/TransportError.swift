@@ -1,6 +1,6 @@
 /// The one error of all transports: what went wrong, in which phase, through whose fault, and whether trying again can help.
 public struct TransportError: Error, Sendable, Hashable {
-    /// How far the link had come.
+    /// How far the connection had come.
     public enum Phase: String, Sendable, Hashable, CaseIterable {
         /// Reading the URL or the options.
         case configure
@@ -12,7 +12,7 @@ public struct TransportError: Error, Sendable, Hashable {
         case secure
         /// The protocol's own handshake.
         case handshake
-        /// The link was open.
+        /// The connection was open.
         case open
         /// The close handshake.
         case closing
@@ -68,7 +68,7 @@ public struct TransportError: Error, Sendable, Hashable {
         get { fields.code }
         set { self = TransportError(newValue, phase, reason, detail: detail, retryAfter: retryAfter) }
     }
-    /// How far the link had come.
+    /// How far the connection had come.
     public var phase: Phase {
         get { fields.phase }
         set { self = TransportError(code, newValue, reason, detail: detail, retryAfter: retryAfter) }

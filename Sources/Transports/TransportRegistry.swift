@@ -10,21 +10,21 @@ public struct TransportDescriptor: Sendable {
     /// Whether it uses UDP, where datagrams may be lost or reordered, and not a stream.
     public var isDatagram = false
     /// The silence after which a supervisor sends a keepalive, unless the URL (`keepalive-interval`) or the supervisor's
-    /// configuration sets another one. The default is 60 s. Links report it in ``Capabilities/keepaliveInterval``.
+    /// configuration sets another one. The default is 60 s. Connections report it in ``Capabilities/keepaliveInterval``.
     public internal(set) var keepaliveInterval: Duration = .seconds(60)
     /// Whether it is one transport over another. Comparisons leave it out unless it is requested.
     package var isComposed = false
     /// The options of its URLs, besides the common ones.
     public var options: [TransportOption]
-    /// Creates a transport to an endpoint, with links on a loop. Throws `.invalidConfiguration` that names the key.
+    /// Creates a transport to an endpoint, with connections on a loop. Throws `.invalidConfiguration` that names the key.
     public var make: @Sendable (Endpoint, EventLoop) throws(TransportError) -> any Transport
     /// Listens at an endpoint.
     package var listen: @Sendable (Endpoint, EventLoop, ServerMode) async throws(TransportError) -> any Listener
     /// Options with which a server that routes messages returns a client's own: topics for MQTT, none for most. The argument
     /// identifies the client.
     package var loopback: @Sendable (String) -> [Endpoint.Option] = { _ in [] }
-    /// The endpoint for links of a supervisor with this keepalive. It is unchanged for most transports. MQTT sends its own
-    /// keepalive, at the supervisor's interval.
+    /// The endpoint for connections of a supervisor with this keepalive. It is unchanged for most transports. MQTT
+    /// sends its own keepalive, at the supervisor's interval.
     package var pace: @Sendable (Endpoint, KeepaliveConfiguration) -> Endpoint = { endpoint, _ in endpoint }
 }
 
@@ -65,7 +65,7 @@ public struct TransportRegistry: Sendable {
 
     /// The transport to `endpoint`.
     ///
-    /// - Parameter loop: the event loop of its links; the shared loop by default.
+    /// - Parameter loop: the event loop of its connections; the shared loop by default.
     public func transport(
         for endpoint: Endpoint,
         on loop: EventLoop = .shared
@@ -76,20 +76,20 @@ public struct TransportRegistry: Sendable {
     /// Connects to a URL: `tcp://`, `ws://`, `mqtt://`, `mqtt+ws://`, `udp://`, `memory://`.
     ///
     /// - Parameters:
-    ///   - loop: the event loop of the link; the shared loop by default.
+    ///   - loop: the event loop of the connection; the shared loop by default.
     ///   - timeout: how long the whole attempt may take; 10 s by default.
     public nonisolated(nonsending) func connect(
         _ url: String,
         on loop: EventLoop = .shared,
         timeout: Duration = .seconds(10)
-    ) async throws(TransportError) -> any Link {
+    ) async throws(TransportError) -> any Connection {
         try await transport(for: Endpoint(url), on: loop).connect(timeout: timeout)
     }
 
     /// Listens at a URL. Without a port, or with port 0, the system chooses one, which is in the listener's endpoint.
     ///
     /// - Parameters:
-    ///   - observer: is notified of each client that was rejected or whose link has ended, and why. It is called on the loop.
+    ///   - observer: is notified of each client that was rejected or whose connection has ended, and why. It is called on the loop.
     ///   - decide: accepts or rejects the handshakes of a `ws://` server, for example by credentials. All are accepted by default.
     ///     `.unsupported` is thrown for another transport. It is called on the loop and must not block.
     public nonisolated(nonsending) func listen(

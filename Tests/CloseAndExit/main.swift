@@ -9,24 +9,25 @@ import Musl
 import Darwin
 #endif
 
-// CloseAndExit URL BYTES: sends BYTES bytes to a server, closes the link, and exits at once, so that everything `close` has not waited
-// for is lost with the process. Prints how many bytes `close` reports as undelivered. The status is 1 if a message was not accepted.
+// CloseAndExit URL BYTES: sends BYTES bytes to a server, closes the connection, and exits at once, so that everything
+// `close` has not waited for is lost with the process. Prints how many bytes `close` reports as undelivered. The status
+// is 1 if a message was not accepted.
 
 let words = CommandLine.arguments
 guard words.count == 3, let bytes = Int(words[2]), (1...1 << 30).contains(bytes) else { exit(64) }
 do {
-    let link = try await TransportRegistry.standard.connect(words[1])
+    let connection = try await TransportRegistry.standard.connect(words[1])
     var left = bytes
     while left > 0 {
         let count = min(left, 65_536)
-        switch await link.send(Payload([UInt8](repeating: 0x61, count: count))) {
+        switch await connection.send(Payload([UInt8](repeating: 0x61, count: count))) {
         case .written, .acknowledged: left -= count
         case let outcome:
             print("a message ended \(outcome)")
             exit(1)
         }
     }
-    print(await link.close())
+    print(await connection.close())
 } catch {
     print(error)
     exit(1)

@@ -3,8 +3,8 @@ import Testing
 
 /// Keys of maps and identifiers: their length, and keys that only Unicode takes for equal.
 @Suite struct KeyTests {
-    /// Text of so many bytes whose normalisation takes a time quadratic in its length: a letter and combining marks of two classes
-    /// in turns.
+    /// Text of so many bytes whose normalisation takes a time quadratic in its length: a letter and combining marks of
+    /// two classes in turns.
     private static func marks(_ bytes: Int) -> String {
         var scalars = String.UnicodeScalarView("a".unicodeScalars)
         for index in 0..<(bytes - 1) / 2 { scalars.append(index % 2 == 0 ? "\u{301}" : "\u{316}") }

@@ -2,9 +2,9 @@ import Codecs
 import Foundation
 import Testing
 
-/// The same schema in Google's implementation for Python: each side reads what the other writes, in both formats, and writes the
-/// same bytes, but for the order of map entries, which no specification settles. Messages are compared by their bytes, because
-/// NaN differs from itself.
+/// The same schema in Google's implementation for Python: each side reads what the other writes, in both formats, and
+/// writes the same bytes, but for the order of map entries, which no specification settles. Messages are compared by
+/// their bytes, because NaN differs from itself.
 @Suite(.enabled(if: PythonPeer.hasProtobuf, "needs protoc, and protobuf for Python"))
 struct ProtobufCrossingTests {
     private let protobuf = ProtobufCodec()

@@ -95,7 +95,7 @@ private struct Letter<V: Visits>: WireMessage {
         answers[0].chats = [chats[0]]
     }
 
-    static var isVisitedInPlace: Bool { V.areInPlace }
+    static var unsafeEncodesInPlace: Bool { V.areInPlace }
 
     mutating func visitFields<F: FieldVisitor>(_ visitor: inout F) throws(CodecError) {
         try visitor.field(1, "all", &all)

@@ -12,7 +12,7 @@ struct AcknowledgedDeliveriesTests {
     private struct Observer: SupervisorObserver {
         let reports: AsyncStream<UnacknowledgedMessages>.Continuation
 
-        func note(_ note: SupervisorNote, at time: Instant) {
+        func note(_ note: SupervisorEvent, at time: Instant) {
             if case .unacknowledged(let messages) = note { reports.yield(messages) }
         }
     }
@@ -34,7 +34,7 @@ struct AcknowledgedDeliveriesTests {
     // MARK: What was not acknowledged comes again
 
     @Test(
-        "What the app has not acknowledged comes again over the next link and to the next process",
+        "What the app has not acknowledged comes again over the next connection and to the next process",
         arguments: [1, 2],
         [true, false]
     )
@@ -56,12 +56,12 @@ struct AcknowledgedDeliveriesTests {
         withExtendedLifetime(broker) {}
     }
 
-    /// - Parameter isHere: whether links live on the supervisor's loop.
+    /// - Parameter isHere: whether connections live on the supervisor's loop.
     private func checkAgain(_ port: UInt16, _ qos: Int, isHere: Bool) async throws {
         let proxy = try await FaultProxy.start(to: Endpoint("mqtt://127.0.0.1:\(port)"), seed: 1)
         let proxied = try #require(proxy.endpoint.port)
         let url = "mqtt://127.0.0.1:\(proxied)/?client-id=ben&clean-session=off&subscribe=t&publish=other&qos=\(qos)"
-        let other = try EventLoop(name: "links")
+        let other = try EventLoop(name: "connections")
         func makeBen() throws -> Supervisor {
             try Supervisor(TransportConfiguration(endpoints: [try Endpoint(url)])) { setup in
                 guard !isHere else { return }

@@ -20,10 +20,10 @@ struct AdmissionTests {
             try await TransportRegistry.standard.connect("\(url)bad")
         }
         #expect(error?.code == .authenticationFailed && error?.detail == 401)
-        let link = try await TransportRegistry.standard.connect("\(url)good")
-        #expect(await link.send(Payload(text: "1")).isSuccess)
-        #expect(try await link.receive()?.bytes == Array("1".utf8))
-        await link.close()
+        let connection = try await TransportRegistry.standard.connect("\(url)good")
+        #expect(await connection.send(Payload(text: "1")).isSuccess)
+        #expect(try await connection.receive()?.bytes == Array("1".utf8))
+        await connection.close()
         await server.stop()
     }
 

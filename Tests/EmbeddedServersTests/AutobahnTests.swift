@@ -38,21 +38,21 @@ struct AutobahnTests {
         return "\(try #require(Autobahn.url))\(path)?query=\(encoded)\(Autobahn.options)"
     }
 
-    /// Sends everything back until the link ends; many cases end it by an error, on purpose.
+    /// Sends everything back until the connection ends; many cases end it by an error, on purpose.
     ///
     /// By a handler on the loop, as servers do: the suite wants what came before a mistake answered even when both arrive at
-    /// once, and the task of who waits in `receive` runs only after the mistake has ended the link.
+    /// once, and the task of who waits in `receive` runs only after the mistake has ended the connection.
     private func echo(_ url: String) async throws {
         let endpoint = try Endpoint(url)
         let recipe = try #require(try TransportRegistry.standard.transport(for: endpoint) as? StreamTransport)
         let loop = recipe.loop
         let deadline = MonotonicClock.now() + 10_000_000_000
-        let link = try await withTaskExecutorPreference(loop) {
+        let connection = try await withTaskExecutorPreference(loop) {
             let channel = try await recipe.openChannel(deadline: deadline)
-            let driver = LinkDriver(recipe.makeCore(), over: channel, on: loop, limits: recipe.limits)
+            let driver = ConnectionDriver(recipe.makeCore(), over: channel, on: loop, limits: recipe.limits)
             driver.handler = BehaviourHandler(Echo())
-            return try await driver.openLink(deadline: deadline)
+            return try await driver.openConnection(deadline: deadline)
         }
-        _ = await link.closed()
+        _ = await connection.closed()
     }
 }

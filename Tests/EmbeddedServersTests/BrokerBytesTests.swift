@@ -48,7 +48,7 @@ private struct BytesCore: ProtocolCore {
 struct BrokerBytesTests {
     /// A client of hand-written packets, each on a connection of its own.
     private final class Client {
-        private let link: any Link
+        private let connection: any Connection
         private var unread: [UInt8] = []
 
         init(_ server: EmbeddedServer, _ name: String, clean: Bool = true) async throws {
@@ -59,19 +59,19 @@ struct BrokerBytesTests {
                 makeCore: { BytesCore() },
                 follow: { (redirection) throws(TransportError) in throw .httpStatus(redirection.status) }
             )
-            link = try await transport.connect(timeout: .seconds(10))
+            connection = try await transport.connect(timeout: .seconds(10))
             let body =
                 [0, 4, 0x4d, 0x51, 0x54, 0x54, 4, clean ? 2 : 0, 0, 0, 0, UInt8(name.utf8.count)] + Array(name.utf8)
             try await send([0x10, UInt8(body.count)] + body)
         }
 
         func send(_ bytes: [UInt8]) async throws {
-            #expect(await link.send(Payload(bytes)) == .written)
+            #expect(await connection.send(Payload(bytes)) == .written)
         }
 
         /// The next bytes, as many as `expected` has, which they must equal.
         func expect(_ expected: [UInt8], _ place: SourceLocation = #_sourceLocation) async throws {
-            while unread.count < expected.count, let more = try await link.receive() { unread += more.bytes }
+            while unread.count < expected.count, let more = try await connection.receive() { unread += more.bytes }
             #expect(Array(unread.prefix(expected.count)) == expected, sourceLocation: place)
             unread.removeFirst(min(expected.count, unread.count))
         }
@@ -85,10 +85,10 @@ struct BrokerBytesTests {
 
         /// The broker ends the connection, having sent nothing more.
         func expectEnd(_ place: SourceLocation = #_sourceLocation) async throws {
-            #expect(try await link.receive() == nil && unread.isEmpty, sourceLocation: place)
+            #expect(try await connection.receive() == nil && unread.isEmpty, sourceLocation: place)
         }
 
-        func close() async { await link.close() }
+        func close() async { await connection.close() }
     }
 
     private func publish(_ topic: UInt8, _ body: UInt8, first: UInt8 = 0x30, id: UInt8? = nil) -> [UInt8] {
@@ -224,11 +224,11 @@ struct BrokerBytesTests {
         for will in ["&will-topic=g&will-message=1", ""] {
             let proxy = try await FaultProxy.start(to: server.endpoint, seed: 1)
             let proxied = "mqtt://127.0.0.1:\(try #require(proxy.endpoint.port))/?\(name)\(will)"
-            let link = try await TransportRegistry.standard.connect(proxied)
+            let connection = try await TransportRegistry.standard.connect(proxied)
             await proxy.cut(.reset)
-            _ = await link.closed()
+            _ = await connection.closed()
             await proxy.stop()
-            // Whatever the link has left comes before this.
+            // Whatever the connection has left comes before this.
             let next = try await TransportRegistry.standard.connect("\(url)&publish=g")
             #expect(await next.send(Payload(text: "2")) == .written)
             if !will.isEmpty { try await watcher.expect(publish(0x67, 0x31)) }

@@ -10,7 +10,7 @@ import Transports
 struct BrokerClientTests {
     private static let schemes = ["mqtt", "mqtt+ws"]
 
-    private func connect(_ server: EmbeddedServer, _ options: String = "qos=1") async throws -> any Link {
+    private func connect(_ server: EmbeddedServer, _ options: String = "qos=1") async throws -> any Connection {
         let port = try #require(server.endpoint.port)
         return try await TransportRegistry.standard.connect(
             "\(server.endpoint.scheme)://127.0.0.1:\(port)/?\(options)"
@@ -81,7 +81,7 @@ struct BrokerClientTests {
         await server.stop()
     }
 
-    @Test("a refused filter is a typed error, and its link lives on")
+    @Test("a refused filter is a typed error, and its connection lives on")
     func refused() async throws {
         // Point to point, a server keeps a hundred filters of a client.
         let listener = try await TransportRegistry.standard.listen("mqtt://127.0.0.1:0")
@@ -100,17 +100,17 @@ struct BrokerClientTests {
         await listener.close()
     }
 
-    @Test("who waits for a broker's answer is told when the link ends, and when the task is cancelled")
+    @Test("who waits for a broker's answer is told when the connection ends, and when the task is cancelled")
     func unanswered() async throws {
         let server = try await EmbeddedServer.start("mqtt://127.0.0.1:0")
         let proxy = try await FaultProxy.start(to: server.endpoint, seed: 1)
         let port = try #require(proxy.endpoint.port)
-        let link = try await TransportRegistry.standard.connect("mqtt://127.0.0.1:\(port)")
-        let client = try MQTTClient(link)
+        let connection = try await TransportRegistry.standard.connect("mqtt://127.0.0.1:\(port)")
+        let client = try MQTTClient(connection)
         await proxy.set(PathFaults(blackHoleToClient: true))
-        let sent = await link.statistics().controlFrames
+        let sent = await connection.statistics().controlFrames
         let cancelled = Task { try await client.subscribe("a") }
-        while await link.statistics().controlFrames == sent { await Task.yield() }
+        while await connection.statistics().controlFrames == sent { await Task.yield() }
         cancelled.cancel()
         let first = await #expect(throws: TransportError.self) { _ = try await cancelled.value }
         #expect(first?.code == .cancelled)
@@ -122,7 +122,7 @@ struct BrokerClientTests {
         await server.stop()
     }
 
-    @Test("a sequence that nobody reads stops the link and not the broker, and loses nothing when it is read")
+    @Test("a sequence that nobody reads stops the connection and not the broker, and loses nothing when it is read")
     func backpressure() async throws {
         let server = try await EmbeddedServer.start("mqtt://127.0.0.1:0/?stall-timeout=1h")
         let publisher = try await connect(server, "publish=t&qos=1")
@@ -135,15 +135,15 @@ struct BrokerClientTests {
         await server.stop()
     }
 
-    @Test("a sequence keeps its client, and so the link; and ends with what ends that")
+    @Test("a sequence keeps its client, and so the connection; and ends with what ends that")
     func keepsClient() async throws {
         let server = try await EmbeddedServer.start("mqtt://127.0.0.1:0")
         let proxy = try await FaultProxy.start(to: server.endpoint, seed: 1)
         let port = try #require(proxy.endpoint.port)
         let publisher = try await connect(server, "publish=t&qos=1")
         func subscribe() async throws -> MQTTMessages {
-            let link = try await TransportRegistry.standard.connect("mqtt://127.0.0.1:\(port)")
-            return try await MQTTClient(link).subscribe("t")
+            let connection = try await TransportRegistry.standard.connect("mqtt://127.0.0.1:\(port)")
+            return try await MQTTClient(connection).subscribe("t")
         }
         var messages = try await subscribe().makeAsyncIterator()
         #expect(await publisher.send(Payload(text: "tea")) == .acknowledged)
@@ -157,13 +157,13 @@ struct BrokerClientTests {
         await server.stop()
     }
 
-    @Test("links without topics are refused")
+    @Test("connections without topics are refused")
     func otherTransport() async throws {
         let server = try await EmbeddedServer.start("tcp://127.0.0.1:0")
-        let link = try await connect(server, "")
-        let error = #expect(throws: TransportError.self) { _ = try MQTTClient(link) }
+        let connection = try await connect(server, "")
+        let error = #expect(throws: TransportError.self) { _ = try MQTTClient(connection) }
         #expect(error?.code == .unsupported)
-        await link.close()
+        await connection.close()
         await server.stop()
     }
 }

@@ -12,13 +12,13 @@ struct BrokerLimitsTests {
         return try await EmbeddedServer.startBroker("mqtt://127.0.0.1:0", limits: limits)
     }
 
-    private func connect(_ server: EmbeddedServer, _ options: String) async throws -> any Link {
+    private func connect(_ server: EmbeddedServer, _ options: String) async throws -> any Connection {
         let port = try #require(server.endpoint.port)
         return try await TransportRegistry.standard.connect("mqtt://127.0.0.1:\(port)/?\(options)")
     }
 
-    private func text(_ link: any Link) async throws -> String? {
-        try await link.receive().map { String(decoding: $0.bytes, as: UTF8.self) }
+    private func text(_ connection: any Connection) async throws -> String? {
+        try await connection.receive().map { String(decoding: $0.bytes, as: UTF8.self) }
     }
 
     @Test(
@@ -39,12 +39,12 @@ struct BrokerLimitsTests {
         for expected in kept { #expect(try await text(back) == expected) }
         #expect(await publisher.send(Payload(text: "end")) == .acknowledged)
         #expect(try await text(back) == "end")
-        for link in [publisher, back] { await link.close() }
+        for connection in [publisher, back] { await connection.close() }
         await server.stop()
     }
 
     @Test(
-        "a subscriber that does not read loses its link where that is the policy, and its will is published",
+        "a subscriber that does not read loses its connection where that is the policy, and its will is published",
         arguments: 0...2
     )
     func disconnect(qos: Int) async throws {
@@ -63,7 +63,7 @@ struct BrokerLimitsTests {
         #expect(try await text(watcher) == "stuck")
         await publisher.close()
         await flood.value
-        for link in [watcher, stuck] { await link.close() }
+        for connection in [watcher, stuck] { await connection.close() }
         await server.stop()
     }
 
@@ -80,7 +80,7 @@ struct BrokerLimitsTests {
         #expect(Set([try await text(late), try await text(late)]) == ["new", "b"])
         #expect(await publisher.send(Payload(text: "end", topic: "r/end")) == .acknowledged)
         #expect(try await text(late) == "end")
-        for link in [publisher, late] { await link.close() }
+        for connection in [publisher, late] { await connection.close() }
         await server.stop()
     }
 
@@ -104,9 +104,9 @@ struct BrokerLimitsTests {
         }
     }
 
-    /// Waits until the server has seen all links end but one.
+    /// Waits until the server has seen all connections end but one.
     private func onlyPublisher(_ server: EmbeddedServer) async {
-        while await server.brokerStatistics()?.links != 1 { await Task.yield() }
+        while await server.brokerStatistics()?.connections != 1 { await Task.yield() }
     }
 
     @Test("of too many kept sessions, the one left longest ago ends")
@@ -125,7 +125,7 @@ struct BrokerLimitsTests {
         let ann = try await connect(server, "client-id=ann&clean-session=off&qos=1&subscribe=t")
         #expect(await publisher.send(Payload(text: "new")) == .acknowledged)
         #expect(try await text(ann) == "new")
-        for link in [publisher, ann] { await link.close() }
+        for connection in [publisher, ann] { await connection.close() }
         await server.stop()
     }
 
@@ -140,7 +140,7 @@ struct BrokerLimitsTests {
         let ann = try await connect(server, "client-id=ann&clean-session=off&qos=1&subscribe=t")
         #expect(await publisher.send(Payload(text: "new")) == .acknowledged)
         #expect(try await text(ann) == "new")
-        for link in [publisher, ann] { await link.close() }
+        for connection in [publisher, ann] { await connection.close() }
         await server.stop()
     }
 
@@ -148,19 +148,19 @@ struct BrokerLimitsTests {
     func large() async throws {
         let server = try await start { $0.queuedBytes = 10_000 }
         await (try await connect(server, "client-id=ann&clean-session=off&qos=1&subscribe=t")).close()
-        let link = try await connect(server, "publish=t&subscribe=t&qos=1")
+        let connection = try await connect(server, "publish=t&subscribe=t&qos=1")
         await onlyPublisher(server)
-        #expect(await link.send(Payload([UInt8](repeating: 1, count: 100_000))) == .acknowledged)
-        #expect(try await link.receive()?.bytes.count == 100_000)
-        #expect(await link.send(Payload(text: "end")) == .acknowledged)
+        #expect(await connection.send(Payload([UInt8](repeating: 1, count: 100_000))) == .acknowledged)
+        #expect(try await connection.receive()?.bytes.count == 100_000)
+        #expect(await connection.send(Payload(text: "end")) == .acknowledged)
         #expect(await server.brokerStatistics()?.dropped == 1)
         let ann = try await connect(server, "client-id=ann&clean-session=off&qos=1")
         #expect(try await text(ann) == "end")
-        for link in [link, ann] { await link.close() }
+        for connection in [connection, ann] { await connection.close() }
         await server.stop()
     }
 
-    @Test("of sessions without a link that keep too much together, the one that keeps most ends")
+    @Test("of sessions without a connection that keep too much together, the one that keeps most ends")
     func allQueues() async throws {
         let server = try await start { $0.maximumQueuedBytes = 10_000 }
         for name in ["ann", "bob"] {
@@ -187,16 +187,16 @@ struct BrokerLimitsTests {
         let bob = try await connect(server, "client-id=bob&clean-session=off&qos=1&subscribe=bob")
         #expect(await publisher.send(Payload(text: "new", topic: "bob")) == .acknowledged)
         #expect(try await text(bob) == "new")
-        for link in [publisher, ann, bob] { await link.close() }
+        for connection in [publisher, ann, bob] { await connection.close() }
         await server.stop()
     }
 
-    @Test("a client for whom most waits is hung up on where all with links keep too much together")
-    func allQueuesOfLinks() async throws {
+    @Test("a client for whom most waits is hung up on where all with connections keep too much together")
+    func allQueuesOfConnections() async throws {
         var limits = BrokerLimits()
         limits.queuedBytes = 600_000
         limits.maximumQueuedBytes = 1_000_000
-        let (notes, continuation) = AsyncStream.makeStream(of: ServerNote.self)
+        let (notes, continuation) = AsyncStream.makeStream(of: ServerEvent.self)
         let server = try await EmbeddedServer.startBroker(
             "mqtt://127.0.0.1:0",
             limits: limits,
@@ -217,7 +217,7 @@ struct BrokerLimitsTests {
         #expect(await stuck.closed().initiator == .peer)
         #expect(try #require(await server.brokerStatistics()?.queuedBytes) <= 1_000_000)
         #expect(try await other.receive()?.topic == "b")
-        for link in [stuck, other, publisher] { await link.close() }
+        for connection in [stuck, other, publisher] { await connection.close() }
         await server.stop()
     }
 

@@ -52,8 +52,8 @@ final class PersistentMosquitto {
     /// Waits until it lets clients in.
     private func answer() async {
         while !Task.isCancelled {
-            if let link = try? await TransportRegistry.standard.connect("mqtt://127.0.0.1:\(port)") {
-                await link.close()
+            if let connection = try? await TransportRegistry.standard.connect("mqtt://127.0.0.1:\(port)") {
+                await connection.close()
                 return
             }
             await Task.yield()

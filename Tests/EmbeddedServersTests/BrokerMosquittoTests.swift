@@ -16,8 +16,8 @@ import Transports
 struct BrokerMosquittoTests {
     private let registry = TransportRegistry.standard
 
-    private func text(_ link: any Link) async throws -> String? {
-        try await link.receive().map { String(decoding: $0.bytes, as: UTF8.self) }
+    private func text(_ connection: any Connection) async throws -> String? {
+        try await connection.receive().map { String(decoding: $0.bytes, as: UTF8.self) }
     }
 
     @Test(
@@ -42,32 +42,32 @@ struct BrokerMosquittoTests {
         for number in 0..<50 { #expect(try await text(back) == "\(number)") }
         let late = try await registry.connect("\(base)&subscribe=r")
         #expect(try await late.receive()?.content == Payload(Array("kept".utf8), topic: "r", isRetained: true))
-        for link in [back, late] { await link.close() }
+        for connection in [back, late] { await connection.close() }
     }
 
     @Test("MQTT over WebSocket brings messages back at each QoS, and meets clients of TCP", arguments: 0...2)
     func webSocket(qos: Int) async throws {
         let broker = try await PersistentMosquitto()
         let url = "mqtt+ws://127.0.0.1:\(broker.webSocketPort)/mqtt?publish=a/b&subscribe=a/%2B&qos=\(qos)"
-        let link = try await registry.connect(url)
+        let connection = try await registry.connect(url)
         let other = try await registry.connect("mqtt://127.0.0.1:\(broker.port)/?subscribe=a/%23&qos=\(qos)")
         // mosquitto looks after its WebSockets a few times a second only, so the messages go side by side.
-        let sends = (0..<100).map { number in Task { await link.send(Payload(text: "\(number)")) } }
+        let sends = (0..<100).map { number in Task { await connection.send(Payload(text: "\(number)")) } }
         for send in sends { #expect(await send.value.isSuccess) }
-        for reader in [link, other] {
+        for reader in [connection, other] {
             var seen: Set<String> = []
             for _ in 0..<100 { seen.insert(try #require(try await text(reader))) }
             #expect(seen.count == 100)
         }
         let large = Payload(longBytes(300_000), topic: "a/large")
-        async let outcome = link.send(large)
-        for reader in [link, other] { #expect(try await reader.receive()?.content == large) }
+        async let outcome = connection.send(large)
+        for reader in [connection, other] { #expect(try await reader.receive()?.content == large) }
         #expect(await outcome.isSuccess)
-        #expect(try await link.ping() > .zero)
-        for reader in [link, other] { await reader.close() }
+        #expect(try await connection.ping() > .zero)
+        for reader in [connection, other] { await reader.close() }
     }
 
-    @Test("over WebSocket too, what is retained is given to who comes later, and a cut link leaves its will")
+    @Test("over WebSocket too, what is retained is given to who comes later, and a cut connection leaves its will")
     func webSocketWill() async throws {
         let broker = try await PersistentMosquitto()
         let base = "mqtt+ws://127.0.0.1:\(broker.webSocketPort)/?qos=1"
@@ -81,7 +81,7 @@ struct BrokerMosquittoTests {
         #expect(try await cut.receive()?.isRetained == true)
         await proxy.cut(.reset)
         #expect(try await text(watcher) == "ann")
-        for link in [watcher, cut] { await link.close() }
+        for connection in [watcher, cut] { await connection.close() }
         await proxy.stop()
     }
 

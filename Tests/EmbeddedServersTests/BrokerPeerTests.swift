@@ -5,13 +5,13 @@ import Transports
 
 /// What a broker keeps, between our client and mosquitto.
 extension PeerTests {
-    private func text(_ link: any Link) async throws -> String? {
-        try await link.receive().map { String(decoding: $0.bytes, as: UTF8.self) }
+    private func text(_ connection: any Connection) async throws -> String? {
+        try await connection.receive().map { String(decoding: $0.bytes, as: UTF8.self) }
     }
 
-    /// A publisher whose acknowledgements are lost, and then its link: the next link of the same transport completes what
-    /// the first one has begun, and nothing arrives twice.
-    private func exactlyOnceAcrossLinks(_ broker: Endpoint) async throws {
+    /// A publisher whose acknowledgements are lost, and then its connection: the next connection of the same transport
+    /// completes what the first one has begun, and nothing arrives twice.
+    private func exactlyOnceAcrossConnections(_ broker: Endpoint) async throws {
         let port = try #require(broker.port)
         let proxy = try await FaultProxy.start(to: broker, seed: 1)
         let proxied = try #require(proxy.endpoint.port)
@@ -19,13 +19,13 @@ extension PeerTests {
         let url = "\(broker.scheme)://127.0.0.1:\(proxied)/?publish=t&qos=2&clean-session=off&client-id=ann"
         let transport = try registry.transport(for: Endpoint(url))
         for round in 0..<5 {
-            let link = try await transport.connect(timeout: .seconds(10))
-            #expect(await link.send(Payload(text: "begin \(round)")) == .acknowledged)
+            let connection = try await transport.connect(timeout: .seconds(10))
+            #expect(await connection.send(Payload(text: "begin \(round)")) == .acknowledged)
             #expect(try await text(reader) == "begin \(round)")
             await proxy.set(PathFaults(blackHoleToClient: true))
-            let first = await link.statistics().messagesSent
-            let sends = (0..<10).map { _ in Task { await link.send(Payload(text: "under way")) } }
-            while await link.statistics().messagesSent < first + 10 { await Task.yield() }
+            let first = await connection.statistics().messagesSent
+            let sends = (0..<10).map { _ in Task { await connection.send(Payload(text: "under way")) } }
+            while await connection.statistics().messagesSent < first + 10 { await Task.yield() }
             // In every other round, time for the messages to reach the broker, whose answers are lost.
             if round.isMultiple(of: 2) { for _ in 0..<10 { _ = try await reader.ping() } }
             await proxy.cut(.reset)
@@ -42,19 +42,19 @@ extension PeerTests {
     }
 
     @Test(
-        "QoS 2 holds from link to link of a session, with mosquitto",
+        "QoS 2 holds from connection to connection of a session, with mosquitto",
         .enabled(if: Peers.mosquitto != nil),
         arguments: ["mqtt", "mqtt+ws"]
     )
     func mosquittoSession(scheme: String) async throws {
         let broker = try await Mosquitto()
-        try await exactlyOnceAcrossLinks(broker.endpoint(scheme))
+        try await exactlyOnceAcrossConnections(broker.endpoint(scheme))
     }
 
-    @Test("QoS 2 holds from link to link of a session, with our broker")
+    @Test("QoS 2 holds from connection to connection of a session, with our broker")
     func ownSession() async throws {
         let server = try await EmbeddedServer.start("mqtt://127.0.0.1:0")
-        try await exactlyOnceAcrossLinks(server.endpoint)
+        try await exactlyOnceAcrossConnections(server.endpoint)
         await server.stop()
     }
 
@@ -66,13 +66,13 @@ extension PeerTests {
     func mosquittoWindow(option: String) async throws {
         let broker = try await Mosquitto()
         let url = "mqtt://127.0.0.1:\(broker.port)/?publish=t&subscribe=t&qos=2"
-        let link = try await registry.connect(url + option)
-        let sends = (0..<300).map { number in Task { await link.send(Payload(text: "\(number)")) } }
+        let connection = try await registry.connect(url + option)
+        let sends = (0..<300).map { number in Task { await connection.send(Payload(text: "\(number)")) } }
         for send in sends { #expect(await send.value == .acknowledged) }
         var seen: Set<String> = []
-        for _ in 0..<300 { seen.insert(try #require(try await text(link))) }
+        for _ in 0..<300 { seen.insert(try #require(try await text(connection))) }
         #expect(seen.count == 300)
-        await link.close()
+        await connection.close()
     }
 
     @Test(
@@ -89,7 +89,7 @@ extension PeerTests {
         for number in 0..<50 { #expect(await publisher.send(Payload(text: "\(number)")) == .acknowledged) }
         let back = try await transport.connect(timeout: .seconds(10))
         for number in 0..<50 { #expect(try await text(back) == "\(number)") }
-        for link in [publisher, back] { await link.close() }
+        for connection in [publisher, back] { await connection.close() }
     }
 
     @Test("mosquitto retains what our client asks it to, and forgets it", .enabled(if: Peers.mosquitto != nil))
@@ -104,10 +104,10 @@ extension PeerTests {
         let later = try await registry.connect("\(base)&subscribe=a/%23")
         #expect(await publisher.send(Payload(text: "plain")) == .acknowledged)
         #expect(try await later.receive()?.content == Payload(Array("plain".utf8), topic: "a/b"))
-        for link in [publisher, late, later] { await link.close() }
+        for connection in [publisher, late, later] { await connection.close() }
     }
 
-    @Test("mosquitto publishes our client's will when its link is cut", .enabled(if: Peers.mosquitto != nil))
+    @Test("mosquitto publishes our client's will when its connection is cut", .enabled(if: Peers.mosquitto != nil))
     func mosquittoWill() async throws {
         let broker = try await Mosquitto()
         let proxy = try await FaultProxy.start(to: Endpoint("mqtt://127.0.0.1:\(broker.port)"), seed: 1)
@@ -120,7 +120,7 @@ extension PeerTests {
         #expect(try await watcher.receive()?.content == Payload(Array("ann".utf8), topic: "gone"))
         let late = try await registry.connect("mqtt://127.0.0.1:\(broker.port)/?subscribe=gone&qos=2")
         #expect(try await late.receive()?.isRetained == true)
-        for link in [watcher, cut, late] { await link.close() }
+        for connection in [watcher, cut, late] { await connection.close() }
         await proxy.stop()
     }
 }

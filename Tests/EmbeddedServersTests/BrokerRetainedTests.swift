@@ -16,7 +16,7 @@ struct BrokerRetainedTests {
         try await EmbeddedServer.startBroker("mqtt://127.0.0.1:0", limits: limits, on: Self.loop.get())
     }
 
-    private func connect(_ server: EmbeddedServer, _ options: [(String, String)]) async throws -> any Link {
+    private func connect(_ server: EmbeddedServer, _ options: [(String, String)]) async throws -> any Connection {
         var endpoint = server.endpoint
         endpoint.options = options.map { .init(name: $0.0, value: $0.1) }
         let transport = try TransportRegistry.standard.transport(for: endpoint, on: Self.loop.get())
@@ -25,7 +25,7 @@ struct BrokerRetainedTests {
 
     /// Has a message of a thousand bytes retained for each topic.
     private func retain(_ topics: [String], at server: EmbeddedServer) async throws {
-        let link = try await connect(server, [("qos", "1")])
+        let connection = try await connect(server, [("qos", "1")])
         let loop = try Self.loop.get()
         await withTaskGroup(of: Void.self) { group in
             for first in 0..<32 {
@@ -33,16 +33,16 @@ struct BrokerRetainedTests {
                     for index in stride(from: first, to: topics.count, by: 32) {
                         let payload = [UInt8](repeating: 1, count: 1000)
                         let message = Payload(payload, topic: topics[index], isRetained: true)
-                        #expect(await link.send(message) == .acknowledged)
+                        #expect(await connection.send(message) == .acknowledged)
                     }
                 }
             }
         }
-        await link.close()
+        await connection.close()
     }
 
     @Test(
-        "a subscriber gets all that is retained, however few messages may wait for it, and keeps its link",
+        "a subscriber gets all that is retained, however few messages may wait for it, and keeps its connection",
         arguments: 0...2
     )
     func all(qos: Int) async throws {
@@ -71,7 +71,7 @@ struct BrokerRetainedTests {
         await server.stop()
     }
 
-    @Test("a session that is kept gets the rest of what is retained over its next link", arguments: 1...2)
+    @Test("a session that is kept gets the rest of what is retained over its next connection", arguments: 1...2)
     func rest(qos: Int) async throws {
         let server = try await start()
         try await retain(Array(Self.topics), at: server)

@@ -5,25 +5,25 @@ import TransportAPI
 
 @testable import Transports
 
-/// What the broker keeps: retained messages, wills, sessions without a link.
+/// What the broker keeps: retained messages, wills, sessions without a connection.
 @Suite("What the embedded broker keeps", .timeLimit(.minutes(5)), .ownThread)
 struct BrokerSessionTests {
-    private func connect(_ server: EmbeddedServer, _ options: String) async throws -> any Link {
+    private func connect(_ server: EmbeddedServer, _ options: String) async throws -> any Connection {
         let port = try #require(server.endpoint.port)
         return try await TransportRegistry.standard.connect("mqtt://127.0.0.1:\(port)/?\(options)")
     }
 
-    private func text(_ link: any Link) async throws -> String? {
-        try await link.receive().map { String(decoding: $0.bytes, as: UTF8.self) }
+    private func text(_ connection: any Connection) async throws -> String? {
+        try await connection.receive().map { String(decoding: $0.bytes, as: UTF8.self) }
     }
 
     @Test("a message of QoS 2 arrives once with every subscriber, in order")
     func exactlyOnce() async throws {
         let server = try await EmbeddedServer.start("mqtt://127.0.0.1:0")
-        let link = try await connect(server, "publish=t&subscribe=t&qos=2")
-        for number in 0..<200 { #expect(await link.send(Payload(text: "\(number)")) == .acknowledged) }
-        for number in 0..<200 { #expect(try await text(link) == "\(number)") }
-        await link.close()
+        let connection = try await connect(server, "publish=t&subscribe=t&qos=2")
+        for number in 0..<200 { #expect(await connection.send(Payload(text: "\(number)")) == .acknowledged) }
+        for number in 0..<200 { #expect(try await text(connection) == "\(number)") }
+        await connection.close()
         await server.stop()
     }
 
@@ -47,7 +47,7 @@ struct BrokerSessionTests {
         let last = try await connect(server, "subscribe=a/%23&qos=\(qos)")
         #expect(await publisher.send(Payload(text: "plain")).isSuccess)
         #expect(try await last.receive()?.isRetained == false)
-        for link in [publisher, early, last] { await link.close() }
+        for connection in [publisher, early, last] { await connection.close() }
         await server.stop()
     }
 
@@ -63,7 +63,7 @@ struct BrokerSessionTests {
         #expect(try await text(own) == "2")
         #expect(await publisher.send(Payload(text: "3", topic: "x")).isSuccess)
         #expect(try await text(all) == "3")
-        for link in [publisher, all, own] { await link.close() }
+        for connection in [publisher, all, own] { await connection.close() }
         await server.stop()
     }
 
@@ -86,12 +86,12 @@ struct BrokerSessionTests {
         #expect(try await text(watcher) == "ann")
         let late = try await connect(server, "subscribe=gone")
         #expect(try await late.receive()?.content == Payload(Array("ann".utf8), topic: "gone", isRetained: true))
-        for link in [watcher, late, cut] { await link.close() }
+        for connection in [watcher, late, cut] { await connection.close() }
         await proxy.stop()
         await server.stop()
     }
 
-    @Test("who loses the link to another of the same name leaves a will")
+    @Test("who loses the connection to another of the same name leaves a will")
     func willOfTakenOver() async throws {
         let server = try await EmbeddedServer.start("mqtt://127.0.0.1:0")
         let watcher = try await connect(server, "subscribe=gone")
@@ -99,7 +99,7 @@ struct BrokerSessionTests {
         let second = try await connect(server, "client-id=ann")
         #expect(try await text(watcher) == "ann")
         #expect(await first.closed().initiator == .peer)
-        for link in [watcher, second] { await link.close() }
+        for connection in [watcher, second] { await connection.close() }
         await server.stop()
     }
 
@@ -119,13 +119,13 @@ struct BrokerSessionTests {
         let fresh = try await connect(server, "\(name)&subscribe=t")
         #expect(await publisher.send(Payload(text: "first")).isSuccess)
         #expect(try await text(fresh) == "first")
-        for link in [publisher, fresh] { await link.close() }
+        for connection in [publisher, fresh] { await connection.close() }
         await server.stop()
     }
 
     @Test("a session that is away keeps so many messages and no more")
     func bounded() {
-        let ledger = MQTTLedger()
+        let ledger = QueuedBytesQuota()
         var outbox = MQTTOutbox(maximumCount: 3, maximumBytes: 400, ledger: ledger)
         func message(_ size: Int) -> MQTTPublish {
             MQTTPublish(topic: "t", payload: [UInt8](repeating: 1, count: size - 65))
@@ -152,7 +152,7 @@ struct BrokerSessionTests {
         #expect(ledger.bytes == 0)
     }
 
-    @Test("of too many sessions, the one that has been away longest is forgotten; one with a link is not")
+    @Test("of too many sessions, the one that has been away longest is forgotten; one with a connection is not")
     func tooMany() throws {
         let sessions = MQTTSessions(maximumKept: 2)
         func open(_ name: String) -> (session: MQTTSession, isPresent: Bool)? {
@@ -172,7 +172,7 @@ struct BrokerSessionTests {
         #expect(open("a") == nil)
     }
 
-    @Test("a session is forgotten when it has been without a link for long enough, and then only")
+    @Test("a session is forgotten when it has been without a connection for long enough, and then only")
     func expiry() throws {
         let sessions = MQTTSessions(expiry: .seconds(10))
         func open(_ name: String, at seconds: Int) -> MQTTSession? {

@@ -6,7 +6,7 @@ import Transports
 
 @Suite("The embedded broker", .timeLimit(.minutes(5)), .ownThread)
 struct BrokerTests {
-    private func connect(_ server: EmbeddedServer, _ options: String) async throws -> any Link {
+    private func connect(_ server: EmbeddedServer, _ options: String) async throws -> any Connection {
         let port = try #require(server.endpoint.port)
         return try await TransportRegistry.standard.connect("mqtt://127.0.0.1:\(port)/?\(options)")
     }
@@ -22,11 +22,11 @@ struct BrokerTests {
         #expect(try await all.receive()?.topic == "chat/x/bob")
         #expect(try await all.receive()?.topic == "chat/x/ann")
         #expect(try await one.receive()?.bytes == Array("2".utf8))
-        for link in [all, one, sender] { await link.close() }
+        for connection in [all, one, sender] { await connection.close() }
         await server.stop()
     }
 
-    @Test("ends the link of a client whose identifier another takes over (MQTT-3.1.4-2)")
+    @Test("ends the connection of a client whose identifier another takes over (MQTT-3.1.4-2)")
     func takeover() async throws {
         let server = try await EmbeddedServer.start("mqtt://127.0.0.1:0")
         let first = try await connect(server, "client-id=ann")
@@ -58,7 +58,7 @@ struct BrokerTests {
             #expect(try await reader.receive()?.bytes == bytes)
         }
         let statistics = try #require(await server.brokerStatistics())
-        #expect(1..<200 ~= statistics.dropped && statistics.links == 3)
+        #expect(1..<200 ~= statistics.dropped && statistics.connections == 3)
         #expect(statistics.queuedBytes <= limits.queuedBytes)
         var taken: [UInt8] = []
         for _ in statistics.dropped..<200 { taken.append(try #require(try await stuck.receive()?.bytes.first)) }
@@ -67,7 +67,7 @@ struct BrokerTests {
         #expect((taken.last == 199) == (overflow == .dropOldest && qos > 0))
         #expect(await sender.send(Payload(text: "end")).isSuccess)
         #expect(try await stuck.receive()?.bytes == Array("end".utf8))
-        for link in [stuck, reader, sender] { await link.close() }
+        for connection in [stuck, reader, sender] { await connection.close() }
         await server.stop()
     }
 }

@@ -242,10 +242,10 @@ struct ChatRoomTests {
         let server = try await ChatServer.start("mqtt://127.0.0.1:0", room: ChatRoom())
         var endpoint = server.endpoint
         endpoint.options += [.init(name: "publish", value: "x"), .init(name: "subscribe", value: "x")]
-        let link = try await TransportRegistry.standard.connect(endpoint.description)
-        #expect(await link.send(Payload(text: "hi")).isSuccess)
-        #expect(try await link.receive()?.bytes == Array("hi".utf8))
-        await link.close()
+        let connection = try await TransportRegistry.standard.connect(endpoint.description)
+        #expect(await connection.send(Payload(text: "hi")).isSuccess)
+        #expect(try await connection.receive()?.bytes == Array("hi".utf8))
+        await connection.close()
         await server.stop()
     }
 }

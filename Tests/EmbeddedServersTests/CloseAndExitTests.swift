@@ -6,8 +6,9 @@ import Testing
 import TransportAPI
 import Transports
 
-/// Processes of their own that send 4 MB to a slow reader, close, and exit at once. `IM_CLOSE_RUNS` says how often each does it (1).
-@Suite("A process that exits after it has closed its link", .timeLimit(.minutes(15)), .ownThread)
+/// Processes of their own that send 4 MB to a slow reader, close, and exit at once. `IM_CLOSE_RUNS` says how often each
+/// does it (1).
+@Suite("A process that exits after it has closed its connection", .timeLimit(.minutes(15)), .ownThread)
 struct CloseAndExitTests {
     private static let bytes = 4_000_000
     private static let runs = ProcessInfo.processInfo.environment["IM_CLOSE_RUNS"].flatMap(Int.init) ?? 1
@@ -30,9 +31,9 @@ struct CloseAndExitTests {
             let proxy = try await FaultProxy.start(to: listener.endpoint, seed: 1)
             await proxy.set(Self.slow)
             async let sent = send(to: proxy.endpoint.description)
-            let link = try #require(try await listener.accept())
+            let connection = try #require(try await listener.accept())
             var received = 0
-            while let message = try await link.receive() { received += message.bytes.count }
+            while let message = try await connection.receive() { received += message.bytes.count }
             let (line, status) = try await sent
             #expect(received == Self.bytes && status == 0 && line == "0")
             await listener.close()
@@ -60,7 +61,7 @@ struct CloseAndExitTests {
             while await proxy.statistics().openConnections > 0 { await Task.yield() }
             #expect(await heir.send(Payload(text: "no will")) == .written)
             #expect(try await heir.receive()?.bytes.elementsEqual("no will".utf8) == true)
-            for link in [reader, heir] { await link.close() }
+            for connection in [reader, heir] { await connection.close() }
             await proxy.stop()
             await server.stop()
         }

@@ -16,7 +16,7 @@ struct EnvelopePeerTests {
         return try #require(rest.components(separatedBy: "```").first)
     }
 
-    @Test("keeps its session when the link breaks", .enabled(if: Peers.pythonWithWebSockets != nil))
+    @Test("keeps its session when the connection breaks", .enabled(if: Peers.pythonWithWebSockets != nil))
     func example() async throws {
         let (arrivals, arrived) = AsyncStream.makeStream(of: Session.self)
         let server = SessionServer(on: EventLoop.shared) { arrived.yield($0) }
@@ -31,11 +31,11 @@ struct EnvelopePeerTests {
         let session = try #require(await sessions.next())
         var messages = session.messages.makeAsyncIterator()
         #expect(await messages.next() == Payload(text: "one"))
-        await server.dropLinks()
+        await server.dropConnections()
         #expect(await messages.next() == Payload(text: "two"))
         #expect(await messages.next() == Payload(text: "three"))
         for text in ["1", "2"] { #expect(await session.send(Payload(text: text)) == .acknowledged) }
-        await server.dropLinks()
+        await server.dropConnections()
         #expect(await session.send(Payload(text: "3")) == .acknowledged)
 
         #expect(await messages.next() == nil)

@@ -9,7 +9,7 @@ import TransportAPI
 /// A SUBSCRIBE that takes longer than one share of a turn.
 @Suite("The broker's work on many filters", .timeLimit(.minutes(5)), .ownThread)
 struct FilterWorkTests {
-    @Test("ends with the link that asked for it, though its session goes on with another one")
+    @Test("ends with the connection that asked for it, though its session goes on with another one")
     func replaced() async throws {
         let loop = try EventLoop(name: "filters")
         try await withTaskExecutorPreference(loop) { try await replace(on: loop) }
@@ -22,15 +22,15 @@ struct FilterWorkTests {
         // No more than are read of a packet at a time.
         let filters = (0..<60).map { MQTTSubscription("f/\($0)/a/b/c/d/e/f") }
 
-        let first = Self.link(core, broker, says: [.connect(hello), .subscribe(1, filters)])
+        let first = Self.connection(core, broker, says: [.connect(hello), .subscribe(1, filters)])
         let done = broker.core.subscriptionCount
         #expect(1..<60 ~= done)
         // The others are for the line of the busy.
-        #expect(done == FilterWork.atOnce)
-        let second = Self.link(core, broker, says: [.connect(hello)])
+        #expect(done == SubscribeJob.atOnce)
+        let second = Self.connection(core, broker, says: [.connect(hello)])
         #expect(first.reason != nil && second.reason == nil)
         // Behind the share that the work had its place for.
-        await withCheckedContinuation { loop.runLater(Fence($0)) }
+        await withCheckedContinuation { loop.deferToNextTick(Fence($0)) }
         #expect(broker.core.subscriptionCount == done)
         #expect(broker.clients.count == 1 && second.reason == nil)
         for driver in [first, second] { driver.close(abort: true) }
@@ -47,19 +47,23 @@ struct FilterWorkTests {
         routing.maximumSubscriptions = 3
         let (core, broker) = try Self.broker(routing, on: loop)
         let filters = (0..<3).map { MQTTSubscription("f/\($0)") }
-        let first = Self.link(core, broker, says: [.connect(MQTTConnect(clientID: "ann")), .subscribe(1, filters)])
+        let first = Self.connection(
+            core,
+            broker,
+            says: [.connect(MQTTConnect(clientID: "ann")), .subscribe(1, filters)]
+        )
         #expect(broker.core.subscriptionCount == 3)
         first.close(abort: true)
         // In the same turn, so that nobody else has cleared anything away.
         let hello = MQTTConnect(clientID: "bob")
-        let second = Self.link(core, broker, says: [.connect(hello), .subscribe(1, [MQTTSubscription("f/9")])])
+        let second = Self.connection(core, broker, says: [.connect(hello), .subscribe(1, [MQTTSubscription("f/9")])])
         var deliveries: [BrokerCore.Delivery] = []
         broker.core.route(topic: "f/9", qos: .atMostOnce, into: &deliveries)
         #expect(broker.core.subscriptionCount == 3 && deliveries.count == 1)
         second.close(abort: true)
     }
 
-    /// A broker, and what runs the links of its clients.
+    /// A broker, and what runs the connections of its clients.
     private static func broker(
         _ routing: BrokerCore.Limits,
         on loop: EventLoop
@@ -72,10 +76,10 @@ struct FilterWorkTests {
     }
 
     /// A client whose words are all there at once.
-    private static func link(_ core: MQTTCore, _ broker: Broker, says packets: [MQTTPacket]) -> LinkDriver {
+    private static func connection(_ core: MQTTCore, _ broker: Broker, says packets: [MQTTPacket]) -> ConnectionDriver {
         let channel = SpokenChannel()
         for packet in packets { MQTTPacketWriter.write(packet, into: &channel.words) }
-        let driver = LinkDriver(core, over: channel, on: broker.loop)
+        let driver = ConnectionDriver(core, over: channel, on: broker.loop)
         driver.handler = broker
         driver.start()
         driver.ready(.read)
@@ -83,20 +87,20 @@ struct FilterWorkTests {
     }
 }
 
-private final class Fence: ShareHandler {
+private final class Fence: DeferredHandler {
     private let continuation: CheckedContinuation<Void, Never>
 
     init(_ continuation: CheckedContinuation<Void, Never>) {
         self.continuation = continuation
     }
 
-    func shareBegins() {
+    func runDeferredWork() {
         continuation.resume()
     }
 }
 
 /// A byte stream in memory, whose far side takes all that is written.
-private final class SpokenChannel: LinkChannel {
+private final class SpokenChannel: ByteChannel {
     var words = ByteBuffer()
 
     let isDatagram = false

@@ -8,22 +8,22 @@ import Transports
 /// Messages beyond `max-message` in a session that the broker keeps, and which it would bring again for ever.
 @Suite("Messages too large for a kept MQTT session", .timeLimit(.minutes(5)), .ownThread)
 struct KeptOversizedTests {
-    /// Passes on what was discarded, and what links have ended by.
+    /// Passes on what was discarded, and what connections have ended by.
     private struct Observer: SupervisorObserver {
         let discarded: AsyncStream<DiscardedMessage>.Continuation
         let ended: AsyncStream<TransportError.Code?>.Continuation
 
-        func note(_ note: SupervisorNote, at time: Instant) {
+        func note(_ note: SupervisorEvent, at time: Instant) {
             switch note {
             case .discarded(let message): discarded.yield(message)
-            case .linkEnded(_, let reason): ended.yield(reason.error?.code)
+            case .connectionEnded(_, let reason): ended.yield(reason.error?.code)
             default: break
             }
         }
     }
 
     @Test(
-        "End one link, are passed over by the next and reported, and those behind them arrive",
+        "End one connection, are passed over by the next and reported, and those behind them arrive",
         arguments: ["mqtt", "mqtt+ws"],
         [1, 2]
     )

@@ -5,13 +5,13 @@ import Testing
 import TransportAPI
 import Transports
 
-/// Sends over a supervisor whose link breaks before the broker's answer, in a session that the broker keeps.
+/// Sends over a supervisor whose connection breaks before the broker's answer, in a session that the broker keeps.
 @Suite("Sends in a kept MQTT session", .timeLimit(.minutes(5)), .ownThread)
 struct KeptSendTests {
     private static let schemes = ["mqtt", "mqtt+ws"]
     private static let kept = "client-id=ann&clean-session=off"
 
-    @Test("A send ends acknowledged when the next link completes it", arguments: schemes, [1, 2])
+    @Test("A send ends acknowledged when the next connection completes it", arguments: schemes, [1, 2])
     func completed(scheme: String, qos: Int) async throws {
         let rig = try await SubscriberRig(scheme, Self.kept, qos: qos)
         await rig.connect()
@@ -28,7 +28,7 @@ struct KeptSendTests {
     }
 
     @Test(
-        "A send ends acknowledged when the next link to mosquitto completes it",
+        "A send ends acknowledged when the next connection to mosquitto completes it",
         .enabled(if: Peers.mosquitto != nil),
         arguments: schemes,
         [1, 2]
@@ -47,7 +47,7 @@ struct KeptSendTests {
         await proxy.stop()
     }
 
-    /// Sends a message, and cuts the link when the broker's answer is on its way; how the send ends.
+    /// Sends a message, and cuts the connection when the broker's answer is on its way; how the send ends.
     private func cutUnderWay(_ supervisor: Supervisor, _ proxy: FaultProxy) async throws -> SendOutcome {
         await proxy.set(PathFaults(blackHoleToClient: true))
         let sending = Task { await supervisor.send(Payload(text: "soup", topic: "t")) }

@@ -65,7 +65,7 @@ struct KilledBrokerTests {
             await proxy.cut(.reset)
             await proxy.set(.none)
             try await broker.start()
-            // The next kill is to find both with links again.
+            // The next kill is to find both with connections again.
             while let state = await subscriberStates.next(), !state.isOpen {}
             while let state = await publisherStates.next(), !state.isOpen {}
         }
@@ -87,8 +87,9 @@ struct KilledBrokerTests {
         await proxy.stop()
     }
 
-    /// mosquitto saves its database at SIGTERM (``RestartedBrokerTests`` tells more). What is under way then, the publisher's session
-    /// of MQTT completes, and the supervisor sends it again in its envelope; the envelope's number drops one of the two.
+    /// mosquitto saves its database at SIGTERM (``RestartedBrokerTests`` tells more). What is under way then, the
+    /// publisher's session of MQTT completes, and the supervisor sends it again in its envelope; the envelope's number
+    /// drops one of the two.
     @Test(
         "QoS 2 in an envelope brings 20,000 messages once each while mosquitto is stopped ten times",
         .enabled(if: Peers.mosquitto != nil)
@@ -187,7 +188,7 @@ private final class Tally: SupervisorObserver {
     var reconnects: Int { max(0, counts.withLock { $0.opens } - 1) }
     var duplicates: Int { counts.withLock { $0.duplicates } }
 
-    func note(_ note: SupervisorNote, at _: Instant) {
+    func note(_ note: SupervisorEvent, at _: Instant) {
         counts.withLock {
             switch note {
             case .state(let state) where state.isOpen: $0.opens += 1

@@ -5,7 +5,7 @@ import Testing
 import TransportAPI
 import Transports
 
-/// Messages that choose their QoS, over whole links and brokers.
+/// Messages that choose their QoS, over whole connections and brokers.
 @Suite("The QoS of single MQTT messages", .timeLimit(.minutes(5)), .ownThread)
 struct MessageQoSTests {
     @Test(

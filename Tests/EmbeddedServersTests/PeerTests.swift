@@ -71,19 +71,19 @@ struct PeerTests {
     )
     func mosquittoBroker(qos: Int) async throws {
         let broker = try await Mosquitto()
-        let link = try await registry.connect(
+        let connection = try await registry.connect(
             "mqtt://127.0.0.1:\(broker.port)/?publish=a/b&subscribe=a/%2B&qos=\(qos)"
         )
         for number in 0..<200 {
-            let outcome = await link.send(Payload(text: "\(number)"))
+            let outcome = await connection.send(Payload(text: "\(number)"))
             #expect(outcome == (qos == 0 ? .written : .acknowledged))
         }
         for number in 0..<200 {
-            let message = try await link.receive()
+            let message = try await connection.receive()
             #expect(message?.bytes == Array("\(number)".utf8) && message?.topic == "a/b")
         }
-        #expect(try await link.ping() > .zero)
-        await link.close()
+        #expect(try await connection.ping() > .zero)
+        await connection.close()
     }
 
     /// It answers a wrong password with CONNACK 5, not authorised; 4, which MQTT has for that, is not what 2.0.11 sends.
@@ -105,10 +105,10 @@ struct PeerTests {
             #expect(error?.code == .forbidden && error?.detail == 5 && error?.phase == .handshake)
         }
         (endpoint.user, endpoint.password) = ("ann", "secret")
-        let link = try await registry.transport(for: endpoint).connect(timeout: .seconds(10))
-        #expect(await link.send(Payload(text: "hello")) == .written)
-        #expect(try await link.receive()?.bytes == Array("hello".utf8))
-        await link.close()
+        let connection = try await registry.transport(for: endpoint).connect(timeout: .seconds(10))
+        #expect(await connection.send(Payload(text: "hello")) == .written)
+        #expect(try await connection.receive()?.bytes == Array("hello".utf8))
+        await connection.close()
     }
 
     // MARK: Python's websockets
@@ -133,14 +133,14 @@ struct PeerTests {
     func pythonServer(deflate: String) async throws {
         let server = try Peer(try #require(Peers.pythonWithWebSockets), ["-c", Self.echoServer])
         let port = try #require(server.line()?.split(separator: " ").last)
-        let link = try await registry.connect("ws://127.0.0.1:\(port)/chat?fragment=70000&deflate=\(deflate)")
+        let connection = try await registry.connect("ws://127.0.0.1:\(port)/chat?fragment=70000&deflate=\(deflate)")
         let large = Payload(longBytes(1 << 20))
         for payload in [Payload(text: "Grüße 👋"), Payload([0, 255, 1]), Payload([]), large] {
-            #expect(await link.send(payload) == .written)
-            #expect(try await link.receive() == payload)
+            #expect(await connection.send(payload) == .written)
+            #expect(try await connection.receive() == payload)
         }
-        #expect(try await link.ping() > .zero)
-        await link.close()
-        #expect(await link.closed().initiator == .user)
+        #expect(try await connection.ping() > .zero)
+        await connection.close()
+        #expect(await connection.closed().initiator == .user)
     }
 }

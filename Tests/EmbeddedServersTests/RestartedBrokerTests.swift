@@ -28,21 +28,21 @@ struct RestartedBrokerTests {
         let base = "mqtt://127.0.0.1:\(broker.port)/?qos=2&clean-session=off"
         let subscriber = try Side("\(base)&subscribe=t&client-id=subscriber")
         let publisher = try Side("\(base)&publish=t&client-id=publisher")
-        var subscriberLinks = subscriber.links.makeAsyncIterator()
-        var publisherLinks = publisher.links.makeAsyncIterator()
+        var subscriberConnections = subscriber.connections.makeAsyncIterator()
+        var publisherConnections = publisher.connections.makeAsyncIterator()
         let (leave, granted) = AsyncStream.makeStream(of: Void.self)
         for _ in 0..<Self.lead { granted.yield() }
         let reading = Task { try await Self.read(subscriber, granting: granted) }
         // The broker keeps messages for those it knows.
-        _ = await subscriberLinks.next()
+        _ = await subscriberConnections.next()
 
         let (counts, report) = AsyncStream.makeStream(of: Int.self)
         let sending = Task { try await Self.send(over: publisher, leave, granted, to: report) }
         var restarts = 0
         for await count in counts where restarts < Self.restarts && count == (restarts + 1) * Self.messages / 12 {
-            // Each restart finds both with links.
-            if restarts > 0 { _ = await subscriberLinks.next() }
-            _ = await publisherLinks.next()
+            // Each restart finds both with connections.
+            if restarts > 0 { _ = await subscriberConnections.next() }
+            _ = await publisherConnections.next()
             try broker.stop()
             try await broker.start()
             restarts += 1
@@ -56,26 +56,26 @@ struct RestartedBrokerTests {
         print(
             "mosquitto: \(Self.messages) sent, \(received.numbers.count) received,",
             "\(received.numbers.count - different.count) doubled, \(Self.messages - different.count) lost,",
-            "\(restarts) restarts; \(sent.handedOn) left to the next link, \(received.repeated) came again and were dropped,",
-            "\(sent.links) and \(received.links) links"
+            "\(restarts) restarts; \(sent.handedOn) left to the next connection, \(received.repeated) came again and were dropped,",
+            "\(sent.connections) and \(received.connections) connections"
         )
         #expect(restarts == Self.restarts)
         #expect(received.numbers.count == Self.messages)
         #expect(different == Set(0..<Self.messages))
-        #expect(sent.links > Self.restarts && received.links > Self.restarts)
+        #expect(sent.connections > Self.restarts && received.connections > Self.restarts)
     }
 
-    /// Reads numbers up to the word that ends them, over one link after the other.
+    /// Reads numbers up to the word that ends them, over one connection after the other.
     private static func read(
         _ side: Side,
         granting granted: AsyncStream<Void>.Continuation
-    ) async throws -> (numbers: [Int], repeated: UInt64, links: Int) {
+    ) async throws -> (numbers: [Int], repeated: UInt64, connections: Int) {
         defer { side.linked.finish() }
-        var (numbers, repeated, links, hasEnded) = ([Int](), UInt64(0), 0, false)
+        var (numbers, repeated, connections, hasEnded) = ([Int](), UInt64(0), 0, false)
         while !hasEnded {
-            let link = try await side.connect()
-            links += 1
-            while !hasEnded, let message = try? await link.receive() {
+            let connection = try await side.connect()
+            connections += 1
+            while !hasEnded, let message = try? await connection.receive() {
                 if let number = Int(String(decoding: message.bytes, as: UTF8.self)) {
                     numbers.append(number)
                     granted.yield()
@@ -83,51 +83,52 @@ struct RestartedBrokerTests {
                     hasEnded = true
                 }
             }
-            await link.close()
-            repeated += await link.statistics().duplicates
+            await connection.close()
+            repeated += await connection.statistics().duplicates
         }
-        return (numbers, repeated, links)
+        return (numbers, repeated, connections)
     }
 
-    /// Sends the numbers over one link after the other, and then the word that ends them. What a link has taken and not settled,
-    /// the next one completes; what it has not taken, is sent again. Reports how many have been taken.
+    /// Sends the numbers over one connection after the other, and then the word that ends them. What a connection has
+    /// taken and not settled, the next one completes; what it has not taken, is sent again. Reports how many have been
+    /// taken.
     private static func send(
         over side: Side,
         _ leave: AsyncStream<Void>,
         _ granted: AsyncStream<Void>.Continuation,
         to report: AsyncStream<Int>.Continuation
-    ) async throws -> (handedOn: Int, links: Int) {
+    ) async throws -> (handedOn: Int, connections: Int) {
         defer {
             report.finish()
             side.linked.finish()
         }
-        var (handedOn, links) = (0, 0)
+        var (handedOn, connections) = (0, 0)
         var left = Array(0..<messages)
         while !left.isEmpty {
-            let link = try await side.connect()
-            links += 1
+            let connection = try await side.connect()
+            connections += 1
             let before = messages - left.count
-            let (taken, unsettled, begun) = await send(left, over: link, leave) { report.yield(before + $0) }
+            let (taken, unsettled, begun) = await send(left, over: connection, leave) { report.yield(before + $0) }
             left.removeAll { taken.contains($0) }
             for _ in taken.count..<begun { granted.yield() }
             handedOn += unsettled
-            await link.close()
+            await connection.close()
         }
         var hasEnded = false
         while !hasEnded {
-            let link = try await side.connect()
-            links += 1
-            hasEnded = await link.send(Payload(text: "end")) == .acknowledged
-            await link.close()
+            let connection = try await side.connect()
+            connections += 1
+            hasEnded = await connection.send(Payload(text: "end")) == .acknowledged
+            await connection.close()
         }
-        return (handedOn, links)
+        return (handedOn, connections)
     }
 
-    /// Sends many at a time while the link lives, each by leave; those that it has taken, how many of them it has not settled, and
-    /// how many were begun.
+    /// Sends many at a time while the connection lives, each by leave; those that it has taken, how many of them it has
+    /// not settled, and how many were begun.
     private static func send(
         _ numbers: [Int],
-        over link: any Link,
+        over connection: any Connection,
         _ leave: AsyncStream<Void>,
         report: (Int) -> Void
     ) async -> (taken: Set<Int>, unsettled: Int, begun: Int) {
@@ -140,7 +141,7 @@ struct RestartedBrokerTests {
                     let number = numbers[begun]
                     begun += 1
                     group.addTask(executorPreference: EventLoop.shared) {
-                        (number, await link.send(Payload(text: "\(number)")))
+                        (number, await connection.send(Payload(text: "\(number)")))
                     }
                 }
                 guard let (number, outcome) = await group.next() else { return (taken, unsettled, begun) }
@@ -158,12 +159,12 @@ struct RestartedBrokerTests {
     }
 }
 
-/// One of the two clients: its links hand the session on, from one to the next.
+/// One of the two clients: its connections hand the session on, from one to the next.
 private struct Side: Sendable {
     private let transport: any Transport
     private let starts: AsyncStream<Void>
-    /// A word for each link, up to the last.
-    let links: AsyncStream<Void>
+    /// A word for each connection, up to the last.
+    let connections: AsyncStream<Void>
     let linked: AsyncStream<Void>.Continuation
     /// Is to be told each time when the broker is back, and when it will not go away any more.
     let started: AsyncStream<Void>.Continuation
@@ -171,17 +172,17 @@ private struct Side: Sendable {
     init(_ url: String) throws {
         transport = try TransportRegistry.standard.transport(for: Endpoint(url))
         (starts, started) = AsyncStream.makeStream(of: Void.self)
-        (links, linked) = AsyncStream.makeStream(of: Void.self)
+        (connections, linked) = AsyncStream.makeStream(of: Void.self)
     }
 
-    /// The next link. While the broker is away, it waits for its return; behind the last return, failing is a failure.
-    func connect() async throws -> any Link {
+    /// The next connection. While the broker is away, it waits for its return; behind the last return, failing is a failure.
+    func connect() async throws -> any Connection {
         var starts = starts.makeAsyncIterator()
         while true {
             do {
-                let link = try await transport.connect(timeout: .seconds(10))
+                let connection = try await transport.connect(timeout: .seconds(10))
                 linked.yield()
-                return link
+                return connection
             } catch {
                 guard await starts.next() != nil else { throw error }
             }

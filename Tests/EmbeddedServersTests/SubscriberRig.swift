@@ -13,7 +13,7 @@ final class SubscriberRig {
     private let url: String
     private let port: ReservedPort
     private var states: Subscription<SupervisorState>.Iterator
-    private var publisher: (any Link)?
+    private var publisher: (any Connection)?
 
     init(_ scheme: String = "mqtt", _ options: String = "", qos: Int = 1, serving: String = "") async throws {
         port = try ReservedPort(isDatagram: false)
@@ -44,7 +44,7 @@ final class SubscriberRig {
         await wait(for: \.isOpen)
     }
 
-    /// Ends the link; returns when the next one is there.
+    /// Ends the connection; returns when the next one is there.
     func cut() async {
         await proxy.cut(.reset)
         await wait(for: \.isOpen)

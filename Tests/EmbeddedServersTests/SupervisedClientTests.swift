@@ -5,7 +5,7 @@ import Testing
 import TransportAPI
 import Transports
 
-/// ``MQTTClient`` over a supervisor, whose links come and go.
+/// ``MQTTClient`` over a supervisor, whose connections come and go.
 @Suite("Subscriptions over a supervisor", .timeLimit(.minutes(5)), .ownThread)
 struct SupervisedClientTests {
     private static let schemes = ["mqtt", "mqtt+ws"]
@@ -40,7 +40,7 @@ struct SupervisedClientTests {
     }
 
     @Test(
-        "a cut link is followed by one with the same subscriptions, over a clean session and over a kept one",
+        "a cut connection is followed by one with the same subscriptions, over a clean session and over a kept one",
         arguments: schemes
     )
     func cut(scheme: String) async throws {
@@ -68,7 +68,7 @@ struct SupervisedClientTests {
         }
     }
 
-    @Test("what is subscribed to without a link, the next link subscribes to", arguments: ["", kept])
+    @Test("what is subscribed to without a connection, the next connection subscribes to", arguments: ["", kept])
     func offline(options: String) async throws {
         let rig = try await SubscriberRig("mqtt", options)
         let first = rig.begin { [client = rig.client] in try await client.subscribe("first") }
@@ -96,7 +96,7 @@ struct SupervisedClientTests {
     }
 
     @Test(
-        "what is unsubscribed without a link ends at once, and the next link tells a broker that still has it",
+        "what is unsubscribed without a connection ends at once, and the next connection tells a broker that still has it",
         arguments: ["", kept]
     )
     func unsubscribedOffline(options: String) async throws {
@@ -108,7 +108,7 @@ struct SupervisedClientTests {
         try await rig.client.unsubscribe("gone")
         #expect(try await gone.next() == nil)
         await rig.resume()
-        // Behind all that the link has begun with.
+        // Behind all that the connection has begun with.
         try await rig.client.subscribe("fence")
         #expect(await rig.server.brokerStatistics()?.subscriptions == 2)
         try await rig.publish("no", to: "gone")
@@ -144,7 +144,7 @@ struct SupervisedClientTests {
         await rig.stop()
     }
 
-    @Test("a link that ends before the answer leaves the question to the next one")
+    @Test("a connection that ends before the answer leaves the question to the next one")
     func unanswered() async throws {
         let rig = try await SubscriberRig()
         await rig.connect()
@@ -224,7 +224,9 @@ struct SupervisedClientTests {
         await server.stop()
     }
 
-    @Test("a client takes over a link that is there, and when it is let go its messages are the supervisor's again")
+    @Test(
+        "a client takes over a connection that is there, and when it is let go its messages are the supervisor's again"
+    )
     func letGo() async throws {
         let server = try await EmbeddedServer.start("mqtt://127.0.0.1:0")
         let supervisor = try Supervisor("mqtt://127.0.0.1:\(try #require(server.endpoint.port))/?publish=t&qos=1")

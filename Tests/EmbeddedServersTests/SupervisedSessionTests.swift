@@ -9,7 +9,7 @@ import Transports
 @Suite("A supervised session of MQTT", .timeLimit(.minutes(5)), .ownThread)
 struct SupervisedSessionTests {
     @Test(
-        "what a cut link has taken, the next link completes, at QoS 2 once",
+        "what a cut connection has taken, the next connection completes, at QoS 2 once",
         arguments: 1...2
     )
     func handedOn(qos: Int) async throws {

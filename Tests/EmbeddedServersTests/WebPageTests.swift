@@ -17,11 +17,11 @@ struct WebPageTests {
     private struct Started {
         var port: UInt16
         var isBroker = false
-        var notes: AsyncStream<ServerNote>
+        var notes: AsyncStream<ServerEvent>
         var stop: @Sendable () async -> Void
 
         init(_ kind: Kind, _ query: String = "", host: String = "127.0.0.1") async throws {
-            let (stream, continuation) = AsyncStream.makeStream(of: ServerNote.self)
+            let (stream, continuation) = AsyncStream.makeStream(of: ServerEvent.self)
             notes = stream
             let observer: ServerObserver = { continuation.yield($0) }
             let url = "ws://\(host):0/?\(query)"
@@ -50,13 +50,15 @@ struct WebPageTests {
             port = try #require(endpoint.port)
         }
 
-        /// What becomes of a handshake with this Origin: `nil` if the link opens.
+        /// What becomes of a handshake with this Origin: `nil` if the connection opens.
         func failure(origin: String?, host: String = "127.0.0.1") async throws -> TransportError? {
             var endpoint = Endpoint(scheme: isBroker ? "mqtt+ws" : "ws", host: host, port: port)
             if let origin { endpoint.options.append(.init(name: "origin", value: origin)) }
             do throws(TransportError) {
-                let link = try await TransportRegistry.standard.transport(for: endpoint).connect(timeout: .seconds(20))
-                await link.close()
+                let connection = try await TransportRegistry.standard.transport(for: endpoint).connect(
+                    timeout: .seconds(20)
+                )
+                await connection.close()
                 return nil
             } catch {
                 return error

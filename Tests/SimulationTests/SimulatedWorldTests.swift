@@ -38,15 +38,15 @@ struct SimulatedWorldTests {
         let work: @Sendable () async -> Void = {
             do {
                 let echo = try await EmbeddedServer.start("\(scheme)://\(server.hostName):0", on: serverLoop)
-                let link = try await TransportRegistry.standard.connect(echo.endpoint.description, on: clientLoop)
+                let connection = try await TransportRegistry.standard.connect(echo.endpoint.description, on: clientLoop)
                 for length in [0, 1, 100, 1000] {
                     let bytes = [UInt8](repeating: UInt8(length & 255), count: length)
                     shared.sent.append(bytes)
-                    _ = await link.send(Payload(bytes))
-                    if let back = try await link.receive() { shared.returned.append(back.bytes) }
+                    _ = await connection.send(Payload(bytes))
+                    if let back = try await connection.receive() { shared.returned.append(back.bytes) }
                 }
                 let began = world.now
-                await link.close()
+                await connection.close()
                 shared.closeTook = world.now - began
                 await echo.stop()
             } catch {
@@ -85,7 +85,7 @@ struct SimulatedWorldTests {
     }
 
     @Test(
-        "A link closes as soon as its peer has answered, also if the answer brings the end, and whatever the poller reports",
+        "A connection closes as soon as its peer has answered, also if the answer brings the end, and whatever the poller reports",
         arguments: [true, false]
     )
     func closes(hasEdges: Bool) {

@@ -18,11 +18,11 @@ struct LendingTests {
         let (elsewhere, here) = try await on(loop) {
             let answer = Locked<Bool?>(nil)
             try startThread("im-borrower") {
-                let isLent = loop.borrow { true } != nil
+                let isLent = loop.runInlineIfIdle { true } != nil
                 answer.withLock { $0 = isLent }
             }
             while answer.withLock({ $0 }) == nil { sched_yield() }
-            return (answer.withLock { $0 }, loop.borrow { loop.isCurrent })
+            return (answer.withLock { $0 }, loop.runInlineIfIdle { loop.isCurrent })
         }
         #expect(elsewhere == false)
         #expect(here == true)
@@ -69,7 +69,7 @@ struct LendingTests {
             Result {
                 let answer = Locked<Bool?>(nil)
                 try startThread("im-borrower") {
-                    let isLent = loop.isCurrent || loop.borrow { true } != nil
+                    let isLent = loop.isCurrent || loop.runInlineIfIdle { true } != nil
                     answer.withLock { $0 = isLent }
                 }
                 while answer.withLock({ $0 }) == nil { sched_yield() }
@@ -106,8 +106,8 @@ struct LendingTests {
         let loop = try Loops.of(kind)
         let count = Locked(0)
         borrowing(loop) {
-            loop.atEndOfTurn(EndCount(count))
-            loop.runPatiently(EndCount(count))
+            loop.atEndOfTick(EndCount(count))
+            loop.runAtLowPriority(EndCount(count))
         }
         #expect(count.withLock { $0 } == 2)
     }
@@ -162,7 +162,10 @@ struct LendingTests {
         }
     }
 
-    @Test("keeps a count exact that many borrow it for, and post to it, at once", arguments: PollerKind.allCases)
+    @Test(
+        "keeps a count exact that many runInlineIfIdle it for, and post to it, at once",
+        arguments: PollerKind.allCases
+    )
     func stampede(kind: PollerKind) async throws {
         try await stampede(on: Loops.of(kind))
     }
@@ -186,12 +189,12 @@ struct LendingTests {
     }
 
     private func stampede(on loop: EventLoop) async throws {
-        let tally = LoopConfined(Tally(), to: loop)
+        let tally = LoopBound(Tally(), to: loop)
         await withTaskGroup(of: Void.self) { group in
             for _ in 0..<8 {
                 group.addTask {
                     for _ in 0..<500 {
-                        if loop.borrow({ tally.value.count += 1 }) != nil { continue }
+                        if loop.runInlineIfIdle({ tally.value.count += 1 }) != nil { continue }
                         await withCheckedContinuation { continuation in
                             loop.execute {
                                 tally.value.count += 1
@@ -212,21 +215,21 @@ private final class Tally {
 }
 
 /// Counts how often a turn has ended.
-private final class EndCount: TurnHandler, PatientHandler {
+private final class EndCount: TickEndHandler, LowPriorityHandler {
     private let count: Locked<Int>
 
     init(_ count: Locked<Int>) {
         self.count = count
     }
 
-    func turnEnded() { count.withLock { $0 += 1 } }
-    func turnCame() { turnEnded() }
+    func tickEnded() { count.withLock { $0 += 1 } }
+    func runLowPriorityWork() { tickEnded() }
 }
 
 /// Borrows `loop` as soon as that sleeps.
 private func borrowing<Value: Sendable>(_ loop: EventLoop, _ body: () -> Value) -> Value {
     while true {
-        if let value = loop.borrow(body) { return value }
+        if let value = loop.runInlineIfIdle(body) { return value }
         sched_yield()
     }
 }

@@ -9,12 +9,12 @@ struct LoopConfinedTests {
         var count = 0
     }
 
-    /// In a debug build this holds with any code. An optimised build did not load `count` again while `LoopConfined` took values of
-    /// any type (`swift test -c release -Xswiftc -enable-testing --filter LoopConfinedTests`).
+    /// In a debug build this holds with any code. An optimised build did not load `count` again while `LoopBound` took
+    /// values of any type (`swift test -c release -Xswiftc -enable-testing --filter LoopConfinedTests`).
     @Test("A caller that holds the object sees what a timer has changed while it waited")
     func changesAcrossAwait() async throws {
         let loop = try EventLoop(name: "confined")
-        let tally = LoopConfined(Tally(), to: loop)
+        let tally = LoopBound(Tally(), to: loop)
         let seen = await Task(executorPreference: loop) {
             let held = tally.value
             var seen = [held.count]
@@ -33,7 +33,7 @@ struct LoopConfinedTests {
     @Test("A caller on the loop has the object, a caller elsewhere does not")
     func here() async throws {
         let loop = try EventLoop(name: "here")
-        let tally = LoopConfined(Tally(), to: loop)
+        let tally = LoopBound(Tally(), to: loop)
         #expect(tally.here == nil)
         #expect(try await on(loop) { tally.here != nil })
     }

@@ -168,7 +168,7 @@ struct PollerTests {
         let start = MonotonicClock.now()
         for deadline in [nil, start + 600 * second] {
             poller.prepare(until: deadline)
-            poller.hasten(to: MonotonicClock.now() + 1_000_000)
+            poller.lowerDeadline(to: MonotonicClock.now() + 1_000_000)
             poller.block()
             #expect(collect(poller).isEmpty)
         }

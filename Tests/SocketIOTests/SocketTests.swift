@@ -5,14 +5,14 @@ import Testing
 @Suite("Sockets")
 struct SocketTests {
     /// A listener on a port of the system's choice, made on its loop.
-    func listen(on loop: EventLoop, backlog: Int32 = 16) async throws -> LoopConfined<ListeningSocket> {
+    func listen(on loop: EventLoop, backlog: Int32 = 16) async throws -> LoopBound<ListeningSocket> {
         try await on(loop) {
             let address = try #require(SocketAddress(numeric: "127.0.0.1", port: 0))
-            return LoopConfined(living: try ListeningSocket(boundTo: address, backlog: backlog, on: loop), on: loop)
+            return LoopBound(living: try ListeningSocket(boundTo: address, backlog: backlog, on: loop), on: loop)
         }
     }
 
-    func port(of listener: LoopConfined<ListeningSocket>) async throws -> UInt16 {
+    func port(of listener: LoopBound<ListeningSocket>) async throws -> UInt16 {
         try await on(listener.loop) { try #require(listener.value.local).port }
     }
 
@@ -47,7 +47,7 @@ struct SocketTests {
             deadline: MonotonicClock.now() + 10 * second
         )
         try await edge(loop, .read) { try listener.value.attach($0) }
-        let server = try await on(loop) { LoopConfined(living: try #require(try listener.value.accept()), on: loop) }
+        let server = try await on(loop) { LoopBound(living: try #require(try listener.value.accept()), on: loop) }
         #expect(try await on(loop) { server.value.peer?.host } == "127.0.0.1")
         let written = try await on(loop) { [UInt8]("hello".utf8).withUnsafeBytes { client.value.write($0) } }
         #expect(written == .bytes(5))
@@ -87,7 +87,7 @@ struct SocketTests {
             deadline: MonotonicClock.now() + 10 * second
         )
         try await edge(loop, .read) { try listener.value.attach($0) }
-        let server = try await on(loop) { LoopConfined(living: try #require(try listener.value.accept()), on: loop) }
+        let server = try await on(loop) { LoopBound(living: try #require(try listener.value.accept()), on: loop) }
         var waiting = try await on(loop) {
             let block = [UInt8](repeating: 7, count: 1 << 20)
             var taken = 0
@@ -138,7 +138,7 @@ struct SocketTests {
 
     /// A listener whose queue is full answers no further SYN: the way to a connection attempt that hangs.
     private func hangingPort(on loop: EventLoop) async throws -> (
-        UInt16, [LoopConfined<StreamSocket>], LoopConfined<ListeningSocket>
+        UInt16, [LoopBound<StreamSocket>], LoopBound<ListeningSocket>
     ) {
         let listener = try await listen(on: loop, backlog: 0)
         let port = try await port(of: listener)
@@ -198,10 +198,10 @@ struct SocketTests {
         let loop = try Loops.of(kind)
         let address = try #require(SocketAddress(numeric: "::1", port: 0))
         let server = try await on(loop) {
-            LoopConfined(living: try DatagramSocket(boundTo: address, on: loop), on: loop)
+            LoopBound(living: try DatagramSocket(boundTo: address, on: loop), on: loop)
         }
         let client = try await on(loop) {
-            LoopConfined(
+            LoopBound(
                 living: try DatagramSocket(connectedTo: try #require(server.value.local), on: loop),
                 on: loop
             )

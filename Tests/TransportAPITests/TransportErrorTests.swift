@@ -95,7 +95,7 @@ struct TransportErrorTests {
     }
 
     @Test(
-        "A close reason made from an error says who ended the link",
+        "A close reason made from an error says who ended the connection",
         arguments: [
             (.authenticationFailed, .authentication), (.forbidden, .authentication), (.keepaliveTimeout, .keepalive),
             (.protocolViolation, .protocolError), (.messageTooLarge, .protocolError), (.invalidText, .protocolError),

@@ -32,7 +32,7 @@ private func chat(_ file: String) async throws {
     await supervisor.close()
 }
 
-private func forward(from source: any Link, to target: any Link) async throws {
+private func forward(from source: any Connection, to target: any Connection) async throws {
     while let message = try await source.receive() {
         let outcome = await target.send(message)
         guard outcome.isSuccess else { throw NotSent(outcome: outcome) }
@@ -112,7 +112,7 @@ struct ReadmeTests {
         await server.stop()
     }
 
-    @Test("shows how messages are taken from one link and sent over another")
+    @Test("shows how messages are taken from one connection and sent over another")
     func forwarding() async throws {
         let listener = try await TransportRegistry.standard.listen("ws://127.0.0.1:0")
         let client = try await TransportRegistry.standard.connect("\(listener.endpoint)")
@@ -154,7 +154,7 @@ struct ReadmeTests {
         #expect(shown.first?.hasSuffix(": hi") == true)
     }
 
-    @Test("shows a server whose sessions outlive their links")
+    @Test("shows a server whose sessions outlive their connections")
     func sessions() async throws {
         let server = echoServer()
         let listener = try await TransportRegistry.standard.listen("ws://127.0.0.1:0")
@@ -166,7 +166,7 @@ struct ReadmeTests {
         supervisor.connect()
         #expect(await supervisor.send(Payload(text: "one")) == .acknowledged)
         #expect(await messages.next() == Payload(text: "one"))
-        await server.dropLinks()
+        await server.dropConnections()
         #expect(await supervisor.send(Payload(text: "two")) == .acknowledged)
         #expect(await messages.next() == Payload(text: "two"))
         await supervisor.close()

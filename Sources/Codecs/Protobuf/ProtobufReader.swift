@@ -5,8 +5,8 @@
 /// more visit, a row of comparisons, for each step back. A visit that takes nothing shows that the next field is unknown.
 ///
 /// A field whose wire type does not fit its declaration counts as unknown. Of a field without repetition the last value
-/// counts; nested messages merge. Of a map's keys the last counts; two keys that differ in their bytes and are equal to `String` are
-/// an error.
+/// counts; nested messages merge. Of a map's keys the last counts; two keys that differ in their bytes and are equal to
+/// `String` are an error.
 public struct ProtobufReader: FieldVisitor {
     @usableFromInline let base: UnsafePointer<UInt8>
     @usableFromInline var position = 0

@@ -1,8 +1,9 @@
 /// Writes a message in the protobuf wire format (Protocol Buffers, "Encoding").
 ///
-/// Fields come in the order of their declaration, repeated numbers packed unless declared otherwise, maps in key order: equal messages give equal bytes.
-/// The length in front of a nested message is written behind it: one byte is left for it, which nearly always suffices, and
-/// the message moves by a few bytes where it does not. That is one pass in place of two.
+/// Fields come in the order of their declaration, repeated numbers packed unless declared otherwise, maps in key order:
+/// equal messages give equal bytes. The length in front of a nested message is written behind it: one byte is left for
+/// it, which nearly always suffices, and the message moves by a few bytes where it does not. That is one pass in place
+/// of two.
 public struct ProtobufWriter: FieldVisitor, ValueWriter {
     @usableFromInline var sink: ByteSink
     @usableFromInline var depth = 0

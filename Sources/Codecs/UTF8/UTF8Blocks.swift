@@ -21,8 +21,8 @@ enum UTF8Blocks {
         return areWellFormed(base, from: start, last: last)
     }
 
-    /// Whether `base[start..<end]` is well-formed, provided that no character ends beyond `end`: what stands at `end` is ASCII and
-    /// can be read.
+    /// Whether `base[start..<end]` is well-formed, provided that no character ends beyond `end`: what stands at `end`
+    /// is ASCII and can be read.
     static func areWellFormed(_ base: UnsafePointer<UInt8>, from start: Int, to end: Int) -> Bool {
         // The byte at `end` is looked at, because a character that lacks its last bytes is found at what follows.
         let last = end - 15

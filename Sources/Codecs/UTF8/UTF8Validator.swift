@@ -1,5 +1,5 @@
-/// Checks text that arrives in pieces for well-formed UTF-8 (RFC 3629, section 4; the Unicode Standard, table 3-7). It refuses the
-/// first piece with a byte that no further bytes could make right (RFC 6455, section 8.1).
+/// Checks text that arrives in pieces for well-formed UTF-8 (RFC 3629, section 4; the Unicode Standard, table 3-7). It
+/// refuses the first piece with a byte that no further bytes could make right (RFC 6455, section 8.1).
 package struct UTF8Validator: Sendable, Hashable {
     /// How many continuation bytes the last character lacks, and the range of the next one.
     private var due: UInt8 = 0

@@ -7,7 +7,7 @@ import Transports
 ///
 /// ```swift
 /// let proxy = try await FaultProxy.start(to: server.endpoint, seed: 7)
-/// let link = try await TransportRegistry.standard.transport(for: proxy.endpoint).connect(timeout: .seconds(10))
+/// let connection = try await TransportRegistry.standard.transport(for: proxy.endpoint).connect(timeout: .seconds(10))
 /// await proxy.set(PathFaults(delay: .milliseconds(80), loss: 0.02))
 /// ```
 ///
@@ -31,7 +31,7 @@ public final class FaultProxy: Sendable {
 
     /// Where clients reach it: the target's endpoint, but with this machine's address and a port that the system chose.
     public let endpoint: Endpoint
-    private let engine: LoopConfined<Box<any ProxyEngine>>
+    private let engine: LoopBound<Box<any ProxyEngine>>
 
     /// Starts a proxy with a good path to `target`.
     ///
@@ -80,7 +80,7 @@ public final class FaultProxy: Sendable {
         endpoint.host = engine.address.host
         endpoint.port = engine.address.port
         self.endpoint = endpoint
-        self.engine = LoopConfined(living: Box(engine), on: loop)
+        self.engine = LoopBound(living: Box(engine), on: loop)
     }
 
     deinit {

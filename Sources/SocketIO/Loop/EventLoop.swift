@@ -2,14 +2,14 @@ import Synchronization
 
 /// One thread that waits for descriptors and timers and runs Swift tasks in between.
 ///
-/// It is a task executor that callers may prefer (`Task(executorPreference: loop)`), and its ``serialExecutor`` may be the
-/// executor of actors; both run on the same thread, so that awaiting a message costs no change of threads. While that thread
-/// sleeps, the loop is lent to who needs it (``borrow(_:)``). A loop lives as long as the process: make a few, not one for each
-/// connection.
+/// It is a task executor that callers may prefer (`Task(executorPreference: loop)`), and its ``serialExecutor`` may be
+/// the executor of actors; both run on the same thread, so that awaiting a message costs no change of threads. While
+/// that thread sleeps, the loop is lent to who needs it (``runInlineIfIdle(_:)``). A loop lives as long as the process:
+/// make a few, not one for each connection.
 public final class EventLoop: TaskExecutor, @unchecked Sendable {
-    // Unchecked, because the compiler can't see threads: all mutable state is touched by the owner alone, who holds the mutex of
-    // `ownership`, but for `mailbox` (a mutex of its own) and the atomics. The loop's thread is the owner whenever it is not inside
-    // `Poller.block()`, which touches nothing of what is here.
+    // Unchecked, because the compiler can't see threads: all mutable state is touched by the owner alone, who holds the
+    // mutex of `ownership`, but for `mailbox` (a mutex of its own) and the atomics. The loop's thread is the owner
+    // whenever it is not inside `Poller.block()`, which touches nothing of what is here.
 
     // The owner never enters it anew in the middle of an access either, and every message passes here several times; hence the
     // unchecked exclusivity. Other modules do not see that it is, so what they use often they get by a call.
@@ -17,7 +17,7 @@ public final class EventLoop: TaskExecutor, @unchecked Sendable {
     let poller: any Poller
     /// Looks names up in place of the system's resolver.
     let names: (any NameService)?
-    let ownership = LoopOwnership()
+    let ownership = LoopLock()
     private let mailbox = Locked<[LoopJob]>([])
     let hasMail = Atomic<Bool>(false)
     let isAsleep = Atomic<Bool>(false)
@@ -30,11 +30,11 @@ public final class EventLoop: TaskExecutor, @unchecked Sendable {
     @exclusivity(unchecked) private(set) var timers = TimerQueue<() -> Void>()
     @exclusivity(unchecked) private var isFiring = false
     @exclusivity(unchecked) private var lastNumber: UInt64 = 0
-    @exclusivity(unchecked) var turnHandlers = Deque<any TurnHandler>()
-    @exclusivity(unchecked) private var patientHandlers = Deque<any PatientHandler>()
-    @exclusivity(unchecked) private var later = Deque<any ShareHandler>()
-    /// For simulations (``step()``): a tick ends only when no handler is left, and a full link requests another flush. Both once
-    /// were so, and kept a loop busy for ever.
+    @exclusivity(unchecked) var tickEndHandlers = Deque<any TickEndHandler>()
+    @exclusivity(unchecked) private var lowPriorityHandlers = Deque<any LowPriorityHandler>()
+    @exclusivity(unchecked) private var later = Deque<any DeferredHandler>()
+    /// For simulations (``step()``): a tick ends only when no handler is left, and a full connection requests another
+    /// flush. Both once were so, and kept a loop busy for ever.
     package var hasEndlessTicks = false
     /// Whether such a tick did not end.
     package var isInEndlessTick = false
@@ -42,8 +42,8 @@ public final class EventLoop: TaskExecutor, @unchecked Sendable {
     @exclusivity(unchecked) var isInline = false
     /// Calls of user code that wait for the loop's own thread.
     @exclusivity(unchecked) private var callsOut = Deque<@Sendable () -> Void>()
-    /// When who goes on just now (``runLater(_:)``) should stop, in nanoseconds of ``MonotonicClock``: when all of them have had
-    /// their part of this turn. 0 while nobody does.
+    /// When who goes on just now (``deferToNextTick(_:)``) should stop, in nanoseconds of ``MonotonicClock``: when all
+    /// of them have had their part of this turn. 0 while nobody does.
     @exclusivity(unchecked) public private(set) var lineEnd: Int64 = 0
     /// How long those took who went on in this turn, in nanoseconds.
     @exclusivity(unchecked) var laterTook: Int64 = 0
@@ -81,8 +81,9 @@ public final class EventLoop: TaskExecutor, @unchecked Sendable {
         _ = serialExecutor
     }
 
-    /// Whether the caller runs on this loop: on its thread, or inside of ``borrow(_:)``. A thread runs on one loop at a time: inside
-    /// of another loop's ``borrow(_:)``, this is `false` for the loop that the caller came from.
+    /// Whether the caller runs on this loop: on its thread, or inside of ``runInlineIfIdle(_:)``. A thread runs on one
+    /// loop at a time: inside of another loop's ``runInlineIfIdle(_:)``, this is `false` for the loop that the caller
+    /// came from.
     public var isCurrent: Bool { ownership.isCurrent }
 
     // MARK: Work from any thread
@@ -153,18 +154,19 @@ public final class EventLoop: TaskExecutor, @unchecked Sendable {
         timers.cancel(timer)
     }
 
-    /// Calls `handler` once at the end of this tick, or of the next one if the end of this tick has begun or its time is used up.
-    public func atEndOfTurn(_ handler: any TurnHandler) {
-        turnHandlers.append(handler)
+    /// Calls `handler` once at the end of this tick, or of the next one if the end of this tick has begun or its time
+    /// is used up.
+    public func atEndOfTick(_ handler: any TickEndHandler) {
+        tickEndHandlers.append(handler)
     }
 
-    /// Calls `handler` behind all who have asked for the end of a turn: of this one, if there is time, or one of the next. They get
-    /// as much time as the rest of the turn has taken, and no less than a share.
+    /// Calls `handler` behind all who have asked for the end of a turn: of this one, if there is time, or one of the
+    /// next. They get as much time as the rest of the turn has taken, and no less than a share.
     ///
     /// Answers to who has spoken in this turn are not patient. What goes to others is, so that a message for very many does not
     /// hold up the answers.
-    public func runPatiently(_ handler: any PatientHandler) {
-        patientHandlers.append(handler)
+    public func runAtLowPriority(_ handler: any LowPriorityHandler) {
+        lowPriorityHandlers.append(handler)
     }
 
     /// A number that nothing else on the loop has. What is kept by it has an order that does not depend on addresses, so that a
@@ -175,12 +177,13 @@ public final class EventLoop: TaskExecutor, @unchecked Sendable {
     }
 
     /// How many patient handlers wait.
-    public var patientCount: Int { patientHandlers.count }
+    public var patientCount: Int { lowPriorityHandlers.count }
 
-    /// How long those who wait by ``runLater(_:)`` should work in one turn, all together, before they wait anew, in nanoseconds.
+    /// How long those who wait by ``deferToNextTick(_:)`` should work in one turn, all together, before they wait anew,
+    /// in nanoseconds.
     public static let share: Int64 = 50_000
 
-    /// The same while patient handlers wait: messages that wait to be sent go before more is read from busy links.
+    /// The same while patient handlers wait: messages that wait to be sent go before more is read from busy connections.
     public static let shareBesidePatient: Int64 = 12_500
 
     /// When who begins now should stop: with the others in the line, or elsewhere after a share.
@@ -188,14 +191,15 @@ public final class EventLoop: TaskExecutor, @unchecked Sendable {
 
     /// Calls `handler` once in a later turn, behind all that are ready then and behind all that wait in the same way already.
     ///
-    /// What has much to do takes turns with others of its kind here. Who looks at ``lineEnd`` after each piece of work passes it
-    /// by one piece at most.
-    public func runLater(_ handler: any ShareHandler) {
+    /// What has much to do takes turns with others of its kind here. Who looks at ``lineEnd`` after each piece of work
+    /// passes it by one piece at most.
+    public func deferToNextTick(_ handler: any DeferredHandler) {
         later.append(handler)
     }
 
-    /// Calls user code, such as an observer, on the loop's own thread, in the order of these calls: now if the caller is on that
-    /// thread, in the next tick if it runs inline on another one (``borrow(_:)``). To be called on the loop.
+    /// Calls user code, such as an observer, on the loop's own thread, in the order of these calls: now if the caller
+    /// is on that thread, in the next tick if it runs inline on another one (``runInlineIfIdle(_:)``). To be called on
+    /// the loop.
     public func callOut(_ work: @escaping @Sendable () -> Void) {
         assertCurrent()
         guard isInline || !callsOut.isEmpty else { return work() }
@@ -235,24 +239,24 @@ public final class EventLoop: TaskExecutor, @unchecked Sendable {
 
     /// Calls each handler that waits for the end of this tick, and then low-priority ones for a limited time.
     ///
-    /// One pass over what waits when it begins, with a limit on its time. A handler that asks again while it is called waits for
-    /// the next tick, because descriptors, timers and jobs of other connections are processed in between.
+    /// One pass over what waits when it begins, with a limit on its time. A handler that asks again while it is called
+    /// waits for the next tick, because descriptors, timers and jobs of other connections are processed in between.
     func endTurn() {
-        var left = turnHandlers.count
+        var left = tickEndHandlers.count
         if left > Self.handlersBetweenClockReads {
             endBusyTurn()
         } else {
-            while left > 0, let handler = turnHandlers.popFirst() {
-                handler.turnEnded()
+            while left > 0, let handler = tickEndHandlers.popFirst() {
+                handler.tickEnded()
                 left -= 1
             }
         }
-        guard !patientHandlers.isEmpty else { return }
-        left = patientHandlers.count
+        guard !lowPriorityHandlers.isEmpty else { return }
+        left = lowPriorityHandlers.count
         let start = MonotonicClock.now()
         let end = start + max(Self.share, laterTook + start - now)
         repeat {
-            patientHandlers.popFirst()?.turnCame()
+            lowPriorityHandlers.popFirst()?.runLowPriorityWork()
             left -= 1
         } while left > 0 && MonotonicClock.now() < end
     }
@@ -263,10 +267,10 @@ public final class EventLoop: TaskExecutor, @unchecked Sendable {
     private static let tickEndBudget: Int64 = 2_000_000
 
     private func endBusyTurn() {
-        var left = turnHandlers.count
+        var left = tickEndHandlers.count
         let end = MonotonicClock.now() + Self.tickEndBudget
-        while left > 0, let handler = turnHandlers.popFirst() {
-            handler.turnEnded()
+        while left > 0, let handler = tickEndHandlers.popFirst() {
+            handler.tickEnded()
             left -= 1
             if left % Self.handlersBetweenClockReads == 0, MonotonicClock.now() >= end { return }
         }
@@ -278,10 +282,10 @@ public final class EventLoop: TaskExecutor, @unchecked Sendable {
         guard !later.isEmpty else { return }
         now = MonotonicClock.now()
         let start = now
-        lineEnd = now + (patientHandlers.isEmpty ? Self.share : Self.shareBesidePatient)
+        lineEnd = now + (lowPriorityHandlers.isEmpty ? Self.share : Self.shareBesidePatient)
         var left = later.count
         while left > 0, now < lineEnd, let handler = later.popFirst() {
-            handler.shareBegins()
+            handler.runDeferredWork()
             left -= 1
             now = MonotonicClock.now()
         }
@@ -290,7 +294,7 @@ public final class EventLoop: TaskExecutor, @unchecked Sendable {
     }
 
     /// Whether nothing waits for the end of this turn or for the next one.
-    var isIdle: Bool { jobs.isEmpty && later.isEmpty && turnHandlers.isEmpty && patientHandlers.isEmpty }
+    var isIdle: Bool { jobs.isEmpty && later.isEmpty && tickEndHandlers.isEmpty && lowPriorityHandlers.isEmpty }
 
     private func collectMail() {
         hasMail.store(false, ordering: .sequentiallyConsistent)
@@ -344,8 +348,8 @@ extension EventLoop {
         isAsleep.store(false, ordering: .sequentiallyConsistent)
     }
 
-    /// Polls until something has happened; `false` if nothing had by `end`, or if ``polling`` is another one by now. Who posts need
-    /// not wake it.
+    /// Polls until something has happened; `false` if nothing had by `end`, or if ``polling`` is another one by now.
+    /// Who posts need not wake it.
     private func poll(until end: Int64, as asked: Int64) -> Bool {
         repeat {
             waitLent(until: .min)

@@ -6,19 +6,20 @@ public protocol PollHandler: AnyObject {
 
 /// Told once at the end of the turn in which it asked for it: the place to hand the kernel in one call all that was
 /// written during the turn.
-public protocol TurnHandler: AnyObject {
+public protocol TickEndHandler: AnyObject {
     /// The turn is over; nothing else is ready to run.
-    func turnEnded()
+    func tickEnded()
 }
 
-/// Has something to do that others should not wait for; see ``EventLoop/runPatiently(_:)``.
-public protocol PatientHandler: AnyObject {
+/// Has something to do that others should not wait for; see ``EventLoop/runAtLowPriority(_:)``.
+public protocol LowPriorityHandler: AnyObject {
     /// Nobody who comes first waits any more.
-    func turnCame()
+    func runLowPriorityWork()
 }
 
-/// Has more to do than fits into its share of a turn, and is called again in a later one; see ``EventLoop/runLater(_:)``.
-public protocol ShareHandler: AnyObject {
+/// Has more to do than fits into its share of a turn, and is called again in a later one; see
+/// ``EventLoop/deferToNextTick(_:)``.
+public protocol DeferredHandler: AnyObject {
     /// It may go on, for another share.
-    func shareBegins()
+    func runDeferredWork()
 }

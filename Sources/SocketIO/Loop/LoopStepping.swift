@@ -11,8 +11,8 @@ extension EventLoop {
     private func runEndlessTick() {
         runJobs()
         var left = 100_000
-        while left > 0, let handler = turnHandlers.popFirst() {
-            handler.turnEnded()
+        while left > 0, let handler = tickEndHandlers.popFirst() {
+            handler.tickEnded()
             left -= 1
         }
         if left == 0 { isInEndlessTick = true }

@@ -5,11 +5,11 @@ public final class LoopTimer: Sendable {
         var isCancelled = false
     }
 
-    private let state: LoopConfined<State>
+    private let state: LoopBound<State>
 
     /// Calls `action` on `loop` at `deadline`, in nanoseconds of ``MonotonicClock``, unless it is cancelled before.
     public init(on loop: EventLoop, at deadline: Int64, _ action: @escaping @Sendable () -> Void) {
-        state = LoopConfined(State(), to: loop)
+        state = LoopBound(State(), to: loop)
         loop.execute { [state] in
             let held = state.value
             guard !held.isCancelled else { return }

@@ -3,14 +3,14 @@
 /// While a loop polls, an event is handled without waking a thread or a processor core, and a peer on the same machine does not
 /// pay for the wake-up. Polling costs processor time.
 public enum Polling: Sendable, Hashable {
-    /// Polls for up to 50 µs while events come within 20 µs on average, and sleeps at once otherwise. It uses at most about twice
-    /// the processor time of sleeping and waking, and less than sleeping if answers come quickly. The loop tries it after 16 short
-    /// waits in a row, and less and less often if it did not help.
+    /// Polls for up to 50 µs while events come within 20 µs on average, and sleeps at once otherwise. It uses at most
+    /// about twice the processor time of sleeping and waking, and less than sleeping if answers come quickly. The loop
+    /// tries it after 16 short waits in a row, and less and less often if it did not help.
     case adaptive
     /// Sleeps at once.
     case never
-    /// Polls for so long each time: up to the whole time of a core while nothing happens. A negative time counts as zero, a time
-    /// above one hour as one hour.
+    /// Polls for so long each time: up to the whole time of a core while nothing happens. A negative time counts as
+    /// zero, a time above one hour as one hour.
     case always(for: Duration)
 }
 

@@ -80,7 +80,7 @@ final class EpollPoller: Poller {
 
     func prepare(until deadline: Int64?) {
         timeout = deadline == .min ? 0 : -1
-        if let deadline, deadline != .min { hasten(to: deadline) }
+        if let deadline, deadline != .min { lowerDeadline(to: deadline) }
     }
 
     func block() {
@@ -104,7 +104,7 @@ final class EpollPoller: Poller {
 
     /// Sets the timer if it would ring too late; who waits already hears it too. One that rings too early costs a turn of the
     /// loop; a timeout given to epoll_wait would cost the kernel a timer of its own for every wait.
-    func hasten(to deadline: Int64) {
+    func lowerDeadline(to deadline: Int64) {
         guard deadline < armed else { return }
         armed = deadline
         var time = itimerspec()

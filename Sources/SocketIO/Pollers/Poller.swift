@@ -44,16 +44,17 @@ package protocol Poller: AnyObject {
     func remove(_ descriptor: Int32, token: UInt64)
     /// The owner has met "would block" and wants to hear of the next edge.
     func rearm(_ descriptor: Int32, token: UInt64, _ readiness: Readiness)
-    /// Makes ready for one ``block()``, which is to end when `deadline` has come, in nanoseconds of ``MonotonicClock`` (`nil`: when
-    /// something happens; `.min`: at once).
+    /// Makes ready for one ``block()``, which is to end when `deadline` has come, in nanoseconds of ``MonotonicClock``
+    /// (`nil`: when something happens; `.min`: at once).
     func prepare(until deadline: Int64?)
-    /// Waits until something happens, or the time has come that ``prepare(until:)`` was given. May end early. Touches nothing that
-    /// the other members touch while it waits, so that another thread may call those; what they change counts for this wait.
+    /// Waits until something happens, or the time has come that ``prepare(until:)`` was given. May end early. Touches
+    /// nothing that the other members touch while it waits, so that another thread may call those; what they change
+    /// counts for this wait.
     func block()
     /// Appends what has happened by the end of ``block()``. What was removed meanwhile may be among it, under its old token.
     func collect(into events: inout Deque<PollEvent>)
     /// Somebody who blocks now is to wake at `deadline` if that comes before the time that he was given.
-    func hasten(to deadline: Int64)
+    func lowerDeadline(to deadline: Int64)
     /// Ends a ``block()`` early. May be called from any thread at any time; the only member that may.
     func wake()
 }

@@ -1,7 +1,8 @@
 /// poll(2), for systems without epoll. Level-triggered by nature, so an edge is made of it: what was reported is not
 /// watched again until the owner re-arms it.
 ///
-/// poll(2) looks at the list that it was given and at no other, so that who waits has a copy, and is woken when the list changes.
+/// poll(2) looks at the list that it was given and at no other, so that who waits has a copy, and is woken when the
+/// list changes.
 final class PortablePoller: Poller {
     private var entries: [pollfd] = []
     private var tokens: [UInt64] = []
@@ -34,7 +35,7 @@ final class PortablePoller: Poller {
         let events = Int16(POLLIN) | (interest.contains(.write) ? Int16(POLLOUT) : 0)
         entries.append(pollfd(fd: descriptor, events: events, revents: 0))
         tokens.append(token)
-        hasten(to: .min)
+        lowerDeadline(to: .min)
     }
 
     func remove(_ descriptor: Int32, token _: UInt64) {
@@ -48,7 +49,7 @@ final class PortablePoller: Poller {
         entries.removeLast()
         tokens.removeLast()
         // Until poll(2) returns, the system keeps open what it looks at, and a connection that was closed would not end.
-        hasten(to: .min)
+        lowerDeadline(to: .min)
     }
 
     func rearm(_ descriptor: Int32, token _: UInt64, _ readiness: Readiness) {
@@ -56,7 +57,7 @@ final class PortablePoller: Poller {
         if readiness.contains(.read) { entries[index].events |= Int16(POLLIN) }
         if readiness.contains(.write) { entries[index].events |= Int16(POLLOUT) }
         entries[index].fd = descriptor
-        hasten(to: .min)
+        lowerDeadline(to: .min)
     }
 
     func prepare(until deadline: Int64?) {
@@ -83,7 +84,7 @@ final class PortablePoller: Poller {
         }
     }
 
-    func hasten(to deadline: Int64) {
+    func lowerDeadline(to deadline: Int64) {
         guard deadline < wakesAt else { return }
         wakesAt = .min
         wake()

@@ -11,9 +11,9 @@ extension StreamSocket {
         port: UInt16,
         on loop: EventLoop,
         deadline: Int64
-    ) async throws(ConnectError) -> LoopConfined<StreamSocket> {
+    ) async throws(ConnectError) -> LoopBound<StreamSocket> {
         let addresses = try await Resolver.resolve(host, port: port, on: loop, deadline: deadline)
-        let race = LoopConfined(ConnectRace(HappyEyeballs.order(addresses), on: loop, deadline: deadline), to: loop)
+        let race = LoopBound(ConnectRace(HappyEyeballs.order(addresses), on: loop, deadline: deadline), to: loop)
         let result = await withTaskCancellationHandler {
             await withCheckedContinuation { continuation in
                 loop.execute { race.value.start { continuation.resume(returning: $0) } }
@@ -27,7 +27,7 @@ extension StreamSocket {
 
 /// One race of connection attempts. Lives on its loop's thread.
 final class ConnectRace {
-    typealias Outcome = Result<LoopConfined<StreamSocket>, ConnectError>
+    typealias Outcome = Result<LoopBound<StreamSocket>, ConnectError>
 
     private let loop: EventLoop
     private let deadline: Int64
@@ -91,7 +91,7 @@ final class ConnectRace {
         guard error != 0 else {
             attempts.removeAll { $0 === attempt }
             if let descriptor = attempt.release() {
-                finish(.success(LoopConfined(StreamSocket(descriptor, on: loop), to: loop)))
+                finish(.success(LoopBound(StreamSocket(descriptor, on: loop), to: loop)))
             }
             return
         }

@@ -1,7 +1,7 @@
 import CSocketIO
 
-/// Datagrams that were taken from a socket together. The first comes alone, so that it can be answered before a second look tells
-/// that there are no more; where more have piled up, one system call takes many.
+/// Datagrams that were taken from a socket together. The first comes alone, so that it can be answered before a second
+/// look tells that there are no more; where more have piled up, one system call takes many.
 public final class DatagramBatch {
     private static let capacity = 16
     private static let memory = 16 * 1024

@@ -79,8 +79,8 @@ public final class DatagramSocket {
         guard let raw = descriptor?.raw else { return }
         if let token { loop.unwatch(raw, token) }
         token = nil
-        // A process that is just being started has a copy of each descriptor until its program runs. It is not to swallow what comes, nor
-        // to keep the port, as long.
+        // A process that is just being started has a copy of each descriptor until its program runs. It is not to
+        // swallow what comes, nor to keep the port, as long.
         if let local { _ = ReservedPort.silence(raw, at: local) }
         descriptor = nil
     }
@@ -93,8 +93,9 @@ public final class DatagramSocket {
 
 /// What comes while a client's loop is at work elsewhere.
 private let clientReceiveBuffer: Int32 = 1 << 20
-/// A server's datagrams come from all its clients at once, and what comes while another program has its core is to wait and not to
-/// be lost: a few thousand, each of which counts with the memory of its packet, and so for a kilobyte or two.
+/// A server's datagrams come from all its clients at once, and what comes while another program has its core is to wait
+/// and not to be lost: a few thousand, each of which counts with the memory of its packet, and so for a kilobyte or
+/// two.
 private let serverReceiveBuffer: Int32 = 4 << 20
 
 private func growReceiveBuffer(_ raw: Int32, to size: Int32) {

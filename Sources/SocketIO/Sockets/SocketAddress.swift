@@ -37,8 +37,8 @@ public struct SocketAddress: Sendable {
     /// Whether this is an IPv6 address.
     public var isIPv6: Bool { family == AF_INET6 }
 
-    /// Whether this is a loopback address (RFC 1122, section 3.2.1.3; RFC 4291, section 2.5.3), so that what comes from it comes
-    /// from this machine.
+    /// Whether this is a loopback address (RFC 1122, section 3.2.1.3; RFC 4291, section 2.5.3), so that what comes from
+    /// it comes from this machine.
     public var isLoopback: Bool {
         withUnsafeBytes(of: words) { all in
             guard isIPv6 else { return all[4] == 127 }

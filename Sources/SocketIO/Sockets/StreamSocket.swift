@@ -2,8 +2,8 @@ import CSocketIO
 
 /// A connected TCP socket.
 public final class StreamSocket: ByteStream {
-    /// How much the kernel takes that it can't send yet, in bytes: enough to keep a path busy, and no more, for what waits there
-    /// is memory that no bound of ours counts, and can't be overtaken (TCP_NOTSENT_LOWAT).
+    /// How much the kernel takes that it can't send yet, in bytes: enough to keep a path busy, and no more, for what
+    /// waits there is memory that no bound of ours counts, and can't be overtaken (TCP_NOTSENT_LOWAT).
     private static let unsentBound: Int32 = 128 << 10
 
     private let loop: EventLoop
@@ -37,7 +37,7 @@ public final class StreamSocket: ByteStream {
         self.descriptor = consume descriptor
     }
 
-    /// Messages leave at once: Nagle's algorithm is off, since the link gathers what belongs together itself.
+    /// Messages leave at once: Nagle's algorithm is off, since the connection gathers what belongs together itself.
     static func setOptions(_ raw: Int32) {
         Platform.setOption(raw, Int32(IPPROTO_TCP), TCP_NODELAY, 1)
         Platform.setOption(raw, Int32(IPPROTO_TCP), TCP_NOTSENT_LOWAT, unsentBound)
@@ -72,8 +72,8 @@ public final class StreamSocket: ByteStream {
         return true
     }
 
-    /// Gives the kernel as much of `bytes` as it takes. Once it takes no more it is not asked again before ``note(_:)`` says that
-    /// there is room: of many messages to a client that does not read, each would cost a system call.
+    /// Gives the kernel as much of `bytes` as it takes. Once it takes no more it is not asked again before ``note(_:)``
+    /// says that there is room: of many messages to a client that does not read, each would cost a system call.
     public func write(_ bytes: UnsafeRawBufferPointer) -> IOResult {
         if isFull { return .wouldBlock }
         let raw = descriptor?.raw ?? -1

@@ -1,8 +1,9 @@
-/// The search for the longest time that a link may be idle before a NAT on its path forgets it, apart for each network.
+/// The search for the longest time that a connection may be idle before a NAT on its path forgets it, apart for each network.
 ///
-/// A value that does no I/O. Its owner leaves a link idle for ``nextTrial(on:)`` and says whether the link survived. The idea, to
-/// grow from a safe interval while the path bears it and to remember the result by network, is that of the smart heartbeat in
-/// Tencent's Mars. Here the growth doubles, and once a length has failed the search goes on by bisection.
+/// A value that does no I/O. Its owner leaves a connection idle for ``nextTrial(on:)`` and says whether the connection
+/// survived. The idea, to grow from a safe interval while the path bears it and to remember the result by network, is
+/// that of the smart heartbeat in Tencent's Mars. Here the growth doubles, and once a length has failed the search goes
+/// on by bisection.
 ///
 /// - A failure counts when it repeats: a length is bad after two failures at it or at shorter ones, since a single loss may
 ///   be chance. A success at a length takes back all failures up to it.
@@ -76,7 +77,7 @@ public struct AdaptiveInterval: Sendable, Hashable {
         return min(reach, record.suspect ?? (good + bad) / 2)
     }
 
-    /// The link answered after `interval` without traffic.
+    /// The connection answered after `interval` without traffic.
     public mutating func succeeded(_ interval: Duration, on network: String) {
         update(network) { record, bounds in
             record.good = min(max(record.good, interval), bounds.maximum)
@@ -84,7 +85,7 @@ public struct AdaptiveInterval: Sendable, Hashable {
         }
     }
 
-    /// The link was dead after `interval` without traffic, which was longer than ``current(on:)``.
+    /// The connection was dead after `interval` without traffic, which was longer than ``current(on:)``.
     public mutating func failed(_ interval: Duration, on network: String) {
         update(network) { record, bounds in
             Self.note(interval, &record, bounds)
@@ -93,7 +94,7 @@ public struct AdaptiveInterval: Sendable, Hashable {
         }
     }
 
-    /// The link was dead after the ``current(on:)`` interval. Falls back to the minimum at once; everything above has
+    /// The connection was dead after the ``current(on:)`` interval. Falls back to the minimum at once; everything above has
     /// to prove good anew.
     public mutating func lost(on network: String) {
         update(network) { record, bounds in

@@ -62,7 +62,7 @@ public struct Backoff: Sendable, Hashable {
         }
     }
 
-    /// Begins anew, after a link has proved stable.
+    /// Begins anew, after a connection has proved stable.
     public mutating func reset() {
         failures = 0
     }

@@ -1,14 +1,14 @@
-/// How a supervisor keeps its link alive. The defaults suit a chat app on a phone.
+/// How a supervisor keeps its connection alive. The defaults suit a chat app on a phone.
 public struct SupervisorConfiguration: Sendable, Hashable {
     /// How long one attempt may take, from the name's resolution to the end of the handshakes. Default 10 s.
     public var connectTimeout: Duration = .seconds(10)
     /// How long to wait between attempts. Default: 0.5 s, doubling up to 20 s, full jitter.
     public var backoff = BackoffPolicy.standard
-    /// How long a link must have been open for the backoff to begin anew after it. Default 10 s.
+    /// How long a connection must have been open for the backoff to begin anew after it. Default 10 s.
     public var stableAfter: Duration = .seconds(10)
     /// After how many failed attempts in a row the supervisor gives up; `nil`, the default: never.
     public var maximumAttempts: Int?
-    /// After how much time without a link the supervisor gives up; `nil`, the default: never.
+    /// After how much time without a connection the supervisor gives up; `nil`, the default: never.
     public var maximumElapsed: Duration?
     /// Signs of life.
     public var keepalive = KeepaliveConfiguration()
@@ -27,7 +27,7 @@ public struct SupervisorConfiguration: Sendable, Hashable {
     public init() {}
 }
 
-/// How a link is kept from falling asleep, and how a dead one is found.
+/// How a connection is kept from falling asleep, and how a dead one is found.
 public struct KeepaliveConfiguration: Sendable, Hashable {
     /// What asks the far side for a sign of life.
     public enum Probe: Sendable, Hashable {
@@ -38,7 +38,7 @@ public struct KeepaliveConfiguration: Sendable, Hashable {
         case payload(Payload, answer: Payload?)
     }
 
-    /// How long a link may be silent before a probe is sent.
+    /// How long a connection may be silent before a probe is sent.
     public enum Interval: Sendable, Hashable {
         /// As long as fits the transport: ``Capabilities/keepaliveInterval``.
         case automatic
@@ -52,7 +52,7 @@ public struct KeepaliveConfiguration: Sendable, Hashable {
         /// So many milliseconds, over every transport.
         public static func milliseconds(_ count: Int) -> Interval { .fixed(.milliseconds(count)) }
 
-        /// The interval over a link that can do this; `nil`: there is none.
+        /// The interval over a connection that can do this; `nil`: there is none.
         package func duration(over capabilities: Capabilities) -> Duration? {
             switch self {
             case .automatic: capabilities.keepaliveInterval
@@ -62,16 +62,17 @@ public struct KeepaliveConfiguration: Sendable, Hashable {
         }
     }
 
-    /// How long the link may be silent before a probe is sent. Default: as long as fits the transport (UDP 25 s, WebSocket
-    /// 30 s, TCP and MQTT 60 s).
+    /// How long the connection may be silent before a probe is sent. Default: as long as fits the transport (UDP 25 s,
+    /// WebSocket 30 s, TCP and MQTT 60 s).
     public var interval = Interval.automatic
-    /// The silence after which a supervisor asks over a link that can do this; `nil`: it never does, or leaves that to the link.
+    /// The silence after which a supervisor asks over a connection that can do this; `nil`: it never does, or leaves
+    /// that to the connection.
     package func interval(over capabilities: Capabilities) -> Duration? {
         guard let duration = interval.duration(over: capabilities) else { return nil }
-        let isLeftToLink =
+        let isLeftToConnection =
             capabilities.keepsItselfAlive && capabilities.keepaliveInterval <= duration && isIdleOnly
             && probe == .automatic
-        return isLeftToLink ? nil : duration
+        return isLeftToConnection ? nil : duration
     }
 
     /// How long the far side may take to answer with anything at all. Default 10 s.
@@ -90,8 +91,8 @@ public struct KeepaliveConfiguration: Sendable, Hashable {
 
 /// The search for the longest keepalive interval that the NATs on the path bear.
 ///
-/// The link itself is left idle for each interval that is tried. An interval that is too long ends the link, and the supervisor
-/// connects again.
+/// The connection itself is left idle for each interval that is tried. An interval that is too long ends the
+/// connection, and the supervisor connects again.
 public struct AdaptiveKeepaliveConfiguration: Sendable, Hashable {
     /// The shortest interval, taken to be safe. Default 30 s.
     public var minimum: Duration = .seconds(30)
@@ -136,7 +137,7 @@ public struct DeliveryConfiguration: Sendable, Hashable {
     /// Who takes part.
     public enum Mode: String, Sendable, Hashable, CaseIterable {
         /// Any server: a message ends `.written`, or `.acknowledged` where the transport itself has acknowledgements. What was
-        /// written when the link broke may be lost.
+        /// written when the connection broke may be lost.
         case plain
         /// A server that speaks the session envelope (Docs/wire-formats.md), or a broker between two that do: a message is sent
         /// until it is acknowledged, and delivered once.
@@ -148,7 +149,7 @@ public struct DeliveryConfiguration: Sendable, Hashable {
     /// How many messages may be under way without an acknowledgement, 1...1024. Default 64.
     public var window = 64
     /// How long the oldest of the ``Supervisor/deliveries`` may be unacknowledged by the app before an event says so
-    /// (``SupervisorNote/unacknowledged(_:)``), and how long after that the next event comes. Default 30 s.
+    /// (``SupervisorEvent/unacknowledged(_:)``), and how long after that the next event comes. Default 30 s.
     public var acknowledgementReminder: Duration = .seconds(30)
 
     /// The defaults.

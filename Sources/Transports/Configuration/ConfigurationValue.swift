@@ -1,8 +1,8 @@
 import Codecs
 import TransportAPI
 
-/// A value of a setting before its type is known: in a configuration file, in a URL or on a command line. Its errors name the key,
-/// in a file also the line.
+/// A value of a setting before its type is known: in a configuration file, in a URL or on a command line. Its errors
+/// name the key, in a file also the line.
 package struct ConfigurationValue: Sendable {
     /// The value, and its place in the file in bytes.
     package let node: (value: JSONNode.Value, range: Range<Int>)

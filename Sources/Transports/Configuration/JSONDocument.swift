@@ -3,8 +3,8 @@ import TransportAPI
 
 /// The text of a JSON file (RFC 8259, strictly) and what it says, each name and value with its place.
 ///
-/// The text may have 1 MiB, unless it is said otherwise, and 32 levels. A name may not come twice in one object, since one of the two would be
-/// lost silently (section 4 leaves open which).
+/// The text may have 1 MiB, unless it is said otherwise, and 32 levels. A name may not come twice in one object, since
+/// one of the two would be lost silently (section 4 leaves open which).
 struct JSONDocument: Sendable {
     /// The longest text that is read if nothing else is said, in bytes.
     static let maximumLength = 1 << 20

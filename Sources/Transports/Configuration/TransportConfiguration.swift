@@ -57,9 +57,9 @@ public struct TransportConfiguration: Sendable, Hashable {
     ///
     /// - Parameters:
     ///   - registry: the known transports.
-    ///   - loop: the event loop of the links; the shared loop by default.
-    /// - Throws: `.invalidConfiguration` if there is no endpoint, if one is invalid, or if the endpoints of a session are servers
-    ///   and brokers.
+    ///   - loop: the event loop of the connections; the shared loop by default.
+    /// - Throws: `.invalidConfiguration` if there is no endpoint, if one is invalid, or if the endpoints of a session
+    ///   are servers and brokers.
     public func transports(
         from registry: TransportRegistry = .standard,
         on loop: EventLoop = .shared
@@ -116,7 +116,7 @@ private struct DiscreetTransport: Transport {
 
     var capabilities: Capabilities { whole.capabilities }
 
-    nonisolated(nonsending) func connect(timeout: Duration) async throws(TransportError) -> any Link {
+    nonisolated(nonsending) func connect(timeout: Duration) async throws(TransportError) -> any Connection {
         try await whole.connect(timeout: timeout)
     }
 }
@@ -160,7 +160,7 @@ extension TransportConfiguration {
                 "stable-after",
                 .duration(.zero ... .seconds(86_400)),
                 \.supervisor.stableAfter,
-                "how long a link is open before the backoff starts again"
+                "how long a connection is open before the backoff starts again"
             ),
             .init(
                 "maximum-attempts",
@@ -172,7 +172,7 @@ extension TransportConfiguration {
                 "maximum-elapsed",
                 SettingFormat.duration(.milliseconds(10) ... .seconds(3_600_000)).orNull,
                 \.supervisor.maximumElapsed,
-                "time without a link before giving up; null: never"
+                "time without a connection before giving up; null: never"
             ),
             .init(
                 "backoff",

@@ -5,47 +5,48 @@ public struct MQTTConfiguration: Sendable, Hashable {
     /// The client identifier; `nil` for a random one of 23 letters and digits, which every broker has to accept
     /// (MQTT 3.1.1, section 3.1.3.1).
     public var clientID: String?
-    /// Whether the broker forgets this client's subscriptions and messages when the link ends. `false` needs a
-    /// ``clientID`` (section 3.1.2.4), and what was received at QoS 1 or 2 is the broker's until the next message is asked
-    /// for. What the broker has not acknowledged when a link ends, the transport's next link sends again, whatever the
-    /// outcome of its sending was.
+    /// Whether the broker forgets this client's subscriptions and messages when the connection ends. `false` needs a
+    /// ``clientID`` (section 3.1.2.4), and what was received at QoS 1 or 2 is the broker's until the next message is
+    /// asked for. What the broker has not acknowledged when a connection ends, the transport's next connection sends
+    /// again, whatever the outcome of its sending was.
     public var cleanSession = true
     /// Seconds after which the broker may give up a silent client, 0 to 65,535; 80 by default, 0 for never (section 3.1.2.10).
     public var keepAlive = 80
-    /// How long the link may be silent in either direction before PINGREQ is sent, at most three quarters of ``keepAlive`` where that
-    /// is not 0; `nil`, the default: three quarters of it, which is 60 s by default. Without either the link sends none by itself.
+    /// How long the connection may be silent in either direction before PINGREQ is sent, at most three quarters of
+    /// ``keepAlive`` where that is not 0; `nil`, the default: three quarters of it, which is 60 s by default. Without
+    /// either the connection sends none by itself.
     public var keepaliveInterval: Duration?
     /// The user name, if the broker asks for one.
     public var user: String?
     /// The password; needs a ``user`` (MQTT-3.1.2-22). At most 65,535 bytes.
     public var password: [UInt8]?
-    /// What the broker publishes if the link ends without a goodbye.
+    /// What the broker publishes if the connection ends without a goodbye.
     public var will: MQTTWill?
     /// Where payloads without a topic of their own are published.
     public var publishTopic: String?
-    /// What is subscribed to before the link counts as open; at most 4,096 filters.
+    /// What is subscribed to before the connection counts as open; at most 4,096 filters.
     public var subscriptions: [MQTTSubscription] = []
     /// The QoS of published messages that don't choose their own (``Payload/qos``); 0 by default. At 1 and 2, sending ends in
     /// ``SendOutcome/acknowledged``.
     public var qos = MQTTQoS.atMostOnce
     /// How many packets may wait for their acknowledgement, 1 to 65,535; 64 by default.
     public var maximumInFlight = 64
-    /// How many of these may be messages of QoS 2, 1 to 65,535; 20 by default. mosquitto 2.0.11 acknowledges and drops what exceeds
-    /// 20, unless it is configured otherwise, and a client of MQTT 3.1.1 can't know.
+    /// How many of these may be messages of QoS 2, 1 to 65,535; 20 by default. mosquitto 2.0.11 acknowledges and drops
+    /// what exceeds 20, unless it is configured otherwise, and a client of MQTT 3.1.1 can't know.
     public var maximumExactlyOnceInFlight = 20
     /// The largest payload sent or received, in bytes; 1 to 268,369,916, 16 MiB by default. A packet may be larger by
     /// its topic and header.
     public var maximumMessageSize = 16 << 20
-    /// How long CONNACK and SUBACK may take together; 10 s by default. In a kept session, a message that comes before SUBACK opens
-    /// the link.
+    /// How long CONNACK and SUBACK may take together; 10 s by default. In a kept session, a message that comes before
+    /// SUBACK opens the connection.
     public var handshakeTimeout = Duration.seconds(10)
     /// How long the broker may be silent after a keep-alive PINGREQ; 10 s by default, and never longer than
     /// the silence before it.
     public var pingTimeout = Duration.seconds(10)
-    /// How long PUBACK, PUBREC, PUBCOMP, SUBACK or UNSUBACK may take on an open link before the link is given up;
-    /// 30 s by default. If the broker sends other things then, it is asked by PINGREQ, and the link ends if PINGRESP comes first.
-    /// Neither this nor ``pingTimeout`` counts while output is on its way to the kernel, or while no caller takes what was received,
-    /// so that the link is not read.
+    /// How long PUBACK, PUBREC, PUBCOMP, SUBACK or UNSUBACK may take on an open connection before the connection is
+    /// given up; 30 s by default. If the broker sends other things then, it is asked by PINGREQ, and the connection
+    /// ends if PINGRESP comes first. Neither this nor ``pingTimeout`` counts while output is on its way to the kernel,
+    /// or while no caller takes what was received, so that the connection is not read.
     public var acknowledgementTimeout = Duration.seconds(30)
 
     /// The defaults: an anonymous client with a clean session that subscribes to nothing.
@@ -110,17 +111,17 @@ package struct MQTTServerConfiguration: Sendable {
     package var routesSignals = false
     /// Who is let in; everybody if `nil`.
     package var authentication: Authentication?
-    /// The sessions of a broker. Without them none outlives its link.
+    /// The sessions of a broker. Without them none outlives its connection.
     package var sessions: MQTTSessions?
     /// The QoS of messages sent point to point, unless the client subscribed with a lower one.
     package var qos = MQTTQoS.atMostOnce
     /// The most topic filters that are kept for one client, point to point; further ones are refused in SUBACK.
     package var maximumSubscriptions = 100
     /// How many messages of QoS 2 a client may send without releasing any by PUBREL, 1 to 65,535; 4,096 by default. Beyond it
-    /// the link is ended.
+    /// the connection is ended.
     package var maximumUnreleased = 4096
-    /// The longest client identifier that is let in, in bytes; 1,024 by default. A longer one is refused with CONNACK 2. Those of
-    /// up to 23 letters and digits have to be let in (MQTT-3.1.3-5).
+    /// The longest client identifier that is let in, in bytes; 1,024 by default. A longer one is refused with CONNACK
+    /// 2. Those of up to 23 letters and digits have to be let in (MQTT-3.1.3-5).
     package var maximumClientID = 1024
     /// The largest will that is let in: bytes of its topic and its message together; 16 KiB by default. Who brings a larger one
     /// is refused with CONNACK 5.

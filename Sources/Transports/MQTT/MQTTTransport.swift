@@ -9,7 +9,7 @@ extension TransportDescriptor {
             keepalive: .seconds(60),
             options: mqttOptions,
             client: { (endpoint, options) throws(TransportError) in
-                // State that each link of this transport passes to the next one.
+                // State that each connection of this transport passes to the next one.
                 let core = try MQTTCore(client: clientConfiguration(endpoint, options), session: MQTTSession())
                 return { core }
             },
@@ -142,7 +142,8 @@ extension TransportDescriptor {
         return configuration
     }
 
-    /// The keep-alive of CONNECT, in seconds. PINGREQ after `interval` of silence arrives well before the broker ends the connection.
+    /// The keep-alive of CONNECT, in seconds. PINGREQ after `interval` of silence arrives well before the broker ends
+    /// the connection.
     private static func keepAlive(for interval: Duration) -> Int {
         let seconds = (interval.wholeNanoseconds / 3).multipliedReportingOverflow(by: 4)
         guard !seconds.overflow else { return 65_535 }

@@ -2,11 +2,12 @@ import TransportAPI
 
 /// MQTT over WebSocket (MQTT 3.1.1, section 6): the core of one inside the core of the other, for both roles.
 ///
-/// What the inner core writes in one call goes out as one binary message. What arrives is one stream of bytes to it, part by part as it
-/// comes: packets and messages need not end together, and the inner core's limits are the only ones that count. The subprotocol is "mqtt"; without it there is no link. The goodbye is
-/// MQTT's, with a close frame behind it whose answer nobody waits for (MQTT-3.14.4-1).
+/// What the inner core writes in one call goes out as one binary message. What arrives is one stream of bytes to it,
+/// part by part as it comes: packets and messages need not end together, and the inner core's limits are the only ones
+/// that count. The subprotocol is "mqtt"; without it there is no connection. The goodbye is MQTT's, with a close frame
+/// behind it whose answer nobody waits for (MQTT-3.14.4-1).
 struct MQTTWebSocketCore: ProtocolCore {
-    /// The bytes between the two cores. A class, because buffers cannot be copied and cores can: it is made when the link
+    /// The bytes between the two cores. A class, because buffers cannot be copied and cores can: it is made when the connection
     /// starts, after which nobody copies the core.
     private final class Between: @unchecked Sendable {
         // Unchecked, because only the core that made it touches it.
@@ -30,7 +31,7 @@ struct MQTTWebSocketCore: ProtocolCore {
     /// How much of the input was left unread by the last ``next(_:_:)``.
     private var unread = 0
 
-    /// A core for one link. Of `configuration`, subprotocols and the largest message are set here.
+    /// A core for one connection. Of `configuration`, subprotocols and the largest message are set here.
     ///
     /// - Throws: `.invalidConfiguration` that names the key.
     init(_ inner: MQTTCore, over configuration: WebSocketConfiguration) throws(TransportError) {
@@ -53,8 +54,8 @@ struct MQTTWebSocketCore: ProtocolCore {
     func acknowledges(_ payload: Payload) -> Bool { inner.acknowledges(payload) }
     mutating func completion(of id: UInt64) -> SendCompletion? { inner.completion(of: id) }
     /// What the outer core keeps, and a packet that is not whole.
-    var heldBytes: Int {
-        mutating get { outer.heldBytes + (between?.input.capacity ?? 0) + inner.heldBytes }
+    var bufferedBytes: Int {
+        mutating get { outer.bufferedBytes + (between?.input.capacity ?? 0) + inner.bufferedBytes }
     }
 
     mutating func start(_ context: inout CoreContext) {
@@ -98,9 +99,10 @@ struct MQTTWebSocketCore: ProtocolCore {
             let error = TransportError(.protocolViolation, .open, "a text message came over MQTT (MQTT-6.0.0-1)")
             throw fail(error, CloseCode.unacceptableData, &context)
         }
-        // Any part of a message is a sign of life to a server too; other frames are none, for they say nothing of MQTT (MQTT-3.1.2-24).
+        // Any part of a message is a sign of life to a server too; other frames are none, for they say nothing of MQTT
+        // (MQTT-3.1.2-24).
         if message.bytes.isEmpty {
-            context.counters.demands &+= 1
+            context.counters.controlWork &+= 1
         } else {
             inner.keepAlive.lastReceived = context.now
         }
@@ -166,9 +168,9 @@ struct MQTTWebSocketCore: ProtocolCore {
         inside(&context) { $0.close(reason, &$1) }
     }
 
-    mutating func linkEnded() {
-        outer.linkEnded()
-        inner.linkEnded()
+    mutating func connectionEnded() {
+        outer.connectionEnded()
+        inner.connectionEnded()
         if let between { between.input = ByteBuffer() }
     }
 
@@ -187,7 +189,7 @@ struct MQTTWebSocketCore: ProtocolCore {
             try inside(&context) { (core, context) throws(TransportError) in try core.deadlineReached(&context) }
         } catch {
             // The client may connect again. After 1008 a supervisor gives up.
-            throw fail(error, Goodbye.timedOut, &context)
+            throw fail(error, ClosePayload.timedOut, &context)
         }
     }
 
@@ -211,7 +213,7 @@ struct MQTTWebSocketCore: ProtocolCore {
         return try body(&inner, &context)
     }
 
-    /// Tells the far side, in a close frame, that the link is ended; returns what to throw.
+    /// Tells the far side, in a close frame, that the connection is ended; returns what to throw.
     private mutating func fail(
         _ error: TransportError,
         _ code: UInt16,
@@ -224,7 +226,7 @@ struct MQTTWebSocketCore: ProtocolCore {
 }
 
 extension WebSocketCore {
-    /// Writes bytes as one binary message, uncompressed; nothing unless the link is open.
+    /// Writes bytes as one binary message, uncompressed; nothing unless the connection is open.
     fileprivate mutating func writeBinary(_ bytes: UnsafeRawBufferPointer, _ context: inout CoreContext) {
         guard phase == .open else { return }
         let key = role == .client ? UInt32(truncatingIfNeeded: context.random.next()) : nil

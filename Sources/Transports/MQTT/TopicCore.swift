@@ -2,9 +2,9 @@ import TransportAPI
 
 /// A core of MQTT, whatever it is carried by.
 protocol TopicCore: ProtocolCore {
-    /// What is kept beyond the link, if anything is.
+    /// What is kept beyond the connection, if anything is.
     var session: MQTTSession? { get }
-    /// The same, as long as no later link has it.
+    /// The same, as long as no later connection has it.
     var live: MQTTSession? { get }
     /// Client: its name at the broker, and whether that has gone on with a session of it.
     var client: (name: String, hasSession: Bool) { get }
@@ -21,7 +21,7 @@ protocol TopicCore: ProtocolCore {
 
 extension MQTTCore: TopicCore {}
 
-extension LinkDriver {
+extension ConnectionDriver {
     /// Lets a core that routes by topic write something.
     func withTopicCore(
         _ body: (inout any TopicCore, inout CoreContext) throws(TransportError) -> Void
@@ -40,7 +40,7 @@ extension LinkDriver {
 
     /// A broker's answer to SUBSCRIBE: the QoS granted to each filter, in their order, or `nil` for a refused one.
     package func grant(_ packetID: UInt16, _ granted: [MQTTQoS?]) {
-        // A link that has ended needs no answer.
+        // A connection that has ended needs no answer.
         try? withTopicCore { (core, context) in core.grant(packetID, granted, &context) }
     }
 
@@ -49,6 +49,6 @@ extension LinkDriver {
         try? withTopicCore { (core, context) in core.confirmUnsubscribe(packetID, &context) }
     }
 
-    /// The session of a server's core, unless a later link has taken it over.
+    /// The session of a server's core, unless a later connection has taken it over.
     package var liveSession: MQTTSession? { (core as? any TopicCore)?.live }
 }

@@ -1,11 +1,11 @@
 import SocketIO
 
-/// One end of an in-memory connection, as a link sees it. Lives on its loop.
-final class MemoryChannel: LinkChannel {
+/// One end of an in-memory connection, as a connection sees it. Lives on its loop.
+final class MemoryChannel: ByteChannel {
     private let loop: EventLoop
     private let incoming: MemoryPipe
     private let outgoing: MemoryPipe
-    /// The link's driver, until it closes the channel.
+    /// The connection's driver, until it closes the channel.
     private var handler: (any PollHandler)?
     // Unchecked exclusivity, because nobody is called while these change.
     @exclusivity(unchecked) private(set) var bytesSent: UInt64 = 0
@@ -25,7 +25,7 @@ final class MemoryChannel: LinkChannel {
 
     func attach(_ handler: any PollHandler) {
         self.handler = handler
-        let end = LoopConfined(living: self, on: loop)
+        let end = LoopBound(living: self, on: loop)
         // Made once, and not for each message.
         let read: MemoryPipe.Signal = { end.value.handler?.ready(.read) }
         let write: MemoryPipe.Signal = { end.value.handler?.ready(.write) }

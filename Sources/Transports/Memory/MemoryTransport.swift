@@ -2,7 +2,7 @@ import SocketIO
 import TransportAPI
 
 extension TransportDescriptor {
-    /// Links inside this process, for tests: `memory://name`. Host and port name the listener; nothing is looked up.
+    /// Connections inside this process, for tests: `memory://name`. Host and port name the listener; nothing is looked up.
     public static let memory = TransportDescriptor(
         name: "memory",
         defaultPort: nil,
@@ -48,7 +48,7 @@ extension TransportDescriptor {
 /// The listeners of this process, by name.
 private enum MemoryHub {
     struct State {
-        var listeners: [String: LoopConfined<MemoryAcceptor>] = [:]
+        var listeners: [String: LoopBound<MemoryAcceptor>] = [:]
         var nextPort: UInt16 = 1024
     }
 
@@ -57,7 +57,7 @@ private enum MemoryHub {
     static func name(_ host: String, _ port: UInt16) -> String { "\(host):\(port)" }
 
     /// Enters a listener; port 0 gets a free one. `nil` if the name is taken, or there is no free port.
-    static func enter(_ host: String, _ port: UInt16, _ acceptor: LoopConfined<MemoryAcceptor>) -> UInt16? {
+    static func enter(_ host: String, _ port: UInt16, _ acceptor: LoopBound<MemoryAcceptor>) -> UInt16? {
         state.withLock { state in
             var chosen = port
             if port == 0 {
@@ -78,21 +78,21 @@ private enum MemoryHub {
         state.withLock { $0.listeners[name(host, port)] = nil }
     }
 
-    static func find(_ host: String, _ port: UInt16) -> LoopConfined<MemoryAcceptor>? {
+    static func find(_ host: String, _ port: UInt16) -> LoopBound<MemoryAcceptor>? {
         state.withLock { $0.listeners[name(host, port)] }
     }
 }
 
-/// The recipe for in-memory links.
+/// The recipe for in-memory connections.
 private struct MemoryTransport: Transport {
     let endpoint: Endpoint
     let loop: EventLoop
-    let limits: LinkLimits
+    let limits: ConnectionLimits
     let core: FramedTCPCore
 
     var capabilities: Capabilities { limits.describe(core.capabilities) }
 
-    nonisolated(nonsending) func connect(timeout: Duration) async throws(TransportError) -> any Link {
+    nonisolated(nonsending) func connect(timeout: Duration) async throws(TransportError) -> any Connection {
         let started = MonotonicClock.now()
         let deadline = Instant(nanoseconds: started).advanced(by: timeout).nanoseconds
         return try await running(on: loop) { () async throws(TransportError) in
@@ -103,21 +103,21 @@ private struct MemoryTransport: Transport {
             let (there, back) = (MemoryPipe(), MemoryPipe())
             acceptor.loop.execute { acceptor.value.accept(incoming: there, outgoing: back) }
             let channel = MemoryChannel(incoming: back, outgoing: there, on: loop)
-            let driver = LinkDriver(core, over: channel, on: loop, limits: limits, started: started)
-            return try await driver.openLink(deadline: deadline)
+            let driver = ConnectionDriver(core, over: channel, on: loop, limits: limits, started: started)
+            return try await driver.openConnection(deadline: deadline)
         }
     }
 }
 
 /// Accepts in-memory connections. Lives on its loop.
-private final class MemoryAcceptor: LinkOwner, Acceptor {
+private final class MemoryAcceptor: ConnectionOwner, Acceptor {
     private let host: String
     private let loop: EventLoop
-    private let limits: LinkLimits
-    private let handler: any LinkHandler
+    private let limits: ConnectionLimits
+    private let handler: any ConnectionHandler
     private let core: FramedTCPCore
     private let queue: AcceptQueue
-    private var live: [UInt64: LinkDriver] = [:]
+    private var live: [UInt64: ConnectionDriver] = [:]
     private var isClosed = false
     var emptyWaiters = EmptyWaiters()
     private(set) var port: UInt16?
@@ -126,8 +126,8 @@ private final class MemoryAcceptor: LinkOwner, Acceptor {
         _ endpoint: Endpoint,
         _ queue: AcceptQueue,
         on loop: EventLoop,
-        limits: LinkLimits,
-        handler: any LinkHandler,
+        limits: ConnectionLimits,
+        handler: any ConnectionHandler,
         core: FramedTCPCore
     ) throws(TransportError) {
         host = endpoint.host
@@ -136,36 +136,36 @@ private final class MemoryAcceptor: LinkOwner, Acceptor {
         self.handler = handler
         self.core = core
         self.queue = queue
-        port = MemoryHub.enter(host, endpoint.port ?? 0, LoopConfined(living: self, on: loop))
+        port = MemoryHub.enter(host, endpoint.port ?? 0, LoopBound(living: self, on: loop))
         guard port != nil else { throw TransportError(.addressInUse, .connect, "\(endpoint) is in use") }
     }
 
     func accept(incoming: MemoryPipe, outgoing: MemoryPipe) {
         let channel = MemoryChannel(incoming: incoming, outgoing: outgoing, on: loop)
         guard !isClosed, queue.hasRoom else { return channel.close(abort: true) }
-        let driver = LinkDriver(core, over: channel, on: loop, limits: limits)
+        let driver = ConnectionDriver(core, over: channel, on: loop, limits: limits)
         driver.handler = handler
         live[driver.number] = driver
         driver.owner = self
         driver.start()
     }
 
-    func ended(_: LinkDriver, _ reason: CloseReason, wasOpen: Bool) {
+    func ended(_: ConnectionDriver, _ reason: CloseReason, wasOpen: Bool) {
         queue.note(nil, reason, wasOpen: wasOpen)
     }
 
-    func closed(_ driver: LinkDriver) {
+    func closed(_ driver: ConnectionDriver) {
         live[driver.number] = nil
         if live.isEmpty { emptyWaiters.resumeAll() }
     }
 
     var isEmpty: Bool { live.isEmpty }
 
-    func close(endLinks: Bool) {
+    func close(endConnections: Bool) {
         guard !isClosed else { return }
         isClosed = true
         if let port { MemoryHub.leave(host, port) }
-        guard endLinks else { return }
+        guard endConnections else { return }
         for driver in live.values { driver.beginClose(.user) }
     }
 }

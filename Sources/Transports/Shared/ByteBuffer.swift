@@ -74,8 +74,8 @@ public struct ByteBuffer: ~Copyable {
         return written
     }
 
-    /// From which size on it grows by a quarter, in bytes. Doubling moves fewer bytes, but keeps as much memory again that a few
-    /// bytes more may never fill.
+    /// From which size on it grows by a quarter, in bytes. Doubling moves fewer bytes, but keeps as much memory again
+    /// that a few bytes more may never fill.
     private static let carefulSize = 1 << 20
 
     /// Makes room for `additional` bytes behind the last, moving what waits to the front before growing.

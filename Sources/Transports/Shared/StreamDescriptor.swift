@@ -56,7 +56,7 @@ extension TransportDescriptor {
     }
 }
 
-/// Makes the recipes of one transport's links.
+/// Makes the recipes of one transport's connections.
 struct StreamRecipes: Sendable {
     typealias Redirect = @Sendable (Redirection, Endpoint) throws(TransportError) -> Endpoint
 

@@ -6,20 +6,20 @@ struct StreamTransport: Transport {
     let endpoint: Endpoint
     let port: UInt16
     let loop: EventLoop
-    let limits: LinkLimits
+    let limits: ConnectionLimits
     let capabilities: Capabilities
     /// What connections are opened through, if not directly.
     let proxy: HTTPProxy?
     /// A new core for each attempt.
     let makeCore: @Sendable () -> any ProtocolCore
-    /// The recipe for where the far side sends this one's links.
+    /// The recipe for where the far side sends this one's connections.
     let follow: @Sendable (Redirection) throws(TransportError) -> StreamTransport
 
     init(
         _ endpoint: Endpoint,
         defaultPort: UInt16,
         on loop: EventLoop,
-        limits: LinkLimits = LinkLimits(),
+        limits: ConnectionLimits = ConnectionLimits(),
         proxy: HTTPProxy? = nil,
         makeCore: @escaping @Sendable () -> any ProtocolCore,
         follow: @escaping @Sendable (Redirection) throws(TransportError) -> StreamTransport
@@ -36,18 +36,18 @@ struct StreamTransport: Transport {
 
     /// What one connection came to.
     private enum Answer: Sendable {
-        case link(CoreLink)
+        case connection(CoreConnection)
         case elsewhere(Redirection)
     }
 
-    nonisolated(nonsending) func connect(timeout: Duration) async throws(TransportError) -> any Link {
+    nonisolated(nonsending) func connect(timeout: Duration) async throws(TransportError) -> any Connection {
         let started = MonotonicClock.now()
         let deadline = Instant(nanoseconds: started).advanced(by: timeout).nanoseconds
         // Ends: each redirection leaves a core that follows one fewer.
         var recipe = self
         while true {
             switch try await recipe.open(started: started, deadline: deadline) {
-            case .link(let link): return link
+            case .connection(let connection): return connection
             case .elsewhere(let redirection): recipe = try recipe.follow(redirection)
             }
         }
@@ -59,9 +59,9 @@ struct StreamTransport: Transport {
     ) async throws(TransportError) -> Answer {
         try await running(on: loop) { () async throws(TransportError) in
             let channel = try await openChannel(deadline: deadline)
-            let driver = LinkDriver(makeCore(), over: channel, on: loop, limits: limits, started: started)
+            let driver = ConnectionDriver(makeCore(), over: channel, on: loop, limits: limits, started: started)
             do throws(TransportError) {
-                return .link(try await driver.openLink(deadline: deadline))
+                return .connection(try await driver.openConnection(deadline: deadline))
             } catch {
                 guard let redirection = driver.core.redirection else { throw error }
                 return .elsewhere(redirection)
@@ -71,7 +71,7 @@ struct StreamTransport: Transport {
 
     /// Connects, through the proxy if there is one. To be called on the loop.
     nonisolated(nonsending) func openChannel(deadline: Int64) async throws(TransportError) -> StreamChannel {
-        let socket: LoopConfined<StreamSocket>
+        let socket: LoopBound<StreamSocket>
         do throws(ConnectError) {
             socket = try await StreamSocket.connect(
                 to: proxy?.host ?? endpoint.host,
@@ -91,10 +91,10 @@ struct StreamTransport: Transport {
     }
 }
 
-extension LinkDriver {
-    /// Starts, waits until the handshake is complete, and gives the link. To be called on the loop.
-    nonisolated(nonsending) func openLink(deadline: Int64) async throws(TransportError) -> CoreLink {
-        let confined = LoopConfined(living: self, on: loop)
+extension ConnectionDriver {
+    /// Starts, waits until the handshake is complete, and gives the connection. To be called on the loop.
+    nonisolated(nonsending) func openConnection(deadline: Int64) async throws(TransportError) -> CoreConnection {
+        let confined = LoopBound(living: self, on: loop)
         ownDeadline = deadline
         let error: TransportError? = await suspending(on: confined, as: (), #isolation) {
             $0.waiting.opener = $1
@@ -105,6 +105,6 @@ extension LinkDriver {
             .notOpen
         }
         if let error { throw error }
-        return CoreLink(self, capabilities: limits.describe(core.capabilities))
+        return CoreConnection(self, capabilities: limits.describe(core.capabilities))
     }
 }

@@ -125,11 +125,11 @@ package struct OptionReader {
         try bytes("max-message", in: 1...limit) ?? size
     }
 
-    /// The limits of a link, from the common options.
+    /// The limits of a connection, from the common options.
     ///
     /// - Parameter keepaliveInterval: the transport's default.
-    package func limits(keepaliveInterval: Duration = .seconds(60)) throws(TransportError) -> LinkLimits {
-        var limits = LinkLimits()
+    package func limits(keepaliveInterval: Duration = .seconds(60)) throws(TransportError) -> ConnectionLimits {
+        var limits = ConnectionLimits()
         limits.inboxMessages = try integer("inbox", in: 1...1 << 20) ?? limits.inboxMessages
         limits.writeBuffer = try bytes("write-buffer", in: 1...1 << 30) ?? limits.writeBuffer
         limits.controlRate = try integer("control-rate", in: 1...1 << 20) ?? limits.controlRate

@@ -2,12 +2,12 @@ import TransportAPI
 
 /// Raw DEFLATE by zlib, out.
 ///
-/// Unchecked, because zlib's state is reached through a pointer: it has one owner, the core of a link, which one thread runs
-/// at a time.
+/// Unchecked, because zlib's state is reached through a pointer: it has one owner, the core of a connection, which one
+/// thread runs at a time.
 final class ZLibDeflater: MessageDeflater, @unchecked Sendable {
     private let functions: ZLib.Functions
     private let stream: UnsafeMutablePointer<ZLib.Stream>
-    let heldBytes: Int
+    let bufferedBytes: Int
 
     init?(_ functions: ZLib.Functions, windowBits: Int) {
         self.functions = functions
@@ -15,7 +15,7 @@ final class ZLibDeflater: MessageDeflater, @unchecked Sendable {
         stream.initialize(to: ZLib.Stream())
         let memoryLevel = windowBits > 12 ? 8 : 3
         // From zconf.h, with some 6 KiB for the state.
-        heldBytes = 1 << (windowBits + 2) + 1 << (memoryLevel + 9) + 6 << 10
+        bufferedBytes = 1 << (windowBits + 2) + 1 << (memoryLevel + 9) + 6 << 10
         // Level 6, zlib's default, takes some 7 µs for a chat message, and level 1 hardly less. Small windows get tables to
         // match: memory level 3 in place of 8.
         let status = functions.deflateInit(
@@ -75,7 +75,7 @@ final class ZLibInflater: MessageInflater, @unchecked Sendable {
     private let functions: ZLib.Functions
     private let stream: UnsafeMutablePointer<ZLib.Stream>
 
-    let heldBytes: Int
+    let bufferedBytes: Int
 
     /// How many bytes are made before somebody else may be seen to: some 20 µs on a slow core.
     private static let step = 8 << 10
@@ -83,7 +83,7 @@ final class ZLibInflater: MessageInflater, @unchecked Sendable {
     init?(_ functions: ZLib.Functions, windowBits: Int) {
         self.functions = functions
         // From zconf.h: the window, and some 7 KiB for the state.
-        heldBytes = 1 << windowBits + 7 << 10
+        bufferedBytes = 1 << windowBits + 7 << 10
         stream = .allocate(capacity: 1)
         stream.initialize(to: ZLib.Stream())
         let size = Int32(MemoryLayout<ZLib.Stream>.size)

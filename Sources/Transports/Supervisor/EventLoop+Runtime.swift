@@ -1,7 +1,7 @@
 import SocketIO
 import TransportAPI
 
-/// An event loop is what a supervisor lives on, together with its links.
+/// An event loop is what a supervisor lives on, together with its connections.
 extension EventLoop: SupervisorRuntime {
     /// Where tasks run: here.
     public var taskExecutor: any TaskExecutor { self }

@@ -13,7 +13,7 @@ import TransportAPI
 /// server in the same local network may be reached without a default route.
 public final class NetlinkPathMonitor: PathMonitor {
     private let watchers: PathWatchers
-    private let listener: LoopConfined<NetlinkListener>
+    private let listener: LoopBound<NetlinkListener>
 
     /// A monitor that lives on `loop` and sees the network namespace of the calling thread.
     ///
@@ -25,7 +25,7 @@ public final class NetlinkPathMonitor: PathMonitor {
         let path = try reader.read()
         let watchers = PathWatchers(path)
         self.watchers = watchers
-        listener = LoopConfined(NetlinkListener(changes, reader, watchers, on: loop), to: loop)
+        listener = LoopBound(NetlinkListener(changes, reader, watchers, on: loop), to: loop)
         loop.execute { [listener] in listener.value.start() }
     }
 
@@ -42,7 +42,7 @@ public final class NetlinkPathMonitor: PathMonitor {
 
 /// The part of a ``NetlinkPathMonitor`` that lives on the loop. What the kernel tells is only the reason to read everything
 /// anew: messages can be lost, and the state can't be put together from them with certainty.
-final class NetlinkListener: PollHandler, TurnHandler {
+final class NetlinkListener: PollHandler, TickEndHandler {
     private let loop: EventLoop
     private let changes: NetlinkSocket
     private var reader: NetworkReader
@@ -91,7 +91,7 @@ final class NetlinkListener: PollHandler, TurnHandler {
         _ = loop.schedule(at: loop.now + 1) { self.ready(.read) }
     }
 
-    func turnEnded() {
+    func tickEnded() {
         isAsked = false
         refresh()
     }
@@ -99,7 +99,7 @@ final class NetlinkListener: PollHandler, TurnHandler {
     private func ask() {
         guard !isAsked else { return }
         isAsked = true
-        loop.atEndOfTurn(self)
+        loop.atEndOfTick(self)
     }
 
     private func refresh() {

@@ -6,9 +6,10 @@ extension Supervisor {
     ///
     /// - Parameters:
     ///   - registry: the transports that there are.
-    ///   - loop: where the supervisor and its links live; the shared loop by default.
+    ///   - loop: where the supervisor and its connections live; the shared loop by default.
     ///   - adjust: sets what no file can say: where credentials come from, what watches the network, who is told.
-    /// - Throws: `.invalidConfiguration` if there is no endpoint, one is wrong, or a session has servers and brokers among them.
+    /// - Throws: `.invalidConfiguration` if there is no endpoint, one is wrong, or a session has servers and brokers
+    ///   among them.
     public convenience init(
         _ configuration: TransportConfiguration,
         registry: TransportRegistry = .standard,

@@ -15,7 +15,9 @@ enum ControlFrame: Equatable {
         case (1, 9): self = .ping(UInt64(bigEndian: body.loadUnaligned(fromByteOffset: 1, as: UInt64.self)))
         case (2, 9): self = .pong(UInt64(bigEndian: body.loadUnaligned(fromByteOffset: 1, as: UInt64.self)))
         case (3, _):
-            guard let reason = Goodbye.reason(UnsafeRawBufferPointer(rebasing: body.dropFirst())) else { return nil }
+            guard let reason = ClosePayload.reason(UnsafeRawBufferPointer(rebasing: body.dropFirst())) else {
+                return nil
+            }
             self = .close(reason)
         default: return nil
         }
@@ -27,10 +29,10 @@ enum ControlFrame: Equatable {
         case .ping(let token): Self.write(type: 1, token: token, to: &output)
         case .pong(let token): Self.write(type: 2, token: token, to: &output)
         case .close(let reason):
-            let text = Goodbye.shortened(reason.text)
+            let text = ClosePayload.shortened(reason.text)
             output.append(integer: 0x8000_0003 + UInt32(text.utf8.count))
             output.append(3)
-            output.append(integer: reason.code ?? Goodbye.normal)
+            output.append(integer: reason.code ?? ClosePayload.normal)
             output.append(utf8: text)
         }
     }
@@ -55,7 +57,7 @@ extension FramedTCPCore {
         context.counters.controlFrames &+= 1
         switch frame {
         case .ping(let token):
-            context.counters.demands &+= 1
+            context.counters.controlWork &+= 1
             // Nothing may follow our goodbye.
             if phase == .open { write(.pong(token), &context) }
             return nil
@@ -78,7 +80,7 @@ extension FramedTCPCore {
     /// Tells the far side what it did wrong, and ends.
     mutating func violation(_ what: String, _ context: inout CoreContext) -> TransportError {
         let error = TransportError(.protocolViolation, .open, "the far side sent \(what)")
-        fail(Goodbye.protocolError, error, &context)
+        fail(ClosePayload.protocolError, error, &context)
         return error
     }
 

@@ -46,7 +46,7 @@ public struct FramedTCPCore: ProtocolCore {
     }
 
     /// The message under assembly.
-    public var heldBytes: Int { assembly.capacity }
+    public var bufferedBytes: Int { assembly.capacity }
 
     var isFramed: Bool { configuration.framing == .framed }
 
@@ -114,7 +114,7 @@ public struct FramedTCPCore: ProtocolCore {
         return .closed(CloseReason(.peer))
     }
 
-    /// Writes one message. Throws `.messageTooLarge`, `.unsupported` for a topic, and what ended the link.
+    /// Writes one message. Throws `.messageTooLarge`, `.unsupported` for a topic, and what ended the connection.
     public mutating func send(
         _ payload: Payload,
         id: UInt64,
@@ -156,8 +156,8 @@ public struct FramedTCPCore: ProtocolCore {
         deadline = context.now.advanced(by: configuration.closeTimeout)
     }
 
-    /// The peer has not answered the close frame in time since it last took bytes: the link ends with what was asked for, and the
-    /// error `.timedOut`.
+    /// The peer has not answered the close frame in time since it last took bytes: the connection ends with what was
+    /// asked for, and the error `.timedOut`.
     public mutating func deadlineReached(_ context: inout CoreContext) throws(TransportError) {
         guard phase == .closing, let deadline, deadline <= context.now else { return }
         let extended = context.outputMoved.advanced(by: configuration.closeTimeout)
@@ -167,7 +167,7 @@ public struct FramedTCPCore: ProtocolCore {
     }
 
     /// Lets go of the message under assembly.
-    public mutating func linkEnded() {
+    public mutating func connectionEnded() {
         assembly = []
     }
 
@@ -178,11 +178,11 @@ public struct FramedTCPCore: ProtocolCore {
 
     private var notOpen: TransportError {
         switch phase {
-        case .opening: TransportError(.wouldBlock, .open, "the link is not open yet")
+        case .opening: TransportError(.wouldBlock, .open, "the connection is not open yet")
         case .open, .closing, .ended, .done:
             reason.initiator == .peer
-                ? TransportError(.closedByPeer, .closing, "the far side has closed the link")
-                : TransportError(.closedByUser, .closing, "the link is closed")
+                ? TransportError(.closedByPeer, .closing, "the far side has closed the connection")
+                : TransportError(.closedByUser, .closing, "the connection is closed")
         }
     }
 }
@@ -237,7 +237,7 @@ extension FramedTCPCore {
 
     private mutating func tooLarge(_ size: Int, _ context: inout CoreContext) -> TransportError {
         let error = tooLarge(size)
-        fail(Goodbye.messageTooLarge, error, &context)
+        fail(ClosePayload.messageTooLarge, error, &context)
         return error
     }
 

@@ -16,10 +16,10 @@ public struct UDPConfiguration: Sendable, Hashable {
     /// How long a client repeats its hello until it gives up; 10 s by default, more than zero.
     public var handshakeTimeout: Duration
     /// How long a server keeps a session from which nothing arrives; more than zero. By default 5 minutes, longer than the
-    /// 25 s between the beats of a client that keeps its link alive with the default settings.
+    /// 25 s between the beats of a client that keeps its connection alive with the default settings.
     public var idleTimeout: Duration
-    /// How many sessions a server holds at a time; 65,536 by default, at least 1. Further clients take the place of who has been
-    /// silent for longest, if that is more than a second, or are told that it is full.
+    /// How many sessions a server holds at a time; 65,536 by default, at least 1. Further clients take the place of who
+    /// has been silent for longest, if that is more than a second, or are told that it is full.
     public var maximumSessions: Int
     /// How many of them may come from one IPv4 address or one IPv6 network of 64 bits; no limit by default, since whole
     /// companies come from one address. Further clients are told that the server is full.
@@ -38,10 +38,10 @@ public struct UDPConfiguration: Sendable, Hashable {
     /// How much a reliable session keeps of what was sent and not acknowledged before senders wait.
     var reliableBuffer = 1 << 20
     /// What of a reliable session may wait for its receiver; beyond it the far side is stopped.
-    var inboxMessages = LinkLimits().inboxMessages
-    var inboxBytes = LinkLimits().inboxBytes
+    var inboxMessages = ConnectionLimits().inboxMessages
+    var inboxBytes = ConnectionLimits().inboxBytes
     /// How long a close waits for acknowledgements after the last one that brought news.
-    var closeTimeout = LinkLimits().closeTimeout
+    var closeTimeout = ConnectionLimits().closeTimeout
     /// Whether receivers tell when they are done with a message; see ``ProtocolCore/confirmsReceipt``.
     var confirmsReceipt = true
 
@@ -108,7 +108,7 @@ public struct UDPConfiguration: Sendable, Hashable {
 
 extension UDPConfiguration {
     /// Stops the far side of a reliable session where `limits` say, so that no message is dropped.
-    mutating func take(_ limits: LinkLimits) {
+    mutating func take(_ limits: ConnectionLimits) {
         inboxMessages = limits.inboxMessages
         inboxBytes = limits.inboxBytes
         reliableBuffer = limits.writeBuffer

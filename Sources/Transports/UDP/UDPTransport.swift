@@ -96,12 +96,12 @@ struct UDPTransport: Transport {
     let endpoint: Endpoint
     let port: UInt16
     let loop: EventLoop
-    let limits: LinkLimits
+    let limits: ConnectionLimits
     let core: UDPCore
 
     var capabilities: Capabilities { limits.describe(core.capabilities) }
 
-    nonisolated(nonsending) func connect(timeout: Duration) async throws(TransportError) -> any Link {
+    nonisolated(nonsending) func connect(timeout: Duration) async throws(TransportError) -> any Connection {
         let started = MonotonicClock.now()
         let deadline = Instant(nanoseconds: started).advanced(by: timeout).nanoseconds
         return try await running(on: loop) { () async throws(TransportError) in
@@ -115,14 +115,14 @@ struct UDPTransport: Transport {
         }
     }
 
-    /// Tries one address after the other. A host without a server refuses at once by ICMP. A silent address uses an equal part of
-    /// the remaining time.
+    /// Tries one address after the other. A host without a server refuses at once by ICMP. A silent address uses an
+    /// equal part of the remaining time.
     @concurrent
     private func firstAnswering(
         _ addresses: ArraySlice<SocketAddress>,
         deadline: Int64,
         started: Int64
-    ) async throws(TransportError) -> any Link {
+    ) async throws(TransportError) -> any Connection {
         guard let address = addresses.first else {
             throw TransportError(.nameNotFound, .resolve, "\(endpoint.host) has no address")
         }
@@ -142,7 +142,7 @@ struct UDPTransport: Transport {
         _ address: SocketAddress,
         deadline: Int64,
         started: Int64
-    ) async throws(TransportError) -> any Link {
+    ) async throws(TransportError) -> any Connection {
         let channel: DatagramChannel
         do throws(SystemError) {
             channel = try DatagramChannel(largest: core.largestDatagram, now: loop.now) { () throws(SystemError) in
@@ -151,7 +151,7 @@ struct UDPTransport: Transport {
         } catch {
             throw TransportError(error, .connect)
         }
-        let driver = LinkDriver(core, over: channel, on: loop, limits: limits, started: started)
-        return try await driver.openLink(deadline: deadline)
+        let driver = ConnectionDriver(core, over: channel, on: loop, limits: limits, started: started)
+        return try await driver.openConnection(deadline: deadline)
     }
 }

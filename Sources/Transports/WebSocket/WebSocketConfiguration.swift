@@ -5,13 +5,13 @@ public struct WebSocketConfiguration: Sendable {
     // MARK: Both roles
 
     /// The largest message accepted and sent, in bytes of payload; 16 MiB, and no more than 2 GiB - 1 whatever is said here. A
-    /// larger one that arrives ends the link with close code 1009 before any of it is buffered; sending one throws
+    /// larger one that arrives ends the connection with close code 1009 before any of it is buffered; sending one throws
     /// `.messageTooLarge`.
     public var maximumMessageSize = 16 << 20
     /// The largest that can be asked for.
     static let largestMessage = Int(Int32.max)
-    /// The most frames of a message that arrives; 100,000. Beyond it the link ends with close code 1008. Empty frames within a
-    /// message count among the frames that ``LinkLimits/controlRate`` bounds, too.
+    /// The most frames of a message that arrives; 100,000. Beyond it the connection ends with close code 1008. Empty
+    /// frames within a message count among the frames that ``ConnectionLimits/controlRate`` bounds, too.
     public var maximumFragments = 100_000
     /// How much the far side may send in the handshake, in bytes; 16 KiB. A client ends with `.handshakeFailed` beyond it, a
     /// server with status 431; interim responses count.
@@ -22,10 +22,10 @@ public struct WebSocketConfiguration: Sendable {
     /// each message is one frame.
     public var fragmentSize: Int?
     /// How long the handshake may take, from the first byte that a client writes or the connection that a server accepts;
-    /// 10 s. Then the link ends with `.timedOut`.
+    /// 10 s. Then the connection ends with `.timedOut`.
     public var handshakeTimeout: Duration = .seconds(10)
     /// How long the closing handshake may take since the peer last took bytes, a client's wait for the server to end the
-    /// connection included; 5 s. Then the link ends without it.
+    /// connection included; 5 s. Then the connection ends without it.
     public var closeTimeout: Duration = .seconds(5)
     /// A client offers these subprotocols, the first preferred; a server chooses the first of its own that was offered, if
     /// any (section 1.9).
@@ -47,7 +47,7 @@ public struct WebSocketConfiguration: Sendable {
     /// The Origin header (RFC 6454), which browsers send and other clients need not; none by default.
     public var origin: String?
     /// How many redirects in a row a client follows; 0, as in browsers: without TLS it is whoever sits on the path that says
-    /// where to go. Beyond it the link ends with `.handshakeFailed`. The core itself only reports
+    /// where to go. Beyond it the connection ends with `.handshakeFailed`. The core itself only reports
     /// ``WebSocketCore/redirection``; it is the transport that connects anew.
     public var redirects = 0
 
@@ -119,7 +119,7 @@ public struct WebSocketRequest: Sendable, Hashable {
 
 /// A server's answer to a request.
 public enum WebSocketDecision: Sendable, Hashable {
-    /// The link is opened.
+    /// The connection is opened.
     case accept
     /// The request is refused with this HTTP status and further headers: 401 with WWW-Authenticate, 503 with Retry-After. A
     /// status outside 300...599 becomes 500.

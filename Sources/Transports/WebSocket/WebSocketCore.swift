@@ -26,7 +26,7 @@ public struct WebSocketCore: ProtocolCore {
 
     /// Client or server.
     public let role: CoreRole
-    /// The subprotocol that was agreed on, once the link is open.
+    /// The subprotocol that was agreed on, once the connection is open.
     public internal(set) var subprotocol: String?
     /// Where the server sends this client, if it may follow.
     public internal(set) var redirection: Redirection?
@@ -44,14 +44,14 @@ public struct WebSocketCore: ProtocolCore {
 
     /// When the handshake or the goodbye has taken too long.
     var phaseDeadline: Instant?
-    /// Why the link ended, once that is known.
+    /// Why the connection ended, once that is known.
     var ending = CloseReason.user
 
     var head: HTTPHeadReader
     /// The key that this client has sent.
     var key = ""
 
-    /// A core for one link.
+    /// A core for one connection.
     ///
     /// - Throws: `.invalidConfiguration` that names the key.
     public init(_ role: CoreRole, _ configuration: WebSocketConfiguration) throws(TransportError) {
@@ -87,11 +87,11 @@ public struct WebSocketCore: ProtocolCore {
     }
 
     /// The message under assembly, and what compresses.
-    public var heldBytes: Int {
-        mutating get { reader.heldBytes + (deflation?.heldBytes ?? 0) }
+    public var bufferedBytes: Int {
+        mutating get { reader.bufferedBytes + (deflation?.bufferedBytes ?? 0) }
     }
 
-    /// Opens the link.
+    /// Opens the connection.
     public mutating func start(_ context: inout CoreContext) {
         guard phase == .idle else { return }
         phase = .handshaking
@@ -126,7 +126,7 @@ public struct WebSocketCore: ProtocolCore {
         }
     }
 
-    /// Ends the link cleanly.
+    /// Ends the connection cleanly.
     mutating func closed() -> CoreEvent {
         phase = .ended
         phaseDeadline = nil
@@ -135,15 +135,15 @@ public struct WebSocketCore: ProtocolCore {
         return .closed(ending)
     }
 
-    /// Lets go of the message under assembly and of what compresses: nothing comes of them any more, and who ends may linger for
-    /// its last bytes, when nobody counts what it keeps.
+    /// Lets go of the message under assembly and of what compresses: nothing comes of them any more, and who ends may
+    /// linger for its last bytes, when nobody counts what it keeps.
     mutating func dropMessages() {
         reader.discardMessages()
         deflation = nil
     }
 
     /// Lets go of the message under assembly and of what compresses.
-    public mutating func linkEnded() {
+    public mutating func connectionEnded() {
         dropMessages()
     }
 
@@ -267,7 +267,7 @@ extension WebSocketCore {
         return end(refusal.error)
     }
 
-    /// Ends the link; returns what to throw.
+    /// Ends the connection; returns what to throw.
     mutating func end(_ error: TransportError) -> TransportError {
         phase = .ended
         phaseDeadline = nil
@@ -292,7 +292,7 @@ extension WebSocketCore {
         } catch {
             return try fail(error, &context)
         }
-        context.counters.demands &+= reader.takeEmptyFrames()
+        context.counters.controlWork &+= reader.takeEmptyFrames()
         switch incoming {
         case nil: return nil
         case .message(let payload): return .message(payload)
@@ -301,9 +301,9 @@ extension WebSocketCore {
             context.counters.controlFrames &+= 1
             switch opcode {
             case .ping:
-                context.counters.demands &+= 1
+                context.counters.controlWork &+= 1
                 answerPing(payload, &context)
-            case .pong: if !liveness.noteAnswer(payload) { context.counters.demands &+= 1 }
+            case .pong: if !liveness.noteAnswer(payload) { context.counters.controlWork &+= 1 }
             default: return try readClose(payload, &input, &context)
             }
             return liveness.takeAnswer() ? .pong : .progress
@@ -337,8 +337,8 @@ extension WebSocketCore {
         return closed()
     }
 
-    /// Tells the far side what it did wrong, and ends the link. After our own close frame there is nothing to tell, and what
-    /// the link is said to have ended for remains the reason for that.
+    /// Tells the far side what it did wrong, and ends the connection. After our own close frame there is nothing to
+    /// tell, and what the connection is said to have ended for remains the reason for that.
     private mutating func fail(
         _ error: TransportError,
         _ context: inout CoreContext
@@ -376,7 +376,7 @@ extension WebSocketCore {
     /// Writes one message, as text or binary by its kind, in one frame or in fragments, compressed if that was agreed on.
     ///
     /// - Throws: `.unsupported` if the payload has a topic, `.messageTooLarge`, `.invalidText` if it is text but not UTF-8;
-    ///   `.wouldBlock` before the link is open, and the reason for its end after that.
+    ///   `.wouldBlock` before the connection is open, and the reason for its end after that.
     public mutating func send(
         _ payload: Payload,
         id: UInt64,
@@ -422,8 +422,8 @@ extension WebSocketCore {
 
     /// Begins the closing handshake (section 7.1.2). Messages that still arrive after that are dropped.
     ///
-    /// The close frame carries the reason's code, or the code that fits who ended the link, and as much of the reason's text
-    /// as fits: 123 bytes.
+    /// The close frame carries the reason's code, or the code that fits who ended the connection, and as much of the
+    /// reason's text as fits: 123 bytes.
     public mutating func close(_ reason: CloseReason, _ context: inout CoreContext) {
         switch phase {
         case .idle, .handshaking:
@@ -467,7 +467,7 @@ extension WebSocketCore {
                 ?? TransportError(
                     ending.initiator == .user ? .closedByUser : .closedByPeer,
                     .closing,
-                    "the link is closed or about to be",
+                    "the connection is closed or about to be",
                     detail: ending.code.map(Int.init)
                 )
         }

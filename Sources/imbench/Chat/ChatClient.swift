@@ -40,8 +40,8 @@ final class ChatClient {
         _ display: any ChatDisplay,
         on loop: EventLoop = .shared,
         registry: TransportRegistry = .standard
-    ) async throws(TransportError) -> LoopConfined<ChatClient> {
-        let client = LoopConfined(ChatClient(setup, display, on: loop), to: loop)
+    ) async throws(TransportError) -> LoopBound<ChatClient> {
+        let client = LoopBound(ChatClient(setup, display, on: loop), to: loop)
         let supervisor = try Supervisor(setup.configuration, registry: registry, on: loop) {
             $0.observer = ChatObserver(client: client)
         }
@@ -58,7 +58,7 @@ final class ChatClient {
     // MARK: The user
 
     /// Sends what the user has written; waits while too much is under way.
-    nonisolated(nonsending) func typed(_ text: String, _ client: LoopConfined<ChatClient>) async {
+    nonisolated(nonsending) func typed(_ text: String, _ client: LoopBound<ChatClient>) async {
         while conversation.underWay >= Self.underWayLimit, !state.isFinal {
             await withUnsafeContinuation { waiters.append($0) }
         }
@@ -74,7 +74,7 @@ final class ChatClient {
         for line in conversation.history { display.show(.status(line)) }
     }
 
-    /// Shows how the link is.
+    /// Shows how the connection is.
     nonisolated(nonsending) func showState() async {
         let time = await channel?.supervisor.roundTripTime()
         let trip = time.map { ", round trip \(fixed(Double($0.wholeNanoseconds) / 1e6, 2)) ms" } ?? ""
@@ -90,7 +90,7 @@ final class ChatClient {
 
     // MARK: What happens
 
-    fileprivate func noted(_ note: SupervisorNote, _ client: LoopConfined<ChatClient>) {
+    fileprivate func noted(_ note: SupervisorEvent, _ client: LoopBound<ChatClient>) {
         switch note {
         case .state(let state):
             self.state = state
@@ -102,7 +102,7 @@ final class ChatClient {
         }
     }
 
-    private func received(_ payload: Payload, _ client: LoopConfined<ChatClient>) {
+    private func received(_ payload: Payload, _ client: LoopBound<ChatClient>) {
         // Others may write in another format.
         guard let (message, _) = ChatMessage.read(payload) else {
             return display.show(.status("\(payload.bytes.count) bytes came that are no message"))
@@ -111,7 +111,7 @@ final class ChatClient {
     }
 
     private func run(
-        _ client: LoopConfined<ChatClient>,
+        _ client: LoopBound<ChatClient>,
         _ event: (inout ChatConversation, inout [ChatConversation.Action]) -> Void
     ) {
         var actions: [ChatConversation.Action] = []
@@ -129,7 +129,7 @@ final class ChatClient {
     }
 
     /// Tasks on the loop begin in the order in which they were made, so that messages keep theirs.
-    private func send(_ number: UInt64?, _ message: ChatMessage, _ client: LoopConfined<ChatClient>) {
+    private func send(_ number: UInt64?, _ message: ChatMessage, _ client: LoopBound<ChatClient>) {
         guard let channel else { return }
         Task(executorPreference: loop) {
             let outcome = await channel.send(message)
@@ -146,9 +146,9 @@ final class ChatClient {
 
 /// Tells a chat what its supervisor does.
 private struct ChatObserver: SupervisorObserver {
-    let client: LoopConfined<ChatClient>
+    let client: LoopBound<ChatClient>
 
-    func note(_ note: SupervisorNote, at _: Instant) {
+    func note(_ note: SupervisorEvent, at _: Instant) {
         client.value.noted(note, client)
     }
 }

@@ -21,7 +21,7 @@ func chat(_ options: Options) throws(SystemFailure) -> Int32 {
     let display = StandardDisplay(
         replacesInput: Terminal.isTerminal(STDIN_FILENO) && Terminal.isTerminal(STDOUT_FILENO)
     )
-    let started: Result<LoopConfined<ChatClient>, TransportError> = runBlocking(on: .shared) {
+    let started: Result<LoopBound<ChatClient>, TransportError> = runBlocking(on: .shared) {
         do throws(TransportError) {
             return .success(try await ChatClient.start(setup, display))
         } catch {
@@ -38,12 +38,12 @@ func chat(_ options: Options) throws(SystemFailure) -> Int32 {
 private struct ChatSession {
     static let help = [
         "/history  the last messages and their ticks: ✓ the server has it, ✓✓ somebody's program has shown it",
-        "/state    how the link is",
+        "/state    how the connection is",
         "/quit     ends the chat, after two seconds at most for what is under way",
         "//text    sends a line that begins with a slash",
     ]
 
-    let client: LoopConfined<ChatClient>
+    let client: LoopBound<ChatClient>
     let display: StandardDisplay
 
     func run() -> Int32 {

@@ -18,30 +18,33 @@ struct ClientsProcess {
         self.patience = patience.wholeNanoseconds
     }
 
-    typealias Connected = (links: Int, nanoseconds: Int64, heap: Int?)
+    typealias Connected = (connections: Int, nanoseconds: Int64, heap: Int?)
 
     /// Connects the clients; fewer than asked for only if the user wants no more.
-    func connect(_ transport: String, _ links: Int, _ ports: [UInt16]) throws(SystemFailure) -> Connected {
+    func connect(_ transport: String, _ connections: Int, _ ports: [UInt16]) throws(SystemFailure) -> Connected {
         // However slow the machine is, it does a hundred handshakes in a second.
-        let answer = try ask(.connect(transport: transport, links: links, ports: ports), Int64(links) * 10_000_000)
+        let answer = try ask(
+            .connect(transport: transport, connections: connections, ports: ports),
+            Int64(connections) * 10_000_000
+        )
         guard case .connected(let count, let nanoseconds, let heap) = answer,
-            count == links || count < links && Interruption.isRequested
+            count == connections || count < connections && Interruption.isRequested
         else { throw Self.stray(answer) }
         return (count, nanoseconds, heap)
     }
 
     typealias Pinged = (pings: Int, pongs: Int, p50: Int64?, p99: Int64?)
 
-    /// Pings each of `links` links once.
-    func ping(_ links: Int, over hold: Duration) throws(SystemFailure) -> Pinged {
+    /// Pings each of `connections` connections once.
+    func ping(_ connections: Int, over hold: Duration) throws(SystemFailure) -> Pinged {
         let answer = try ask(.ping(nanoseconds: hold.wholeNanoseconds), hold.wholeNanoseconds)
         guard case .pinged(let pings, let pongs, let p50, let p99) = answer,
-            pings == links || pings < links && Interruption.isRequested
+            pings == connections || pings < connections && Interruption.isRequested
         else { throw Self.stray(answer) }
         return (pings, pongs, p50, p99)
     }
 
-    /// Closes the links and ends the process.
+    /// Closes the connections and ends the process.
     func end() throws(SystemFailure) {
         let answer = try ask(.close, 0)
         guard answer == .closed else { throw Self.stray(answer) }

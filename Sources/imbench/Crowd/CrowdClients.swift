@@ -8,7 +8,7 @@ struct CrowdClients {
     static let atOnce = 32
 
     private let loop: EventLoop
-    private var links: [any Link] = []
+    private var connections: [any Connection] = []
 
     init(on loop: EventLoop) {
         self.loop = loop
@@ -18,7 +18,7 @@ struct CrowdClients {
     mutating func answer(_ request: CrowdRequest) async -> CrowdAnswer {
         switch request {
         case .connect(let transport, let count, let ports):
-            guard links.isEmpty else { return .failed("there are clients already") }
+            guard connections.isEmpty else { return .failed("there are clients already") }
             do {
                 return try await connect(transport, count, ports)
             } catch {
@@ -38,42 +38,43 @@ struct CrowdClients {
         }
         let before = await HeapUse.settled(on: loop)
         let started = Clocks.monotonic()
-        links = try await connect(recipes, count)
+        connections = try await connect(recipes, count)
         let nanoseconds = Clocks.monotonic() - started
         let after = await HeapUse.settled(on: loop)
         let heap = before.flatMap { before in after.map { $0 - before } }
-        return .connected(links: links.count, nanoseconds: nanoseconds, heap: heap)
+        return .connected(connections: connections.count, nanoseconds: nanoseconds, heap: heap)
     }
 
-    private func connect(_ recipes: [any Transport], _ count: Int) async throws -> [any Link] {
-        try await withThrowingTaskGroup(of: (any Link).self) { group in
-            var links: [any Link] = []
-            links.reserveCapacity(count)
+    private func connect(_ recipes: [any Transport], _ count: Int) async throws -> [any Connection] {
+        try await withThrowingTaskGroup(of: (any Connection).self) { group in
+            var connections: [any Connection] = []
+            connections.reserveCapacity(count)
             for number in 0..<count where !Interruption.isRequested {
-                if number >= Self.atOnce, let link = try await group.next() { links.append(link) }
-                let recipe = recipes[number / IdleCrowd.linksPerAddress]
+                if number >= Self.atOnce, let connection = try await group.next() { connections.append(connection) }
+                let recipe = recipes[number / IdleCrowd.connectionsPerAddress]
                 group.addTask(executorPreference: loop) { try await recipe.connect(timeout: .seconds(30)) }
             }
-            for try await link in group { links.append(link) }
-            return links
+            for try await connection in group { connections.append(connection) }
+            return connections
         }
     }
 
-    /// Pings every link once, spread over the time given.
+    /// Pings every connection once, spread over the time given.
     private func ping(over nanoseconds: Int64) async -> CrowdAnswer {
         let start = Clocks.monotonic()
-        let step = nanoseconds / Int64(max(1, links.count))
+        let step = nanoseconds / Int64(max(1, connections.count))
         let workers = 64
-        let (loop, links) = (loop, links)
+        let (loop, connections) = (loop, connections)
         return await withTaskGroup(of: (Int, Histogram).self) { group in
             for worker in 0..<workers {
                 group.addTask(executorPreference: loop) {
                     var rtt = Histogram()
                     var count = 0
-                    for number in stride(from: worker, to: links.count, by: workers) where !Interruption.isRequested {
+                    for number in stride(from: worker, to: connections.count, by: workers)
+                    where !Interruption.isRequested {
                         await pause(on: loop, until: start + Int64(number) * step)
                         count += 1
-                        let answer = try? await links[number].ping()
+                        let answer = try? await connections[number].ping()
                         if let answer { rtt.record(answer.wholeNanoseconds) }
                     }
                     return (count, rtt)
@@ -90,13 +91,13 @@ struct CrowdClients {
     }
 
     private mutating func close() async {
-        let (loop, links) = (loop, links)
+        let (loop, connections) = (loop, connections)
         await withTaskGroup(of: Void.self) { group in
-            for (number, link) in links.enumerated() {
+            for (number, connection) in connections.enumerated() {
                 if number >= Self.atOnce { await group.next() }
-                group.addTask(executorPreference: loop) { await link.close() }
+                group.addTask(executorPreference: loop) { await connection.close() }
             }
         }
-        self.links = []
+        self.connections = []
     }
 }

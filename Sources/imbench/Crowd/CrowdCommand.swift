@@ -25,26 +25,26 @@ func crowd(_ options: Options) throws(SystemFailure) -> Int32 {
 /// How many of the requested connections fit into the descriptor limit beside `others`, and that limit.
 ///
 /// - Throws: if the user has requested more.
-private func room(_ options: Options, others: Int) throws(SystemFailure) -> (links: Int, descriptors: Int) {
+private func room(_ options: Options, others: Int) throws(SystemFailure) -> (connections: Int, descriptors: Int) {
     // The process of the clients inherits the limit.
-    let (limit, links) = (raiseDescriptorLimit(), options.crowd.links)
+    let (limit, connections) = (raiseDescriptorLimit(), options.crowd.connections)
     let room = max(1, limit - 64 - others)
-    guard links <= room || !options.crowd.areLinksGiven else {
+    guard connections <= room || !options.crowd.areConnectionsGiven else {
         throw SystemFailure(
-            "--links: a process may have \(limit) descriptors (ulimit -Hn), which is room for \(room) links, not \(links)"
+            "--connections: a process may have \(limit) descriptors (ulimit -Hn), which is room for \(room) connections, not \(connections)"
         )
     }
-    return (min(links, room), limit)
+    return (min(connections, room), limit)
 }
 
 /// Idle crowds, one transport after the other.
 private func gather(_ options: Options, _ loop: EventLoop, _ run: inout RunResults) throws(SystemFailure) -> [CrowdRow]
 {
-    let (links, limit) = try room(options, others: 0)
-    if links < options.crowd.links {
+    let (connections, limit) = try room(options, others: 0)
+    if connections < options.crowd.connections {
         run.remarks.append(
-            "\(links) in place of \(options.crowd.links) links: a process may have \(limit) descriptors (ulimit -Hn), "
-                + "and each link takes one of the server's and one of the clients'"
+            "\(connections) in place of \(options.crowd.connections) connections: a process may have \(limit) descriptors (ulimit -Hn), "
+                + "and each connection takes one of the server's and one of the clients'"
         )
     }
     var progress = Progress(total: options.transports.count, isQuiet: options.quiet)
@@ -52,7 +52,9 @@ private func gather(_ options: Options, _ loop: EventLoop, _ run: inout RunResul
     var rows: [CrowdRow] = []
     for transport in options.transports where !Interruption.isRequested {
         progress.step(transport)
-        rows.append(IdleCrowd(transport: transport, links: links, hold: options.crowd.hold, loop: loop).measure())
+        rows.append(
+            IdleCrowd(transport: transport, connections: connections, hold: options.crowd.hold, loop: loop).measure()
+        )
     }
     return rows
 }
@@ -61,12 +63,12 @@ private func gather(_ options: Options, _ loop: EventLoop, _ run: inout RunResul
 private func attack(_ options: Options, _ server: EventLoop, _ client: EventLoop) throws(SystemFailure) -> [CrowdRow] {
     let (attackers, others) = (options.crowd.attackers, HonestClients.count)
     // This process has both ends of their connections.
-    let (links, _) = try room(options, others: 2 * (attackers + others))
+    let (connections, _) = try room(options, others: 2 * (attackers + others))
     let placement = CrowdPlacement.apart()
     server.execute { placement?.placeServer() }
     client.execute { placement?.placeHonest() }
     let plans = options.transports.flatMap { transport in
-        options.crowd.attacks.compactMap { AttackPlan($0, transport, attackers: attackers, links: links) }
+        options.crowd.attacks.compactMap { AttackPlan($0, transport, attackers: attackers, connections: connections) }
     }
     var progress = Progress(total: plans.count * options.repeats, isQuiet: options.quiet)
     defer { progress.finish() }
@@ -77,7 +79,7 @@ private func attack(_ options: Options, _ server: EventLoop, _ client: EventLoop
         let run = AttackRun(
             plan: plan,
             attackers: attackers,
-            links: links,
+            connections: connections,
             hold: options.crowd.hold,
             serverLoop: server,
             clientLoop: client,

@@ -1,11 +1,11 @@
 /// What the server's half of a crowd asks of the clients' half, a line each. Each is answered with one ``CrowdAnswer``.
 enum CrowdRequest: Sendable, Equatable {
-    /// Connect so many clients: the first ``IdleCrowd/linksPerAddress`` to the first port at 127.0.0.1, the next ones to the
-    /// second port at 127.0.0.2, and so on.
-    case connect(transport: String, links: Int, ports: [UInt16])
-    /// Ping each link once, spread over these nanoseconds.
+    /// Connect so many clients: the first ``IdleCrowd/connectionsPerAddress`` to the first port at 127.0.0.1, the next
+    /// ones to the second port at 127.0.0.2, and so on.
+    case connect(transport: String, connections: Int, ports: [UInt16])
+    /// Ping each connection once, spread over these nanoseconds.
     case ping(nanoseconds: Int64)
-    /// Close all links.
+    /// Close all connections.
     case close
 
     /// The line that cuts short what is under way and what comes after it. It has no answer of its own.
@@ -19,10 +19,11 @@ enum CrowdRequest: Sendable, Equatable {
             let transport = String(words[1])
             let ports = words.dropFirst(3).compactMap { number($0, in: 1...65535) }.map { UInt16($0) }
             guard CrowdOptions.transports.contains(transport),
-                let links = number(words[2], in: 1...Int64(CrowdOptions.mostLinks)), ports.count == words.count - 3,
-                ports.count == IdleCrowd.addresses(Int(links))
+                let connections = number(words[2], in: 1...Int64(CrowdOptions.mostConnections)),
+                ports.count == words.count - 3,
+                ports.count == IdleCrowd.addresses(Int(connections))
             else { throw nonsense(line) }
-            self = .connect(transport: transport, links: Int(links), ports: ports)
+            self = .connect(transport: transport, connections: Int(connections), ports: ports)
         case ("ping", 2):
             guard let time = number(words[1], in: 0...3_600_000_000_000) else { throw nonsense(line) }
             self = .ping(nanoseconds: time)
@@ -33,8 +34,8 @@ enum CrowdRequest: Sendable, Equatable {
 
     var line: String {
         switch self {
-        case .connect(let transport, let links, let ports):
-            (["connect", transport, String(links)] + ports.map { String($0) }).joined(separator: " ")
+        case .connect(let transport, let connections, let ports):
+            (["connect", transport, String(connections)] + ports.map { String($0) }).joined(separator: " ")
         case .ping(let nanoseconds): "ping \(nanoseconds)"
         case .close: "close"
         }
@@ -44,7 +45,7 @@ enum CrowdRequest: Sendable, Equatable {
 /// What the clients' half answers, a line each.
 enum CrowdAnswer: Sendable, Equatable {
     /// So many are connected, which took these nanoseconds, and so many bytes of heap in all, where they can be told.
-    case connected(links: Int, nanoseconds: Int64, heap: Int?)
+    case connected(connections: Int, nanoseconds: Int64, heap: Int?)
     /// So many pings were sent and answered, the latter in these nanoseconds at the 50th and 99th percentile, if they are
     /// enough for one.
     case pinged(pings: Int, pongs: Int, p50: Int64?, p99: Int64?)
@@ -58,13 +59,13 @@ enum CrowdAnswer: Sendable, Equatable {
     /// Reads a line.
     init(_ line: String) throws(SystemFailure) {
         let words = line.split(separator: " ", omittingEmptySubsequences: false)
-        let (counts, times) = (0...Int64(CrowdOptions.mostLinks), 0...Int64.max)
+        let (counts, times) = (0...Int64(CrowdOptions.mostConnections), 0...Int64.max)
         switch (words.first, words.count) {
         case ("connected", 4):
-            guard let links = number(words[1], in: counts), let time = number(words[2], in: times),
+            guard let connections = number(words[1], in: counts), let time = number(words[2], in: times),
                 let heap = optional(words[3], in: -(1 << 50)...(1 << 50))
             else { throw nonsense(line) }
-            self = .connected(links: Int(links), nanoseconds: time, heap: heap.map { Int($0) })
+            self = .connected(connections: Int(connections), nanoseconds: time, heap: heap.map { Int($0) })
         case ("pinged", 5):
             guard let pings = number(words[1], in: counts), let pongs = number(words[2], in: 0...pings),
                 let p50 = optional(words[3], in: times), let p99 = optional(words[4], in: times)
@@ -78,8 +79,8 @@ enum CrowdAnswer: Sendable, Equatable {
 
     var line: String {
         switch self {
-        case .connected(let links, let nanoseconds, let heap):
-            "connected \(links) \(nanoseconds) \(heap.map { String($0) } ?? "-")"
+        case .connected(let connections, let nanoseconds, let heap):
+            "connected \(connections) \(nanoseconds) \(heap.map { String($0) } ?? "-")"
         case .pinged(let pings, let pongs, let p50, let p99):
             "pinged \(pings) \(pongs) \(p50.map { String($0) } ?? "-") \(p99.map { String($0) } ?? "-")"
         case .closed: "closed"

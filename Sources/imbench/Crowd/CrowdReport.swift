@@ -23,7 +23,8 @@ struct CrowdRow: Sendable {
 
     /// The metrics of a crowd of idle clients, in their order, with the titles of their columns.
     static let idleColumns: [(name: String, title: String?)] = [
-        ("links", "links"), ("connect_s", "connect s"), ("links_per_s", "links/s"), ("server_bytes", "server B each"),
+        ("connections", "connections"), ("connect_s", "connect s"), ("connections_per_s", "connections/s"),
+        ("server_bytes", "server B each"),
         ("client_bytes", "client B each"), ("pings", "pings"), ("pongs", "pongs"), ("ping_p50_us", "ping p50 µs"),
         ("ping_p99_us", "ping p99 µs"),
     ]
@@ -31,7 +32,7 @@ struct CrowdRow: Sendable {
     static let attackColumns: [(name: String, title: String?)] = [
         ("quiet_p50_us", "p50 µs"), ("quiet_p99_us", "p99 µs"), ("attacked_p50_us", "p50 attacked"),
         ("attacked_p99_us", "p99 attacked"), ("ratio_p50", "ratio p50"), ("ratio_p99", "ratio p99"),
-        ("quiet_round_trips", nil), ("attacked_round_trips", "round trips"), ("attackers", nil), ("links", nil),
+        ("quiet_round_trips", nil), ("attacked_round_trips", "round trips"), ("attackers", nil), ("connections", nil),
         ("connections", "connections"), ("endings", nil), ("heap_peak_bytes", "heap, B each"),
         ("heap_bound_bytes", "at most"), ("ratio_p99_least", "least ratio"), ("ratio_p99_most", "most"),
         ("repeats", nil),
@@ -39,8 +40,9 @@ struct CrowdRow: Sendable {
     static let idleMetrics = idleColumns.map(\.name)
     static let attackMetrics = attackColumns.map(\.name)
 
-    /// The median of several measurements of one attack, by the factor by which the 99th percentile grew (of two, the greater one).
-    /// It gets the least and the greatest factor, and the breaches of all. If a measurement failed, it is the result.
+    /// The median of several measurements of one attack, by the factor by which the 99th percentile grew (of two, the
+    /// greater one). It gets the least and the greatest factor, and the breaches of all. If a measurement failed, it is
+    /// the result.
     static func middle(of rows: [CrowdRow]) -> CrowdRow? {
         let factor = { (row: CrowdRow) in row.value("ratio_p99") ?? .infinity }
         let ordered = rows.sorted { factor($0) < factor($1) }
@@ -72,7 +74,7 @@ struct CrowdResults: Sendable {
             : [
                 bars("Heap of the server per connection, in bytes", "server_bytes"),
                 bars("Heap of the client per connection, in bytes", "client_bytes"),
-                bars("Connections opened per second", "links_per_s"), bars("Ping, p50 in µs", "ping_p50_us"),
+                bars("Connections opened per second", "connections_per_s"), bars("Ping, p50 in µs", "ping_p50_us"),
             ]
         return Report(
             name: "imbench crowd",

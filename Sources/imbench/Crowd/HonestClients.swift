@@ -21,26 +21,26 @@ struct HonestClients: HonestParty {
     /// How long a client waits for an answer beyond the end of the measurement, in nanoseconds.
     static let patience: Int64 = 5_000_000_000
 
-    private let links: [any Link]
+    private let connections: [any Connection]
     private let loop: EventLoop
 
     /// Connects.
     init(to endpoint: Endpoint, on loop: EventLoop) async throws(TransportError) {
         let descriptor = try TransportRegistry.standard.transport(named: endpoint.scheme)
-        var links: [any Link] = []
+        var connections: [any Connection] = []
         for number in 0..<Self.count {
             var own = endpoint
             own.options = descriptor.loopback("honest-\(number)")
             // So that a lost datagram is one that takes long, and not the end.
             if descriptor.isDatagram { own.options.append(.init(name: "reliable", value: "ordered")) }
-            links.append(try await descriptor.make(own, loop).connect(timeout: .seconds(10)))
+            connections.append(try await descriptor.make(own, loop).connect(timeout: .seconds(10)))
         }
-        self.links = links
+        self.connections = connections
         self.loop = loop
     }
 
     func measure(until end: Int64) async -> HonestOutcome {
-        await Self.all(on: loop) { number, first in await measure(links[number], from: first, until: end) }
+        await Self.all(on: loop) { number, first in await measure(connections[number], from: first, until: end) }
     }
 
     /// What all clients measure, each from the time that it is given.
@@ -65,12 +65,12 @@ struct HonestClients: HonestParty {
         }
     }
 
-    private func measure(_ link: any Link, from start: Int64, until end: Int64) async -> HonestOutcome {
+    private func measure(_ connection: any Connection, from start: Int64, until end: Int64) async -> HonestOutcome {
         var times: [Int64] = []
         var bytes = [UInt8](repeating: 66, count: 64)
         let watchdog = Task(executorPreference: loop) {
             await pause(on: loop, until: end + Self.patience)
-            if !Task.isCancelled { await link.close() }
+            if !Task.isCancelled { await connection.close() }
         }
         defer { watchdog.cancel() }
         await pause(on: loop, until: start)
@@ -78,13 +78,15 @@ struct HonestClients: HonestParty {
             let start = Clocks.monotonic()
             // Each differs from the one before, so that none is taken for another.
             bytes[0] &+= 1
-            let outcome = await link.send(Payload(bytes))
+            let outcome = await connection.send(Payload(bytes))
             guard outcome.isSuccess else { return (times, "a message of an honest client was not sent: \(outcome)") }
             do throws(TransportError) {
-                guard let answer = try await link.receive() else { return (times, "an honest client got no answer") }
+                guard let answer = try await connection.receive() else {
+                    return (times, "an honest client got no answer")
+                }
                 guard answer.bytes == bytes else { return (times, "an honest client got another message than its own") }
             } catch {
-                return (times, "an honest client lost its link: \(error)")
+                return (times, "an honest client lost its connection: \(error)")
             }
             let now = Clocks.monotonic()
             times.append(now - start)
@@ -94,7 +96,7 @@ struct HonestClients: HonestParty {
     }
 
     func close() async {
-        for link in links { await link.close() }
+        for connection in connections { await connection.close() }
     }
 }
 

@@ -2,17 +2,18 @@ import EmbeddedServers
 import SocketIO
 import TransportAPI
 
-/// Holds very many idle clients of one transport. The server is in this process and the clients are in another: each link needs
-/// one descriptor of either, and what the heap of each has grown by is what its side of the links takes.
+/// Holds very many idle clients of one transport. The server is in this process and the clients are in another: each
+/// connection needs one descriptor of either, and what the heap of each has grown by is what its side of the
+/// connections takes.
 struct IdleCrowd {
     /// Each needs a port of this machine's for the same address of the server; Linux has 28,000 by default.
-    static let linksPerAddress = 20_000
+    static let connectionsPerAddress = 20_000
 
-    /// How many addresses so many links need.
-    static func addresses(_ links: Int) -> Int { (links - 1) / linksPerAddress + 1 }
+    /// How many addresses so many connections need.
+    static func addresses(_ connections: Int) -> Int { (connections - 1) / connectionsPerAddress + 1 }
 
     let transport: String
-    let links: Int
+    let connections: Int
     let hold: Duration
     /// The server's.
     let loop: EventLoop
@@ -37,16 +38,16 @@ struct IdleCrowd {
     private func measure(_ servers: [EmbeddedServer], _ row: inout CrowdRow) throws(SystemFailure) {
         let clients = try ClientsProcess(program, patience: patience)
         let before = heap()
-        let connected = try clients.connect(transport, links, servers.map { $0.endpoint.port ?? 0 })
+        let connected = try clients.connect(transport, connections, servers.map { $0.endpoint.port ?? 0 })
         let after = heap()
-        let pinged = try clients.ping(connected.links, over: hold)
+        let pinged = try clients.ping(connected.connections, over: hold)
         try clients.end()
-        let (count, seconds) = (Double(connected.links), Double(connected.nanoseconds) / 1e9)
+        let (count, seconds) = (Double(connected.connections), Double(connected.nanoseconds) / 1e9)
         let server = before.flatMap { before in after.map { $0 - before } }
         func each(_ bytes: Int?) -> Double? { count > 0 ? bytes.map { Double($0) / count } : nil }
         func microseconds(_ nanoseconds: Int64?) -> Double? { nanoseconds.map { Double($0) / 1000 } }
         row.metrics = [
-            ("links", count), ("connect_s", seconds), ("links_per_s", seconds > 0 ? count / seconds : nil),
+            ("connections", count), ("connect_s", seconds), ("connections_per_s", seconds > 0 ? count / seconds : nil),
             ("server_bytes", each(server)), ("client_bytes", each(connected.heap)),
             ("pings", Double(pinged.pings)), ("pongs", Double(pinged.pongs)),
             ("ping_p50_us", microseconds(pinged.p50)), ("ping_p99_us", microseconds(pinged.p99)),
@@ -56,7 +57,7 @@ struct IdleCrowd {
     }
 
     private func start() throws(SystemFailure) -> [EmbeddedServer] {
-        let (transport, addresses, loop) = (transport, Self.addresses(links), loop)
+        let (transport, addresses, loop) = (transport, Self.addresses(connections), loop)
         let started: Result<[EmbeddedServer], TransportError> = runBlocking(on: loop) {
             var servers: [EmbeddedServer] = []
             do throws(TransportError) {

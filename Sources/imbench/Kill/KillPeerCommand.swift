@@ -10,10 +10,10 @@ import Musl
 import Darwin
 #endif
 
-/// One side of a conversation whose processes a test kills: it sends numbers and receives those of the other side, notes in one file
-/// what the other side has acknowledged and in another what it has processed, and goes on where the files end when it is started
-/// again. It says `on` for each twenty of both, `done` when all that it sends was acknowledged, and `processed` when it has processed
-/// all that it is sent. It ends with its input.
+/// One side of a conversation whose processes a test kills: it sends numbers and receives those of the other side,
+/// notes in one file what the other side has acknowledged and in another what it has processed, and goes on where the
+/// files end when it is started again. It says `on` for each twenty of both, `done` when all that it sends was
+/// acknowledged, and `processed` when it has processed all that it is sent. It ends with its input.
 struct KillPeer: Sendable {
     /// The word that makes this program be such a side. No help speaks of it, since only tests start it.
     static let word = "kill-peer"
@@ -30,8 +30,8 @@ struct KillPeer: Sendable {
     private let progress = Progress()
     private let numbers: Locked<Set<Int>>
 
-    /// - Parameter words: `server` or `client`, the URL, the folder of the files, how many messages, `processing` or `receipt`, and how
-    ///   often this side has been started.
+    /// - Parameter words: `server` or `client`, the URL, the folder of the files, how many messages, `processing` or
+    ///   `receipt`, and how often this side has been started.
     init?(_ words: [String]) {
         guard words.count == 6, let count = Int(words[3]), let launch = UInt16(words[5]) else { return nil }
         isServer = words[0] == "server"

@@ -16,7 +16,7 @@ struct SequenceTracker: Sendable {
         case unexpected
     }
 
-    private var counts = Accounts()
+    private var counts = DeliveryCounts()
     private var states: [State]
     private var next: UInt64 = 0
     private var highestAnswered: UInt64?
@@ -74,7 +74,7 @@ struct SequenceTracker: Sendable {
 
     /// The accounts now. What is under way is counted message by message and not by subtraction, so that accounts which do
     /// not close show a mistake.
-    var accounts: Accounts {
+    var accounts: DeliveryCounts {
         var result = counts
         result.inFlight = states.count { $0 == .outstanding }
         return result

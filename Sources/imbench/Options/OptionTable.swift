@@ -470,7 +470,7 @@ enum OptionTable {
             OptionRow(
                 "clients",
                 "N",
-                "how many clients lose their link at once",
+                "how many clients lose their connection at once",
                 .integer(1...1_000_000),
                 \.storm.model.clients
             ),
@@ -544,11 +544,11 @@ enum OptionTable {
             .load,
             [.crowd],
             OptionRow(
-                "links",
+                "connections",
                 "N",
                 "how many idle clients are held, in a process of their own; with --hostile beside them, if given",
-                .integer(1...CrowdOptions.mostLinks),
-                \.crowd.links
+                .integer(1...CrowdOptions.mostConnections),
+                \.crowd.connections
             ),
             OptionRow(
                 "hold",

@@ -108,12 +108,12 @@ struct OutageOptions: Sendable, Equatable {
 struct CrowdOptions: Sendable, Equatable {
     /// The transports whose clients can be idle.
     static let transports = ["ws", "tcp", "mqtt", "mqtt+ws"]
-    static let mostLinks = 1_000_000
+    static let mostConnections = 1_000_000
 
     /// How many idle clients there are. Beside hostile ones the default is 0.
-    var links = 10_000
-    /// Whether the user gave `links`. The default is reduced to what the system allows.
-    var areLinksGiven = false
+    var connections = 10_000
+    /// Whether the user gave `connections`. The default is reduced to what the system allows.
+    var areConnectionsGiven = false
     /// How long they are held, and the shortest time of each attack.
     var hold = Duration.seconds(3)
     var isHostile = false

@@ -13,7 +13,7 @@ enum OutageFault: String, Sendable, Hashable, CaseIterable {
     case blackHole = "black-hole"
     case blackHoleToServer = "black-hole-to-server"
     case blackHoleToClient = "black-hole-to-client"
-    /// The far side takes its messages slowly for a while. The link is alive and must stay so.
+    /// The far side takes its messages slowly for a while. The connection is alive and must stay so.
     case slowReader = "slow-reader"
     /// The server says goodbye, stops, and starts again.
     case restart
@@ -43,7 +43,7 @@ enum OutageFault: String, Sendable, Hashable, CaseIterable {
         }
     }
 
-    /// Whether it happens to a link that is open, and not on the way to the first one.
+    /// Whether it happens to a connection that is open, and not on the way to the first one.
     var isMidway: Bool {
         switch self {
         case .refused, .badName, .badCredentials: false
@@ -51,7 +51,7 @@ enum OutageFault: String, Sendable, Hashable, CaseIterable {
         }
     }
 
-    /// Whether the link must survive it.
+    /// Whether the connection must survive it.
     var isBearable: Bool { self == .slowReader || self == .rebind }
 
     /// Whether silence alone tells of it, so that finding it takes as long as the keepalive allows.

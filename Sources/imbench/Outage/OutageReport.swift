@@ -38,7 +38,8 @@ struct OutageTiming: Sendable, Equatable {
     /// Time between messages.
     var pace: Duration = .milliseconds(5)
 
-    /// The configuration of a supervisor. Its backoff is short, so that the recovery time is the library's and not that of a delay.
+    /// The configuration of a supervisor. Its backoff is short, so that the recovery time is the library's and not that
+    /// of a delay.
     var configuration: SupervisorConfiguration {
         var configuration = SupervisorConfiguration()
         configuration.connectTimeout = .seconds(2)

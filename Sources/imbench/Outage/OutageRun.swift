@@ -25,7 +25,7 @@ struct OutageRun: Sendable {
     }
 
     private func measure(_ row: inout OutageRow) async throws(TransportError) {
-        let ledger = LoopConfined(OutageLedger(), to: loop)
+        let ledger = LoopBound(OutageLedger(), to: loop)
         let server = try await OutageServer.start(transport, timing.configuration, ledger, on: loop)
         let proxy = try await FaultProxy.start(to: server.endpoint, on: loop, seed: seed, registry: .measured)
         let refusing = try await refusingServer()
@@ -41,8 +41,8 @@ struct OutageRun: Sendable {
             watch.mark()
         }
         let sending = Task(executorPreference: loop) { await sender.run() }
-        // A broker sends back what it takes. A link whose messages nobody takes is not read any more after a while, and what the
-        // far side confirms stays there with them.
+        // A broker sends back what it takes. A connection whose messages nobody takes is not read any more after a
+        // while, and what the far side confirms stays there with them.
         let messages = supervisor.messages
         Task(executorPreference: loop) { for await _ in messages {} }
         if fault.isMidway {
@@ -118,8 +118,8 @@ struct OutageRun: Sendable {
         await proxy.set(.none)
     }
 
-    /// How long it may take to notice that nothing gets through. The server's own question may still arrive while this side waits
-    /// for its answer, and is a sign of life.
+    /// How long it may take to notice that nothing gets through. The server's own question may still arrive while this
+    /// side waits for its answer, and is a sign of life.
     private var timeToNotice: Duration {
         (fault == .blackHoleToServer ? timing.interval : .zero) + timing.interval + timing.timeout
     }
@@ -161,12 +161,11 @@ struct OutageRun: Sendable {
         }
     }
 
-    private func refusingServer() async throws(TransportError) -> (server: LoopConfined<RefusingServer>, port: UInt16)?
-    {
+    private func refusingServer() async throws(TransportError) -> (server: LoopBound<RefusingServer>, port: UInt16)? {
         guard fault == .badCredentials, let answer = RefusingServer.answers[transport.name] else { return nil }
-        let made: Result<LoopConfined<RefusingServer>, TransportError> = await loop.perform { [loop] in
+        let made: Result<LoopBound<RefusingServer>, TransportError> = await loop.perform { [loop] in
             do throws(SystemError) {
-                return .success(LoopConfined(living: try RefusingServer(answer, on: loop), on: loop))
+                return .success(LoopBound(living: try RefusingServer(answer, on: loop), on: loop))
             } catch {
                 return .failure(TransportError(error, .connect))
             }
@@ -189,8 +188,8 @@ struct OutageRun: Sendable {
         while !condition(), MonotonicClock.now() < end, !Interruption.isRequested { await loop.pause(.milliseconds(2)) }
     }
 
-    /// What the supervisor has told when it has a link or has ended. On a busy machine a good link may be taken for dead at
-    /// any time, and comes back; that is not what is asked here.
+    /// What the supervisor has told when it has a connection or has ended. On a busy machine a good connection may be
+    /// taken for dead at any time, and comes back; that is not what is asked here.
     private func settled(_ watch: OutageWatch) async -> OutageWatch.Times {
         let seen = Locked(watch.now)
         await waitUntil {
@@ -239,7 +238,7 @@ struct OutageRun: Sendable {
         if row.duplicated > 0 { return "\(row.duplicated) acknowledged messages came twice" }
         if row.reordered > 0 { return "\(row.reordered) messages came out of order" }
         if row.acked == 0 { return "nothing was acknowledged" }
-        if fault.isBearable, row.detect != nil { return "the link did not survive" }
+        if fault.isBearable, row.detect != nil { return "the connection did not survive" }
         // What the loop itself takes to come round.
         let slack = Duration.milliseconds(100)
         if fault.isSilent, let detect = row.detect, detect > timeToNotice + slack {

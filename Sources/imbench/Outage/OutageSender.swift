@@ -1,7 +1,7 @@
 import SocketIO
 import TransportAPI
 
-/// Sends numbered messages at an even pace, whatever the link does, and writes down how each ended.
+/// Sends numbered messages at an even pace, whatever the connection does, and writes down how each ended.
 final class OutageSender: Sendable {
     private struct State {
         var outcomes: [Int: SendOutcome?] = [:]

@@ -14,12 +14,12 @@ final class OutageServer: Sendable {
     }
 
     let endpoint: Endpoint
-    let ledger: LoopConfined<OutageLedger>
+    let ledger: LoopBound<OutageLedger>
     /// Holds the port, also while the server is down.
     private let reserved: ReservedPort
     private let kind: Kind
     private let loop: EventLoop
-    private let running: LoopConfined<Running>
+    private let running: LoopBound<Running>
 
     private final class Running {
         var listener: (any Listener)?
@@ -30,7 +30,7 @@ final class OutageServer: Sendable {
     static func start(
         _ transport: TransportDescriptor,
         _ configuration: SupervisorConfiguration,
-        _ ledger: LoopConfined<OutageLedger>,
+        _ ledger: LoopBound<OutageLedger>,
         on loop: EventLoop
     ) async throws(TransportError) -> OutageServer {
         let capabilities = try transport.make(Endpoint("\(transport.name)://127.0.0.1:1"), loop).capabilities
@@ -63,7 +63,7 @@ final class OutageServer: Sendable {
     private init(
         _ endpoint: Endpoint,
         _ reserved: ReservedPort,
-        _ ledger: LoopConfined<OutageLedger>,
+        _ ledger: LoopBound<OutageLedger>,
         _ kind: Kind,
         _ loop: EventLoop
     ) {
@@ -72,7 +72,7 @@ final class OutageServer: Sendable {
         self.ledger = ledger
         self.kind = kind
         self.loop = loop
-        running = LoopConfined(Running(), to: loop)
+        running = LoopBound(Running(), to: loop)
     }
 
     /// Listens, for the first time or again at the same port.
@@ -95,7 +95,7 @@ final class OutageServer: Sendable {
     func stop() async {
         let (listener, broker) = await loop.perform { [running] in (running.value.listener, running.value.broker) }
         await listener?.close()
-        if case .sessions(let server) = kind { await server.dropLinks() }
+        if case .sessions(let server) = kind { await server.dropConnections() }
         await broker?.stop()
     }
 

@@ -1,7 +1,7 @@
 import SocketIO
 import TransportAPI
 
-/// Follows a supervisor: when it loses its link, and when it has one again.
+/// Follows a supervisor: when it loses its connection, and when it has one again.
 final class OutageWatch: SupervisorObserver {
     struct Times: Sendable {
         /// Since when a loss counts.
@@ -25,11 +25,11 @@ final class OutageWatch: SupervisorObserver {
         }
     }
 
-    func note(_ note: SupervisorNote, at _: Instant) {
+    func note(_ note: SupervisorEvent, at _: Instant) {
         let now = MonotonicClock.now()
         times.withLock { times in
             switch note {
-            case .attemptFailed, .linkEnded:
+            case .attemptFailed, .connectionEnded:
                 if times.faultAt != nil, times.detectedAt == nil { times.detectedAt = now }
             case .state(.open):
                 times.isOpen = true

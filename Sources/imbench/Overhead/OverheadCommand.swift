@@ -1,8 +1,8 @@
 import Codecs
 import Transports
 
-/// `imbench overhead`: bytes per message, per handshake and per day of keepalive, counted on real links through the embedded
-/// servers and in the kernel.
+/// `imbench overhead`: bytes per message, per handshake and per day of keepalive, counted on real connections through
+/// the embedded servers and in the kernel.
 func overhead(_ options: Options) throws(SystemFailure) -> Int32 {
     var counted = options
     // One message in flight at a time, so that only the message and its acknowledgements are counted.

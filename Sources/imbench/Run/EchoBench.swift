@@ -18,7 +18,7 @@ final class EchoBench {
         /// Bytes of the encoded message.
         var encoded = 0
         var clients: [EchoClient] = []
-        var costs = LinkCosts()
+        var costs = ConnectionCosts()
         var rtt = Histogram()
         var service = Histogram()
         var repeats: RepeatedValues = [:]
@@ -115,8 +115,8 @@ final class EchoBench {
                     let bytes =
                         isKeepaliveKnown
                         ? nil
-                        : try await LinkCosts.keepaliveBytesPerDay(transports[0], on: loop, limits)
-                    let costs = try await LinkCosts.measure(transports[0], timeout: limits.connect)
+                        : try await ConnectionCosts.keepaliveBytesPerDay(transports[0], on: loop, limits)
+                    let costs = try await ConnectionCosts.measure(transports[0], timeout: limits.connect)
                     return Result<_, TransportError>.success(
                         (try await Self.connect(transports, timeout: limits.connect), costs, bytes)
                     )
@@ -124,10 +124,10 @@ final class EchoBench {
                     return .failure(error)
                 }
             }
-            let (links, costs, bytes) = try opened.get()
+            let (connections, costs, bytes) = try opened.get()
             entry.costs = costs
             if !isKeepaliveKnown { keepalive[key.transport] = .some(bytes) }
-            entry.clients = links.map {
+            entry.clients = connections.map {
                 EchoClient($0, codec: key.codec.codec(), message: message, patience: limits.answer, on: loop)
             }
         } catch {
@@ -138,25 +138,25 @@ final class EchoBench {
         return entry
     }
 
-    /// One link of each transport, or none.
+    /// One connection of each transport, or none.
     private static func connect(
         _ transports: [any Transport],
         timeout: Duration
-    ) async throws(TransportError) -> [any Link] {
-        var links: [any Link] = []
+    ) async throws(TransportError) -> [any Connection] {
+        var connections: [any Connection] = []
         do throws(TransportError) {
-            for transport in transports { links.append(try await transport.connect(timeout: timeout)) }
+            for transport in transports { connections.append(try await transport.connect(timeout: timeout)) }
         } catch {
-            for link in links { await link.close() }
+            for connection in connections { await connection.close() }
             throw error
         }
-        return links
+        return connections
     }
 
     // MARK: Measuring
 
-    /// Measures one repeat of one row, after a warm-up that is not recorded. Ends early when interrupted. A row that has failed is
-    /// not measured again.
+    /// Measures one repeat of one row, after a warm-up that is not recorded. Ends early when interrupted. A row that
+    /// has failed is not measured again.
     func measure(_ key: Key, duration: Duration, messages: Int) {
         guard var entry = entries[key], entry.row.outcome == .measured, !entry.clients.isEmpty else { return }
         defer { entries[key] = entry }
@@ -209,10 +209,10 @@ final class EchoBench {
         return failure.map { .failed($0) } ?? .measured
     }
 
-    private func statistics(_ clients: [EchoClient]) -> [LinkStatistics] {
+    private func statistics(_ clients: [EchoClient]) -> [ConnectionStatistics] {
         runBlocking(on: stage.clientLoop) {
-            var all: [LinkStatistics] = []
-            for client in clients { all.append(await client.link.statistics()) }
+            var all: [ConnectionStatistics] = []
+            for client in clients { all.append(await client.connection.statistics()) }
             return all
         }
     }
@@ -253,17 +253,18 @@ final class EchoBench {
 
     /// What an unreliable transport is held against is UDP, all else is held against TCP.
     private func floorKey(_ key: Key, _ bytes: Int) -> FloorBench.Key {
-        let isReliable = entries[key]?.clients.first?.link.capabilities.isReliable ?? true
+        let isReliable = entries[key]?.clients.first?.connection.capabilities.isReliable ?? true
         return FloorBench.Key(kind: isReliable ? .tcpEpoll : .udpEpoll, size: bytes)
     }
 
-    /// Closes all links at once, since each that has no answer takes its time. Does not wait for the answers when interrupted.
+    /// Closes all connections at once, since each that has no answer takes its time. Does not wait for the answers when
+    /// interrupted.
     func close() {
-        let links = entries.values.flatMap { $0.clients.map(\.link) }
+        let connections = entries.values.flatMap { $0.clients.map(\.connection) }
         let loop = stage.clientLoop
         runInterruptibly(on: loop) {
             await withTaskGroup(of: Void.self) { group in
-                for link in links { group.addTask(executorPreference: loop) { await link.close() } }
+                for connection in connections { group.addTask(executorPreference: loop) { await connection.close() } }
             }
         }
     }

@@ -29,29 +29,30 @@ final class EchoClient: Sendable {
     }
 
     /// How long no answer may come, in nanoseconds, before the messages in flight are given up. A datagram that is lost never
-    /// comes, so that waiting longer only shortens the measurement; on a reliable link a message can only be late.
+    /// comes, so that waiting longer only shortens the measurement; on a reliable connection a message can only be late.
     static func patience(_ capabilities: Capabilities) -> Int64 {
         capabilities.isReliable ? 5_000_000_000 : 1_000_000_000
     }
 
-    private let state: LoopConfined<EchoState>
-    let link: any Link
+    private let state: LoopBound<EchoState>
+    let connection: any Connection
 
     /// - Parameter patience: in nanoseconds; ``patience(_:)`` unless a test knows better.
     init(
-        _ link: any Link,
+        _ connection: any Connection,
         codec: ConfiguredCodec,
         message: ChatMessage,
         patience: Int64? = nil,
         on loop: EventLoop
     ) {
-        self.link = link
-        let patience = patience ?? Self.patience(link.capabilities)
-        state = LoopConfined(EchoState(link, codec: codec, message: message, patience: patience, on: loop), to: loop)
+        self.connection = connection
+        let patience = patience ?? Self.patience(connection.capabilities)
+        state = LoopBound(EchoState(connection, codec: codec, message: message, patience: patience, on: loop), to: loop)
     }
 
-    /// Runs one slice to its end, through whatever the network loses, or until the link fails or the task is cancelled. Messages
-    /// that are in flight when the task is cancelled stay so in the accounts. To be called on the loop, as all here.
+    /// Runs one slice to its end, through whatever the network loses, or until the connection fails or the task is
+    /// cancelled. Messages that are in flight when the task is cancelled stay so in the accounts. To be called on the
+    /// loop, as all here.
     nonisolated(nonsending) func run(_ slice: Slice) async -> Outcome {
         let held = state.value
         held.begin(slice)
@@ -85,7 +86,7 @@ final class EchoClient: Sendable {
         if !Task.isCancelled { await state.value.settle() }
     }
 
-    private nonisolated(nonsending) static func openLoop(_ state: LoopConfined<EchoState>, _ slice: Slice) async {
+    private nonisolated(nonsending) static func openLoop(_ state: LoopBound<EchoState>, _ slice: Slice) async {
         let receiver = Task(executorPreference: state.loop) { while await state.value.receive() != nil {} }
         await state.value.openLoop(slice)
         receiver.cancel()
@@ -93,7 +94,7 @@ final class EchoClient: Sendable {
     }
 
     /// The accounts of all slices, how often something went wrong, and what did first. To be called on the loop.
-    var summary: (accounts: Accounts, errors: Int, failure: String?) {
+    var summary: (accounts: DeliveryCounts, errors: Int, failure: String?) {
         let held = state.value
         return (held.tracker.accounts, held.errors, held.failure)
     }

@@ -6,13 +6,13 @@ import Transports
 /// The state of an ``EchoClient`` on the loop.
 final class EchoState {
     private static let window = 1 << 14
-    /// How many pings are sent to a silent server over an unreliable link, because the network may lose one.
+    /// How many pings are sent to a silent server over an unreliable connection, because the network may lose one.
     private static let pings = 5
     /// The longest wait without a check for cancellation, in nanoseconds.
     private static let step: Int64 = 100_000_000
 
     private let loop: EventLoop
-    private let link: any Link
+    private let connection: any Connection
     private let codec: ConfiguredCodec
     private let patience: Int64
     private var message: ChatMessage
@@ -30,8 +30,14 @@ final class EchoState {
     private(set) var errors = 0
     private(set) var failure: String?
 
-    init(_ link: any Link, codec: ConfiguredCodec, message: ChatMessage, patience: Int64, on loop: EventLoop) {
-        self.link = link
+    init(
+        _ connection: any Connection,
+        codec: ConfiguredCodec,
+        message: ChatMessage,
+        patience: Int64,
+        on loop: EventLoop
+    ) {
+        self.connection = connection
         self.codec = codec
         self.message = message
         self.patience = patience
@@ -45,8 +51,8 @@ final class EchoState {
         isSilent = false
     }
 
-    /// Cancels `work` if messages have been in flight for ``patience`` without any answer. It checks four times, so that a machine
-    /// that was suspended for this time loses nothing.
+    /// Cancels `work` if messages have been in flight for ``patience`` without any answer. It checks four times, so
+    /// that a machine that was suspended for this time loses nothing.
     nonisolated(nonsending) func watch(_ work: Task<Void, Never>) async {
         var (seen, looks) = (lastProgress, 0)
         while !Task.isCancelled {
@@ -59,8 +65,8 @@ final class EchoState {
         }
     }
 
-    /// Counts messages still in flight after an attempt as lost. An attempt that ended without answers fails the row, unless a ping
-    /// shows that the network may have lost the messages.
+    /// Counts messages still in flight after an attempt as lost. An attempt that ended without answers fails the row,
+    /// unless a ping shows that the network may have lost the messages.
     nonisolated(nonsending) func settle() async {
         let lost = tracker.accounts.inFlight
         for number in nextNumber - min(nextNumber, UInt64(Self.window))..<nextNumber { tracker.lose(number) }
@@ -69,16 +75,16 @@ final class EchoState {
         isSilent = false
         guard failure == nil else { return }
         let time = Duration.nanoseconds(patience).settingText
-        guard !link.capabilities.isReliable else {
+        guard !connection.capabilities.isReliable else {
             _ = fail("the server has answered nothing for \(time); messages in flight: \(lost)", nil)
             return
         }
-        guard link.capabilities.hasNativePing else { return }
+        guard connection.capabilities.hasNativePing else { return }
         for _ in 0..<Self.pings where !Task.isCancelled {
-            let link = link
+            let connection = connection
             let answer = try? await within(.nanoseconds(patience), on: loop, else: "") {
                 () async throws(TransportError) in
-                try await link.ping()
+                try await connection.ping()
             }
             if answer != nil { return }
         }
@@ -145,7 +151,7 @@ final class EchoState {
         } catch {
             return fail("\(error)", number)
         }
-        let outcome = await link.send(Payload(buffer, kind: codec.format.isText ? .text : .binary))
+        let outcome = await connection.send(Payload(buffer, kind: codec.format.isText ? .text : .binary))
         switch outcome {
         case .written, .acknowledged: return true
         case .rejected(let error), .unknown(let error):
@@ -160,8 +166,8 @@ final class EchoState {
         while true {
             let payload: Payload
             do throws(TransportError) {
-                guard let received = try await link.receive() else {
-                    _ = fail("the server has closed the link", nil)
+                guard let received = try await connection.receive() else {
+                    _ = fail("the server has closed the connection", nil)
                     return nil
                 }
                 payload = received

@@ -2,7 +2,8 @@ import TransportAPI
 import Transports
 
 extension TransportRegistry {
-    /// What can be measured: the transports, and a mode of one that costs and promises so much else that it is a row of its own.
+    /// What can be measured: the transports, and a mode of one that costs and promises so much else that it is a row of
+    /// its own.
     static let measured = {
         var registry = TransportRegistry.standard
         registry.register(.reliableUDP)

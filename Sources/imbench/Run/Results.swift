@@ -70,7 +70,7 @@ struct ResultRow: Sendable {
     var keepaliveBytesPerDay: Double?
     /// The values of each repeat.
     var repeats: RepeatedValues = [:]
-    var accounts = Accounts()
+    var accounts = DeliveryCounts()
     var errors = 0
 
     var hasFailed: Bool {
@@ -149,8 +149,8 @@ struct FloorResult: Sendable {
     /// The values of each repeat: the median alone.
     var repeats: RepeatedValues = [:]
 
-    /// A sentence if p90 is more than twice p50. Two kinds of round trip are mixed then, as when cores sleep now and then, and a
-    /// ratio to such a floor depends on which kind was more frequent, and not on the code.
+    /// A sentence if p90 is more than twice p50. Two kinds of round trip are mixed then, as when cores sleep now and
+    /// then, and a ratio to such a floor depends on which kind was more frequent, and not on the code.
     var bimodality: String? {
         guard let p50 = rtt.p50, let p90 = rtt.p90, p90 > 2 * p50 else { return nil }
         return

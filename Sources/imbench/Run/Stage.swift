@@ -32,7 +32,7 @@ final class Stage {
         serverLoop.execute { CoreMask(only: placement.far).applyToThisThread() }
     }
 
-    /// The recipe for links of a transport whose messages come back, by way of an outside server or of an embedded one.
+    /// The recipe for connections of a transport whose messages come back, by way of an outside server or of an embedded one.
     ///
     /// - Parameter unique: tells this row's clients from all others.
     func transport(_ name: String, unique: String) throws(TransportError) -> any Transport {

@@ -15,12 +15,12 @@ final class EndingLog: Sendable {
     private let state = Locked(State())
 
     /// Takes a note.
-    func take(_ note: ServerNote) {
+    func take(_ note: ServerEvent) {
         if let line = line(for: note, at: Clocks.monotonic()) { remark(line, isQuiet: false) }
     }
 
     /// What is said of a note that comes at this time, in nanoseconds; goodbyes are not worth a line.
-    func line(for note: ServerNote, at now: Int64) -> String? {
+    func line(for note: ServerEvent, at now: Int64) -> String? {
         guard note.reason.error != nil else { return nil }
         return state.withLock { state in
             let second = now / 1_000_000_000

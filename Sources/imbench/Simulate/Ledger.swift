@@ -42,17 +42,17 @@ enum Rule: Int, Sendable, CaseIterable {
     case oneOutcome = 1
     /// What was acknowledged was delivered, once and in order; what was rejected was not.
     case delivery
-    /// After the calm the link is open and everything has arrived.
+    /// After the calm the connection is open and everything has arrived.
     case recovery
-    /// There is one link at a time, and nothing is asked of any other.
-    case oneLink
+    /// There is one connection at a time, and nothing is asked of any other.
+    case oneConnection
     /// After the end nothing happens.
     case end
     /// All bounds are kept.
     case bounds
     /// Time always makes progress, and attempts have their pauses.
     case progress
-    /// A dead link is noticed in time.
+    /// A dead connection is noticed in time.
     case liveness
     /// Honest sides never see a mistake of protocol.
     case honesty

@@ -3,7 +3,7 @@ import TransportAPI
 /// What kind of world it is, drawn from the seed.
 struct Scenario {
     enum Kind: Int, Sendable {
-        /// The session envelope over reliable and ordered links, over links that lose; a broker; plain messages.
+        /// The session envelope over reliable and ordered connections, over connections that lose; a broker; plain messages.
         case reliable, lossy, origin, plain
     }
 
@@ -17,13 +17,13 @@ struct Scenario {
     /// One way, in nanoseconds: always, and at most in addition.
     var latency: Int64 = 0
     var jitter: Int64 = 0
-    /// In thousandths, for links that lose.
+    /// In thousandths, for connections that lose.
     var loss = 0
     var duplication = 0
     /// Whether the apps of the client and of the server acknowledge messages after they have processed them.
     var clientProcesses = false
     var serverProcesses = false
-    /// Whether links that were let go still report.
+    /// Whether connections that were let go still report.
     var reportsLate = false
     /// How long things go wrong, in nanoseconds.
     var faultTime: Int64 = 0
@@ -113,7 +113,7 @@ enum Mutation: String, Sendable, CaseIterable {
     case forgetTimer
     /// Acknowledgements never arrive.
     case loseAcknowledgement
-    /// What an old link reports is taken for a report of the present one.
+    /// What an old connection reports is taken for a report of the present one.
     case lateCallbacksReachMachineAsCurrent
     /// Messages handed over together leave in the wrong order.
     case reorderResend
@@ -121,10 +121,10 @@ enum Mutation: String, Sendable, CaseIterable {
     case doubleConnect
     /// The server acknowledges a message and forgets it.
     case loseDelivery
-    /// The link always claims to have received something.
+    /// The connection always claims to have received something.
     case neverSilent
     /// A server that is to acknowledge messages after it has processed them does so when they are received.
     case acknowledgeOnReceipt
-    /// Each hello meets a server that keeps the client's former link, too.
-    case keepOldLink
+    /// Each hello meets a server that keeps the client's former connection, too.
+    case keepOldConnection
 }

@@ -31,7 +31,7 @@ struct World {
     var idleTicks = 0
 
     // The client
-    var client: SupervisorMachine
+    var client: SupervisorStateMachine
     var clientState = ClientState.idle
     var clientDeadline: Instant?
     var clientLedger = Ledger()
@@ -42,10 +42,10 @@ struct World {
     var isPathUsable = true
     var network = 0
     var openedAt: Int64 = 0
-    /// Since when there is no link that was stable.
+    /// Since when there is no connection that was stable.
     var lostAt: Int64 = 0
     var failures = 0
-    /// The credentials have not expired since the last stable link: a client bears that once.
+    /// The credentials have not expired since the last stable connection: a client bears that once.
     var canExpire = true
     var attempts = 0
     /// What made an attempt happen without a pause.
@@ -57,12 +57,12 @@ struct World {
     var serverBusyUntil: Int64 = 0
 
     // The network
-    var links: [SimulatedLink] = []
-    /// The attempt or link that the client has; 0 if none.
+    var connections: [SimulatedConnection] = []
+    /// The attempt or connection that the client has; 0 if none.
     var live = 0
 
     // The server
-    var session: ServedSession?
+    var session: ServerSessionStateMachine?
     var sessionDeadline: Instant?
     var registry = SessionRegistry<UInt64>(capacity: 1)
     var serverLedger = Ledger()
@@ -76,8 +76,8 @@ struct World {
     var hopelessEndpoints: Set<Int> = []
 
     // The broker
-    /// The other client, whose link never fails.
-    var peer: SupervisorMachine
+    /// The other client, whose connection never fails.
+    var peer: SupervisorStateMachine
     /// What the broker has for the client and the client has not confirmed.
     var brokerQueue: [(key: UInt64, payload: Payload)] = []
     var lastBrokerKey: UInt64 = 0
@@ -85,8 +85,8 @@ struct World {
     init(seed: UInt64, mutation: Mutation? = nil, isVerbose: Bool = false) {
         var random = RandomSource.seeded(seed)
         scenario = Scenario(using: &random)
-        client = SupervisorMachine(scenario.client, endpoints: scenario.endpoints, using: &random)
-        peer = SupervisorMachine(scenario.server, endpoints: scenario.endpoints, using: &random)
+        client = SupervisorStateMachine(scenario.client, endpoints: scenario.endpoints, using: &random)
+        peer = SupervisorStateMachine(scenario.server, endpoints: scenario.endpoints, using: &random)
         self.random = random
         self.mutation = mutation
         log = EventLog(isVerbose: isVerbose)
@@ -127,7 +127,7 @@ struct World {
         if idleTicks > 50 { fail(.progress, "timers fire again and again at one instant") }
         now = max(now, timer)
         if let clientDeadline, clientDeadline.nanoseconds <= now, !forgetsTimer {
-            let bytes = live == 0 ? 0 : links[live - 1].bytesDown
+            let bytes = live == 0 ? 0 : connections[live - 1].bytesDown
             tellClient(.tick(bytesReceived: mutation == .neverSilent ? UInt64(now) : bytes))
         }
         if let sessionDeadline, sessionDeadline.nanoseconds <= now { tickServer() }
@@ -166,45 +166,49 @@ struct World {
 extension World {
     mutating func handle(_ event: SimulatedEvent) {
         switch event {
-        case .connected(let link):
-            log.note(now, 20, link)
-            guard isLive(link) || scenario.reportsLate else { return }
-            tellClient(.connected(link, scenario.capabilities))
-        case .failed(let link, let error):
-            log.note(now, 21, link)
-            if isLive(link) {
-                links[link - 1].isClientUp = false
-                links[link - 1].isCut = true
-                if live == link { live = 0 }
-                tellClient(.failed(link, error))
-            } else if let number = reporter(link) {
+        case .connected(let connection):
+            log.note(now, 20, connection)
+            guard isLive(connection) || scenario.reportsLate else { return }
+            tellClient(.connected(connection, scenario.capabilities))
+        case .failed(let connection, let error):
+            log.note(now, 21, connection)
+            if isLive(connection) {
+                connections[connection - 1].isClientUp = false
+                connections[connection - 1].isCut = true
+                if live == connection { live = 0 }
+                tellClient(.failed(connection, error))
+            } else if let number = reporter(connection) {
                 tellClient(.failed(number, error))
             }
-        case .received(let link, let payload):
-            log.note(now, 22, link, UInt64(payload.bytes.count))
-            if arrivesDown(link), !isLostAcknowledgement(payload) { arrive(event) }
-        case .ended(let link, _):
-            log.note(now, 23, link)
+        case .received(let connection, let payload):
+            log.note(now, 22, connection, UInt64(payload.bytes.count))
+            if arrivesDown(connection), !isLostAcknowledgement(payload) { arrive(event) }
+        case .ended(let connection, _):
+            log.note(now, 23, connection)
             arrive(event)
-        case .partial(let link):
-            if arrivesDown(link), isLive(link) { links[link - 1].bytesDown += 10 }
-        case .pong(let link):
-            log.note(now, 24, link)
-            let isAnswered = arrivesUp(link) && arrivesDown(link) && !links[link - 1].isCut
-            if isAnswered, isClientReading, let number = reporter(link) { tellClient(.pong(number, .milliseconds(1))) }
-        case .settled(let link, let id, let outcome):
-            log.note(now, 25, link, id.number)
-            let isStale = mutation == .lateCallbacksReachMachineAsCurrent && !isLive(link)
-            tellClient(.settled(isStale ? client.link : link, id, outcome))
-        case .confirmed(let link, let id):
-            log.note(now, 26, link, id.number)
-            guard arrivesDown(link), let place = links[link - 1].inFlight.firstIndex(of: id) else { return }
-            links[link - 1].inFlight.remove(at: place)
-            tellClient(.settled(link, id, .acknowledged))
-        case .refreshed(let link, let endpoint, let timeout):
-            guard isLive(link) else { return }
+        case .partial(let connection):
+            if arrivesDown(connection), isLive(connection) { connections[connection - 1].bytesDown += 10 }
+        case .pong(let connection):
+            log.note(now, 24, connection)
+            let isAnswered = arrivesUp(connection) && arrivesDown(connection) && !connections[connection - 1].isCut
+            if isAnswered, isClientReading, let number = reporter(connection) {
+                tellClient(.pong(number, .milliseconds(1)))
+            }
+        case .settled(let connection, let id, let outcome):
+            log.note(now, 25, connection, id.number)
+            let isStale = mutation == .lateCallbacksReachMachineAsCurrent && !isLive(connection)
+            tellClient(.settled(isStale ? client.connection : connection, id, outcome))
+        case .confirmed(let connection, let id):
+            log.note(now, 26, connection, id.number)
+            guard arrivesDown(connection), let place = connections[connection - 1].inFlight.firstIndex(of: id) else {
+                return
+            }
+            connections[connection - 1].inFlight.remove(at: place)
+            tellClient(.settled(connection, id, .acknowledged))
+        case .refreshed(let connection, let endpoint, let timeout):
+            guard isLive(connection) else { return }
             credentials = requiredCredentials
-            attempt(link, endpoint, timeout)
+            attempt(connection, endpoint, timeout)
         case .accepted, .serverReceived, .serverPong, .serverEnded, .serverSettled, .brokerAcknowledged:
             handleAtServer(event)
         case .submit(let side): submit(side, size: 2 + (roll(10) == 0 ? roll(400) : roll(20)))
@@ -236,9 +240,9 @@ extension World {
         case .over(let fault):
             log.write(now, "over: \(fault)")
             end(fault)
-        case .unblock(let link): unblock(link)
-        case .breaks(let link): breakOff(link)
-        case .mustBeDead(let link, let pauses, let serverPauses): checkDead(link, pauses, serverPauses)
+        case .unblock(let connection): unblock(connection)
+        case .breaks(let connection): breakOff(connection)
+        case .mustBeDead(let connection, let pauses, let serverPauses): checkDead(connection, pauses, serverPauses)
         case .look: break
         case .calm: calm()
         case .enough: enough()
@@ -279,12 +283,14 @@ extension World {
 // Attempts, and what the network does to what is sent.
 
 extension World {
-    mutating func connect(_ link: Int, _ endpoint: Int, _ timeout: Duration, _ refreshing: Bool) {
-        if live != 0 { fail(.oneLink, "link \(link) is asked for while \(live) lives") }
-        guard link == links.count + 1 else { return fail(.oneLink, "link \(link) comes after \(links.count)") }
-        if !isPathUsable { fail(.oneLink, "an attempt without a network") }
-        links.append(SimulatedLink())
-        live = link
+    mutating func connect(_ connection: Int, _ endpoint: Int, _ timeout: Duration, _ refreshing: Bool) {
+        if live != 0 { fail(.oneConnection, "connection \(connection) is asked for while \(live) lives") }
+        guard connection == connections.count + 1 else {
+            return fail(.oneConnection, "connection \(connection) comes after \(connections.count)")
+        }
+        if !isPathUsable { fail(.oneConnection, "an attempt without a network") }
+        connections.append(SimulatedConnection())
+        live = connection
         attempts += 1
         if refreshing { triggers += 1 }
         let pause = scenario.shortestPause
@@ -292,18 +298,21 @@ extension World {
             fail(.progress, "\(attempts) attempts are more than the backoff allows")
         }
         if refreshing {
-            queue.add(.refreshed(link, endpoint: endpoint, timeout: timeout), at: now + 50_000_000 + span(500_000_000))
+            queue.add(
+                .refreshed(connection, endpoint: endpoint, timeout: timeout),
+                at: now + 50_000_000 + span(500_000_000)
+            )
         } else {
-            attempt(link, endpoint, timeout)
+            attempt(connection, endpoint, timeout)
         }
     }
 
     /// What becomes of an attempt.
-    mutating func attempt(_ link: Int, _ endpoint: Int, _ timeout: Duration) {
+    mutating func attempt(_ connection: Int, _ endpoint: Int, _ timeout: Duration) {
         let (first, second) = (trip(), trip())
         func refuse(_ code: TransportError.Code, _ retryAfter: Duration? = nil) {
             let error = TransportError(code, .connect, "simulated", retryAfter: retryAfter)
-            queue.add(.failed(link, error), at: now + first + second)
+            queue.add(.failed(connection, error), at: now + first + second)
         }
         if hopelessEndpoints.contains(endpoint) { return refuse(.certificateRejected) }
         if mode == .credentialsForever || credentials < requiredCredentials { return refuse(.authenticationFailed) }
@@ -312,98 +321,101 @@ extension World {
         case .serverDown: return refuse(.refused)
         case .busy: return refuse(.serverUnavailable, .seconds(roll(100)))
         case .serverSilent:
-            if roll(2) == 0 { queue.add(.failed(link, .timedOutInNetwork), at: now + timeout.wholeNanoseconds) }
+            if roll(2) == 0 { queue.add(.failed(connection, .timedOutInNetwork), at: now + timeout.wholeNanoseconds) }
             return
         case .slowConnect: slowness = span(timeout.wholeNanoseconds * 2)
         default: break
         }
-        queue.add(.accepted(link, closes: mode == .acceptAndClose), at: now + slowness + first)
-        links[link - 1].isGranted = true
-        links[link - 1].lastDown = now + slowness + first + second
-        queue.add(.connected(link), at: now + slowness + first + second)
+        queue.add(.accepted(connection, closes: mode == .acceptAndClose), at: now + slowness + first)
+        connections[connection - 1].isGranted = true
+        connections[connection - 1].lastDown = now + slowness + first + second
+        queue.add(.connected(connection), at: now + slowness + first + second)
     }
 
-    /// The client's link takes a message or a frame.
-    mutating func sendUp(_ link: Int, _ id: SentID?, _ payload: Payload) {
-        let index = link - 1
+    /// The client's connection takes a message or a frame.
+    mutating func sendUp(_ connection: Int, _ id: SentID?, _ payload: Payload) {
+        let index = connection - 1
         if let id {
             if scenario.kind == .origin {
-                links[index].inFlight.append(id)
+                connections[index].inFlight.append(id)
             } else {
-                queue.add(.settled(link, id, .written), at: now + Self.settling)
+                queue.add(.settled(connection, id, .written), at: now + Self.settling)
             }
         }
-        guard !links[index].isCut else { return }
+        guard !connections[index].isCut else { return }
         var copies = 1
         if scenario.kind == .lossy, stage == .faulty {
             if roll(1000) < scenario.loss { copies = 0 }
             if roll(1000) < scenario.duplication { copies += 1 }
         }
         for _ in 0..<copies {
-            var arrival = max(now + trip(), links[index].stalledUntil)
-            if scenario.kind != .lossy { arrival = max(arrival, links[index].lastUp) }
-            links[index].lastUp = max(links[index].lastUp, arrival)
-            queue.add(.serverReceived(link, id, payload), at: arrival)
+            var arrival = max(now + trip(), connections[index].stalledUntil)
+            if scenario.kind != .lossy { arrival = max(arrival, connections[index].lastUp) }
+            connections[index].lastUp = max(connections[index].lastUp, arrival)
+            queue.add(.serverReceived(connection, id, payload), at: arrival)
         }
     }
 
-    /// The server's link takes a frame.
-    mutating func sendDown(_ link: Int, _ payload: Payload) {
-        let index = link - 1
-        guard !links[index].isCut else { return }
+    /// The server's connection takes a frame.
+    mutating func sendDown(_ connection: Int, _ payload: Payload) {
+        let index = connection - 1
+        guard !connections[index].isCut else { return }
         var copies = 1
         if scenario.kind == .lossy, stage == .faulty {
             if roll(1000) < scenario.loss { copies = 0 }
             if roll(1000) < scenario.duplication { copies += 1 }
         }
         for _ in 0..<copies {
-            var arrival = max(now + trip(), links[index].stalledUntil)
-            if scenario.kind != .lossy { arrival = max(arrival, links[index].lastDown) }
-            links[index].lastDown = max(links[index].lastDown, arrival)
-            queue.add(.received(link, payload), at: arrival)
+            var arrival = max(now + trip(), connections[index].stalledUntil)
+            if scenario.kind != .lossy { arrival = max(arrival, connections[index].lastDown) }
+            connections[index].lastDown = max(connections[index].lastDown, arrival)
+            queue.add(.received(connection, payload), at: arrival)
         }
     }
 
     /// Whether something that was sent to the server arrives there now.
-    func arrivesUp(_ link: Int) -> Bool {
-        let index = link - 1
-        return links[index].isServerUp && !links[index].hasHoleUp && now <= links[index].cutoffUp
+    func arrivesUp(_ connection: Int) -> Bool {
+        let index = connection - 1
+        return connections[index].isServerUp && !connections[index].hasHoleUp && now <= connections[index].cutoffUp
     }
 
     /// Whether something that was sent to the client arrives there now.
-    func arrivesDown(_ link: Int) -> Bool {
-        !links[link - 1].hasHoleDown && now <= links[link - 1].cutoffDown
+    func arrivesDown(_ connection: Int) -> Bool {
+        !connections[connection - 1].hasHoleDown && now <= connections[connection - 1].cutoffDown
     }
 
-    /// The network breaks a link, and both sides hear of it.
-    mutating func cut(_ link: Int, isAbrupt: Bool, losesSuffix: Bool) {
+    /// The network breaks a connection, and both sides hear of it.
+    mutating func cut(_ connection: Int, isAbrupt: Bool, losesSuffix: Bool) {
         // What is not accepted yet can fail, but not end.
-        guard link > 0, !links[link - 1].isCut, links[link - 1].isGranted else { return }
-        let index = link - 1
-        links[index].isCut = true
+        guard connection > 0, !connections[connection - 1].isCut, connections[connection - 1].isGranted else { return }
+        let index = connection - 1
+        connections[index].isCut = true
         if losesSuffix {
-            links[index].cutoffUp = now + span(scenario.latency * 2)
-            links[index].cutoffDown = now + span(scenario.latency * 2)
+            connections[index].cutoffUp = now + span(scenario.latency * 2)
+            connections[index].cutoffDown = now + span(scenario.latency * 2)
         }
         let reason = CloseReason(isAbrupt ? .network : .peer)
-        queue.add(.ended(link, reason), at: max(links[index].lastDown, now + trip()))
-        queue.add(.serverEnded(link, reason), at: max(links[index].lastUp, now + trip()))
+        queue.add(.ended(connection, reason), at: max(connections[index].lastDown, now + trip()))
+        queue.add(.serverEnded(connection, reason), at: max(connections[index].lastUp, now + trip()))
     }
 
-    /// Both sides hear of the end of a link, whatever the network has done to it.
-    mutating func breakOff(_ link: Int) {
-        links[link - 1].isCut = true
-        queue.add(.ended(link, CloseReason(.network)), at: max(links[link - 1].lastDown, now + trip()))
-        queue.add(.serverEnded(link, CloseReason(.network)), at: now + trip())
+    /// Both sides hear of the end of a connection, whatever the network has done to it.
+    mutating func breakOff(_ connection: Int) {
+        connections[connection - 1].isCut = true
+        queue.add(
+            .ended(connection, CloseReason(.network)),
+            at: max(connections[connection - 1].lastDown, now + trip())
+        )
+        queue.add(.serverEnded(connection, CloseReason(.network)), at: now + trip())
     }
 
-    /// The link takes again what it is given.
-    mutating func unblock(_ link: Int) {
-        guard links[link - 1].isBlocked else { return }
-        links[link - 1].isBlocked = false
-        let pending = links[link - 1].pending
-        links[link - 1].pending = []
-        for message in pending { sendUp(link, message.id, message.payload) }
+    /// The connection takes again what it is given.
+    mutating func unblock(_ connection: Int) {
+        guard connections[connection - 1].isBlocked else { return }
+        connections[connection - 1].isBlocked = false
+        let pending = connections[connection - 1].pending
+        connections[connection - 1].pending = []
+        for message in pending { sendUp(connection, message.id, message.payload) }
     }
 }
 
@@ -432,12 +444,12 @@ extension World {
         }
     }
 
-    mutating func checkDead(_ link: Int, _ pauses: Int, _ serverPauses: Int) {
-        if pauses == clientPauses, clientState == .open, client.link == link {
-            fail(.liveness, "the client still takes link \(link) for alive")
+    mutating func checkDead(_ connection: Int, _ pauses: Int, _ serverPauses: Int) {
+        if pauses == clientPauses, clientState == .open, client.connection == connection {
+            fail(.liveness, "the client still takes connection \(connection) for alive")
         }
-        if serverPauses == self.serverPauses, session?.link == link {
-            fail(.liveness, "the server still takes link \(link) for alive")
+        if serverPauses == self.serverPauses, session?.connection == connection {
+            fail(.liveness, "the server still takes connection \(connection) for alive")
         }
     }
 
@@ -466,10 +478,10 @@ extension World {
         end(.clientFull)
         end(.serverFull)
         let (client, server) = (scenario.client.keepalive.interval, scenario.server.keepalive.interval)
-        for index in links.indices {
+        for index in connections.indices {
             unblock(index + 1)
             // What nobody would ever notice, the network ends.
-            let (up, down) = (links[index].hasHoleUp, links[index].hasHoleDown)
+            let (up, down) = (connections[index].hasHoleUp, connections[index].hasHoleDown)
             let isNoticed = scenario.canClientAsk && client != .off && (up == down || server != .off)
             guard up || down, !isNoticed else { continue }
             breakOff(index + 1)
@@ -480,10 +492,10 @@ extension World {
         queue.add(.enough, at: now + 6 * 3600 * 1_000_000_000)
     }
 
-    /// So long into the calm a probe that was lost before it may still end a link.
+    /// So long into the calm a probe that was lost before it may still end a connection.
     private static let restTime: Int64 = 15_000_000_000
 
-    /// Whether the link is open and everything has arrived; if so, the calm may end.
+    /// Whether the connection is open and everything has arrived; if so, the calm may end.
     mutating func checkWell() {
         guard stage == .calming, now >= scenario.faultTime + Self.restTime || clientState == .closed else { return }
         if clientState == .closed { return enough() }
@@ -499,12 +511,12 @@ extension World {
     }
 
     private var isWell: Bool {
-        guard clientState == .open, live > 0, !links[live - 1].isCut, client.delivery.outbox.isEmpty,
-            !links[live - 1].hasHoleUp, !links[live - 1].hasHoleDown,
+        guard clientState == .open, live > 0, !connections[live - 1].isCut, client.delivery.outbox.isEmpty,
+            !connections[live - 1].hasHoleUp, !connections[live - 1].hasHoleDown,
             client.delivery.waiting.isEmpty
         else { return false }
         if scenario.kind == .origin { return brokerQueue.isEmpty && peer.delivery.outbox.isEmpty }
-        guard let session, session.link == live else { return false }
+        guard let session, session.connection == live else { return false }
         return session.delivery.outbox.isEmpty && session.delivery.waiting.isEmpty
     }
 
@@ -541,7 +553,7 @@ extension World {
         }
         for event in clientInbox { queue.add(event, at: now) }
         clientInbox = []
-        // Links end within a minute; what is planned for later was for a world that is over.
+        // Connections end within a minute; what is planned for later was for a world that is over.
         let end = now + 120_000_000_000
         while violation == nil, let next = queue.next, next < end, step() {
             if clientDeadline != nil { fail(.end, "a deadline after the end") }

@@ -30,36 +30,37 @@ extension World {
     }
 
     mutating func begin(_ fault: Fault) {
-        let link = live
+        let connection = live
         // An attempt that still waits for its credentials has nothing in the network that could go wrong.
-        let hasLink = link > 0 && !links[link - 1].isCut && links[link - 1].isGranted
+        let hasConnection =
+            connection > 0 && !connections[connection - 1].isCut && connections[connection - 1].isGranted
         var duration = roll(3) == 0 ? span(60_000_000_000) : span(5_000_000_000)
         // Whoever never pauses would try for ever so often.
         if scenario.client.backoff == .immediate { duration = min(duration, 2_000_000_000) }
         duration = min(duration, scenario.faultTime - now)
         switch fault {
-        case .fin: cut(link, isAbrupt: false, losesSuffix: false)
-        case .reset: cut(link, isAbrupt: true, losesSuffix: false)
-        case .resetWithLoss: cut(link, isAbrupt: true, losesSuffix: true)
-        case .hole where hasLink:
-            links[link - 1].hasHoleUp = true
-            links[link - 1].hasHoleDown = true
-            expectDeath(of: link)
-            if scenario.client.keepalive.interval == .off { queue.add(.breaks(link), at: now + 60_000_000_000) }
-        case .holeUp where hasLink: halfHole(link, isUp: true)
-        case .holeDown where hasLink: halfHole(link, isUp: false)
-        case .stall where hasLink: stall(link, duration)
-        case .block where hasLink:
-            links[link - 1].isBlocked = true
-            queue.add(.unblock(link), at: now + duration)
-        case .partial where hasLink:
-            for index in 1...3 { queue.add(.partial(link), at: now + Int64(index) * duration / 3) }
+        case .fin: cut(connection, isAbrupt: false, losesSuffix: false)
+        case .reset: cut(connection, isAbrupt: true, losesSuffix: false)
+        case .resetWithLoss: cut(connection, isAbrupt: true, losesSuffix: true)
+        case .hole where hasConnection:
+            connections[connection - 1].hasHoleUp = true
+            connections[connection - 1].hasHoleDown = true
+            expectDeath(of: connection)
+            if scenario.client.keepalive.interval == .off { queue.add(.breaks(connection), at: now + 60_000_000_000) }
+        case .holeUp where hasConnection: halfHole(connection, isUp: true)
+        case .holeDown where hasConnection: halfHole(connection, isUp: false)
+        case .stall where hasConnection: stall(connection, duration)
+        case .block where hasConnection:
+            connections[connection - 1].isBlocked = true
+            queue.add(.unblock(connection), at: now + duration)
+        case .partial where hasConnection:
+            for index in 1...3 { queue.add(.partial(connection), at: now + Int64(index) * duration / 3) }
         case .hole, .holeUp, .holeDown, .stall, .block, .partial: break
         case .serverDown, .serverSilent, .slowConnect, .acceptAndClose, .full, .busy:
             mode = mode == .credentialsForever ? mode : fault
             queue.add(.over(fault), at: now + duration)
-            // It shows at once where there is no link to outlive it.
-            if roll(2) == 0 { cut(link, isAbrupt: true, losesSuffix: true) }
+            // It shows at once where there is no connection to outlive it.
+            if roll(2) == 0 { cut(connection, isAbrupt: true, losesSuffix: true) }
         case .restartKeeping: restart(isForgetting: false)
         case .restartForgetting: restart(isForgetting: true)
         case .kick:
@@ -68,26 +69,26 @@ extension World {
             guard canExpire else { return }
             canExpire = false
             requiredCredentials += 1
-            if roll(2) == 0 { cut(link, isAbrupt: true, losesSuffix: false) }
+            if roll(2) == 0 { cut(connection, isAbrupt: true, losesSuffix: false) }
         case .credentialsForever:
             mode = .credentialsForever
-            cut(link, isAbrupt: true, losesSuffix: false)
+            cut(connection, isAbrupt: true, losesSuffix: false)
         case .endpointHopeless:
             hopelessEndpoints.insert(roll(scenario.endpoints.count))
-            cut(link, isAbrupt: true, losesSuffix: false)
+            cut(connection, isAbrupt: true, losesSuffix: false)
         case .pathDown:
-            if hasLink { stall(link, duration) }
-            if hasLink, roll(2) == 0 {
-                links[link - 1].hasHoleUp = true
-                links[link - 1].hasHoleDown = true
+            if hasConnection { stall(connection, duration) }
+            if hasConnection, roll(2) == 0 {
+                connections[connection - 1].hasHoleUp = true
+                connections[connection - 1].hasHoleDown = true
             }
             changePath(isUsable: false)
             queue.add(.over(fault), at: now + duration)
         case .pathChanged:
             network += 1
-            if hasLink, roll(2) == 0 {
-                links[link - 1].hasHoleUp = true
-                links[link - 1].hasHoleDown = true
+            if hasConnection, roll(2) == 0 {
+                connections[connection - 1].hasHoleUp = true
+                connections[connection - 1].hasHoleDown = true
             }
             changePath(isUsable: isPathUsable)
         case .suspend:
@@ -131,19 +132,19 @@ extension World {
     }
 
     /// One direction goes. Where nobody would notice, because the other one goes on for ever, both go.
-    private mutating func halfHole(_ link: Int, isUp: Bool) {
+    private mutating func halfHole(_ connection: Int, isUp: Bool) {
         let isNoticed = scenario.client.keepalive.interval != .off && scenario.server.keepalive.interval != .off
-        if isUp || !isNoticed { links[link - 1].hasHoleUp = true }
-        if !isUp || !isNoticed { links[link - 1].hasHoleDown = true }
-        if !isNoticed { queue.add(.breaks(link), at: now + 60_000_000_000) }
+        if isUp || !isNoticed { connections[connection - 1].hasHoleUp = true }
+        if !isUp || !isNoticed { connections[connection - 1].hasHoleDown = true }
+        if !isNoticed { queue.add(.breaks(connection), at: now + 60_000_000_000) }
     }
 
-    private mutating func stall(_ link: Int, _ duration: Int64) {
-        let index = link - 1
-        links[index].stalledUntil = now + duration
+    private mutating func stall(_ connection: Int, _ duration: Int64) {
+        let index = connection - 1
+        connections[index].stalledUntil = now + duration
         if scenario.kind != .lossy {
-            links[index].lastUp = max(links[index].lastUp, now + duration)
-            links[index].lastDown = max(links[index].lastDown, now + duration)
+            connections[index].lastUp = max(connections[index].lastUp, now + duration)
+            connections[index].lastDown = max(connections[index].lastDown, now + duration)
         }
     }
 
@@ -178,18 +179,18 @@ extension World {
 
     private mutating func restart(isForgetting: Bool) {
         let isSilent = roll(3) == 0
-        for index in links.indices where links[index].isServerUp {
-            let link = index + 1
-            links[index].isServerUp = false
-            links[index].isServed = false
-            if isSilent || links[index].isCut {
-                links[index].hasHoleUp = true
-                links[index].hasHoleDown = true
+        for index in connections.indices where connections[index].isServerUp {
+            let connection = index + 1
+            connections[index].isServerUp = false
+            connections[index].isServed = false
+            if isSilent || connections[index].isCut {
+                connections[index].hasHoleUp = true
+                connections[index].hasHoleDown = true
             } else {
-                links[index].isCut = true
-                queue.add(.ended(link, CloseReason(.network)), at: max(links[index].lastDown, now + trip()))
+                connections[index].isCut = true
+                queue.add(.ended(connection, CloseReason(.network)), at: max(connections[index].lastDown, now + trip()))
             }
-            tellServer { session, now, actions in session.ended(link, CloseReason(.network), at: now, &actions) }
+            tellServer { session, now, actions in session.ended(connection, CloseReason(.network), at: now, &actions) }
         }
         serverInbox = []
         guard isForgetting, session != nil, scenario.kind != .plain else { return }
@@ -200,19 +201,20 @@ extension World {
     }
 
     /// Both sides must notice that nothing comes through any more, if they ask at all and if they listen.
-    private mutating func expectDeath(of link: Int) {
-        let isClientAsking = scenario.canClientAsk && clientState == .open && client.link == link && isPathUsable
+    private mutating func expectDeath(of connection: Int) {
+        let isClientAsking =
+            scenario.canClientAsk && clientState == .open && client.connection == connection && isPathUsable
         if isClientAsking, isClientReading,
             let interval = scenario.client.keepalive.interval.duration(over: scenario.capabilities)
         {
             let limit = (interval + scenario.client.keepalive.timeout).wholeNanoseconds
-            queue.add(.mustBeDead(link, pauses: clientPauses, serverPauses: -1), at: now + limit + 1_000_000)
+            queue.add(.mustBeDead(connection, pauses: clientPauses, serverPauses: -1), at: now + limit + 1_000_000)
         }
-        if scenario.canClientAsk, session?.link == link, isServerReading,
+        if scenario.canClientAsk, session?.connection == connection, isServerReading,
             let interval = scenario.server.keepalive.interval.duration(over: scenario.capabilities)
         {
             let limit = (interval + scenario.server.keepalive.timeout).wholeNanoseconds
-            queue.add(.mustBeDead(link, pauses: -1, serverPauses: serverPauses), at: now + limit + 1_000_000)
+            queue.add(.mustBeDead(connection, pauses: -1, serverPauses: serverPauses), at: now + limit + 1_000_000)
         }
     }
 }

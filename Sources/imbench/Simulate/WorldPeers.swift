@@ -4,7 +4,7 @@ import TransportAPI
 
 extension World {
     /// Gives the machine an event and does what it asks for.
-    mutating func tellClient(_ event: SupervisorMachine.Event) {
+    mutating func tellClient(_ event: SupervisorStateMachine.Event) {
         var actions = self.actions
         self.actions = []
         client.handle(event, at: Instant(nanoseconds: now), using: &random, &actions)
@@ -24,31 +24,40 @@ extension World {
         log.write(now, "client -> \(action)")
         if stage == .closing, clientState == .closed { checkAfterEnd(action) }
         switch action {
-        case .connect(let link, let endpoint, let timeout, let refreshing):
-            log.note(now, 1, link, UInt64(endpoint))
-            connect(link, endpoint, timeout, refreshing)
-        case .abandon(let link):
-            log.note(now, 2, link)
-            letGo(link, isAbrupt: true)
-        case .transmit(let link, let id, let payload):
-            log.note(now, 3, link, id?.number ?? 0)
-            guard isLive(link) else { return fail(.oneLink, "the client sends on link \(link), which is over") }
-            if links[link - 1].isBlocked {
-                links[link - 1].pending.append(.init(id: id, payload: payload))
-            } else {
-                sendUp(link, id, payload)
+        case .connect(let connection, let endpoint, let timeout, let refreshing):
+            log.note(now, 1, connection, UInt64(endpoint))
+            connect(connection, endpoint, timeout, refreshing)
+        case .abandon(let connection):
+            log.note(now, 2, connection)
+            letGo(connection, isAbrupt: true)
+        case .transmit(let connection, let id, let payload):
+            log.note(now, 3, connection, id?.number ?? 0)
+            guard isLive(connection) else {
+                return fail(.oneConnection, "the client sends on connection \(connection), which is over")
             }
-        case .complete(let link, _, _, _):
-            fail(.oneLink, "the client asks link \(link), which completes nothing, for what another has left")
-        case .ping(let link):
-            log.note(now, 4, link)
-            guard isLive(link) else { return fail(.oneLink, "the client pings on link \(link), which is over") }
-            guard scenario.capabilities.hasNativePing else { return fail(.oneLink, "a ping on a link that has none") }
-            queue.add(.pong(link), at: now + trip() + trip())
-        case .close(let link, let reason):
-            log.note(now, 5, link)
+            if connections[connection - 1].isBlocked {
+                connections[connection - 1].pending.append(.init(id: id, payload: payload))
+            } else {
+                sendUp(connection, id, payload)
+            }
+        case .complete(let connection, _, _, _):
+            fail(
+                .oneConnection,
+                "the client asks connection \(connection), which completes nothing, for what another has left"
+            )
+        case .ping(let connection):
+            log.note(now, 4, connection)
+            guard isLive(connection) else {
+                return fail(.oneConnection, "the client pings on connection \(connection), which is over")
+            }
+            guard scenario.capabilities.hasNativePing else {
+                return fail(.oneConnection, "a ping on a connection that has none")
+            }
+            queue.add(.pong(connection), at: now + trip() + trip())
+        case .close(let connection, let reason):
+            log.note(now, 5, connection)
             if reason.error?.code == .protocolViolation { fail(.honesty, "the client: \(reason)") }
-            letGo(link, isAbrupt: false)
+            letGo(connection, isAbrupt: false)
         case .deliver(let payload):
             log.note(now, 6, payload.bytes.count)
             note(serverLedger.delivered(payload, epoch: 1))
@@ -56,7 +65,7 @@ extension World {
             log.note(now, 10, payload.bytes.count, key)
             clientBusyUntil = max(clientBusyUntil, now) + span(200_000_000)
             queue.add(.processed(.client, key, payload, epoch: 1), at: clientBusyUntil)
-        case .confirm: fail(.honesty, "a session confirms nothing to its link")
+        case .confirm: fail(.honesty, "a session confirms nothing to its connection")
         case .accepted(let id):
             log.note(now, 7, 0, id.number)
             note(clientLedger.accepted(id))
@@ -66,7 +75,7 @@ extension World {
             note(clientLedger.finished(id, outcome, checksAcknowledgement: isSession))
         case .state(let state): entered(state)
         case .note(.attemptFailed): failures += 1
-        case .note(.linkEnded(_, let reason)):
+        case .note(.connectionEnded(_, let reason)):
             if reason.error?.code == .keepaliveTimeout, !isPathUsable || !isClientReading {
                 fail(.liveness, "silence was taken for death while nothing could be heard")
             }
@@ -76,8 +85,10 @@ extension World {
         }
     }
 
-    /// Whether the client still has this link.
-    func isLive(_ link: Int) -> Bool { link > 0 && link <= links.count && links[link - 1].isClientUp }
+    /// Whether the client still has this connection.
+    func isLive(_ connection: Int) -> Bool {
+        connection > 0 && connection <= connections.count && connections[connection - 1].isClientUp
+    }
 
     private mutating func entered(_ state: SupervisorState) {
         switch state {
@@ -94,10 +105,12 @@ extension World {
             if stage != .closing { checkGivingUp(reason) }
         }
         log.note(now, 9, clientState.hashValueForLog)
-        if stage == .lingering, clientState != .open { fail(.recovery, "in the calm the link was lost: \(state)") }
+        if stage == .lingering, clientState != .open {
+            fail(.recovery, "in the calm the connection was lost: \(state)")
+        }
     }
 
-    /// An open link is over: if it was stable, everything is counted anew.
+    /// An open connection is over: if it was stable, everything is counted anew.
     mutating func judgeStability() {
         guard now - openedAt >= scenario.client.stableAfter.wholeNanoseconds else { return }
         failures = 0
@@ -105,42 +118,42 @@ extension World {
         if credentials == requiredCredentials { canExpire = true }
     }
 
-    /// The client's end of a link is over: what it has not settled, it settles.
-    mutating func settleRest(_ link: Int) {
-        let index = link - 1
-        for message in links[index].inFlight {
+    /// The client's end of a connection is over: what it has not settled, it settles.
+    mutating func settleRest(_ connection: Int) {
+        let index = connection - 1
+        for message in connections[index].inFlight {
             queue.add(
-                .settled(link, message, .unknown(TransportError(.connectionLost, .open, "gone"))),
+                .settled(connection, message, .unknown(TransportError(.connectionLost, .open, "gone"))),
                 at: now + Self.settling
             )
         }
-        for message in links[index].pending {
+        for message in connections[index].pending {
             guard let id = message.id else { continue }
             queue.add(
-                .settled(link, id, .rejected(TransportError(.connectionLost, .open, "gone"))),
+                .settled(connection, id, .rejected(TransportError(.connectionLost, .open, "gone"))),
                 at: now + Self.settling
             )
         }
-        links[index].inFlight = []
-        links[index].pending = []
+        connections[index].inFlight = []
+        connections[index].pending = []
     }
 
-    /// How long after a message was taken, or its link has ended, its outcome is reported.
+    /// How long after a message was taken, or its connection has ended, its outcome is reported.
     static let settling: Int64 = 100_000
 
-    private mutating func letGo(_ link: Int, isAbrupt: Bool) {
-        guard isLive(link) else { return }
-        let index = link - 1
-        links[index].isClientUp = false
-        if live == link { live = 0 }
-        settleRest(link)
-        guard !links[index].isCut else { return }
-        links[index].isCut = true
-        let arrival = max(links[index].lastUp, now + trip())
-        if isAbrupt, roll(2) == 0 { links[index].cutoffUp = now + span(scenario.latency * 2) }
+    private mutating func letGo(_ connection: Int, isAbrupt: Bool) {
+        guard isLive(connection) else { return }
+        let index = connection - 1
+        connections[index].isClientUp = false
+        if live == connection { live = 0 }
+        settleRest(connection)
+        guard !connections[index].isCut else { return }
+        connections[index].isCut = true
+        let arrival = max(connections[index].lastUp, now + trip())
+        if isAbrupt, roll(2) == 0 { connections[index].cutoffUp = now + span(scenario.latency * 2) }
         let reason = CloseReason(isAbrupt ? .network : .peer)
-        if !links[index].hasHoleUp, roll(10) > 0 { queue.add(.serverEnded(link, reason), at: arrival) }
-        queue.add(.ended(link, .user), at: now + trip())
+        if !connections[index].hasHoleUp, roll(10) > 0 { queue.add(.serverEnded(connection, reason), at: arrival) }
+        queue.add(.ended(connection, .user), at: now + trip())
     }
 
     private static func reorder(_ actions: inout [SupervisorAction]) {
@@ -153,34 +166,34 @@ extension World {
 
     // MARK: What arrives
 
-    /// Gives the machine what a link reports, if it is read, and if the link still reports.
+    /// Gives the machine what a connection reports, if it is read, and if the connection still reports.
     mutating func arrive(_ event: SimulatedEvent) {
         guard isClientReading || stage == .closing else { return clientInbox.append(event) }
         switch event {
-        case .received(let link, let payload):
-            guard let number = reporter(link) else { return }
-            if isLive(link) { links[link - 1].bytesDown += UInt64(payload.bytes.count) }
+        case .received(let connection, let payload):
+            guard let number = reporter(connection) else { return }
+            if isLive(connection) { connections[connection - 1].bytesDown += UInt64(payload.bytes.count) }
             tellClient(.received(number, payload))
-            if scenario.kind == .origin { confirm(link, payload) }
-        case .ended(let link, let reason):
-            if isLive(link) {
-                links[link - 1].isClientUp = false
-                links[link - 1].isCut = true
-                if live == link { live = 0 }
-                settleRest(link)
-                tellClient(.ended(link, reason))
-            } else if let number = reporter(link) {
+            if scenario.kind == .origin { confirm(connection, payload) }
+        case .ended(let connection, let reason):
+            if isLive(connection) {
+                connections[connection - 1].isClientUp = false
+                connections[connection - 1].isCut = true
+                if live == connection { live = 0 }
+                settleRest(connection)
+                tellClient(.ended(connection, reason))
+            } else if let number = reporter(connection) {
                 tellClient(.ended(number, reason))
             }
         default: break
         }
     }
 
-    /// Under which number a link reports now; `nil` if it reports nothing any more.
-    func reporter(_ link: Int) -> Int? {
-        if isLive(link) { return link }
-        if mutation == .lateCallbacksReachMachineAsCurrent { return client.link }
-        return scenario.reportsLate ? link : nil
+    /// Under which number a connection reports now; `nil` if it reports nothing any more.
+    func reporter(_ connection: Int) -> Int? {
+        if isLive(connection) { return connection }
+        if mutation == .lateCallbacksReachMachineAsCurrent { return client.connection }
+        return scenario.reportsLate ? connection : nil
     }
 }
 
@@ -212,12 +225,12 @@ extension SendOutcome {
     }
 }
 
-// The server's shell: sessions that outlive their links, or one for each link.
+// The server's shell: sessions that outlive their connections, or one for each connection.
 
 extension World {
     /// Gives the session an event and does what it asks for.
     mutating func tellServer(
-        _ event: (inout ServedSession, Instant, inout [SupervisorAction]) -> Void
+        _ event: (inout ServerSessionStateMachine, Instant, inout [SupervisorAction]) -> Void
     ) {
         guard session != nil else { return }
         var actions = self.actions
@@ -237,34 +250,37 @@ extension World {
     }
 
     mutating func tickServer() {
-        let link = session?.link ?? 0
-        let bytes: UInt64 = link == 0 ? 0 : links[link - 1].bytesUp
+        let connection = session?.connection ?? 0
+        let bytes: UInt64 = connection == 0 ? 0 : connections[connection - 1].bytesUp
         tellServer { session, now, actions in session.tick(bytesReceived: bytes, at: now, &actions) }
     }
 
     private mutating func applyAtServer(_ action: SupervisorAction, _ epoch: UInt64) {
         log.write(now, "server -> \(action)")
         switch action {
-        case .abandon(let link):
-            log.note(now, 40, link)
-            serverLetsGo(link, isAbrupt: true)
-        case .transmit(let link, let id, let payload):
-            log.note(now, 41, link, id?.number ?? 0)
-            guard link > 0, links[link - 1].isServerUp else {
-                return fail(.oneLink, "the server sends on link \(link), which is over")
+        case .abandon(let connection):
+            log.note(now, 40, connection)
+            serverLetsGo(connection, isAbrupt: true)
+        case .transmit(let connection, let id, let payload):
+            log.note(now, 41, connection, id?.number ?? 0)
+            guard connection > 0, connections[connection - 1].isServerUp else {
+                return fail(.oneConnection, "the server sends on connection \(connection), which is over")
             }
-            if let id { queue.add(.serverSettled(link, id, .written), at: now + Self.settling) }
-            sendDown(link, payload)
-        case .complete(let link, _, _, _):
-            fail(.oneLink, "the server asks link \(link), which completes nothing, for what another has left")
-        case .ping(let link):
-            log.note(now, 42, link)
-            if !scenario.capabilities.hasNativePing { fail(.oneLink, "a ping on a link that has none") }
-            queue.add(.serverPong(link), at: now + trip() + trip())
-        case .close(let link, let reason):
-            log.note(now, 43, link)
+            if let id { queue.add(.serverSettled(connection, id, .written), at: now + Self.settling) }
+            sendDown(connection, payload)
+        case .complete(let connection, _, _, _):
+            fail(
+                .oneConnection,
+                "the server asks connection \(connection), which completes nothing, for what another has left"
+            )
+        case .ping(let connection):
+            log.note(now, 42, connection)
+            if !scenario.capabilities.hasNativePing { fail(.oneConnection, "a ping on a connection that has none") }
+            queue.add(.serverPong(connection), at: now + trip() + trip())
+        case .close(let connection, let reason):
+            log.note(now, 43, connection)
             if reason.error?.code == .protocolViolation { fail(.honesty, "the server: \(reason)") }
-            serverLetsGo(link, isAbrupt: false)
+            serverLetsGo(connection, isAbrupt: false)
         case .deliver(let payload):
             log.note(now, 44, payload.bytes.count)
             if mutation == .loseDelivery, roll(20) == 0 { return }
@@ -274,59 +290,61 @@ extension World {
             log.note(now, 46, payload.bytes.count, key)
             if mutation == .loseDelivery, roll(20) == 0 { return }
             processAtServer(payload, key, epoch)
-        case .confirm: fail(.honesty, "a session confirms nothing to its link")
+        case .confirm: fail(.honesty, "a session confirms nothing to its connection")
         case .accepted(let id): note(serverLedger.accepted(id))
         case .finish(let id, let outcome):
             log.note(now, 45, outcome.code, id.number)
             note(serverLedger.finished(id, outcome, checksAcknowledgement: scenario.kind != .plain))
-        case .connect: fail(.oneLink, "a server does not connect")
+        case .connect: fail(.oneConnection, "a server does not connect")
         case .state, .note: break
         }
     }
 
-    mutating func serverLetsGo(_ link: Int, isAbrupt: Bool) {
-        guard link > 0, links[link - 1].isServerUp else { return }
-        let index = link - 1
-        links[index].isServerUp = false
-        links[index].isServed = false
-        guard !links[index].isCut else { return }
-        links[index].isCut = true
+    mutating func serverLetsGo(_ connection: Int, isAbrupt: Bool) {
+        guard connection > 0, connections[connection - 1].isServerUp else { return }
+        let index = connection - 1
+        connections[index].isServerUp = false
+        connections[index].isServed = false
+        guard !connections[index].isCut else { return }
+        connections[index].isCut = true
         let reason = CloseReason(isAbrupt ? .network : .peer)
-        guard !links[index].hasHoleDown else { return }
-        queue.add(.ended(link, reason), at: max(links[index].lastDown, now + trip()))
+        guard !connections[index].hasHoleDown else { return }
+        queue.add(.ended(connection, reason), at: max(connections[index].lastDown, now + trip()))
     }
 
     mutating func handleAtServer(_ event: SimulatedEvent) {
         switch event {
-        case .accepted(let link, let closes):
-            log.note(now, 50, link)
-            accept(link, closes)
-        case .serverReceived(let link, let id, let payload):
-            log.note(now, 51, link, UInt64(payload.bytes.count))
-            guard arrivesUp(link) else { return }
+        case .accepted(let connection, let closes):
+            log.note(now, 50, connection)
+            accept(connection, closes)
+        case .serverReceived(let connection, let id, let payload):
+            log.note(now, 51, connection, UInt64(payload.bytes.count))
+            guard arrivesUp(connection) else { return }
             guard isServerReading || stage == .closing else { return serverInbox.append(event) }
-            links[link - 1].bytesUp += UInt64(payload.bytes.count)
-            if scenario.kind == .origin { return publish(link, id, payload) }
-            if links[link - 1].isServed || scenario.kind == .plain {
+            connections[connection - 1].bytesUp += UInt64(payload.bytes.count)
+            if scenario.kind == .origin { return publish(connection, id, payload) }
+            if connections[connection - 1].isServed || scenario.kind == .plain {
                 repeatOnPurpose(payload)
-                tellServer { session, now, actions in session.received(link, payload, at: now, &actions) }
+                tellServer { session, now, actions in session.received(connection, payload, at: now, &actions) }
             } else {
-                greet(link, payload)
+                greet(connection, payload)
             }
-        case .serverEnded(let link, let reason):
-            log.note(now, 52, link)
-            guard links[link - 1].isServerUp else { return }
+        case .serverEnded(let connection, let reason):
+            log.note(now, 52, connection)
+            guard connections[connection - 1].isServerUp else { return }
             guard isServerReading || stage == .closing else { return serverInbox.append(event) }
-            links[link - 1].isServerUp = false
-            links[link - 1].isServed = false
-            tellServer { session, now, actions in session.ended(link, reason, at: now, &actions) }
-        case .serverPong(let link):
-            guard arrivesUp(link), arrivesDown(link), isServerReading, links[link - 1].isClientUp else { return }
-            tellServer { session, now, actions in session.pong(link, .milliseconds(1), at: now, &actions) }
-        case .serverSettled(let link, let id, let outcome):
-            tellServer { session, now, actions in session.settled(id, on: link, outcome, at: now, &actions) }
-        case .brokerAcknowledged(let link, let key):
-            if arrivesUp(link) { brokerQueue.removeAll { $0.key == key } }
+            connections[connection - 1].isServerUp = false
+            connections[connection - 1].isServed = false
+            tellServer { session, now, actions in session.ended(connection, reason, at: now, &actions) }
+        case .serverPong(let connection):
+            guard arrivesUp(connection), arrivesDown(connection), isServerReading,
+                connections[connection - 1].isClientUp
+            else { return }
+            tellServer { session, now, actions in session.pong(connection, .milliseconds(1), at: now, &actions) }
+        case .serverSettled(let connection, let id, let outcome):
+            tellServer { session, now, actions in session.settled(id, on: connection, outcome, at: now, &actions) }
+        case .brokerAcknowledged(let connection, let key):
+            if arrivesUp(connection) { brokerQueue.removeAll { $0.key == key } }
         default: break
         }
     }
@@ -344,69 +362,71 @@ extension World {
         if key != 0 { queue.add(.acknowledges(.server, key, epoch: epoch), at: now + span(100_000_000)) }
     }
 
-    private mutating func accept(_ link: Int, _ closes: Bool) {
-        guard !links[link - 1].isCut else { return }
-        links[link - 1].isServerUp = true
-        if closes { return serverLetsGo(link, isAbrupt: false) }
+    private mutating func accept(_ connection: Int, _ closes: Bool) {
+        guard !connections[connection - 1].isCut else { return }
+        connections[connection - 1].isServerUp = true
+        if closes { return serverLetsGo(connection, isAbrupt: false) }
         switch scenario.kind {
         case .plain:
             if session != nil {
-                let old = session?.link ?? 0
+                let old = session?.connection ?? 0
                 serverLetsGo(old, isAbrupt: true)
                 tellServer { session, now, actions in session.ended(old, CloseReason(.network), at: now, &actions) }
             }
-            begin(link, hello: nil)
+            begin(connection, hello: nil)
         case .origin:
-            // A broker ends the link that its client had before (MQTT 3.1.1, section 3.1.4).
-            for old in 1..<link { serverLetsGo(old, isAbrupt: true) }
-            for message in brokerQueue { sendDown(link, message.payload) }
+            // A broker ends the connection that its client had before (MQTT 3.1.1, section 3.1.4).
+            for old in 1..<connection { serverLetsGo(old, isAbrupt: true) }
+            for message in brokerQueue { sendDown(connection, message.payload) }
         case .reliable, .lossy: break
         }
     }
 
-    private mutating func begin(_ link: Int, hello: ClientHello?) {
+    private mutating func begin(_ connection: Int, hello: ClientHello?) {
         let incarnation = random.next() | 1
-        session = ServedSession(
+        session = ServerSessionStateMachine(
             scenario.server,
             incarnation: incarnation,
             lifetime: scenario.lifetime,
             at: Instant(nanoseconds: now)
         )
         if scenario.serverProcesses, mutation != .acknowledgeOnReceipt { session?.acknowledgeAfterProcessing() }
-        attach(link, hello)
+        attach(connection, hello)
     }
 
-    private mutating func attach(_ link: Int, _ hello: ClientHello?) {
-        links[link - 1].isServed = true
+    private mutating func attach(_ connection: Int, _ hello: ClientHello?) {
+        connections[connection - 1].isServed = true
         let (capabilities, isReading, mutation) = (scenario.capabilities, isServerReading, mutation)
         tellServer { session, now, actions in
             session.reading(isReading, at: now)
-            session.attach(link, capabilities, hello: hello, at: now, &actions)
-            if mutation == .keepOldLink { actions.removeAll { if case .abandon = $0 { true } else { false } } }
+            session.attach(connection, capabilities, hello: hello, at: now, &actions)
+            if mutation == .keepOldConnection { actions.removeAll { if case .abandon = $0 { true } else { false } } }
         }
         var served = 0
-        for index in links.indices where links[index].isServed && links[index].isServerUp { served += 1 }
-        if served > 1 { fail(.oneLink, "the session has \(served) links") }
+        for index in connections.indices where connections[index].isServed && connections[index].isServerUp {
+            served += 1
+        }
+        if served > 1 { fail(.oneConnection, "the session has \(served) connections") }
     }
 
-    /// The first frame of a link says whose it is.
-    private mutating func greet(_ link: Int, _ payload: Payload) {
+    /// The first frame of a connection says whose it is.
+    private mutating func greet(_ connection: Int, _ payload: Payload) {
         guard let frame = try? SessionFrame(payload),
             case .hello(let id, let incarnation, let received, let attempt) = frame
         else { return }
         let hello = ClientHello(incarnation: incarnation, received: received, attempt: attempt)
         if mode == .full {
-            sendDown(link, SessionFrame.refused(.full).payload)
-            return serverLetsGo(link, isAbrupt: false)
+            sendDown(connection, SessionFrame.refused(.full).payload)
+            return serverLetsGo(connection, isAbrupt: false)
         }
         switch registry.decide(id, isMeant: { [session] _ in session?.isMeant(by: hello) != false }) {
-        case .resume: attach(link, hello)
+        case .resume: attach(connection, hello)
         case .replace:
             tellServer { session, _, actions in session.supersede(&actions) }
-            begin(link, hello: hello)
+            begin(connection, hello: hello)
             registry.insert(id, session?.incarnation ?? 0)
         case .begin:
-            begin(link, hello: hello)
+            begin(connection, hello: hello)
             registry.insert(id, session?.incarnation ?? 0)
         case .refuse: fail(.honesty, "the only client was refused")
         }
@@ -420,10 +440,10 @@ extension World {
     }
 }
 
-extension ServedSession {
+extension ServerSessionStateMachine {
     /// Lets `event` change the session where it lies.
     fileprivate mutating func take(
-        _ event: (inout ServedSession, Instant, inout [SupervisorAction]) -> Void,
+        _ event: (inout ServerSessionStateMachine, Instant, inout [SupervisorAction]) -> Void,
         at now: Instant,
         _ actions: inout [SupervisorAction]
     ) {
@@ -439,7 +459,7 @@ extension World {
         tellPeer(.connected(1, scenario.capabilities))
     }
 
-    mutating func tellPeer(_ event: SupervisorMachine.Event) {
+    mutating func tellPeer(_ event: SupervisorStateMachine.Event) {
         var actions: [SupervisorAction] = []
         peer.handle(event, at: Instant(nanoseconds: now), using: &random, &actions)
         log.write(now, "peer \(event)")
@@ -452,7 +472,7 @@ extension World {
                 // A broker knows its own messages by a number that the client does not see.
                 stamped.topic = String(lastBrokerKey)
                 brokerQueue.append((lastBrokerKey, stamped))
-                if live > 0, links[live - 1].isServerUp { sendDown(live, stamped) }
+                if live > 0, connections[live - 1].isServerUp { sendDown(live, stamped) }
                 if let id { tellPeer(.settled(1, id, .acknowledged)) }
             case .deliver(let payload):
                 log.note(now, 60, payload.bytes.count)
@@ -469,18 +489,19 @@ extension World {
     }
 
     /// The broker gets a message: it passes it on, now and then twice, and acknowledges it.
-    mutating func publish(_ link: Int, _ id: SentID?, _ payload: Payload) {
+    mutating func publish(_ connection: Int, _ id: SentID?, _ payload: Payload) {
         if roll(4) == 0 { tellPeer(.received(1, forged(payload))) }
         tellPeer(.received(1, payload))
         if stage != .calming, roll(8) == 0 { tellPeer(.received(1, payload)) }
-        guard let id, !links[link - 1].isCut else { return }
-        let arrival = max(now + trip(), links[link - 1].lastDown)
-        links[link - 1].lastDown = arrival
-        queue.add(.confirmed(link, id), at: arrival)
+        guard let id, !connections[connection - 1].isCut else { return }
+        let arrival = max(now + trip(), connections[connection - 1].lastDown)
+        connections[connection - 1].lastDown = arrival
+        queue.add(.confirmed(connection, id), at: arrival)
     }
 
-    /// What another client of the broker publishes that has seen a message: other content under the sender's identifier, with the
-    /// same number or one that the sender has not reached. No message of the sender may be taken for a repetition of it.
+    /// What another client of the broker publishes that has seen a message: other content under the sender's
+    /// identifier, with the same number or one that the sender has not reached. No message of the sender may be taken
+    /// for a repetition of it.
     private mutating func forged(_ payload: Payload) -> Payload {
         guard case .origin(let sender, let sequence, _)? = try? SessionFrame(payload) else { return payload }
         return SessionFrame.origin(sender, sequence &+ UInt64(roll(2000)), Payload([0xff, 0xff])).payload
@@ -488,11 +509,12 @@ extension World {
 
     static func isForged(_ payload: Payload) -> Bool { payload.bytes == [0xff, 0xff] }
 
-    /// The client's link acknowledges what it has received; lost with the link, the broker sends it again on the next one.
-    mutating func confirm(_ link: Int, _ payload: Payload) {
-        guard let topic = payload.topic, let key = UInt64(topic), !links[link - 1].isCut else { return }
-        let arrival = max(now + trip(), links[link - 1].lastUp)
-        links[link - 1].lastUp = arrival
-        queue.add(.brokerAcknowledged(link, key), at: arrival)
+    /// The client's connection acknowledges what it has received; lost with the connection, the broker sends it again
+    /// on the next one.
+    mutating func confirm(_ connection: Int, _ payload: Payload) {
+        guard let topic = payload.topic, let key = UInt64(topic), !connections[connection - 1].isCut else { return }
+        let arrival = max(now + trip(), connections[connection - 1].lastUp)
+        connections[connection - 1].lastUp = arrival
+        queue.add(.brokerAcknowledged(connection, key), at: arrival)
     }
 }

@@ -3,12 +3,12 @@ import TransportAPI
 
 /// A discrete-event simulation of many clients that lose one server at the same moment and come back under one policy.
 ///
-/// Pure: the same model, policy and seed give the same outcome on every machine. Each client gets from the seed how soon it
-/// notices the loss (0 to 100 ms) and its round trip (1 to 50 ms); all policies of a seed meet the same clients. After the loss,
-/// and after each failed attempt, the client asks its ``Backoff`` for a delay. An attempt reaches the server half a round trip
-/// after it was made. It is refused while the server is down, dropped when the queue is full, or else done when its turn
-/// has come. A client that has no answer within the connect timeout leaves and counts that as a failure, but the server
-/// still wastes the handshake on it.
+/// Pure: the same model, policy and seed give the same outcome on every machine. Each client gets from the seed how
+/// soon it notices the loss (0 to 100 ms) and its round trip (1 to 50 ms); all policies of a seed meet the same
+/// clients. After the loss, and after each failed attempt, the client asks its ``Backoff`` for a delay. An attempt
+/// reaches the server half a round trip after it was made. It is refused while the server is down, dropped when the
+/// queue is full, or else done when its turn has come. A client that has no answer within the connect timeout leaves
+/// and counts that as a failure, but the server still wastes the handshake on it.
 struct ReconnectStorm: Sendable {
     static let latestNotice = Duration.milliseconds(100)
     static let roundTrip = Duration.milliseconds(1)...Duration.milliseconds(50)
@@ -49,8 +49,8 @@ struct ReconnectStorm: Sendable {
         outcome = StormOutcome(model)
     }
 
-    /// The loss of all links, and the outage. As long as the server refuses everybody no client feels another one, so each can
-    /// be followed by itself, without the queue.
+    /// The loss of all connections, and the outage. As long as the server refuses everybody no client feels another
+    /// one, so each can be followed by itself, without the queue.
     private mutating func begin(_ model: StormModel, _ policy: BackoffPolicy, _ isCancelled: () -> Bool) -> Bool {
         let notices = (0..<model.clients).map { _ in
             clients.append(Client(halfTrip: drawHalfTrip(), backoff: Backoff(policy)))

@@ -8,7 +8,7 @@ struct StormModel: Sendable, Hashable {
     var handshakes = 2000
     /// How many connections may wait for the server. What comes beyond is dropped, as a SYN is.
     var backlog = 1024
-    /// How long the server refuses everybody, from the moment at which the links are lost.
+    /// How long the server refuses everybody, from the moment at which the connections are lost.
     var outage = Duration.seconds(10)
     /// How long a client waits for its handshake to be done.
     var connectTimeout = Duration.seconds(10)

@@ -93,7 +93,8 @@ struct StormResults: Sendable {
         )
     }
 
-    /// Seconds until that many are connected again, or for people why there are none: too many gave up, or the limit came first.
+    /// Seconds until that many are connected again, or for people why there are none: too many gave up, or the limit
+    /// came first.
     private func time(_ outcome: StormOutcome, percent: Int) -> Table.Cell {
         let limit = "> " + fixed(Double(model.limit.wholeNanoseconds) / 1e9, 1, trimmed: true)
         let seconds = outcome.secondsUntilBack(percent: percent)

@@ -16,8 +16,8 @@ enum Interruption {
     /// Whether the user has asked to end. Runners ask between slices, which are short.
     static var isRequested: Bool { received.load(ordering: .relaxed) != 0 }
 
-    /// The status of an interrupted program, as a shell reports it: 128 and the number of the signal, so 130 after Ctrl-C. `nil`
-    /// if the program was not interrupted.
+    /// The status of an interrupted program, as a shell reports it: 128 and the number of the signal, so 130 after
+    /// Ctrl-C. `nil` if the program was not interrupted.
     static var status: Int32? {
         let signal = received.load(ordering: .relaxed)
         return signal == 0 ? nil : 128 + signal

@@ -68,7 +68,8 @@ struct ThreadPlacement: Sendable, Hashable {
     /// The cores for a placement.
     ///
     /// - Parameter cores: those that this process may use, in ascending order; `nil` where the system does not tell.
-    /// - Returns: the cores, which are `nil` if the scheduler chooses, and a sentence if the placement is not what was asked for.
+    /// - Returns: the cores, which are `nil` if the scheduler chooses, and a sentence if the placement is not what was
+    ///   asked for.
     static func resolve(_ wanted: Placement, cores: [Int]?) -> (placement: ThreadPlacement?, remark: String?) {
         guard wanted != .free else { return (nil, nil) }
         guard let near = cores?.first, let far = cores?.last else {

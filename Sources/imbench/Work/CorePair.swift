@@ -80,7 +80,7 @@ struct CorePair {
     }
 }
 
-/// A core with its buffers, which are touched without looking for overlapping accesses, as a ``LinkDriver``'s are.
+/// A core with its buffers, which are touched without looking for overlapping accesses, as a ``ConnectionDriver``'s are.
 final class CoreSide {
     @exclusivity(unchecked) var core: any ProtocolCore
     @exclusivity(unchecked) var input = ByteBuffer()

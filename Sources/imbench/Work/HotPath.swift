@@ -64,7 +64,7 @@ struct HotPath: Sendable {
 
     private static let cores = ["tcp", "ws", "mqtt", "mqtt-qos1", "udp"].map { name in
         HotPath(name: name, summary: "one core writes a message of 128 bytes, and the other reads it") {
-            guard let pair = try CorePair.open(name) else { throw Mistake(description: "there is no link") }
+            guard let pair = try CorePair.open(name) else { throw Mistake(description: "there is no connection") }
             let payload = Payload([UInt8](repeating: 66, count: 128))
             return { times in
                 let before = pair.server.messages
@@ -80,10 +80,10 @@ struct HotPath: Sendable {
     }
 
     private static let handshakes = ["ws", "mqtt"].map { name in
-        HotPath(name: "\(name)-open", summary: "two cores are made, and open their link") {
+        HotPath(name: "\(name)-open", summary: "two cores are made, and open their connection") {
             { times in
                 for _ in 0..<times {
-                    guard try CorePair.open(name) != nil else { throw Mistake(description: "there is no link") }
+                    guard try CorePair.open(name) != nil else { throw Mistake(description: "there is no connection") }
                 }
             }
         }

@@ -14,8 +14,8 @@ enum JSONRendering {
         }
     }
 
-    /// Takes documents; gives nothing for those that Python refuses, else the text. Numbers that are not finite and strings with
-    /// half a surrogate pair, which this package refuses, are marked with an exclamation mark.
+    /// Takes documents; gives nothing for those that Python refuses, else the text. Numbers that are not finite and
+    /// strings with half a surrogate pair, which this package refuses, are marked with an exclamation mark.
     static let pythonScript = """
         import json, math
 

@@ -11,9 +11,9 @@ enum PythonScripts {
                 give(json_format.Parse(take(), cls()).SerializeToString(deterministic=True))
             """
 
-    /// Takes each message three times, as a literal (``DrawnValue``), in protobuf and in JSON. Gives what the second and the third
-    /// have otherwise than the literal, each as a sentence about the first such field, or nothing; then how it writes the second
-    /// in protobuf and in JSON.
+    /// Takes each message three times, as a literal (``DrawnValue``), in protobuf and in JSON. Gives what the second
+    /// and the third have otherwise than the literal, each as a sentence about the first such field, or nothing; then
+    /// how it writes the second in protobuf and in JSON.
     static let examine =
         start + """
             import ast

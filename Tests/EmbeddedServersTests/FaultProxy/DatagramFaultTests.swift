@@ -59,20 +59,20 @@ struct DatagramFaultTests {
         #expect(try await passing(50, PathFaults(bytesPerSecond: 500), seed: 1).seen == Array(0..<50))
     }
 
-    @Test("a black hole swallows datagrams one way or both, and a link outlives it")
+    @Test("a black hole swallows datagrams one way or both, and a connection outlives it")
     func blackHole() async throws {
         let proxied = try await ProxiedServer("udp")
-        let link = try await proxied.connect()
+        let connection = try await proxied.connect()
         for faults in [PathFaults(blackHoleToServer: true), PathFaults(blackHoleToClient: true), .dead] {
             await proxied.proxy.set(faults)
             let before = await proxied.proxy.statistics().swallowed
-            #expect(await link.send(Payload(text: "lost")).isSuccess)
+            #expect(await connection.send(Payload(text: "lost")).isSuccess)
             await proxied.proxy.wait { $0.swallowed == before + 1 }
             await proxied.proxy.set(.none)
-            #expect(await link.send(Payload(text: "found")).isSuccess)
-            #expect(try await link.receive()?.bytes == Array("found".utf8))
+            #expect(await connection.send(Payload(text: "found")).isSuccess)
+            #expect(try await connection.receive()?.bytes == Array("found".utf8))
         }
-        await proxied.stop(link)
+        await proxied.stop(connection)
     }
 
     @Test("what is on its way is bounded; what is too much is lost and counted")
@@ -103,27 +103,27 @@ struct DatagramFaultTests {
         await pair.stop()
 
         let proxied = try await ProxiedServer("udp")
-        let link = try await proxied.connect()
+        let connection = try await proxied.connect()
         for number in 0..<5 {
             await proxied.proxy.rebindClients()
-            #expect(await link.send(Payload([UInt8(number)])).isSuccess)
-            #expect(try await link.receive()?.bytes == [UInt8(number)])
+            #expect(await connection.send(Payload([UInt8(number)])).isSuccess)
+            #expect(try await connection.receive()?.bytes == [UInt8(number)])
         }
         await proxied.proxy.cut(.reset)
-        #expect(await link.send(Payload(text: "after a cut")).isSuccess)
-        #expect(try await link.receive()?.bytes == Array("after a cut".utf8))
-        await proxied.stop(link)
+        #expect(await connection.send(Payload(text: "after a cut")).isSuccess)
+        #expect(try await connection.receive()?.bytes == Array("after a cut".utf8))
+        await proxied.stop(connection)
     }
 
-    @Test("a link that is refused in its midst ends with that error")
+    @Test("a connection that is refused in its midst ends with that error")
     func refusedOpen() async throws {
         let proxied = try await ProxiedServer("udp")
-        let link = try await proxied.connect()
+        let connection = try await proxied.connect()
         try await proxied.proxy.refuse(true)
-        #expect(await link.send(Payload([1])).isSuccess)
+        #expect(await connection.send(Payload([1])).isSuccess)
         // Not each datagram that nobody takes is answered (icmp(7)).
-        while await link.send(Payload([1])).isSuccess {}
-        #expect(await link.closed().error?.code == .refused)
+        while await connection.send(Payload([1])).isSuccess {}
+        #expect(await connection.closed().error?.code == .refused)
         await proxied.stop()
     }
 }

@@ -6,31 +6,31 @@ import Transports
 
 @Suite("Fault proxy", .timeLimit(.minutes(5)), .ownThread)
 struct FaultProxyTests {
-    private func echo(_ link: any Link, _ bytes: [UInt8]) async throws {
-        #expect(await link.send(Payload(bytes)).isSuccess)
-        #expect(try await link.receive()?.bytes == bytes)
+    private func echo(_ connection: any Connection, _ bytes: [UInt8]) async throws {
+        #expect(await connection.send(Payload(bytes)).isSuccess)
+        #expect(try await connection.receive()?.bytes == bytes)
     }
 
     @Test("a good path changes nothing", arguments: ProxiedServer.names)
     func unchanged(name: String) async throws {
         let proxied = try await ProxiedServer(name)
         #expect(proxied.proxy.endpoint.scheme == name && proxied.proxy.endpoint.port != proxied.server.endpoint.port)
-        let link = try await proxied.connect()
-        for size in [0, 1, 1000, min(link.capabilities.maximumMessageSize, 2_000_000)] {
-            try await echo(link, longBytes(size))
+        let connection = try await proxied.connect()
+        for size in [0, 1, 1000, min(connection.capabilities.maximumMessageSize, 2_000_000)] {
+            try await echo(connection, longBytes(size))
         }
         let statistics = await proxied.proxy.statistics()
         #expect(statistics.connections == 1 && statistics.openConnections == 1)
         #expect(statistics.bytesToServer > 1000 && statistics.bytesToClient > 1000)
-        await proxied.stop(link)
+        await proxied.stop(connection)
     }
 
     @Test("a goodbye passes, and the connection is gone on both sides", arguments: ProxiedServer.streams)
     func goodbye(name: String) async throws {
         let proxied = try await ProxiedServer(name)
-        let link = try await proxied.connect()
-        await link.close()
-        #expect(await link.closed().initiator == .user)
+        let connection = try await proxied.connect()
+        await connection.close()
+        #expect(await connection.closed().initiator == .user)
         await proxied.proxy.wait { $0.openConnections == 0 }
         await proxied.stop()
     }
@@ -60,10 +60,10 @@ struct FaultProxyTests {
     @Test("a cut shows as what it is", arguments: ProxiedServer.streams, FaultProxy.Cut.allCases)
     func cut(name: String, how: FaultProxy.Cut) async throws {
         let proxied = try await ProxiedServer(name)
-        let link = try await proxied.connect()
-        try await echo(link, [1])
+        let connection = try await proxied.connect()
+        try await echo(connection, [1])
         await proxied.proxy.cut(how)
-        let reason = await link.closed()
+        let reason = await connection.closed()
         switch how {
         case .reset: #expect(reason.error?.code == .connectionReset)
         // MQTT has no goodbye of the server's; there a FIN is one.
@@ -93,10 +93,10 @@ struct FaultProxyTests {
     func noServer() async throws {
         let proxied = try await ProxiedServer("tcp")
         await proxied.server.stop()
-        let link = try await proxied.connect()
-        #expect(await link.closed().error?.code == .connectionReset)
+        let connection = try await proxied.connect()
+        #expect(await connection.closed().error?.code == .connectionReset)
         #expect(await proxied.proxy.statistics().failedConnections == 1)
-        await proxied.stop(link)
+        await proxied.stop(connection)
     }
 
     // MARK: Refusing
@@ -109,9 +109,9 @@ struct FaultProxyTests {
             let error = await #expect(throws: TransportError.self) { _ = try await proxied.connect() }
             #expect(error?.code == .refused)
             try await proxied.proxy.refuse(false)
-            let link = try await proxied.connect()
-            try await echo(link, [1])
-            await link.close()
+            let connection = try await proxied.connect()
+            try await echo(connection, [1])
+            await connection.close()
         }
         await proxied.stop()
     }
@@ -119,18 +119,18 @@ struct FaultProxyTests {
     @Test("connections outlive that new ones are refused", arguments: ProxiedServer.streams)
     func refuseKeeps(name: String) async throws {
         let proxied = try await ProxiedServer(name)
-        let link = try await proxied.connect()
+        let connection = try await proxied.connect()
         try await proxied.proxy.refuse(true)
-        try await echo(link, [1])
-        await proxied.stop(link)
+        try await echo(connection, [1])
+        await proxied.stop(connection)
     }
 
     @Test("a stopped proxy refuses, and resets what there was", arguments: ProxiedServer.streams)
     func stop(name: String) async throws {
         let proxied = try await ProxiedServer(name)
-        let link = try await proxied.connect()
+        let connection = try await proxied.connect()
         await proxied.proxy.stop()
-        #expect(await link.closed().error?.code == .connectionReset)
+        #expect(await connection.closed().error?.code == .connectionReset)
         let error = await #expect(throws: TransportError.self) { _ = try await proxied.connect() }
         #expect(error?.code == .refused)
         await proxied.stop()

@@ -4,7 +4,7 @@ import Testing
 import TransportAPI
 import Transports
 
-/// A proxy before a server, and the means to make links through it.
+/// A proxy before a server, and the means to make connections through it.
 struct ProxiedServer {
     static let registry = TransportRegistry.standard
     /// The transports that have a network below them.
@@ -24,14 +24,14 @@ struct ProxiedServer {
     }
 
     /// A client whose messages come back to it.
-    func connect() async throws -> any Link {
+    func connect() async throws -> any Connection {
         var endpoint = proxy.endpoint
         endpoint.options += try Self.registry.transport(named: endpoint.scheme).loopback("proxied")
         return try await Self.registry.transport(for: endpoint).connect(timeout: .seconds(20))
     }
 
-    func stop(_ links: any Link...) async {
-        for link in links { await link.close() }
+    func stop(_ connections: any Connection...) async {
+        for connection in connections { await connection.close() }
         await proxy.stop()
         await server.stop()
     }
@@ -41,20 +41,20 @@ struct ProxiedServer {
 struct ProxiedPair {
     let listener: any Listener
     let proxy: FaultProxy
-    let client: any Link
-    let server: any Link
+    let client: any Connection
+    let server: any Connection
 
     init(_ url: String, seed: UInt64 = 1) async throws {
         let registry = TransportRegistry.standard
         let listener = try await registry.listen(url)
         proxy = try await FaultProxy.start(to: listener.endpoint, seed: seed)
         async let accepted = listener.accept()
-        let link = try await registry.transport(for: proxy.endpoint).connect(timeout: .seconds(20))
+        let connection = try await registry.transport(for: proxy.endpoint).connect(timeout: .seconds(20))
         // A server of bare datagrams hears of its client with the first of them.
-        #expect(await link.send(Payload(text: "hello")).isSuccess)
+        #expect(await connection.send(Payload(text: "hello")).isSuccess)
         let other = try #require(try await accepted)
         #expect(try await other.receive()?.bytes == Array("hello".utf8))
-        (self.listener, client, server) = (listener, link, other)
+        (self.listener, client, server) = (listener, connection, other)
     }
 
     func stop() async {

@@ -128,16 +128,16 @@ struct StreamFaultTests {
         let proxy = try await FaultProxy.start(to: server.endpoint, on: loop, seed: 1)
         let transport = try ProxiedServer.registry.transport(for: proxy.endpoint)
         for how in FaultProxy.Cut.allCases {
-            let link = try await transport.connect(timeout: .seconds(20))
+            let connection = try await transport.connect(timeout: .seconds(20))
             let bytes = [UInt8](repeating: 5, count: 3_000_000)
             await proxy.set(.dead)
-            async let outcome = link.send(Payload(bytes))
+            async let outcome = connection.send(Payload(bytes))
             await proxy.wait { $0.bytesHeld == FaultProxy.maximumBytesHeld }
             await proxy.set(.none)
-            #expect(try await link.receive()?.bytes == bytes)
+            #expect(try await connection.receive()?.bytes == bytes)
             #expect(await outcome.isSuccess)
             await proxy.cut(how)
-            #expect(await link.closed().initiator == .network)
+            #expect(await connection.closed().initiator == .network)
         }
         await proxy.wait { $0.openConnections == 0 }
         await proxy.stop()

@@ -42,7 +42,7 @@ struct DeflateParametersTests {
             let peer = try Peer(python, ["\(Foreign.support)/websocket_deflate.py", "server", server])
             return (peer, try #require(peer.line()?.split(separator: " ").last))
         }
-        let link = try await TransportRegistry.standard.connect("ws://127.0.0.1:\(port)/?\(query)")
+        let connection = try await TransportRegistry.standard.connect("ws://127.0.0.1:\(port)/?\(query)")
         #expect(try await aside { peer.line() } == expected)
         let words = expected.split { " ,".contains($0) }
         let (window, isRemembered) = (try #require(Int(words[1])), words[2] == "remembers")
@@ -50,16 +50,16 @@ struct DeflateParametersTests {
         for size in [100, 600, 1500, 5000, 40_000] {
             let letters = (0..<size).map { _ in UInt8(ascii: "a") + UInt8(truncatingIfNeeded: random.next() & 7) }
             for repetition in 0..<3 {
-                let before = await link.statistics().bytesSent
-                #expect(await link.send(Payload(letters)) == .written)
-                #expect(try await link.receive() == Payload(letters))
-                let sent = await link.statistics().bytesSent - before
+                let before = await connection.statistics().bytesSent
+                #expect(await connection.send(Payload(letters)) == .written)
+                #expect(try await connection.receive() == Payload(letters))
+                let sent = await connection.statistics().bytesSent - before
                 // Eight different letters need three bits each, and what is remembered nearly nothing.
                 #expect(sent < size * 3 / 4)
                 if size == 600, repetition > 0 { #expect((sent < 100) == (isRemembered && window > 9)) }
             }
         }
-        await link.close()
+        await connection.close()
     }
 
     @Test(

@@ -106,7 +106,7 @@ struct FairnessTests {
         let order = Locked<[Int]>([])
         let soFar = await withCheckedContinuation { continuation in
             loop.execute {
-                for number in 0..<3 { loop.runLater(Worker(number, order, loop)) }
+                for number in 0..<3 { loop.deferToNextTick(Worker(number, order, loop)) }
                 _ = loop.schedule(at: loop.now) { continuation.resume(returning: order.withLock { $0.count }) }
             }
         }
@@ -131,7 +131,7 @@ private func halt(_ loop: EventLoop) async -> DispatchSemaphore {
 }
 
 /// Works for a whole share, many times.
-private final class Worker: ShareHandler {
+private final class Worker: DeferredHandler {
     static let steps = 20
     private let number: Int
     private let order: Locked<[Int]>
@@ -144,11 +144,11 @@ private final class Worker: ShareHandler {
         self.loop = loop
     }
 
-    func shareBegins() {
+    func runDeferredWork() {
         order.withLock { $0.append(number) }
         left -= 1
         let end = MonotonicClock.now() + EventLoop.share
         while MonotonicClock.now() < end {}
-        if left > 0 { loop.runLater(self) }
+        if left > 0 { loop.deferToNextTick(self) }
     }
 }

@@ -54,7 +54,7 @@ struct HostileBrokerTests {
         }
         for _ in 1..<50 { #expect(try await attacked.code() == .closedByPeer) }
         let statistics = try #require(await attacked.server.brokerStatistics())
-        #expect(statistics.links == 2 && statistics.sessions == 2)
+        #expect(statistics.connections == 2 && statistics.sessions == 2)
         #expect(try await attacked.isServing())
         withExtendedLifetime(hostile) {}
         await attacked.stop()

@@ -35,9 +35,9 @@ struct HostileConnectionTests {
         // Whoever does say hello gets in beside those who wait.
         var endpoint = attacked.server.endpoint
         endpoint.options = [.init(name: "handshake-timeout", value: "20s")]
-        let link = try await TransportRegistry.standard.transport(for: endpoint).connect(timeout: .seconds(20))
+        let connection = try await TransportRegistry.standard.transport(for: endpoint).connect(timeout: .seconds(20))
         #expect(try await attacked.isServing())
-        await link.close()
+        await connection.close()
         await attacked.stop()
     }
 
@@ -80,7 +80,7 @@ struct HostileConnectionTests {
         await attacked.stop()
     }
 
-    @Test("end links that bring nothing for too long", arguments: ["tcp", "ws"])
+    @Test("end connections that bring nothing for too long", arguments: ["tcp", "ws"])
     func idle(transport: String) async throws {
         let attacked = try await Attacked(transport, "idle-timeout=100ms")
         let note = try await attacked.note()
@@ -90,7 +90,7 @@ struct HostileConnectionTests {
         await attacked.stop()
     }
 
-    @Test("end every link of a crowd that went silent at the same moment")
+    @Test("end every connection of a crowd that went silent at the same moment")
     func silentCrowd() async throws {
         let attacked = try await Attacked("tcp", "idle-timeout=100ms")
         let silent = try (0..<150).map { _ in try HostileClient(attacked.server) }

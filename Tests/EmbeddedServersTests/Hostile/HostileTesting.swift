@@ -170,12 +170,12 @@ struct Attacked {
     private static let loop = Result { try EventLoop(name: "attacked") }
 
     let server: EmbeddedServer
-    let honest: any Link
-    private let notes: AsyncStream<ServerNote>
+    let honest: any Connection
+    private let notes: AsyncStream<ServerEvent>
 
     /// - Parameter options: of the server, as they stand in its URL.
     init(_ transport: String, _ options: String = "") async throws {
-        let (stream, continuation) = AsyncStream.makeStream(of: ServerNote.self)
+        let (stream, continuation) = AsyncStream.makeStream(of: ServerEvent.self)
         notes = stream
         let url = "\(transport)://127.0.0.1:0/?\(options)"
         server = try await EmbeddedServer.start(url, on: try Self.loop.get()) { continuation.yield($0) }
@@ -185,7 +185,7 @@ struct Attacked {
     }
 
     /// What the owner hears of the next client that ends.
-    func note() async throws -> ServerNote {
+    func note() async throws -> ServerEvent {
         try #require(await notes.first { _ in true })
     }
 

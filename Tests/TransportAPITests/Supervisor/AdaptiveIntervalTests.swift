@@ -111,14 +111,14 @@ struct AdaptiveIntervalTests {
         #expect(interval.nextTrial(on: "home") == nil)
     }
 
-    @Test("falls back to the minimum when the user's link is lost, and finds the NAT's new limit")
+    @Test("falls back to the minimum when the user's connection is lost, and finds the NAT's new limit")
     func lost() throws {
         var random = RandomSource.seeded(1)
         var interval = AdaptiveInterval(Self.configuration)
         try #require(search(&interval, timeout: .seconds(600), random: &random) != nil)
         interval.lost(on: "home")
         #expect(interval.current(on: "home") == Self.configuration.minimum)
-        // From below again, not straight back to where the link died.
+        // From below again, not straight back to where the connection died.
         #expect(interval.nextTrial(on: "home") == .seconds(60))
         try #require(search(&interval, timeout: .seconds(100), random: &random) != nil)
         let found = interval.current(on: "home")

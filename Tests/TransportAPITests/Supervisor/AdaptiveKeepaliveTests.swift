@@ -6,19 +6,19 @@ import Testing
 @Suite("Adaptive keepalive")
 struct AdaptiveKeepaliveTests {
     private var random = RandomSource.seeded(1)
-    private var machine: SupervisorMachine
+    private var machine: SupervisorStateMachine
     private var time = Instant.zero
 
     init() {
         var configuration = SupervisorConfiguration()
         configuration.keepalive.adaptive = AdaptiveKeepaliveConfiguration()
         let endpoint = Endpoint(scheme: "tcp", host: "localhost")
-        machine = SupervisorMachine(configuration, endpoints: [endpoint], using: &random)
+        machine = SupervisorStateMachine(configuration, endpoints: [endpoint], using: &random)
     }
 
-    private mutating func now(_ event: SupervisorMachine.Event) -> [SupervisorAction] { after(.zero, event) }
+    private mutating func now(_ event: SupervisorStateMachine.Event) -> [SupervisorAction] { after(.zero, event) }
 
-    private mutating func after(_ wait: Duration, _ event: SupervisorMachine.Event) -> [SupervisorAction] {
+    private mutating func after(_ wait: Duration, _ event: SupervisorStateMachine.Event) -> [SupervisorAction] {
         time = time.advanced(by: wait)
         var actions: [SupervisorAction] = []
         machine.handle(event, at: time, using: &random, &actions)
@@ -27,14 +27,14 @@ struct AdaptiveKeepaliveTests {
 
     private mutating func open(_ capabilities: Capabilities = Capabilities(maximumMessageSize: 1000)) {
         _ = now(.connect)
-        _ = now(.connected(machine.link, capabilities))
+        _ = now(.connected(machine.connection, capabilities))
     }
 
-    /// The link is asked after it was idle for `interval`, and answers.
+    /// The connection is asked after it was idle for `interval`, and answers.
     private mutating func survive(_ interval: Duration) {
         let actions = after(interval, .tick(bytesReceived: 0))
         #expect(actions.contains { if case .ping = $0 { true } else { false } })
-        _ = now(.pong(machine.link, .milliseconds(20)))
+        _ = now(.pong(machine.connection, .milliseconds(20)))
     }
 
     private func good(on network: String = "") -> Duration? {
@@ -42,7 +42,7 @@ struct AdaptiveKeepaliveTests {
         return intervals?.current(on: network)
     }
 
-    @Test("lets the link be idle for longer each time that it answers")
+    @Test("lets the connection be idle for longer each time that it answers")
     mutating func grows() {
         open()
         #expect(machine.keepalive?.interval == .seconds(60))
@@ -52,7 +52,7 @@ struct AdaptiveKeepaliveTests {
         #expect(machine.keepalive?.interval == .seconds(240))
     }
 
-    @Test("does nothing where the link can't be asked")
+    @Test("does nothing where the connection can't be asked")
     mutating func noPing() {
         open(Capabilities(hasNativePing: false, maximumMessageSize: 1000))
         #expect(machine.keepalive == nil)
@@ -64,11 +64,11 @@ struct AdaptiveKeepaliveTests {
         open()
         _ = after(.seconds(50), .submit(MessageID(1), Payload([1])))
         _ = after(.seconds(10), .tick(bytesReceived: 0))
-        _ = now(.pong(machine.link, .milliseconds(20)))
+        _ = now(.pong(machine.connection, .milliseconds(20)))
         #expect(machine.keepalive?.interval == .seconds(60))
     }
 
-    @Test("a link that falls silent is followed by one with the safe interval, until that has borne it once")
+    @Test("a connection that falls silent is followed by one with the safe interval, until that has borne it once")
     mutating func silent() {
         open()
         _ = after(.seconds(60), .tick(bytesReceived: 0))
@@ -103,7 +103,7 @@ struct AdaptiveKeepaliveTests {
         #expect(good() == .seconds(60))
     }
 
-    @Test("a link that is reset when it is asked after its interval was idle for too long")
+    @Test("a connection that is reset when it is asked after its interval was idle for too long")
     mutating func reset() {
         open()
         survive(.seconds(60))
@@ -111,20 +111,20 @@ struct AdaptiveKeepaliveTests {
         for _ in 0..<2 {
             let interval = machine.keepalive?.interval ?? .zero
             _ = after(interval, .tick(bytesReceived: 0))
-            _ = after(.milliseconds(20), .ended(machine.link, CloseReason(error)))
+            _ = after(.milliseconds(20), .ended(machine.connection, CloseReason(error)))
             _ = after(.seconds(30), .tick(bytesReceived: 0))
-            _ = now(.connected(machine.link, Capabilities(maximumMessageSize: 1000)))
+            _ = now(.connected(machine.connection, Capabilities(maximumMessageSize: 1000)))
         }
         #expect(good() == .seconds(30), "the second one was reset after what was known to be good")
     }
 
-    @Test("a link that breaks in the middle of a conversation says nothing about idle ones")
+    @Test("a connection that breaks in the middle of a conversation says nothing about idle ones")
     mutating func broken() {
         open()
         survive(.seconds(60))
         _ = after(.seconds(119), .submit(MessageID(1), Payload([1])))
         let error = TransportError(.connectionReset, .open, "reset")
-        _ = after(.seconds(2), .ended(machine.link, CloseReason(error)))
+        _ = after(.seconds(2), .ended(machine.connection, CloseReason(error)))
         #expect(good() == .seconds(60))
     }
 }

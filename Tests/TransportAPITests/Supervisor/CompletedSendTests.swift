@@ -2,8 +2,8 @@ import Testing
 
 @testable import TransportAPI
 
-/// Messages that a link has sent and not seen acknowledged, where the next link completes them.
-@Suite("Sends that the next link completes")
+/// Messages that a connection has sent and not seen acknowledged, where the next connection completes them.
+@Suite("Sends that the next connection completes")
 struct CompletedSendTests {
     private static let kept = Capabilities(
         acknowledgesMessages: true,
@@ -19,14 +19,14 @@ struct CompletedSendTests {
         configuration.outbox.maximumAge = .seconds(60)
         var client = MachineHarness(configuration)
         client.tell(.connect)
-        client.tell(.connected(client.machine.link, Self.kept))
+        client.tell(.connected(client.machine.connection, Self.kept))
         return client
     }
 
-    /// Opens the next link, and gives what the machine asks of it: what it is to complete, and what it is to send.
+    /// Opens the next connection, and gives what the machine asks of it: what it is to complete, and what it is to send.
     private func reopen(_ client: inout MachineHarness, _ capabilities: Capabilities = kept) -> [String] {
         client.tell(.connect)
-        return client.tell(.connected(client.machine.link, capabilities)).compactMap { action in
+        return client.tell(.connected(client.machine.connection, capabilities)).compactMap { action in
             switch action {
             case .complete(_, let id, _, let orSend): "complete \(id.number)\(orSend ? " or send" : "")"
             case .transmit(_, let id?, _): "send \(id.number)"
@@ -35,15 +35,15 @@ struct CompletedSendTests {
         }
     }
 
-    /// The link ends with these messages under way.
+    /// The connection ends with these messages under way.
     private func end(_ client: inout MachineHarness, _ ids: [MessageID]) {
-        let link = client.machine.link
-        for id in ids { client.tell(.settled(link, id, .unknown(gone))) }
-        client.tell(.ended(link, lost))
+        let connection = client.machine.connection
+        for id in ids { client.tell(.settled(connection, id, .unknown(gone))) }
+        client.tell(.ended(connection, lost))
     }
 
     @Test(
-        "A message that a link leaves unacknowledged waits for the next link, which completes it before new ones are sent"
+        "A message that a connection leaves unacknowledged waits for the next connection, which completes it before new ones are sent"
     )
     func completed() {
         var client = client()
@@ -53,35 +53,35 @@ struct CompletedSendTests {
         #expect(client.outcomes(first).isEmpty && client.outcomes(second).isEmpty)
         #expect(reopen(&client) == ["complete 1", "complete 2", "send 3"])
         for id in [first, second, third] {
-            client.tell(.settled(client.machine.link, id, .acknowledged))
+            client.tell(.settled(client.machine.connection, id, .acknowledged))
             #expect(client.outcomes(id) == [.acknowledged])
         }
     }
 
-    @Test("A message waits for as many links as it takes")
-    func severalLinks() {
+    @Test("A message waits for as many connections as it takes")
+    func severalConnections() {
         var client = client()
         let id = client.submit()
         for _ in 0..<3 {
             end(&client, [id])
             #expect(reopen(&client) == ["complete 1"])
         }
-        client.tell(.settled(client.machine.link, id, .acknowledged))
+        client.tell(.settled(client.machine.connection, id, .acknowledged))
         #expect(client.outcomes(id) == [.acknowledged])
     }
 
-    @Test("A message ends in unknown if the next link knows nothing of it", arguments: [true, false])
+    @Test("A message ends in unknown if the next connection knows nothing of it", arguments: [true, false])
     func forgotten(isKept: Bool) {
         var client = client()
         let id = client.submit()
         end(&client, [id])
         #expect(reopen(&client, isKept ? Self.kept : .session) == ["complete 1"])
-        client.tell(.settled(client.machine.link, id, .unknown(.nothingLeft)))
+        client.tell(.settled(client.machine.connection, id, .unknown(.nothingLeft)))
         #expect(client.outcomes(id) == [.unknown(.nothingLeft)])
         #expect(client.machine.delivery.outbox.isEmpty)
     }
 
-    @Test("A message that no link completes ends in unknown when it is too old, or when the supervisor closes")
+    @Test("A message that no connection completes ends in unknown when it is too old, or when the supervisor closes")
     func neverCompleted() {
         var client = client()
         let old = client.submit()
@@ -100,7 +100,7 @@ struct CompletedSendTests {
         #expect(error.code == .closedByUser)
     }
 
-    @Test("With an envelope, a link that knows nothing of the message sends it again")
+    @Test("With an envelope, a connection that knows nothing of the message sends it again")
     func origin() {
         var client = client(.session)
         let id = client.submit()

@@ -10,12 +10,12 @@ import Testing
         let id = client.submit()
         client.tell(.cancel(id))
         client.tell(.cancel(id))
-        client.tell(.received(client.machine.link, SessionFrame.acknowledge(1).payload))
+        client.tell(.received(client.machine.connection, SessionFrame.acknowledge(1).payload))
         #expect(client.outcomes(id) == [.unknown(.cancelledSend)])
         #expect(client.machine.delivery.outbox.isEmpty)
     }
 
-    @Test("a full outbox drops the oldest that never left, not one that a lost link had")
+    @Test("a full outbox drops the oldest that never left, not one that a lost connection had")
     func dropsUnsentOnly() {
         var configuration = SupervisorConfiguration.session
         configuration.outbox.maximumCount = 2
@@ -25,7 +25,7 @@ import Testing
         client.open()
         let sent = client.submit()
         let unsent = client.submit()
-        client.tell(.ended(client.machine.link, lost))
+        client.tell(.ended(client.machine.connection, lost))
         let new = client.submit()
         #expect(client.outcomes(sent).isEmpty)
         #expect(client.outcomes(unsent) == [.rejected(.outboxFull)])
@@ -40,13 +40,13 @@ import Testing
         var client = MachineHarness(configuration)
         client.open()
         let sent = client.submit()
-        client.tell(.ended(client.machine.link, lost))
+        client.tell(.ended(client.machine.connection, lost))
         let new = client.submit()
         #expect(client.outcomes(sent).isEmpty)
         #expect(client.outcomes(new) == [.rejected(.outboxFull)])
     }
 
-    @Test("what one link may have sent is not unsent because the next one gives it back")
+    @Test("what one connection may have sent is not unsent because the next one gives it back")
     func mayHaveLeftBefore() {
         var configuration = SupervisorConfiguration.session
         configuration.outbox.maximumAge = .seconds(60)
@@ -63,7 +63,7 @@ import Testing
         #expect(client.outcomes(id) == [.unknown(.acknowledgementMissing)])
     }
 
-    @Test("what a link gives back unsent, and nobody waits for, is not sent on the next one")
+    @Test("what a connection gives back unsent, and nobody waits for, is not sent on the next one")
     func cancelledAndGivenBack() {
         var configuration = SupervisorConfiguration()
         configuration.backoff = .immediate
@@ -112,44 +112,44 @@ import Testing
         #expect(delivery.outbox.isEmpty && delivery.roundTrip.timeout < .seconds(2))
     }
 
-    @Test("over a link without an order, a message that overtakes the welcome is given to the app after it")
+    @Test("over a connection without an order, a message that overtakes the welcome is given to the app after it")
     func overtakesTheWelcome() {
         let capabilities = Capabilities(isReliable: true, isOrdered: false, maximumMessageSize: 1200)
         let message = SessionFrame.message(1, Payload([5])).payload
         var client = MachineHarness(.session)
         client.tell(.connect)
-        client.tell(.connected(client.machine.link, capabilities))
+        client.tell(.connected(client.machine.connection, capabilities))
         func given(_ actions: [SupervisorAction]) -> Int {
             actions.filter { if case .deliver = $0 { true } else { false } }.count
         }
-        #expect(given(client.tell(.received(client.machine.link, message))) == 0)
+        #expect(given(client.tell(.received(client.machine.connection, message))) == 0)
         let welcome = SessionFrame.welcome(incarnation: 7, received: 0).payload
-        #expect(given(client.tell(.received(client.machine.link, welcome))) == 1)
-        #expect(given(client.tell(.received(client.machine.link, message))) == 0)
+        #expect(given(client.tell(.received(client.machine.connection, welcome))) == 1)
+        #expect(given(client.tell(.received(client.machine.connection, message))) == 0)
     }
 
-    @Test("more messages before the welcome than there is room for end the link")
+    @Test("more messages before the welcome than there is room for end the connection")
     func tooManyOvertakeTheWelcome() {
         let capabilities = Capabilities(isReliable: true, isOrdered: false, maximumMessageSize: 1200)
         var configuration = SupervisorConfiguration.session
         configuration.messageBufferBytes = 4096
         var client = MachineHarness(configuration)
         client.tell(.connect)
-        client.tell(.connected(client.machine.link, capabilities))
+        client.tell(.connected(client.machine.connection, capabilities))
         let payload = Payload([UInt8](repeating: 1, count: 1000))
         var isOver = false
         for sequence in 1...4 as ClosedRange<UInt64> {
             let frame = SessionFrame.message(sequence, payload).payload
             #expect(!isOver)
-            let actions = client.tell(.received(client.machine.link, frame))
+            let actions = client.tell(.received(client.machine.connection, frame))
             isOver = actions.contains { if case .close = $0 { true } else { false } }
         }
         #expect(isOver)
-        // The next link does not give the messages of that link to the app.
+        // The next connection does not give the messages of that connection to the app.
         client.tell(.connect)
-        client.tell(.connected(client.machine.link, capabilities))
+        client.tell(.connected(client.machine.connection, capabilities))
         let welcome = SessionFrame.welcome(incarnation: 7, received: 0).payload
-        let actions = client.tell(.received(client.machine.link, welcome))
+        let actions = client.tell(.received(client.machine.connection, welcome))
         #expect(!actions.contains { if case .deliver = $0 { true } else { false } })
     }
 }

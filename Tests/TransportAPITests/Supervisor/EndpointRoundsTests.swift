@@ -5,16 +5,16 @@ import Testing
 @Suite("A supervisor with several endpoints")
 struct EndpointRoundsTests {
     private var random = RandomSource.seeded(3)
-    private var machine: SupervisorMachine
+    private var machine: SupervisorStateMachine
 
     init() {
         var random = RandomSource.seeded(3)
         let endpoints = ["a", "b", "c"].map { Endpoint(scheme: "tcp", host: $0) }
-        machine = SupervisorMachine(SupervisorConfiguration(), endpoints: endpoints, using: &random)
+        machine = SupervisorStateMachine(SupervisorConfiguration(), endpoints: endpoints, using: &random)
     }
 
     /// The delays of the pauses that `event` leads to.
-    private mutating func handle(_ event: SupervisorMachine.Event) -> [Duration] {
+    private mutating func handle(_ event: SupervisorStateMachine.Event) -> [Duration] {
         var actions: [SupervisorAction] = []
         machine.handle(event, at: .zero, using: &random, &actions)
         return actions.compactMap { if case .state(.waiting(let delay, _)) = $0 { delay } else { nil } }
@@ -22,7 +22,7 @@ struct EndpointRoundsTests {
 
     private mutating func fail(_ code: TransportError.Code) -> [Duration] {
         defer { _ = handle(.tick(bytesReceived: 0)) }
-        return handle(.failed(machine.link, TransportError(code, .handshake, "no")))
+        return handle(.failed(machine.connection, TransportError(code, .handshake, "no")))
     }
 
     @Test("tries all of them before the first pause")
@@ -30,7 +30,7 @@ struct EndpointRoundsTests {
         _ = handle(.connect)
         #expect(fail(.refused) == [.zero])
         #expect(fail(.refused) == [.zero])
-        #expect(handle(.failed(machine.link, TransportError(.refused, .connect, "no")))[0] > .zero)
+        #expect(handle(.failed(machine.connection, TransportError(.refused, .connect, "no")))[0] > .zero)
         #expect(machine.endpoint == 0)
     }
 
@@ -39,7 +39,7 @@ struct EndpointRoundsTests {
         _ = handle(.connect)
         #expect(fail(.notFound) == [.zero])
         #expect(fail(.refused) == [.zero])
-        #expect(handle(.failed(machine.link, TransportError(.refused, .connect, "no")))[0] > .zero)
+        #expect(handle(.failed(machine.connection, TransportError(.refused, .connect, "no")))[0] > .zero)
         #expect(machine.endpoint == 1)
     }
 

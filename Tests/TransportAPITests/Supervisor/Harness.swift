@@ -2,7 +2,7 @@
 
 /// A machine with a hand to feed it and a record of what it asked for.
 struct MachineHarness {
-    var machine: SupervisorMachine
+    var machine: SupervisorStateMachine
     var random = RandomSource.seeded(1)
     var now = Instant.zero
     var actions: [SupervisorAction] = []
@@ -10,12 +10,12 @@ struct MachineHarness {
 
     init(_ configuration: SupervisorConfiguration, endpoints: Int = 1) {
         let endpoints = (0..<endpoints).map { Endpoint(scheme: "memory", host: "server\($0)") }
-        machine = SupervisorMachine(configuration, endpoints: endpoints, using: &random)
+        machine = SupervisorStateMachine(configuration, endpoints: endpoints, using: &random)
     }
 
     /// What the machine asks for, now that this has happened.
     @discardableResult
-    mutating func tell(_ event: SupervisorMachine.Event) -> [SupervisorAction] {
+    mutating func tell(_ event: SupervisorStateMachine.Event) -> [SupervisorAction] {
         var new: [SupervisorAction] = []
         machine.handle(event, at: now, using: &random, &new)
         actions += new
@@ -32,12 +32,12 @@ struct MachineHarness {
 
     mutating func wait(_ duration: Duration) { now = now.advanced(by: duration) }
 
-    /// Opens the next link of a session, as a server does that has received so many messages.
+    /// Opens the next connection of a session, as a server does that has received so many messages.
     mutating func open(_ capabilities: Capabilities = .session, incarnation: UInt64 = 7, received: UInt64 = 0) {
         tell(.connect)
-        tell(.connected(machine.link, capabilities))
+        tell(.connected(machine.connection, capabilities))
         let welcome = SessionFrame.welcome(incarnation: incarnation, received: received)
-        tell(.received(machine.link, welcome.payload))
+        tell(.received(machine.connection, welcome.payload))
     }
 
     /// How the message has ended, each time that it has.
@@ -50,9 +50,9 @@ struct MachineHarness {
         actions.compactMap { if case .connect(_, _, _, let refreshing) = $0 { refreshing } else { nil } }
     }
 
-    /// Whether the machine has let go of this link for its silence.
-    func hasAbandoned(_ link: Int) -> Bool {
-        actions.contains { if case .abandon(link) = $0 { true } else { false } }
+    /// Whether the machine has let go of this connection for its silence.
+    func hasAbandoned(_ connection: Int) -> Bool {
+        actions.contains { if case .abandon(connection) = $0 { true } else { false } }
     }
 }
 

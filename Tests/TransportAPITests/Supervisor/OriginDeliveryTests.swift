@@ -16,13 +16,13 @@ struct OriginDeliveryTests {
         delivery = Delivery(configuration, identity: SessionID(using: &random))
     }
 
-    /// The numbers under which messages were handed to `link` since the last call, and those that have ended.
-    private mutating func take(_ link: Int) -> (sent: [UInt64], ended: [MessageID: SendOutcome]) {
+    /// The numbers under which messages were handed to `connection` since the last call, and those that have ended.
+    private mutating func take(_ connection: Int) -> (sent: [UInt64], ended: [MessageID: SendOutcome]) {
         defer { actions = [] }
         var (sent, ended): ([UInt64], [MessageID: SendOutcome]) = ([], [:])
         for action in actions {
             switch action {
-            case .transmit(link, _, let payload):
+            case .transmit(connection, _, let payload):
                 if case .origin(_, let number, _)? = try? SessionFrame(payload) { sent.append(number) }
             case .finish(let id, let outcome): ended[id] = outcome
             default: break
@@ -36,7 +36,7 @@ struct OriginDeliveryTests {
     }
 
     @Test(
-        "what a link took and did not see acknowledged goes over the next one in its order, whatever the link ended by",
+        "what a connection took and did not see acknowledged goes over the next one in its order, whatever the connection ended by",
         arguments: [
             .connectionLost, .closedByPeer, .keepaliveTimeout, .acknowledgementTimeout, .protocolViolation,
             // The broker has sent a message that is too large for this side.
@@ -52,10 +52,10 @@ struct OriginDeliveryTests {
         settle(2, .acknowledged)
         #expect(take(1).ended == [MessageID(2): .acknowledged])
 
-        let error = TransportError(code, .open, "the link has ended")
+        let error = TransportError(code, .open, "the connection has ended")
         settle(1, .unknown(error))
         delivery.detach()
-        // Another link is there before the last one has told of all.
+        // Another connection is there before the last one has told of all.
         delivery.attach(2, broker)
         delivery.flush(at: .zero, &actions)
         settle(4, .unknown(error))

@@ -5,7 +5,7 @@ import Testing
 /// Between handing a message in and waiting for it others may run, and end it.
 @Suite("Messages that were handed in")
 struct OutgoingTests {
-    private let outgoing = Outgoing(nil)
+    private let outgoing = PendingSends(nil)
     private let unknown = SendOutcome.unknown(TransportError(.connectionLost, .open, "lost"))
 
     private func handIn() throws -> MessageID {
@@ -15,7 +15,7 @@ struct OutgoingTests {
     }
 
     /// What was given back.
-    private func undelivered(_ listener: Broadcast<Undelivered>.Listener) -> [MessageID] {
+    private func undelivered(_ listener: MulticastBuffer<Undelivered>.Listener) -> [MessageID] {
         outgoing.undelivered.finish()
         var all: [MessageID] = []
         while case let next?? = outgoing.undelivered.next(listener) { all.append(next.id) }

@@ -125,10 +125,10 @@ struct ConfigurationFileTests {
         let header = try HTTPHeader("Authorization", "Bearer x")
         let configuration = TransportConfiguration(endpoints: servers.map(\.endpoint), headers: [header])
         for transport in try configuration.transports(from: registry) {
-            let link = try await transport.connect(timeout: .seconds(10))
-            #expect(await link.send(Payload(text: "hello")).isSuccess)
-            #expect(try await link.receive()?.bytes == Array("hello".utf8))
-            await link.close()
+            let connection = try await transport.connect(timeout: .seconds(10))
+            #expect(await connection.send(Payload(text: "hello")).isSuccess)
+            #expect(try await connection.receive()?.bytes == Array("hello".utf8))
+            await connection.close()
         }
         #expect(seen.withLock { $0 } == [header])
         for server in servers { await server.stop() }

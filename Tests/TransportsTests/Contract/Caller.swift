@@ -2,7 +2,7 @@ import SocketIO
 import Testing
 import TransportAPI
 
-/// Where a test's caller runs: each promise must hold on the link's own loop and away from it.
+/// Where a test's caller runs: each promise must hold on the connection's own loop and away from it.
 enum Caller: CaseIterable {
     case onLoop, elsewhere
     /// In an actor that lives on the loop.
@@ -19,16 +19,16 @@ enum Caller: CaseIterable {
     }
 }
 
-/// An actor whose executor is the loop of the links.
+/// An actor whose executor is the loop of the connections.
 actor Resident {
     nonisolated var unownedExecutor: UnownedSerialExecutor {
         EventLoop.shared.serialExecutor.asUnownedSerialExecutor()
     }
 
-    func echo(_ link: any Link, _ payload: Payload) async throws -> Payload? {
-        async let outcome = link.send(payload)
+    func echo(_ connection: any Connection, _ payload: Payload) async throws -> Payload? {
+        async let outcome = connection.send(payload)
         #expect(EventLoop.shared.isCurrent)
-        let received = try await link.receive()
+        let received = try await connection.receive()
         #expect(EventLoop.shared.isCurrent)
         #expect(await outcome.isSuccess)
         return received

@@ -2,7 +2,7 @@ import SocketIO
 import Testing
 import TransportAPI
 
-// Callers that are not on the links' loop, which is lent to them while it sleeps.
+// Callers that are not on the connections' loop, which is lent to them while it sleeps.
 
 extension ContractTests {
     @Test("takes the messages of many tasks elsewhere, each once, in its task's order", arguments: names)
@@ -92,7 +92,7 @@ extension ContractTests {
     }
 }
 
-/// An actor whose executor is another loop than the links'.
+/// An actor whose executor is another loop than the connections'.
 private actor Stranger {
     private static let loop = try? EventLoop(name: "strange")
 

@@ -2,7 +2,7 @@ import SocketIO
 import Testing
 import TransportAPI
 
-// How a link ends, and what waits on it.
+// How a connection ends, and what waits on it.
 
 extension ContractTests {
     @Test("ends `receive` with nil on both sides after a goodbye, and rejects what is sent later", arguments: names)
@@ -15,12 +15,12 @@ extension ContractTests {
         #expect(try await pair.server.receive()?.bytes == Array("last words".utf8))
         #expect(try await pair.server.receive() == nil)
         #expect(await pair.server.closed().initiator == .peer)
-        for link in [pair.client, pair.server] {
-            guard case .rejected = await link.send(message("too late")) else {
+        for connection in [pair.client, pair.server] {
+            guard case .rejected = await connection.send(message("too late")) else {
                 Issue.record("was not rejected")
                 return
             }
-            let error = await #expect(throws: TransportError.self) { _ = try await link.ping() }
+            let error = await #expect(throws: TransportError.self) { _ = try await connection.ping() }
             #expect(error != nil)
         }
         await pair.close()
@@ -45,8 +45,8 @@ extension ContractTests {
     func closeWhileReceiving(name: String, caller: Caller) async throws {
         try await caller.run {
             let pair = try await Pair(name)
-            let waiting = [pair.client, pair.server].map { link in
-                Task(executorPreference: EventLoop.shared) { try await link.receive() }
+            let waiting = [pair.client, pair.server].map { connection in
+                Task(executorPreference: EventLoop.shared) { try await connection.receive() }
             }
             await pair.client.close()
             for task in waiting { #expect(try await task.value == nil) }

@@ -5,17 +5,17 @@ import TransportAPI
 
 @testable import Transports
 
-// An actor that lives on the loop, called by a task that prefers another executor: at each of its suspensions the system sends it
-// through the queue of the loop once more, and what stands there already comes before.
+// An actor that lives on the loop, called by a task that prefers another executor: at each of its suspensions the
+// system sends it through the queue of the loop once more, and what stands there already comes before.
 extension ContractTests {
     @Test("lets an actor on its loop wait for what comes just before that", arguments: names)
     func waitBehindTheEnd(name: String) async throws {
         let pair = try await Pair(name)
-        let link = try #require(pair.client as? CoreLink)
+        let connection = try #require(pair.client as? CoreConnection)
         let resident = Resident()
-        #expect(try await resident.receive(link) { link.driver.value.abandon(.user) } == nil)
+        #expect(try await resident.receive(connection) { connection.driver.value.abandon(.user) } == nil)
         let second = try await Pair(name)
-        let other = try #require(second.client as? CoreLink)
+        let other = try #require(second.client as? CoreConnection)
         #expect(await resident.closed(other) { other.driver.value.abandon(.user) }.initiator == .user)
         for pair in [pair, second] { await pair.close() }
     }
@@ -23,10 +23,10 @@ extension ContractTests {
     @Test("ends the waits of an actor on its loop whose task was cancelled before", arguments: names)
     func cancelledBefore(name: String) async throws {
         let pair = try await Pair(name)
-        let link = try #require(pair.client as? CoreLink)
+        let connection = try #require(pair.client as? CoreConnection)
         let (resident, aside) = (Resident(), try EventLoop(name: "im-aside"))
         let waits: [@Sendable () async throws -> Void] = [
-            { _ = try await resident.receive(link) {} },
+            { _ = try await resident.receive(connection) {} },
             { _ = try await pair.listener.accept() },
         ]
         for wait in waits {
@@ -49,18 +49,22 @@ extension ContractTests {
 }
 
 extension Resident {
-    fileprivate func receive(_ link: CoreLink, behind job: @escaping @Sendable () -> Void) async throws -> Payload? {
+    fileprivate func receive(_ connection: CoreConnection, behind job: @escaping @Sendable () -> Void) async throws
+        -> Payload?
+    {
         EventLoop.shared.execute(job)
-        return try await link.receive()
+        return try await connection.receive()
     }
 
-    fileprivate func accept(_ listener: CoreListener) async throws -> (any Link)? {
+    fileprivate func accept(_ listener: CoreListener) async throws -> (any Connection)? {
         EventLoop.shared.execute { _ = Task.immediate { await listener.close() } }
         return try await listener.accept()
     }
 
-    fileprivate func closed(_ link: CoreLink, behind job: @escaping @Sendable () -> Void) async -> CloseReason {
+    fileprivate func closed(_ connection: CoreConnection, behind job: @escaping @Sendable () -> Void) async
+        -> CloseReason
+    {
         EventLoop.shared.execute(job)
-        return await link.closed()
+        return await connection.closed()
     }
 }

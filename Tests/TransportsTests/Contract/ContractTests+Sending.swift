@@ -104,7 +104,7 @@ extension ContractTests {
         }
     }
 
-    @Test("gives each message its outcome when the link ends", arguments: names, Caller.allCases)
+    @Test("gives each message its outcome when the connection ends", arguments: names, Caller.allCases)
     func endWhileSending(name: String, caller: Caller) async throws {
         try await caller.run {
             let pair = try await Pair(name)

@@ -33,7 +33,7 @@ extension ContractTests {
         #expect(error?.code == .cancelled || error?.code == .refused)
     }
 
-    @Test("stops accepting when the listener is closed, and accepted links live on", arguments: names)
+    @Test("stops accepting when the listener is closed, and accepted connections live on", arguments: names)
     func listenerCloses(name: String) async throws {
         let pair = try await Pair(name)
         let waiting = Task { try await pair.listener.accept() }
@@ -59,12 +59,12 @@ extension ContractTests {
         try await caller.run {
             var endpoint = server.endpoint
             endpoint.options = try ContractTests.loopback(name, "echo")
-            let link = try await registry.transport(for: endpoint).connect(timeout: .seconds(10))
+            let connection = try await registry.transport(for: endpoint).connect(timeout: .seconds(10))
             for number in 0..<20 {
-                #expect(await link.send(message("\(number)")).isSuccess)
-                #expect(try await link.receive()?.bytes == Array("\(number)".utf8))
+                #expect(await connection.send(message("\(number)")).isSuccess)
+                #expect(try await connection.receive()?.bytes == Array("\(number)".utf8))
             }
-            await link.close()
+            await connection.close()
         }
         await server.stop()
     }
@@ -75,14 +75,14 @@ extension ContractTests {
         let server = try await EmbeddedServer.start(Self.url(name), .echo)
         var endpoint = server.endpoint
         endpoint.options = try ContractTests.loopback(name, "resident")
-        let link = try await registry.transport(for: endpoint).connect(timeout: .seconds(10))
+        let connection = try await registry.transport(for: endpoint).connect(timeout: .seconds(10))
         let resident = Resident()
         for number in 0..<20 {
             for _ in 0..<jobs { EventLoop.shared.execute {} }
-            let echo = try await resident.echo(link, message("\(number)"))
+            let echo = try await resident.echo(connection, message("\(number)"))
             #expect(echo?.bytes == Array("\(number)".utf8))
         }
-        await link.close()
+        await connection.close()
         await server.stop()
     }
 
@@ -91,15 +91,17 @@ extension ContractTests {
         let server = try await EmbeddedServer.start(Self.url(name), .fanOut)
         var endpoint = server.endpoint
         endpoint.options = try ContractTests.loopback(name, "room")
-        var links: [any Link] = []
-        for _ in 0..<5 { links.append(try await registry.transport(for: endpoint).connect(timeout: .seconds(10))) }
+        var connections: [any Connection] = []
+        for _ in 0..<5 {
+            connections.append(try await registry.transport(for: endpoint).connect(timeout: .seconds(10)))
+        }
         // The last to connect may be known to the server later than its own handshake ends; its first message is not.
-        for link in links.reversed() {
-            #expect(await link.send(message("hello")).isSuccess)
-            #expect(try await link.receive()?.bytes == Array("hello".utf8))
+        for connection in connections.reversed() {
+            #expect(await connection.send(message("hello")).isSuccess)
+            #expect(try await connection.receive()?.bytes == Array("hello".utf8))
         }
         await server.stop()
-        for link in links { await link.close() }
+        for connection in connections { await connection.close() }
     }
 
     @Test("tells its clients when an embedded server stops", arguments: names)
@@ -107,9 +109,9 @@ extension ContractTests {
         let server = try await EmbeddedServer.start(Self.url(name), .echo)
         var endpoint = server.endpoint
         endpoint.options = try ContractTests.loopback(name, "stop")
-        let link = try await registry.transport(for: endpoint).connect(timeout: .seconds(10))
+        let connection = try await registry.transport(for: endpoint).connect(timeout: .seconds(10))
         await server.stop()
-        #expect(try await link.receive() == nil)
-        await link.close()
+        #expect(try await connection.receive() == nil)
+        await connection.close()
     }
 }

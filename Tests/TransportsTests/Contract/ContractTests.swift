@@ -23,11 +23,11 @@ struct ContractTests {
         return try TransportRegistry.standard.transport(named: scheme).loopback(client) + mode
     }
 
-    /// Two ends of one link: the client's, and the server's as `accept` gives it.
+    /// Two ends of one connection: the client's, and the server's as `accept` gives it.
     struct Pair {
         let listener: any Listener
-        let client: any Link
-        let server: any Link
+        let client: any Connection
+        let server: any Connection
 
         init(_ name: String, options: [Endpoint.Option] = []) async throws {
             let registry = TransportRegistry.standard
@@ -166,11 +166,11 @@ struct ContractTests {
     func ping(name: String, caller: Caller) async throws {
         try await caller.run {
             let pair = try await Pair(name)
-            for link in [pair.client, pair.server] {
-                if link.capabilities.hasNativePing {
-                    #expect(try await link.ping() > .zero)
+            for connection in [pair.client, pair.server] {
+                if connection.capabilities.hasNativePing {
+                    #expect(try await connection.ping() > .zero)
                 } else {
-                    let error = await #expect(throws: TransportError.self) { _ = try await link.ping() }
+                    let error = await #expect(throws: TransportError.self) { _ = try await connection.ping() }
                     #expect(error?.code == .unsupported)
                 }
             }

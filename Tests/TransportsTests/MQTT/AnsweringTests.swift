@@ -15,19 +15,19 @@ struct AnsweringTests {
     func acknowledgementBehindMessages(cleanSession: String) async throws {
         let loop = try EventLoop(name: "answering")
         let broker = try EagerBroker(messages: 40)
-        let link = try await TransportRegistry.standard.connect(
+        let connection = try await TransportRegistry.standard.connect(
             "mqtt://127.0.0.1:\(broker.port)/?publish=room&qos=1&inbox=1&clean-session=\(cleanSession)&client-id=a",
             on: loop
         )
         var received: [[UInt8]] = []
         for _ in 0..<40 {
-            received.append(try #require(try await link.receive()).bytes)
-            #expect(await link.send(Payload([1])) == .acknowledged)
+            received.append(try #require(try await connection.receive()).bytes)
+            #expect(await connection.send(Payload([1])) == .acknowledged)
         }
         #expect(received == (0..<40).map { [UInt8($0)] })
         // In a kept session, what the app had not taken was not acknowledged to the broker before.
         if cleanSession == "off" { #expect(broker.receiptsBeforeFirstAnswer <= 1) }
-        await link.close()
+        await connection.close()
         broker.stop()
     }
 }

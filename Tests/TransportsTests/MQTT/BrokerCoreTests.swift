@@ -81,7 +81,7 @@ struct BrokerCoreTests {
         #expect(broker.sessionCount == 1)
         #expect(broker.deliveries("t").isEmpty)
         _ = broker.subscribe(2, to: "t", qos: .atMostOnce)
-        // The late end of the first link changes nothing.
+        // The late end of the first connection changes nothing.
         broker.disconnect(1)
         #expect(broker.deliveries("t") == [2: .atMostOnce])
         #expect(try broker.connect(3, clientID: "") == nil)

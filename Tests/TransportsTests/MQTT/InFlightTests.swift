@@ -71,7 +71,7 @@ struct InFlightTests {
         #expect(table.count == 3)
     }
 
-    @Test("after those of a former link, identifiers go on behind the newest of them, whatever their order")
+    @Test("after those of a former connection, identifiers go on behind the newest of them, whatever their order")
     func resumed() {
         var table = InFlight(window: 10)
         for packetID in [65_534, 3, 65_535, 1] as [UInt16] { table.resume(.release, packetID, id: 0, now: .zero) }
@@ -79,7 +79,9 @@ struct InFlightTests {
         #expect(table.kind(of: 3) == .release && table.kind(of: 2) == .free && table.kind(of: 4) == .publish)
     }
 
-    @Test("what a former link has left is all there, whichever identifiers it had and in whatever order they come")
+    @Test(
+        "what a former connection has left is all there, whichever identifiers it had and in whatever order they come"
+    )
     func resumedApart() {
         var random = RandomSource.seeded(4)
         for round in 0..<2000 {

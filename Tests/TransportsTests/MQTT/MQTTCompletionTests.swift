@@ -3,13 +3,13 @@ import TransportAPI
 
 @testable import Transports
 
-/// What the next link of a kept session says of messages that the one before has left.
-@Suite("Messages that the next link of an MQTT session completes")
+/// What the next connection of a kept session says of messages that the one before has left.
+@Suite("Messages that the next connection of an MQTT session completes")
 struct MQTTCompletionTests {
     private static let name = SendID.named | 5
     private let session = MQTTSession()
 
-    private func link(_ qos: MQTTQoS, isPresent: Bool) throws -> MQTTHarness {
+    private func connection(_ qos: MQTTQoS, isPresent: Bool) throws -> MQTTHarness {
         var configuration = MQTTConfiguration()
         configuration.clientID = "ann"
         configuration.qos = qos
@@ -31,9 +31,9 @@ struct MQTTCompletionTests {
         arguments: [MQTTQoS.atLeastOnce, .exactlyOnce]
     )
     func pending(qos: MQTTQoS) throws {
-        var first = try link(qos, isPresent: false)
+        var first = try connection(qos, isPresent: false)
         _ = try first.send(Payload([9]), id: Self.name)
-        var second = try link(qos, isPresent: true)
+        var second = try connection(qos, isPresent: true)
         #expect(second.core.capabilities.completesSends)
         #expect(second.core.completion(of: Self.name) == .pending)
         second.feed(answers(qos))
@@ -42,27 +42,27 @@ struct MQTTCompletionTests {
     }
 
     @Test(
-        "A message that is completed before its caller asks is known as acknowledged, also over a later link",
+        "A message that is completed before its caller asks is known as acknowledged, also over a later connection",
         arguments: [false, true]
     )
     func acknowledged(isLater: Bool) throws {
-        var first = try link(.exactlyOnce, isPresent: false)
+        var first = try connection(.exactlyOnce, isPresent: false)
         _ = try first.send(Payload([9]), id: Self.name)
-        var second = try link(.exactlyOnce, isPresent: true)
+        var second = try connection(.exactlyOnce, isPresent: true)
         second.feed(answers(.exactlyOnce))
         #expect(second.acknowledged.isEmpty)
-        var last = isLater ? try link(.exactlyOnce, isPresent: true) : second
+        var last = isLater ? try connection(.exactlyOnce, isPresent: true) : second
         #expect(last.core.completion(of: Self.name) == .acknowledged)
         #expect(last.core.completion(of: Self.name) == nil)
     }
 
     @Test("Nothing is known of a message that another session has, or that a forgetful broker had taken")
     func unknown() throws {
-        var first = try link(.exactlyOnce, isPresent: false)
+        var first = try connection(.exactlyOnce, isPresent: false)
         #expect(first.core.completion(of: Self.name) == nil)
         _ = try first.send(Payload([9]), id: Self.name)
         first.feed([0x50, 2, 0, 1])
-        var second = try link(.exactlyOnce, isPresent: false)
+        var second = try connection(.exactlyOnce, isPresent: false)
         #expect(second.core.completion(of: Self.name) == nil)
         let clean = try mqttClient()
         #expect(!clean.core.capabilities.completesSends)

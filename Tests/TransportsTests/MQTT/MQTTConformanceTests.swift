@@ -112,7 +112,7 @@ struct MQTTConformanceTests {
         #expect(client.takeOutput() == [0x62, 2, 0, 3, 0x62, 2, 0, 1, 0x62, 2, 0, 2])
     }
 
-    @Test("a message of QoS 2 that its receiver was done with when the link had ended is not delivered again")
+    @Test("a message of QoS 2 that its receiver was done with when the connection had ended is not delivered again")
     func receiptAfterTheEnd() throws {
         let session = MQTTSession()
         var first = try mqttClient(of: session)

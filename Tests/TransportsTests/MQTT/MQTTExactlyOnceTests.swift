@@ -46,7 +46,10 @@ struct MQTTExactlyOnceTests {
         #expect(client.failure?.code == .protocolViolation)
     }
 
-    @Test("A broker that answers QoS 2 with PUBACK ends the link with an error that says so", arguments: [false, true])
+    @Test(
+        "A broker that answers QoS 2 with PUBACK ends the connection with an error that says so",
+        arguments: [false, true]
+    )
     func withoutExactlyOnce(isKept: Bool) throws {
         var client = try publisher(isKept ? MQTTSession() : nil)
         _ = try client.send(Payload([9]), id: 7)
@@ -70,7 +73,7 @@ struct MQTTExactlyOnceTests {
         #expect(server.messages.count == 2 && server.failure == nil)
     }
 
-    @Test("the next link sends an unacknowledged PUBLISH again, with DUP and its identifier, before anything new")
+    @Test("the next connection sends an unacknowledged PUBLISH again, with DUP and its identifier, before anything new")
     func resendPublish() throws {
         let session = MQTTSession()
         var first = try publisher(session)
@@ -81,13 +84,13 @@ struct MQTTExactlyOnceTests {
         _ = try second.send(Payload([7]), id: 1)
         #expect(second.takeOutput() == [0x34, 6, 0, 1, 0x74, 0, 3, 7])
         second.feed(Self.pubrec + Self.pubcomp)
-        // Nobody on this link waits for it.
+        // Nobody on this connection waits for it.
         #expect(second.acknowledged.isEmpty && second.failure == nil)
         var third = try publisher(session, present: true)
         #expect(third.takeOutput().count == 16)
     }
 
-    @Test("the next link sends an unanswered PUBREL again, and not the message, in the order of the PUBRECs")
+    @Test("the next connection sends an unanswered PUBREL again, and not the message, in the order of the PUBRECs")
     func resendRelease() throws {
         let session = MQTTSession()
         var first = try publisher(session)
@@ -102,7 +105,9 @@ struct MQTTExactlyOnceTests {
         #expect(third.takeOutput().isEmpty)
     }
 
-    @Test("what the next link completes is complete, whichever identifiers are left over, and no later link sends it")
+    @Test(
+        "what the next connection completes is complete, whichever identifiers are left over, and no later connection sends it"
+    )
     func completedByTheNext() throws {
         let session = MQTTSession()
         var first = try publisher(session)
@@ -137,7 +142,7 @@ struct MQTTExactlyOnceTests {
         #expect(second.takeOutput().isEmpty)
     }
 
-    @Test("in a session that is kept, a message is not delivered again over the next link once it was confirmed")
+    @Test("in a session that is kept, a message is not delivered again over the next connection once it was confirmed")
     func receivedIdentifiers() throws {
         let session = MQTTSession()
         var first = try publisher(session)
@@ -176,7 +181,7 @@ struct MQTTExactlyOnceTests {
     }
 
     @Test(
-        "an answer to what was sent over the last link may come before SUBACK",
+        "an answer to what was sent over the last connection may come before SUBACK",
         arguments: [pubrec, pubcomp, [0x40, 2, 0, 1]]
     )
     func lateBeforeSuback(_ answer: [UInt8]) throws {
@@ -190,7 +195,7 @@ struct MQTTExactlyOnceTests {
         #expect(client.isOpen && client.failure == nil)
     }
 
-    @Test("a link that another has followed changes nothing of their session")
+    @Test("a connection that another has followed changes nothing of their session")
     func overtaken() throws {
         let session = MQTTSession()
         var first = try publisher(session)
@@ -202,7 +207,7 @@ struct MQTTExactlyOnceTests {
         #expect(second.takeOutput() == third.takeOutput())
     }
 
-    @Test("a window that the link before has filled does not keep the next from subscribing")
+    @Test("a window that the connection before has filled does not keep the next from subscribing")
     func fullWindow() throws {
         var configuration = MQTTConfiguration()
         configuration.clientID = "ann"

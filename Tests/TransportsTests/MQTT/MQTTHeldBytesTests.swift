@@ -23,9 +23,9 @@ struct MQTTHeldBytesTests {
             $0.routesSignals = true
             $0.sessions = MQTTSessions()
         }
-        #expect(broker.isOpen && broker.core.heldBytes == 6004)
+        #expect(broker.isOpen && broker.core.bufferedBytes == 6004)
         var alone = try opened(hello) { $0.routesSignals = false }
-        #expect(alone.isOpen && alone.core.heldBytes == 0)
+        #expect(alone.isOpen && alone.core.bufferedBytes == 0)
     }
 
     @Test("its filters count where no broker has them")
@@ -33,9 +33,9 @@ struct MQTTHeldBytesTests {
         var server = try opened { $0.maximumSubscriptions = 2 }
         let filters = ["a", "bcd", "beyond"].map { MQTTSubscription($0) }
         server.feed(encoded(.subscribe(1, filters)))
-        #expect(server.core.heldBytes == 4)
+        #expect(server.core.bufferedBytes == 4)
         server.feed(encoded(.unsubscribe(2, ["bcd"])))
-        #expect(server.core.heldBytes == 1)
+        #expect(server.core.bufferedBytes == 1)
     }
 
     @Test("its last topic counts, and a broker does not keep a long one")
@@ -44,7 +44,7 @@ struct MQTTHeldBytesTests {
             var server = try opened { $0.routesSignals = routes }
             let topic = String(repeating: "t", count: length)
             for _ in 0..<2 { server.feed(encoded(.publish(MQTTPublish(topic: topic, payload: [1])))) }
-            #expect(server.failure == nil && server.core.heldBytes == kept)
+            #expect(server.failure == nil && server.core.bufferedBytes == kept)
             let topics = server.signals.map { if case .published(let publish) = $0 { publish.topic } else { "" } }
             #expect(topics.suffix(2) == (routes ? [topic, topic] : []))
         }
@@ -54,7 +54,7 @@ struct MQTTHeldBytesTests {
     func unreleased() throws {
         var server = try opened { $0.routesSignals = true }
         for id in 1...100 as ClosedRange<UInt8> { server.feed([0x34, 6, 0, 1, 120, 0, id, 65]) }
-        #expect(server.failure == nil && 400...2000 ~= server.core.heldBytes)
+        #expect(server.failure == nil && 400...2000 ~= server.core.bufferedBytes)
     }
 
     @Test("an identifier that is too long is refused with CONNACK 2, a will that is too large with CONNACK 5")

@@ -140,7 +140,7 @@ struct MQTTLifeTests {
         #expect(client.failure?.code == .keepaliveTimeout)
     }
 
-    @Test("a server ends the link after one and a half times the client's keep alive")
+    @Test("a server ends the connection after one and a half times the client's keep alive")
     func silentClient() throws {
         var server = try mqttServer()
         server.acceptByHand(keepAlive: 10)
@@ -222,7 +222,7 @@ struct MQTTLifeTests {
         #expect(server.failure?.code == .connectionLost)
     }
 
-    @Test("packets of the wrong direction are out of place on the open link")
+    @Test("packets of the wrong direction are out of place on the open connection")
     func outOfPlace() throws {
         for first in [0x10, 0x20, 0x82, 0xa2, 0xc0, 0xe0] as [UInt8] {
             var client = try mqttClient()

@@ -8,7 +8,8 @@ struct MQTTManyFiltersTests {
     private static let filters = (0..<1000).map { "rooms/\($0)" }
     private static let subscribe = MQTTPacket.subscribe(7, filters.map { MQTTSubscription($0, qos: .atLeastOnce) })
 
-    /// What `next` of a reader, or of a core, was called for until there was something: how often in vain, and with what outcome.
+    /// What `next` of a reader, or of a core, was called for until there was something: how often in vain, and with
+    /// what outcome.
     private static func pieces(of bytes: [UInt8]) -> (pieces: Int, packet: MQTTPacket?, failure: TransportError?) {
         var reader = MQTTPacketReader(maximumMessageSize: 1 << 20)
         var input = ByteBuffer()
@@ -47,11 +48,13 @@ struct MQTTManyFiltersTests {
         #expect(read.failure?.reason.contains("MQTT-3.8.3-4") == true)
     }
 
-    @Test("a server has others seen to between the pieces, keeps what it has read, and lets go of it with the link")
+    @Test(
+        "a server has others seen to between the pieces, keeps what it has read, and lets go of it with the connection"
+    )
     func server() throws {
         var server = try mqttServer { $0.routesSignals = true }
         server.acceptByHand()
-        let before = server.core.heldBytes
+        let before = server.core.bufferedBytes
         server.input.append(contentsOf: encoded(Self.subscribe))
         var steps = 0
         var event = try server.core.next(&server.input, &server.context)
@@ -59,16 +62,16 @@ struct MQTTManyFiltersTests {
             steps += 1
             event = try server.core.next(&server.input, &server.context)
         }
-        #expect(steps == 5 && server.core.heldBytes > before + 5 * 64 * 8)
+        #expect(steps == 5 && server.core.bufferedBytes > before + 5 * 64 * 8)
         var other = server.core
-        other.linkEnded()
-        #expect(other.heldBytes == before)
+        other.connectionEnded()
+        #expect(other.bufferedBytes == before)
         server.drain()
         let asked = server.signals.compactMap {
             if case .subscribed(let id, let filters) = $0 { (id, filters) } else { nil }
         }
         #expect(asked.map(\.0) == [7] && asked.first?.1.map(\.filter) == Self.filters)
-        #expect(server.core.heldBytes == before && server.input.isEmpty)
+        #expect(server.core.bufferedBytes == before && server.input.isEmpty)
     }
 
     @Test("point to point, more than may be kept are refused, and those that are kept already are not")

@@ -27,8 +27,8 @@ struct MQTTOversizedTests {
         return configuration
     }
 
-    /// The next link of a kept session.
-    private func link(_ session: MQTTSession) throws -> MQTTHarness {
+    /// The next connection of a kept session.
+    private func connection(_ session: MQTTSession) throws -> MQTTHarness {
         var client = MQTTHarness(try MQTTCore(client: configuration(), session: session))
         client.start()
         client.feed([0x20, 2, 1, 0])
@@ -37,7 +37,7 @@ struct MQTTOversizedTests {
     }
 
     @Test(
-        "A payload of one byte too many ends the link in both roles, and is not acknowledged",
+        "A payload of one byte too many ends the connection in both roles, and is not acknowledged",
         arguments: MQTTQoS.allCases,
         sizes
     )
@@ -55,7 +55,7 @@ struct MQTTOversizedTests {
             hello.cleanSession = false
             broker.feed(encoded(.connect(hello)))
             _ = broker.takeOutput()
-            var kept = try link(MQTTSession())
+            var kept = try connection(MQTTSession())
             // The largest that is allowed.
             let allowed = publish(Self.limit, .atMostOnce)
             for packet in [allowed, publish(size, qos)] {
@@ -93,10 +93,10 @@ struct MQTTOversizedTests {
     )
     func passedOver(qos: MQTTQoS, size: Int) throws {
         let session = MQTTSession()
-        var first = try link(session)
+        var first = try connection(session)
         first.feed(publish(size, qos))
         #expect(first.failure?.code == .messageTooLarge)
-        var second = try link(session)
+        var second = try connection(session)
         let packet = publish(size, qos, isDuplicate: true)
         var kept = 0
         for byte in packet.dropLast() {
@@ -111,8 +111,8 @@ struct MQTTOversizedTests {
         #expect(second.takeOutput() == (qos == .atLeastOnce ? [0x40, 2, 0, 7] : [0x50, 2, 0, 7]))
         #expect(second.messages.map(\.bytes) == [[2]])
         if qos == .exactlyOnce {
-            // The next link brings it once more, because PUBREC was lost: it is answered, and reported no more.
-            second = try link(session)
+            // The next connection brings it once more, because PUBREC was lost: it is answered, and reported no more.
+            second = try connection(session)
             second.feed(packet)
             #expect(second.takeOutput() == [0x50, 2, 0, 7] && second.discarded.isEmpty)
             second.feed([0x62, 2, 0, 7])
@@ -127,10 +127,10 @@ struct MQTTOversizedTests {
     )
     func known(qos: MQTTQoS) throws {
         let session = MQTTSession()
-        var first = try link(session)
+        var first = try connection(session)
         first.feed(publish(5000, qos))
         #expect(first.failure?.code == .messageTooLarge)
-        var second = try link(session)
+        var second = try connection(session)
         second.feed(publish(5000, qos))
         #expect(second.failure == nil && second.discarded == [DiscardedMessage(topic: "t", size: 5000)])
         second.feed(publish(5000, qos, topic: "u"))
@@ -139,7 +139,7 @@ struct MQTTOversizedTests {
 
     @Test("The acknowledgement of a message that was passed over waits for those that came before it")
     func inOrder() throws {
-        var client = try link(MQTTSession())
+        var client = try connection(MQTTSession())
         client.feed([0x32, 6, 0, 1, 0x74, 0, 1, 9] + publish(5000, .atLeastOnce, isDuplicate: true))
         client.feed([0x32, 6, 0, 1, 0x74, 0, 2, 8])
         #expect(client.messages.count == 2 && client.discarded.count == 1)
@@ -151,11 +151,11 @@ struct MQTTOversizedTests {
     }
 
     @Test(
-        "A session that begins with such a message opens its link before it ends it, and reports what it passes over once open"
+        "A session that begins with such a message opens its connection before it ends it, and reports what it passes over once open"
     )
     func beforeSuback() throws {
         let session = MQTTSession()
-        func link() throws -> MQTTHarness {
+        func connection() throws -> MQTTHarness {
             let filters = [MQTTSubscription("t", qos: .atLeastOnce)]
             var client = MQTTHarness(try MQTTCore(client: configuration(filters), session: session))
             client.start()
@@ -163,10 +163,10 @@ struct MQTTOversizedTests {
             _ = client.takeOutput()
             return client
         }
-        var first = try link()
+        var first = try connection()
         first.feed(publish(5000, .atLeastOnce))
         #expect(first.isOpen && first.failure?.code == .messageTooLarge && first.failure?.phase == .open)
-        var second = try link()
+        var second = try connection()
         second.feed(publish(5000, .atLeastOnce, isDuplicate: true))
         #expect(!second.isOpen && second.takeOutput() == [0x40, 2, 0, 7])
         second.feed([0x90, 3, 0, 1, 1])
@@ -179,7 +179,7 @@ struct MQTTOversizedTests {
 
     @Test("What is passed over is a sign of life, and the end within it is a loss")
     func life() throws {
-        var client = try link(MQTTSession())
+        var client = try connection(MQTTSession())
         let packet = publish(5000, .atLeastOnce, isDuplicate: true)
         client.feed(Array(packet.prefix(20)))
         client.advance(by: .seconds(46))
@@ -213,7 +213,7 @@ struct MQTTOversizedTests {
         let rest = frame(to: .client, 0x82, publish(size, .atLeastOnce, isDuplicate: true))
         for start in stride(from: 0, to: rest.count, by: 1000) {
             second.feed(Array(rest[start..<min(start + 1000, rest.count)]))
-            #expect(second.core.heldBytes < 10_000)
+            #expect(second.core.bufferedBytes < 10_000)
         }
         second.feed(frame(to: .client, 0x82, encoded(.publish(MQTTPublish(topic: "t", payload: [2])))))
         #expect(second.failure == nil && second.messages.map(\.bytes) == [[2]])

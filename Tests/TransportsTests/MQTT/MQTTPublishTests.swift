@@ -41,7 +41,7 @@ struct MQTTPublishTests {
         #expect(client.takeOutput() == [0x30, 3, 0, 1, 0x78])
     }
 
-    @Test("a message without a topic is refused where none is configured, and the link lives on")
+    @Test("a message without a topic is refused where none is configured, and the connection lives on")
     func noTopic() throws {
         var client = try mqttClient()
         client.openByHand()
@@ -111,7 +111,7 @@ struct MQTTPublishTests {
         #expect(client.acknowledged == [1] && client.failure == nil)
         #expect(client.context.counters.unexpectedAcknowledgements == 3)
         // They also count for `control-rate`, but for those that a kept session may bring.
-        #expect(client.context.counters.demands == (isKept ? 0 : 3))
+        #expect(client.context.counters.controlWork == (isKept ? 0 : 3))
         _ = try client.send(Payload([]), id: 2)
         client.feed([0x40, 2, 0, 2])
         #expect(client.acknowledged == [1, 2])
@@ -180,7 +180,7 @@ struct MQTTPublishTests {
         #expect(try client.send(second, id: 5) == .awaitingAcknowledgement)
     }
 
-    @Test("a message that is not acknowledged in time ends the link")
+    @Test("a message that is not acknowledged in time ends the connection")
     func acknowledgementTimeout() throws {
         var client = try mqttClient {
             $0.qos = .atLeastOnce
@@ -245,7 +245,7 @@ struct MQTTPublishTests {
         #expect(server.takeOutput() == [0x90, 3, 0, 2, 0])
     }
 
-    @Test("a client subscribes and unsubscribes on the open link")
+    @Test("a client subscribes and unsubscribes on the open connection")
     func laterSubscriptions() throws {
         var client = try mqttClient()
         var server = try mqttServer { $0.maximumSubscriptions = 1 }

@@ -3,7 +3,7 @@ import TransportAPI
 
 @testable import Transports
 
-/// One keepalive for a link of MQTT: the protocol's, at the interval that the supervisor or the URL wants.
+/// One keepalive for a connection of MQTT: the protocol's, at the interval that the supervisor or the URL wants.
 @Suite("The rhythm of MQTT's keepalive")
 struct MQTTRhythmTests {
     private func configuration(_ url: String) throws -> MQTTConfiguration {
@@ -32,7 +32,10 @@ struct MQTTRhythmTests {
         #expect(transport.capabilities.keepaliveInterval == .milliseconds(milliseconds))
     }
 
-    @Test("Without a rhythm of its own, a link leaves its keepalive to the supervisor", arguments: ["mqtt", "mqtt+ws"])
+    @Test(
+        "Without a rhythm of its own, a connection leaves its keepalive to the supervisor",
+        arguments: ["mqtt", "mqtt+ws"]
+    )
     func none(scheme: String) throws {
         let transport = try TransportRegistry.standard.transport(for: Endpoint("\(scheme)://h/?keep-alive=0"))
         #expect(!transport.capabilities.keepsItselfAlive)
@@ -40,7 +43,7 @@ struct MQTTRhythmTests {
     }
 
     @Test(
-        "An idle link under a supervisor pings once in each interval, and not twice",
+        "An idle connection under a supervisor pings once in each interval, and not twice",
         arguments: [
             ("mqtt://h", .automatic, 10), ("mqtt+ws://h", .automatic, 20),
             ("mqtt://h", .seconds(180), 10), ("mqtt://h", .seconds(20), 30), ("mqtt://h", .off, 10),
@@ -53,17 +56,17 @@ struct MQTTRhythmTests {
         var supervising = SupervisorConfiguration()
         supervising.keepalive.interval = interval
         var random = RandomSource.seeded(1)
-        var machine = SupervisorMachine(supervising, endpoints: [try Endpoint(url)], using: &random)
+        var machine = SupervisorStateMachine(supervising, endpoints: [try Endpoint(url)], using: &random)
         var now = Instant.zero
         var count = 0
         /// How many pings the machine asks for.
-        func pings(_ event: SupervisorMachine.Event) -> Int {
+        func pings(_ event: SupervisorStateMachine.Event) -> Int {
             var actions: [SupervisorAction] = []
             machine.handle(event, at: now, using: &random, &actions)
             return actions.count { if case .ping = $0 { true } else { false } }
         }
         _ = pings(.connect)
-        _ = pings(.connected(machine.link, client.core.capabilities))
+        _ = pings(.connected(machine.connection, client.core.capabilities))
         for _ in 0..<602 {
             now = now.advanced(by: .seconds(1))
             client.advance(by: .seconds(1))
@@ -74,12 +77,12 @@ struct MQTTRhythmTests {
             count += sent.count / 2
             let pongs = client.pongs
             client.feed((0..<sent.count / 2).flatMap { _ in [0xd0, 0] as [UInt8] })
-            if client.pongs > pongs { _ = pings(.pong(machine.link, .zero)) }
+            if client.pongs > pongs { _ = pings(.pong(machine.connection, .zero)) }
         }
         #expect(client.failure == nil && count == expected)
     }
 
-    @Test("A supervisor sets the rhythm of its links, unless their URL does")
+    @Test("A supervisor sets the rhythm of its connections, unless their URL does")
     func paced() throws {
         func options(_ url: String, _ change: (inout KeepaliveConfiguration) -> Void) throws -> [String] {
             var keepalive = KeepaliveConfiguration()

@@ -66,7 +66,7 @@ struct MQTTServerSessionTests {
         #expect(sessions.takeForgotten() == [ann.id])
     }
 
-    @Test("what waits is sent as the window opens; the next link repeats what is unacknowledged, and goes on")
+    @Test("what waits is sent as the window opens; the next connection repeats what is unacknowledged, and goes on")
     func outbox() throws {
         let sessions = MQTTSessions()
         var first = try connect(sessions)
@@ -87,7 +87,10 @@ struct MQTTServerSessionTests {
         #expect(session.outbox.count == 0 && second.failure == nil)
     }
 
-    @Test("a full window comes again over the next link in its order, before what waited behind it", arguments: 1...2)
+    @Test(
+        "a full window comes again over the next connection in its order, before what waited behind it",
+        arguments: 1...2
+    )
     func fullWindow(qos: Int) throws {
         let sessions = MQTTSessions()
         func payloads(_ bytes: [UInt8]) -> [UInt8] {
@@ -119,7 +122,7 @@ struct MQTTServerSessionTests {
         #expect(sent == [UInt8](12...20) && session.outbox.count == 0 && second.failure == nil)
     }
 
-    @Test("a message of QoS 2 that was routed is not routed again for the next link")
+    @Test("a message of QoS 2 that was routed is not routed again for the next connection")
     func routedOnce() throws {
         let sessions = MQTTSessions()
         var first = try connect(sessions)

@@ -4,8 +4,8 @@ import TransportAPI
 
 @testable import Transports
 
-/// Clients of sessions that outlive their links: what they have not taken stays the broker's.
-@Suite("MQTT sessions that outlive a link", .timeLimit(.minutes(5)), .ownThread)
+/// Clients of sessions that outlive their connections: what they have not taken stays the broker's.
+@Suite("MQTT sessions that outlive a connection", .timeLimit(.minutes(5)), .ownThread)
 struct MQTTSessionTests {
     private func client() throws -> MQTTHarness {
         try mqttClient {
@@ -36,7 +36,10 @@ struct MQTTSessionTests {
         #expect(client.takeOutput().isEmpty)
     }
 
-    @Test("a message that the broker has kept for the session opens the link before SUBACK", arguments: [1, 0x80])
+    @Test(
+        "a message that the broker has kept for the session opens the connection before SUBACK",
+        arguments: [1, 0x80]
+    )
     func messageBeforeSuback(answer: UInt8) throws {
         var client = try mqttClient {
             $0.cleanSession = false
@@ -92,8 +95,8 @@ struct MQTTSessionTests {
         await listener.close()
     }
 
-    /// A supervisor with room for one message, the server's side of its link, and the server.
-    private func connected() async throws -> (Supervisor, any Link, any Listener) {
+    /// A supervisor with room for one message, the server's side of its connection, and the server.
+    private func connected() async throws -> (Supervisor, any Connection, any Listener) {
         let listener = try await TransportRegistry.standard.listen("mqtt://127.0.0.1:0/?qos=1")
         let port = try #require(listener.endpoint.port)
         async let accepted = listener.accept()
@@ -112,7 +115,7 @@ struct MQTTSessionTests {
     func filling() async throws {
         let (supervisor, server, listener) = try await connected()
         var messages = supervisor.messages.makeAsyncIterator()
-        // Nobody takes it, yet the broker need not send it again over the next link.
+        // Nobody takes it, yet the broker need not send it again over the next connection.
         #expect(await server.send(Payload(text: "1")) == .acknowledged)
         async let second = server.send(Payload(text: "2"))
         await supervisor.close()

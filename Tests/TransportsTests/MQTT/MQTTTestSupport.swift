@@ -50,7 +50,7 @@ func mqttClient(_ change: (inout MQTTConfiguration) -> Void = { _ in }) throws(T
     return MQTTHarness(try MQTTCore(client: configuration))
 }
 
-/// A client's next link in a session that its broker has kept, open.
+/// A client's next connection in a session that its broker has kept, open.
 func mqttClient(of session: MQTTSession) throws -> MQTTHarness {
     var configuration = MQTTConfiguration()
     configuration.clientID = "ann"

@@ -97,7 +97,7 @@ struct MQTTWebSocketTests {
         #expect(server.failure?.code == .handshakeFailed)
     }
 
-    @Test("a client ends the link with a server that does not choose the subprotocol")
+    @Test("a client ends the connection with a server that does not choose the subprotocol")
     func notChosen() throws {
         var client = try client()
         client.start()
@@ -132,7 +132,7 @@ struct MQTTWebSocketTests {
         }
     }
 
-    @Test("a text message ends the link with close code 1003", arguments: [CoreRole.client, .server])
+    @Test("a text message ends the connection with close code 1003", arguments: [CoreRole.client, .server])
     func textMessage(role: CoreRole) throws {
         var side = try role == .client ? openClient() : openServer()
         if role == .server { side.feed(frame(to: role, 0x82, encoded(.connect(MQTTConnect(clientID: "bob"))))) }
@@ -145,7 +145,7 @@ struct MQTTWebSocketTests {
         #expect(side.core.deadline == nil)
     }
 
-    @Test("what MQTT forbids ends the link, with the refusal before the close frame")
+    @Test("what MQTT forbids ends the connection, with the refusal before the close frame")
     func violations() throws {
         var server = try openServer()
         _ = server.takeOutput()
@@ -245,9 +245,9 @@ struct MQTTWebSocketTests {
     @Test("a packet that is not whole counts as held, though the message that brought its beginning is")
     func held() throws {
         var server = try openServer()
-        let before = server.core.heldBytes
+        let before = server.core.bufferedBytes
         server.feed(frame(to: .server, 0x82, [0x10, 100, 0, 4] + [UInt8](repeating: 0x4d, count: 90)))
-        let after = server.core.heldBytes
+        let after = server.core.bufferedBytes
         #expect(before == 0 && after >= 94 && server.failure == nil)
     }
 }

@@ -14,7 +14,7 @@ struct MQTTWishesTests {
         var asked = 0
 
         /// What it answers.
-        mutating func take(_ packet: MQTTWishes.Packet) -> [MQTTQoS?] {
+        mutating func take(_ packet: SubscriptionReconciler.Packet) -> [MQTTQoS?] {
             switch packet {
             case .subscribe(let subscriptions):
                 asked += subscriptions.count
@@ -30,14 +30,14 @@ struct MQTTWishesTests {
         }
 
         /// Answers until nothing is asked any more.
-        mutating func serve(_ wishes: inout MQTTWishes) {
+        mutating func serve(_ wishes: inout SubscriptionReconciler) {
             while let packet = wishes.next() { _ = wishes.answered(take(packet)) }
         }
     }
 
     @Test("a session that is gone is asked for everything, one that is present for what has changed")
     func reconnecting() throws {
-        var (wishes, broker) = (MQTTWishes(), Broker())
+        var (wishes, broker) = (SubscriptionReconciler(), Broker())
         wishes.want("a")
         wishes.want("b")
         #expect(wishes.next() == nil)
@@ -70,7 +70,7 @@ struct MQTTWishesTests {
 
     @Test("each broker is known by what it has itself")
     func brokers() throws {
-        var (wishes, here, there) = (MQTTWishes(), Broker(), Broker())
+        var (wishes, here, there) = (SubscriptionReconciler(), Broker(), Broker())
         let endpoints = (try Endpoint("mqtt://here"), try Endpoint("mqtt://there"))
         wishes.want("a")
         wishes.linked(to: endpoints.0, as: "ann", isPresent: false)
@@ -84,9 +84,11 @@ struct MQTTWishesTests {
         #expect(here.filters == ["b": .atLeastOnce] && there.filters == here.filters)
     }
 
-    @Test("an answer that was lost with its link is asked for again, and the broker is told again of what is gone")
+    @Test(
+        "an answer that was lost with its connection is asked for again, and the broker is told again of what is gone"
+    )
     func lost() {
-        var (wishes, broker) = (MQTTWishes(), Broker())
+        var (wishes, broker) = (SubscriptionReconciler(), Broker())
         wishes.linked(to: nil, as: "ann", isPresent: false)
         wishes.want("a")
         #expect(wishes.next() == .subscribe([MQTTSubscription("a", qos: .atLeastOnce)]))
@@ -105,7 +107,7 @@ struct MQTTWishesTests {
 
     @Test("a filter that is refused is given up, unless it was asked for once more meanwhile")
     func refused() {
-        var wishes = MQTTWishes()
+        var wishes = SubscriptionReconciler()
         wishes.linked(to: nil, as: "ann", isPresent: false)
         wishes.want("a")
         wishes.want("b")
@@ -121,8 +123,8 @@ struct MQTTWishesTests {
 
     @Test("packets bring the filters in order, as many as fit, one packet after the answer to the other")
     func packets() {
-        var wishes = MQTTWishes()
-        let long = String(repeating: "x", count: MQTTWishes.maximumBytes)
+        var wishes = SubscriptionReconciler()
+        let long = String(repeating: "x", count: SubscriptionReconciler.maximumBytes)
         let filters = (0..<100).map { "t/\($0)" } + [long, "t"]
         for filter in filters { wishes.want(filter) }
         wishes.linked(to: nil, as: "ann", isPresent: false)
@@ -142,8 +144,8 @@ struct MQTTWishesTests {
     )
     func randomised(seed: UInt64) {
         var random = RandomSource.seeded(seed)
-        var (wishes, broker, wanted) = (MQTTWishes(), Broker(), [String: MQTTQoS]())
-        var underWay: MQTTWishes.Packet?
+        var (wishes, broker, wanted) = (SubscriptionReconciler(), Broker(), [String: MQTTQoS]())
+        var underWay: SubscriptionReconciler.Packet?
         let filters = ["a", "b", "c", "d"]
         broker.refused = ["d"]
         func isOneOf(_ count: UInt64) -> Bool { random.next() % count == 0 }
@@ -158,7 +160,7 @@ struct MQTTWishesTests {
         func lose() {
             if let packet = underWay.take(), isOneOf(2) { _ = broker.take(packet) }
         }
-        func link() {
+        func connection() {
             lose()
             let isPresent = !isOneOf(4)
             if !isPresent { broker.filters = [:] }
@@ -175,7 +177,7 @@ struct MQTTWishesTests {
                 wanted[filter] = nil
                 _ = wishes.drop(filter, always: isOneOf(2))
             case 3:
-                if isOneOf(3) { link() }
+                if isOneOf(3) { connection() }
             case 4:
                 if isOneOf(3) {
                     lose()
@@ -186,7 +188,7 @@ struct MQTTWishesTests {
                 if let packet = wishes.next() { underWay = packet }
             }
         }
-        link()
+        connection()
         while let packet = wishes.next() {
             underWay = packet
             answer()
@@ -195,7 +197,7 @@ struct MQTTWishesTests {
     }
 }
 
-extension MQTTWishes {
+extension SubscriptionReconciler {
     fileprivate mutating func want(_ filter: String, _ qos: MQTTQoS = .atLeastOnce) {
         _ = want(MQTTSubscription(filter, qos: qos))
     }

@@ -6,7 +6,7 @@ import TransportAPI
 
 @testable import Transports
 
-@Suite("A link that its user closes", .timeLimit(.minutes(1)), .ownThread)
+@Suite("A connection that its user closes", .timeLimit(.minutes(1)), .ownThread)
 struct ClosingTests {
     /// More than the buffers of both kernels take.
     private static let size = 16 << 20
@@ -15,10 +15,10 @@ struct ClosingTests {
     func slowReader(framing: String) async throws {
         let server = try GatedReader()
         let url = "tcp://127.0.0.1:\(server.port)?framing=\(framing)&write-buffer=\(1 << 30)&close-timeout=20s"
-        let link = try await TransportRegistry.standard.connect(url)
+        let connection = try await TransportRegistry.standard.connect(url)
         let message = Payload(longBytes(1 << 20))
-        for _ in 0..<Self.size >> 20 { #expect(await link.send(message) == .written) }
-        async let undelivered = link.close()
+        for _ in 0..<Self.size >> 20 { #expect(await connection.send(message) == .written) }
+        async let undelivered = connection.close()
         server.open()
         #expect(await undelivered == 0)
         #expect(server.received >= Self.size)
@@ -29,13 +29,13 @@ struct ClosingTests {
         let server = try GatedReader()
         defer { server.open() }
         let url = "tcp://127.0.0.1:\(server.port)?framing=u32&write-buffer=\(1 << 30)&close-timeout=50ms"
-        let link = try await TransportRegistry.standard.connect(url)
+        let connection = try await TransportRegistry.standard.connect(url)
         let message = Payload(longBytes(1 << 20))
-        for _ in 0..<Self.size >> 20 { #expect(await link.send(message) == .written) }
-        let undelivered = await link.close()
+        for _ in 0..<Self.size >> 20 { #expect(await connection.send(message) == .written) }
+        let undelivered = await connection.close()
         #expect(undelivered > 0 && undelivered < Self.size + 1000)
-        #expect(await link.closed().initiator == .user)
-        #expect(await link.close() == undelivered)
+        #expect(await connection.closed().initiator == .user)
+        #expect(await connection.close() == undelivered)
     }
 
     @Test("rejects the messages that wait for room, and those that come later")
@@ -43,13 +43,13 @@ struct ClosingTests {
         let server = try GatedReader()
         defer { server.open() }
         let url = "tcp://127.0.0.1:\(server.port)?framing=u32&write-buffer=1000000&close-timeout=50ms"
-        let link = try await TransportRegistry.standard.connect(url)
+        let connection = try await TransportRegistry.standard.connect(url)
         let message = Payload(longBytes(1 << 20))
         let outcomes = await withTaskGroup(of: SendOutcome.self) { group in
-            for _ in 0..<Self.size >> 20 { group.addTask { await link.send(message) } }
+            for _ in 0..<Self.size >> 20 { group.addTask { await connection.send(message) } }
             group.addTask {
-                await link.close()
-                return await link.send(message)
+                await connection.close()
+                return await connection.send(message)
             }
             return await group.reduce(into: []) { $0.append($1) }
         }
@@ -64,9 +64,9 @@ struct ClosingTests {
     func disconnect(run: Int) async throws {
         let broker = try GatedReader(answer: [0x20, 2, 0, 0])
         broker.open()
-        let link = try await TransportRegistry.standard.connect("mqtt://127.0.0.1:\(broker.port)/?publish=room")
-        #expect(await link.send(Payload(text: "last words")) == .written)
-        #expect(await link.close() == 0)
+        let connection = try await TransportRegistry.standard.connect("mqtt://127.0.0.1:\(broker.port)/?publish=room")
+        #expect(await connection.send(Payload(text: "last words")) == .written)
+        #expect(await connection.close() == 0)
         #expect(broker.last == [0xE0, 0])
     }
 
@@ -74,19 +74,19 @@ struct ClosingTests {
     func cancelled() async throws {
         let server = try GatedReader()
         let url = "tcp://127.0.0.1:\(server.port)?framing=u32&write-buffer=\(1 << 30)&close-timeout=30s"
-        let link = try await TransportRegistry.standard.connect(url)
-        #expect(await link.send(Payload(longBytes(Self.size))) == .written)
-        let closing = Task { await link.close() }
+        let connection = try await TransportRegistry.standard.connect(url)
+        #expect(await connection.send(Payload(longBytes(Self.size))) == .written)
+        let closing = Task { await connection.close() }
         closing.cancel()
         #expect(await closing.value > 0)
         server.open()
-        #expect(await link.close() == 0)
+        #expect(await connection.close() == 0)
         #expect(server.received >= Self.size)
     }
 
     @Test("has as much time again whenever the peer takes bytes, within a total")
     func progress() {
-        var limits = LinkLimits()
+        var limits = ConnectionLimits()
         (limits.closeTimeout, limits.closeTotal) = (.nanoseconds(10), .nanoseconds(25))
         var close = CloseProgress(now: 100, left: 50)
         #expect(close.deadline(limits) == 110)

@@ -16,9 +16,9 @@ struct DriverClocksTests {
 
     private func fillInbox(on loop: EventLoop) async {
         let (probe, channel) = (Probe(), SlowChannel(loop))
-        var limits = LinkLimits()
+        var limits = ConnectionLimits()
         limits.inboxMessages = 1
-        let driver = LinkDriver(ProbeCore(probe: probe), over: channel, on: loop, limits: limits)
+        let driver = ConnectionDriver(ProbeCore(probe: probe), over: channel, on: loop, limits: limits)
         channel.incoming = [1, 2]
         driver.start()
         driver.ready(.read)
@@ -40,7 +40,7 @@ struct DriverClocksTests {
 
     private func writeSlowly(on loop: EventLoop) async {
         let (probe, channel) = (Probe(), SlowChannel(loop))
-        let driver = LinkDriver(ProbeCore(probe: probe), over: channel, on: loop)
+        let driver = ConnectionDriver(ProbeCore(probe: probe), over: channel, on: loop)
         driver.start()
         _ = driver.sendNow(Payload([1, 2, 3]))
         await channel.flushed(by: driver)
@@ -73,7 +73,7 @@ private final class Probe: @unchecked Sendable {
     var looks: [(now: Instant, unreadUntil: Instant)] = []
 
     /// Has the driver call its core's deadline, which is over already.
-    func look(_ driver: LinkDriver) async {
+    func look(_ driver: ConnectionDriver) async {
         let before = looks.count
         due = .zero
         driver.armTimer()
@@ -126,7 +126,7 @@ private struct ProbeCore: ProtocolCore {
 }
 
 /// A byte stream in memory, whose far side takes as much as there is room for.
-private final class SlowChannel: LinkChannel {
+private final class SlowChannel: ByteChannel {
     private let loop: EventLoop
     var incoming: [UInt8] = []
     var room = 1000
@@ -139,7 +139,7 @@ private final class SlowChannel: LinkChannel {
     }
 
     /// Waits until the driver has handed over what it can.
-    func flushed(by driver: LinkDriver) async {
+    func flushed(by driver: ConnectionDriver) async {
         let before = flushes
         driver.ready(.write)
         while flushes == before { await Task.yield() }

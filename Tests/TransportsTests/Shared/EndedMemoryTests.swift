@@ -5,11 +5,11 @@ import TransportAPI
 
 @testable import Transports
 
-@Suite("A link that has ended and lingers", .timeLimit(.minutes(5)), .ownThread)
+@Suite("A connection that has ended and lingers", .timeLimit(.minutes(5)), .ownThread)
 struct EndedMemoryTests {
     typealias Kind = GoodbyeBeforeResetTests.Kind
 
-    /// What has come of a message of 1 MiB when the link ends.
+    /// What has come of a message of 1 MiB when the connection ends.
     static let part = [UInt8](repeating: 7, count: 60_000)
 
     /// That, as each protocol carries it.
@@ -28,17 +28,17 @@ struct EndedMemoryTests {
         arguments: [Kind.framed, .webSocket, .mqtt, .mqttOverWebSocket]
     )
     func halfMessage(kind: Kind) async throws {
-        let (before, told, kept, phase) = try await DrivenLink.onLoop { loop in
-            let link = try kind.open(on: loop)
-            let driver = link.driver
+        let (before, told, kept, phase) = try await DrivenConnection.onLoop { loop in
+            let connection = try kind.open(on: loop)
+            let driver = connection.driver
             defer { driver.close(abort: true) }
-            link.arrive(.bytes(Self.arrived(kind)))
-            driver.owner = link
+            connection.arrive(.bytes(Self.arrived(kind)))
+            driver.owner = connection
             driver.tellMemory()
-            let before = link.told
+            let before = connection.told
             driver.end(TransportError(.keepaliveTimeout, .open, "silent"))
-            driver.turnEnded()
-            return (before, link.told, driver.core.heldBytes + driver.input.capacity, driver.phase)
+            driver.tickEnded()
+            return (before, connection.told, driver.core.bufferedBytes + driver.input.capacity, driver.phase)
         }
         #expect(before >= Self.part.count && phase == .draining)
         #expect(told == 0 && kept == 0)

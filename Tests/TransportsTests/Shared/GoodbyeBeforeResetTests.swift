@@ -12,27 +12,28 @@ struct GoodbyeBeforeResetTests {
     enum Kind: Sendable, CaseIterable {
         case webSocket, mqttOverWebSocket, framed, plain, mqtt
 
-        /// A client's link of this kind, open.
-        func open(on loop: EventLoop) throws -> DrivenLink {
+        /// A client's connection of this kind, open.
+        func open(on loop: EventLoop) throws -> DrivenConnection {
             switch self {
             case .webSocket:
                 let core = try WebSocketCore(.client, WebSocketConfiguration())
-                let link = DrivenLink(core, on: loop)
-                link.arrive(.bytes(response(key: (link.driver.core as? WebSocketCore)?.key ?? "")))
-                return link
+                let connection = DrivenConnection(core, on: loop)
+                connection.arrive(.bytes(response(key: (connection.driver.core as? WebSocketCore)?.key ?? "")))
+                return connection
             case .mqttOverWebSocket:
                 let core = try MQTTWebSocketCore(MQTTCore(client: MQTTConfiguration()), over: WebSocketConfiguration())
-                let link = DrivenLink(core, on: loop)
-                let key = (link.driver.core as? MQTTWebSocketCore)?.outer.key ?? ""
-                link.arrive(.bytes(response(key: key, with: ["Sec-WebSocket-Protocol: mqtt"])))
-                link.arrive(.bytes(frame(to: .client, 0x82, [0x20, 2, 0, 0])))
-                return link
-            case .framed: return DrivenLink(try FramedTCPCore(), on: loop)
-            case .plain: return DrivenLink(try FramedTCPCore(TCPConfiguration(framing: .plain(.init()))), on: loop)
+                let connection = DrivenConnection(core, on: loop)
+                let key = (connection.driver.core as? MQTTWebSocketCore)?.outer.key ?? ""
+                connection.arrive(.bytes(response(key: key, with: ["Sec-WebSocket-Protocol: mqtt"])))
+                connection.arrive(.bytes(frame(to: .client, 0x82, [0x20, 2, 0, 0])))
+                return connection
+            case .framed: return DrivenConnection(try FramedTCPCore(), on: loop)
+            case .plain:
+                return DrivenConnection(try FramedTCPCore(TCPConfiguration(framing: .plain(.init()))), on: loop)
             case .mqtt:
-                let link = DrivenLink(try MQTTCore(client: MQTTConfiguration()), on: loop)
-                link.arrive(.bytes([0x20, 2, 0, 0]))
-                return link
+                let connection = DrivenConnection(try MQTTCore(client: MQTTConfiguration()), on: loop)
+                connection.arrive(.bytes([0x20, 2, 0, 0]))
+                return connection
             }
         }
     }
@@ -47,17 +48,17 @@ struct GoodbyeBeforeResetTests {
 
     static let goodbye = frame(to: .client, 0x88, closeBody(1008, "no"))
 
-    /// Why a link ended that goes through `body` while it is open.
+    /// Why a connection ended that goes through `body` while it is open.
     static func ending(
         _ kind: Kind,
-        _ body: @escaping @Sendable (DrivenLink) -> Void
+        _ body: @escaping @Sendable (DrivenConnection) -> Void
     ) async throws -> (wasOpen: Bool, reason: CloseReason?) {
-        try await DrivenLink.onLoop { loop in
-            let link = try kind.open(on: loop)
-            let wasOpen = link.driver.phase == .open
-            body(link)
-            let reason = link.driver.reason
-            link.driver.close(abort: true)
+        try await DrivenConnection.onLoop { loop in
+            let connection = try kind.open(on: loop)
+            let wasOpen = connection.driver.phase == .open
+            body(connection)
+            let reason = connection.driver.reason
+            connection.driver.close(abort: true)
             return (wasOpen, reason)
         }
     }
@@ -68,19 +69,19 @@ struct GoodbyeBeforeResetTests {
         Order.allCases
     )
     func behindGoodbye(kind: Kind, order: Order) async throws {
-        let (wasOpen, reason) = try await Self.ending(kind) { link in
+        let (wasOpen, reason) = try await Self.ending(kind) { connection in
             switch order {
-            case .together: link.arrive(.bytes(Self.goodbye), .failure(ECONNRESET))
+            case .together: connection.arrive(.bytes(Self.goodbye), .failure(ECONNRESET))
             case .afterwards:
-                link.arrive(.bytes(Self.goodbye))
-                link.arrive(.failure(ECONNRESET))
+                connection.arrive(.bytes(Self.goodbye))
+                connection.arrive(.failure(ECONNRESET))
             case .answering:
-                link.channel.writeFailure = EPIPE
-                link.arrive(.bytes(Self.goodbye))
+                connection.channel.writeFailure = EPIPE
+                connection.arrive(.bytes(Self.goodbye))
             case .writing:
-                link.channel.writeFailure = ECONNRESET
-                link.channel.arriving = [.bytes(Self.goodbye), .end]
-                link.write([0])
+                connection.channel.writeFailure = ECONNRESET
+                connection.channel.arriving = [.bytes(Self.goodbye), .end]
+                connection.write([0])
             }
         }
         #expect(wasOpen && reason?.code == 1008 && reason?.error?.code == .forbidden && reason?.text == "no")
@@ -88,13 +89,13 @@ struct GoodbyeBeforeResetTests {
 
     @Test("without a goodbye is lost, by the error of the system", arguments: Kind.allCases, [true, false])
     func noGoodbye(kind: Kind, isNoticedByReading: Bool) async throws {
-        let (wasOpen, reason) = try await Self.ending(kind) { link in
+        let (wasOpen, reason) = try await Self.ending(kind) { connection in
             if isNoticedByReading {
-                link.arrive(.failure(ECONNRESET))
+                connection.arrive(.failure(ECONNRESET))
             } else {
-                link.channel.writeFailure = EPIPE
-                link.channel.arriving = [.end]
-                link.write([0])
+                connection.channel.writeFailure = EPIPE
+                connection.channel.arriving = [.end]
+                connection.write([0])
             }
         }
         #expect(wasOpen && reason?.error?.code == .connectionReset)
@@ -103,23 +104,23 @@ struct GoodbyeBeforeResetTests {
 
     @Test("behind this side's goodbye has ended for that", arguments: [Kind.webSocket, .framed])
     func behindOwnGoodbye(kind: Kind) async throws {
-        let (wasOpen, reason) = try await Self.ending(kind) { link in
-            link.driver.beginClose(CloseReason(.user, text: "bye"))
-            link.driver.turnEnded()
-            link.arrive(.failure(ECONNRESET))
+        let (wasOpen, reason) = try await Self.ending(kind) { connection in
+            connection.driver.beginClose(CloseReason(.user, text: "bye"))
+            connection.driver.tickEnded()
+            connection.arrive(.failure(ECONNRESET))
         }
         #expect(wasOpen && reason == CloseReason(.user, text: "bye"))
     }
 
     @Test("while something is written gives what had come before")
     func unreadMessage() async throws {
-        let received = try await DrivenLink.onLoop { loop in
-            let link = try Kind.webSocket.open(on: loop)
-            link.channel.writeFailure = ECONNRESET
-            link.channel.arriving = [.bytes(frame(to: .client, 0x81, text("last")) + Self.goodbye)]
-            link.write([0])
-            defer { link.driver.close(abort: true) }
-            return try link.driver.takeMessage()?.get()
+        let received = try await DrivenConnection.onLoop { loop in
+            let connection = try Kind.webSocket.open(on: loop)
+            connection.channel.writeFailure = ECONNRESET
+            connection.channel.arriving = [.bytes(frame(to: .client, 0x81, text("last")) + Self.goodbye)]
+            connection.write([0])
+            defer { connection.driver.close(abort: true) }
+            return try connection.driver.takeMessage()?.get()
         }
         #expect(received == Payload(text: "last"))
     }
@@ -127,16 +128,16 @@ struct GoodbyeBeforeResetTests {
     @Test("while something is written gives what has come whole, and the goodbye, however much work it is")
     func largeMessage() async throws {
         let message = [UInt8](repeating: 7, count: 2 << 20)
-        let (received, reason) = try await DrivenLink.onLoop { loop in
-            let link = try Kind.webSocket.open(on: loop)
-            link.channel.arriving = [.bytes(frame(to: .client, 0x82, message) + Self.goodbye)]
+        let (received, reason) = try await DrivenConnection.onLoop { loop in
+            let connection = try Kind.webSocket.open(on: loop)
+            connection.channel.arriving = [.bytes(frame(to: .client, 0x82, message) + Self.goodbye)]
             // It may stop in the middle, to have others seen to.
-            link.driver.ready(.read)
-            link.channel.writeFailure = ECONNRESET
-            link.channel.arriving = [.end]
-            link.write([0])
-            defer { link.driver.close(abort: true) }
-            return (try link.driver.takeMessage()?.get(), link.driver.reason)
+            connection.driver.ready(.read)
+            connection.channel.writeFailure = ECONNRESET
+            connection.channel.arriving = [.end]
+            connection.write([0])
+            defer { connection.driver.close(abort: true) }
+            return (try connection.driver.takeMessage()?.get(), connection.driver.reason)
         }
         #expect(received == Payload(message) && reason?.code == 1008)
     }
@@ -144,23 +145,23 @@ struct GoodbyeBeforeResetTests {
     @Test("ends behind the messages that nobody has taken yet", arguments: [10, 600])
     func behindMessages(taken: Int) async throws {
         let count = 1500
-        let received = try await DrivenLink.onLoop { loop in
-            let link = try Kind.webSocket.open(on: loop)
-            defer { link.driver.close(abort: true) }
+        let received = try await DrivenConnection.onLoop { loop in
+            let connection = try Kind.webSocket.open(on: loop)
+            defer { connection.driver.close(abort: true) }
             var received = 0
             func take(_ most: Int) throws {
                 for _ in 0..<most {
-                    guard let payload = try? link.driver.takeMessage()?.get() else { return }
+                    guard let payload = try? connection.driver.takeMessage()?.get() else { return }
                     received += payload.bytes == [UInt8(received & 255)] ? 1 : 0
                 }
             }
             func work() {
-                while link.driver.isWaitingForShare { link.driver.shareBegins() }
+                while connection.driver.isWaitingForShare { connection.driver.runDeferredWork() }
             }
-            link.arrive(.bytes((0..<count).flatMap { frame(to: .client, 0x82, [UInt8($0 & 255)]) }))
+            connection.arrive(.bytes((0..<count).flatMap { frame(to: .client, 0x82, [UInt8($0 & 255)]) }))
             work()
             try take(taken)
-            link.arrive(.end)
+            connection.arrive(.end)
             work()
             for _ in 0..<4 {
                 try take(count)
@@ -174,9 +175,9 @@ struct GoodbyeBeforeResetTests {
     @Test("over TCP, with bytes of the client unread, has ended for the server's goodbye")
     func overTCP() async throws {
         let server = try GoodbyeServer(Self.goodbye)
-        let link = try await TransportRegistry.standard.connect("ws://127.0.0.1:\(server.port)/")
-        #expect(await link.send(Payload(text: "never read")) == .written)
-        let reason = await link.closed()
+        let connection = try await TransportRegistry.standard.connect("ws://127.0.0.1:\(server.port)/")
+        #expect(await connection.send(Payload(text: "never read")) == .written)
+        let reason = await connection.closed()
         #expect(reason.code == 1008 && reason.error?.code == .forbidden)
     }
 }

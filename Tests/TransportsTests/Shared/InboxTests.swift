@@ -3,10 +3,10 @@ import TransportAPI
 
 @testable import Transports
 
-@Suite("The inbox of a link")
+@Suite("The inbox of a connection")
 struct InboxTests {
     private static func inbox(messages: Int = 1024, bytes: Int = 4 << 20) -> Inbox {
-        var limits = LinkLimits()
+        var limits = ConnectionLimits()
         (limits.inboxMessages, limits.inboxBytes) = (messages, bytes)
         return Inbox(limits)
     }
@@ -27,11 +27,11 @@ struct InboxTests {
                 #expect(payload == Payload([UInt8](repeating: UInt8(taken & 0xff), count: taken % 7)))
                 taken += 1
             }
-            let (count, held) = (inbox.count, inbox.heldBytes)
+            let (count, held) = (inbox.count, inbox.bufferedBytes)
             #expect(count == appended - taken)
             #expect(held == sizes[taken...].reduce(0, +) + count * Payload.bookkeeping)
         }
-        let (last, count, held) = (inbox.popFirst(), inbox.count, inbox.heldBytes)
+        let (last, count, held) = (inbox.popFirst(), inbox.count, inbox.bufferedBytes)
         #expect(last == nil && count == 0 && held == 0)
     }
 

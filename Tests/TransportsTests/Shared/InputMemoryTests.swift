@@ -20,22 +20,22 @@ struct InputMemoryTests {
     func parts(cut: Int) async throws {
         let long = longBytes(50_000)
         let packet = Self.packet(long)
-        let (kept, messages, left) = try await DrivenLink.onLoop { loop in
-            let link = try GoodbyeBeforeResetTests.Kind.mqtt.open(on: loop)
-            let driver = link.driver
-            driver.owner = link
+        let (kept, messages, left) = try await DrivenConnection.onLoop { loop in
+            let connection = try GoodbyeBeforeResetTests.Kind.mqtt.open(on: loop)
+            let driver = connection.driver
+            driver.owner = connection
             defer { driver.close(abort: true) }
             driver.tellMemory()
-            let before = link.told
-            link.arrive(.bytes(Self.packet([1, 2, 3]) + packet[..<(4 + cut)]))
+            let before = connection.told
+            connection.arrive(.bytes(Self.packet([1, 2, 3]) + packet[..<(4 + cut)]))
             // The first message has arrived, and waits for its receiver.
-            let kept = link.told - before - driver.inbox.heldBytes
+            let kept = connection.told - before - driver.inbox.bufferedBytes
             // Byte by byte first, as a slow far side sends it.
-            for byte in packet[(4 + cut)..<(4 + cut + 10)] { link.arrive(.bytes([byte])) }
-            link.arrive(.bytes(packet[(4 + cut + 10)...] + Self.packet([4, 5, 6])))
+            for byte in packet[(4 + cut)..<(4 + cut + 10)] { connection.arrive(.bytes([byte])) }
+            connection.arrive(.bytes(packet[(4 + cut + 10)...] + Self.packet([4, 5, 6])))
             var messages: [[UInt8]] = []
             while case .success(let payload?)? = driver.takeMessage() { messages.append(payload.bytes) }
-            return (kept, messages, link.told - before + driver.input.capacity)
+            return (kept, messages, connection.told - before + driver.input.capacity)
         }
         #expect(kept >= 4 + cut && kept <= 2 * (4 + cut))
         #expect(messages == [[1, 2, 3], long, [4, 5, 6]])

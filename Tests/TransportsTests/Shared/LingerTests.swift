@@ -5,7 +5,7 @@ import TransportAPI
 
 @testable import Transports
 
-@Suite("The last bytes of a link", .timeLimit(.minutes(5)), .ownThread)
+@Suite("The last bytes of a connection", .timeLimit(.minutes(5)), .ownThread)
 struct LingerTests {
     @Test("may take for as long as time goes")
     func endless() async throws {
@@ -22,9 +22,9 @@ struct LingerTests {
             makeCore: recipe.makeCore,
             follow: recipe.follow
         )
-        let link = try await patient.connect(timeout: .seconds(20))
-        await link.close()
-        #expect(await link.closed().initiator == .user)
+        let connection = try await patient.connect(timeout: .seconds(20))
+        await connection.close()
+        #expect(await connection.closed().initiator == .user)
         await server.stop()
     }
 }

@@ -5,17 +5,17 @@ import TransportAPI
 
 @testable import Transports
 
-/// A link that calls who has asked for its messages, because both live on one loop.
-@Suite("A link that calls its receiver", .timeLimit(.minutes(5)), .ownThread)
+/// A connection that calls who has asked for its messages, because both live on one loop.
+@Suite("A connection that calls its receiver", .timeLimit(.minutes(5)), .ownThread)
 struct NeighbourTests {
     private static func onLoop<Value: Sendable>(
-        _ body: @escaping @Sendable (DrivenLink, Neighbour) -> Value
+        _ body: @escaping @Sendable (DrivenConnection, Neighbour) -> Value
     ) async throws -> Value {
-        try await DrivenLink.onLoop { loop in
-            let driven = DrivenLink(ByteCore(), on: loop)
-            let link = CoreLink(driven.driver, capabilities: Capabilities(maximumMessageSize: 1000))
+        try await DrivenConnection.onLoop { loop in
+            let driven = DrivenConnection(ByteCore(), on: loop)
+            let connection = CoreConnection(driven.driver, capabilities: Capabilities(maximumMessageSize: 1000))
             defer { driven.driver.close(abort: true) }
-            return body(driven, Neighbour(link))
+            return body(driven, Neighbour(connection))
         }
     }
 
@@ -40,10 +40,10 @@ struct NeighbourTests {
             driven.arrive(.bytes([1, 2, 3]))
             var confirmed = [driven.channel.sent]
             neighbour.ask(for: 1)
-            driven.driver.turnEnded()
+            driven.driver.tickEnded()
             confirmed.append(driven.channel.sent)
             neighbour.ask(for: 10)
-            driven.driver.turnEnded()
+            driven.driver.tickEnded()
             return confirmed + [driven.channel.sent]
         }
         #expect(confirmed == [[], [200], [200, 200, 200]])
@@ -76,7 +76,7 @@ struct NeighbourTests {
     func answers() async throws {
         let sent = try await Self.onLoop { driven, neighbour in
             neighbour.onMessage = { [unowned neighbour] in
-                _ = neighbour.link.sendNow(Payload([$0 + 10]))
+                _ = neighbour.connection.sendNow(Payload([$0 + 10]))
             }
             neighbour.ask(for: 10)
             driven.arrive(.bytes([1, 2, 3]))
@@ -89,7 +89,7 @@ struct NeighbourTests {
     func endedByReceiver() async throws {
         let told = try await Self.onLoop { driven, neighbour in
             neighbour.onMessage = { [unowned neighbour] in
-                if $0 == 2 { neighbour.link.abandon(CloseReason(.keepalive)) }
+                if $0 == 2 { neighbour.connection.abandon(CloseReason(.keepalive)) }
             }
             neighbour.ask(for: 10)
             driven.arrive(.bytes([1, 2, 3]))
@@ -101,7 +101,7 @@ struct NeighbourTests {
     @Test("has one receiver at a time")
     func second() async throws {
         let told = try await Self.onLoop { driven, neighbour in
-            let other = Neighbour(neighbour.link)
+            let other = Neighbour(neighbour.connection)
             neighbour.ask(for: 10)
             other.ask(for: 10)
             driven.arrive(.bytes([1]))
@@ -118,21 +118,21 @@ private struct Told: Equatable, Sendable {
 }
 
 /// Asks for messages until it has as many as it wants.
-private final class Neighbour: LinkReceiver {
-    let link: CoreLink
+private final class Neighbour: ConnectionReceiver {
+    let connection: CoreConnection
     private(set) var told = Told()
-    /// Called with each message while the link is at work.
+    /// Called with each message while the connection is at work.
     var onMessage: ((UInt8) -> Void)?
     private var wanted = 0
 
-    init(_ link: CoreLink) {
-        self.link = link
+    init(_ connection: CoreConnection) {
+        self.connection = connection
     }
 
     func ask(for count: Int) {
         wanted = count
         while wanted > 0 {
-            guard let arrival = link.receiveNow(orTell: self) else { return }
+            guard let arrival = connection.receiveNow(orTell: self) else { return }
             take(arrival)
         }
     }

@@ -14,34 +14,34 @@ struct OutputMemoryTests {
         var told: Int
     }
 
-    static func state(_ link: DrivenLink) -> State {
+    static func state(_ connection: DrivenConnection) -> State {
         State(
-            waiting: link.driver.context.output.count,
-            reserved: link.driver.context.output.capacity,
-            told: link.told
+            waiting: connection.driver.context.output.count,
+            reserved: connection.driver.context.output.capacity,
+            told: connection.told
         )
     }
 
-    /// What a server's link over TCP goes through in `body`, with nothing taken at first.
-    static func states(_ body: @escaping @Sendable (DrivenLink) -> [State]) async throws -> [State] {
-        try await DrivenLink.onLoop { loop in
-            let link = DrivenLink(try FramedTCPCore(), on: loop)
-            link.driver.owner = link
-            link.channel.room = 0
-            defer { link.driver.close(abort: true) }
-            return body(link)
+    /// What a server's connection over TCP goes through in `body`, with nothing taken at first.
+    static func states(_ body: @escaping @Sendable (DrivenConnection) -> [State]) async throws -> [State] {
+        try await DrivenConnection.onLoop { loop in
+            let connection = DrivenConnection(try FramedTCPCore(), on: loop)
+            connection.driver.owner = connection
+            connection.channel.room = 0
+            defer { connection.driver.close(abort: true) }
+            return body(connection)
         }
     }
 
     @Test("counts whole, and shrinks as the far side takes what waits")
     func shrinking() async throws {
-        let states = try await Self.states { link in
-            link.write([UInt8](repeating: 7, count: 12 << 20))
-            var states = [Self.state(link)]
-            link.take(12 << 20 - 200 << 10)
-            states.append(Self.state(link))
-            link.take(.max)
-            return states + [Self.state(link)]
+        let states = try await Self.states { connection in
+            connection.write([UInt8](repeating: 7, count: 12 << 20))
+            var states = [Self.state(connection)]
+            connection.take(12 << 20 - 200 << 10)
+            states.append(Self.state(connection))
+            connection.take(.max)
+            return states + [Self.state(connection)]
         }
         #expect(states.map(\.waiting) == [12 << 20, 200 << 10, 0])
         #expect(states.allSatisfy { $0.told == $0.reserved })
@@ -50,10 +50,10 @@ struct OutputMemoryTests {
 
     @Test("counts what is written while the socket is full")
     func fullSocket() async throws {
-        let states = try await Self.states { link in
+        let states = try await Self.states { connection in
             (0..<10).map { _ in
-                link.write([UInt8](repeating: 7, count: 100_000))
-                return Self.state(link)
+                connection.write([UInt8](repeating: 7, count: 100_000))
+                return Self.state(connection)
             }
         }
         #expect(states.last?.waiting == 1_000_000)
@@ -62,30 +62,30 @@ struct OutputMemoryTests {
 
     @Test("is given back by who has a few bytes left, and counts then too")
     func fewBytes() async throws {
-        let states = try await Self.states { link in
-            link.write([UInt8](repeating: 7, count: 100))
-            return [Self.state(link)]
+        let states = try await Self.states { connection in
+            connection.write([UInt8](repeating: 7, count: 100))
+            return [Self.state(connection)]
         }
         #expect(states[0].waiting == 100 && states[0].reserved <= 200 && states[0].told == states[0].reserved)
     }
 
     @Test("does not double for a ping behind a message that fills it")
     func pingBehind() async throws {
-        let states = try await Self.states { link in
-            link.write([UInt8](repeating: 7, count: 12 << 20))
-            try? link.driver.beginPing(1)
-            return [Self.state(link)]
+        let states = try await Self.states { connection in
+            connection.write([UInt8](repeating: 7, count: 12 << 20))
+            try? connection.driver.beginPing(1)
+            return [Self.state(connection)]
         }
         #expect(states[0].waiting > 12 << 20 && states[0].reserved <= 16 << 20)
     }
 
     @Test("moves seldom, in however small pieces it is taken")
     func seldom() async throws {
-        let states = try await Self.states { link in
-            link.write([UInt8](repeating: 7, count: 4 << 20))
+        let states = try await Self.states { connection in
+            connection.write([UInt8](repeating: 7, count: 4 << 20))
             return (0..<1000).map { _ in
-                link.take(4 << 10)
-                return Self.state(link)
+                connection.take(4 << 10)
+                return Self.state(connection)
             }
         }
         let moves = zip(states, states.dropFirst()).count { $0.reserved != $1.reserved }
@@ -96,16 +96,16 @@ struct OutputMemoryTests {
     @Test("is one block for all that is sent in one turn, if the far side takes it")
     func oneTurn() async throws {
         let message = [UInt8](repeating: 7, count: 1000)
-        let (states, sent) = try await DrivenLink.onLoop { loop in
-            let link = DrivenLink(try FramedTCPCore(), on: loop)
-            defer { link.driver.close(abort: true) }
+        let (states, sent) = try await DrivenConnection.onLoop { loop in
+            let connection = DrivenConnection(try FramedTCPCore(), on: loop)
+            defer { connection.driver.close(abort: true) }
             let states = (0..<200).map { _ in
-                _ = link.driver.sendUnlessWaiting(Payload(message))
-                link.driver.flushAhead()
-                return Self.state(link)
+                _ = connection.driver.sendUnlessWaiting(Payload(message))
+                connection.driver.flushAhead()
+                return Self.state(connection)
             }
-            link.driver.turnEnded()
-            return (states, link.channel.sent)
+            connection.driver.tickEnded()
+            return (states, connection.channel.sent)
         }
         #expect(states.allSatisfy { $0.reserved <= ScratchPool.blockSize })
         #expect(sent.suffix(200 * 1004) == ArraySlice((0..<200).flatMap { _ in [0, 0, 3, 232] + message }))
@@ -114,17 +114,17 @@ struct OutputMemoryTests {
     @Test("of much that is sent in one turn waits, whole and in order, if the far side takes nothing")
     func stuck() async throws {
         let message = [UInt8](repeating: 7, count: 1000)
-        let (sent, late) = try await DrivenLink.onLoop { loop in
-            let link = DrivenLink(try FramedTCPCore(), on: loop)
-            defer { link.driver.close(abort: true) }
-            link.channel.room = 10
+        let (sent, late) = try await DrivenConnection.onLoop { loop in
+            let connection = DrivenConnection(try FramedTCPCore(), on: loop)
+            defer { connection.driver.close(abort: true) }
+            connection.channel.room = 10
             for _ in 0..<100 {
-                _ = link.driver.sendUnlessWaiting(Payload(message))
-                link.driver.flushAhead()
+                _ = connection.driver.sendUnlessWaiting(Payload(message))
+                connection.driver.flushAhead()
             }
-            let sent = link.channel.sent.count
-            link.take(.max)
-            return (sent, link.driver.channel.bytesSent)
+            let sent = connection.channel.sent.count
+            connection.take(.max)
+            return (sent, connection.driver.channel.bytesSent)
         }
         #expect(sent == 10 && late == 100 * 1004)
     }
@@ -132,27 +132,27 @@ struct OutputMemoryTests {
     @Test("that has left in one turn has a bound: who sends more waits for the next, so that others have theirs")
     func endlessTurn() async throws {
         let message = [UInt8](repeating: 7, count: 1000)
-        let (sent, waiting, atLast) = try await DrivenLink.onLoop { loop in
-            let link = DrivenLink(try FramedTCPCore(), on: loop)
-            defer { link.driver.close(abort: true) }
+        let (sent, waiting, atLast) = try await DrivenConnection.onLoop { loop in
+            let connection = DrivenConnection(try FramedTCPCore(), on: loop)
+            defer { connection.driver.close(abort: true) }
             func send() -> Bool {
-                guard link.driver.sendUnlessWaiting(Payload(message)) != nil else { return false }
-                link.driver.flushAhead()
+                guard connection.driver.sendUnlessWaiting(Payload(message)) != nil else { return false }
+                connection.driver.flushAhead()
                 return true
             }
             var sent = 0
             while sent < 1 << 20, send() { sent += 1 }
             // Who waits is told when the message is written.
-            let driver = LoopConfined(living: link.driver, on: loop)
+            let driver = LoopBound(living: connection.driver, on: loop)
             let waits = Task.immediate {
                 await withUnsafeContinuation { driver.value.send(Payload(message), 1, $0) }
             }
-            let isWaiting = !link.driver.waiting.blocked.isEmpty
+            let isWaiting = !connection.driver.waiting.blocked.isEmpty
             // The next turn begins behind this one.
-            link.driver.turnEnded()
-            link.driver.turnEnded()
-            let isOver = link.driver.waiting.blocked.isEmpty
-            return (sent, (isOne: isWaiting, task: waits), (isOver, link.driver.channel.bytesSent, send()))
+            connection.driver.tickEnded()
+            connection.driver.tickEnded()
+            let isOver = connection.driver.waiting.blocked.isEmpty
+            return (sent, (isOne: isWaiting, task: waits), (isOver, connection.driver.channel.bytesSent, send()))
         }
         #expect(sent == ((1 << 20) + 1003) / 1004 && waiting.isOne)
         #expect(await waiting.task.value == .written)

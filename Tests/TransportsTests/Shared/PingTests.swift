@@ -5,7 +5,7 @@ import TransportAPI
 
 @testable import Transports
 
-@Suite("The pings of a link", .timeLimit(.minutes(5)), .ownThread)
+@Suite("The pings of a connection", .timeLimit(.minutes(5)), .ownThread)
 struct PingTests {
     @Test(
         "give way to new ones when nobody answers them, each with one error, and answers that come late are for nobody"
@@ -16,9 +16,9 @@ struct PingTests {
     }
 
     private func giveUp(on loop: EventLoop) async throws {
-        let link = DrivenLink(try FramedTCPCore(), on: loop)
-        let driver = link.driver
-        let face = CoreLink(driver, capabilities: driver.core.capabilities)
+        let connection = DrivenConnection(try FramedTCPCore(), on: loop)
+        let driver = connection.driver
+        let face = CoreConnection(driver, capabilities: driver.core.capabilities)
         let first = Task(executorPreference: loop) { try await face.ping() }
         while driver.waiting.pings.isEmpty { await Task.yield() }
         let second = Task(executorPreference: loop) { try await face.ping() }
@@ -26,29 +26,33 @@ struct PingTests {
         for _ in 2..<16 { #expect(Self.refusal(driver) == nil) }
         #expect(Self.refusal(driver) == .busy)
 
-        for index in driver.waiting.pings.indices { driver.waiting.pings[index].sentAt -= LinkDriver.pingPatience }
+        for index in driver.waiting.pings.indices {
+            driver.waiting.pings[index].sentAt -= ConnectionDriver.pingPatience
+        }
         #expect(Self.refusal(driver) == nil)
         let error = await #expect(throws: TransportError.self) { _ = try await first.value }
         #expect(error?.code == .timedOut)
 
-        link.arrive(.bytes(Self.pong(1)))
+        connection.arrive(.bytes(Self.pong(1)))
         #expect(driver.waiting.pings.count == 16)
-        link.arrive(.bytes(Self.pong(2)))
+        connection.arrive(.bytes(Self.pong(2)))
         #expect(try await second.value > .zero)
-        for number in 3...17 { link.arrive(.bytes(Self.pong(UInt8(number)))) }
+        for number in 3...17 { connection.arrive(.bytes(Self.pong(UInt8(number)))) }
         #expect(driver.waiting.pings.isEmpty && driver.phase == .open)
         driver.close(abort: true)
     }
 
     @Test("wait while the far side takes nothing of what is written")
     func stuck() async throws {
-        let refusal = try await DrivenLink.onLoop { loop in
-            let link = DrivenLink(try FramedTCPCore(), on: loop)
-            let driver = link.driver
-            link.channel.room = 0
+        let refusal = try await DrivenConnection.onLoop { loop in
+            let connection = DrivenConnection(try FramedTCPCore(), on: loop)
+            let driver = connection.driver
+            connection.channel.room = 0
             for _ in 0..<16 { _ = Self.refusal(driver) }
-            for index in driver.waiting.pings.indices { driver.waiting.pings[index].sentAt -= LinkDriver.pingPatience }
-            link.write([UInt8](repeating: 7, count: driver.limits.writeBuffer))
+            for index in driver.waiting.pings.indices {
+                driver.waiting.pings[index].sentAt -= ConnectionDriver.pingPatience
+            }
+            connection.write([UInt8](repeating: 7, count: driver.limits.writeBuffer))
             defer { driver.close(abort: true) }
             return Self.refusal(driver)
         }
@@ -56,7 +60,7 @@ struct PingTests {
     }
 
     /// Pings, for nobody; what that is refused with.
-    private static func refusal(_ driver: LinkDriver) -> TransportError.Code? {
+    private static func refusal(_ driver: ConnectionDriver) -> TransportError.Code? {
         do throws(TransportError) { try driver.beginPing(driver.waiting.newID()) } catch { return error.code }
         return nil
     }

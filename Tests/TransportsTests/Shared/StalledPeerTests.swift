@@ -16,11 +16,11 @@ struct StalledPeerTests {
         let loop = try EventLoop(name: "stalled-broker")
         let broker = try SilentBroker()
         let url = "mqtt://127.0.0.1:\(broker.port)/?publish=room&qos=\(quality)&write-buffer=1000000"
-        let link = try await TransportRegistry.standard.connect(url, on: loop)
+        let connection = try await TransportRegistry.standard.connect(url, on: loop)
         let other = try await MemoryEcho(on: loop)
         let outcomes = await withTaskGroup(of: SendOutcome.self) { group in
             for _ in 0..<80 {
-                group.addTask { await link.send(Payload(longBytes(8192))) }
+                group.addTask { await connection.send(Payload(longBytes(8192))) }
             }
             // With the socket full, output below the write buffer and a message behind the window, the loop must still tick.
             for _ in 0..<100 { await other.roundTrip() }
@@ -65,7 +65,7 @@ private final class SilentBroker: Sendable {
 /// A connection in memory to a server that sends each message back, both on one loop.
 private struct MemoryEcho {
     private let listener: any Listener
-    private let link: any Link
+    private let connection: any Connection
     private let answering: Task<Void, Never>
 
     init(on loop: EventLoop) async throws {
@@ -73,7 +73,7 @@ private struct MemoryEcho {
             "memory://stalled-\(UInt64.random(in: .min ... .max))",
             on: loop
         )
-        link = try await TransportRegistry.standard.connect(listener.endpoint.description, on: loop)
+        connection = try await TransportRegistry.standard.connect(listener.endpoint.description, on: loop)
         let accepted = try await listener.accept()
         answering = Task {
             while let message = try? await accepted?.receive() { _ = await accepted?.send(message) }
@@ -81,12 +81,12 @@ private struct MemoryEcho {
     }
 
     func roundTrip() async {
-        _ = await link.send(Payload(text: "still here"))
-        _ = try? await link.receive()
+        _ = await connection.send(Payload(text: "still here"))
+        _ = try? await connection.receive()
     }
 
     func stop() async {
-        await link.close()
+        await connection.close()
         await answering.value
         await listener.close()
     }

@@ -5,21 +5,21 @@ import TransportAPI
 
 @testable import Transports
 
-/// One server, one bad path to it, a few links, and many tasks that use them at random.
+/// One server, one bad path to it, a few connections, and many tasks that use them at random.
 final class OperationRound: Sendable {
     private static let tasks = 16
     private static let clients = 5
     private static let servers = 6
 
-    private struct Links {
-        /// `nil` where there is no link, or one that has ended.
-        var clients: [(any Link)?] = Array(repeating: nil, count: OperationRound.clients)
-        var servers: [any Link] = []
-        /// No link is kept any more.
+    private struct Connections {
+        /// `nil` where there is no connection, or one that has ended.
+        var clients: [(any Connection)?] = Array(repeating: nil, count: OperationRound.clients)
+        var servers: [any Connection] = []
+        /// No connection is kept any more.
         var isOver = false
     }
 
-    /// One of the links.
+    /// One of the connections.
     private enum Place: Sendable {
         case client(Int), server(Int)
     }
@@ -30,7 +30,7 @@ final class OperationRound: Sendable {
     private let ledger: OperationLedger
     private let drivers: LiveDrivers
     private let loops: [EventLoop]
-    private let links = Locked(Links())
+    private let connections = Locked(Connections())
     private let path = Locked<(proxy: FaultProxy?, stop: (@Sendable () async -> Void)?)>((nil, nil))
 
     /// - Parameter loops: of the clients, of the server, of the path, of the test's own timers.
@@ -86,7 +86,7 @@ final class OperationRound: Sendable {
             target = listener.endpoint
             path.withLock { $0.stop = { await listener.close() } }
             Task.detached { [self] in
-                while let link = try? await listener.accept() { keep(server: link) }
+                while let connection = try? await listener.accept() { keep(server: connection) }
             }
         }
         let proxy = try await FaultProxy.start(to: target, on: loops[2], seed: seed)
@@ -98,7 +98,7 @@ final class OperationRound: Sendable {
         return endpoint
     }
 
-    /// Ends all links over a path that heals, is cut or is gone, and then the server.
+    /// Ends all connections over a path that heals, is cut or is gone, and then the server.
     @concurrent
     func close() async {
         let what = "the end of round \(number), \(mode)"
@@ -106,9 +106,9 @@ final class OperationRound: Sendable {
             defer { path = (nil, nil) }
             return path
         }
-        let all = links.withLock { links in
-            defer { (links.clients, links.servers, links.isOver) = ([], [], true) }
-            return links.clients.compactMap { $0 } + links.servers
+        let all = connections.withLock { connections in
+            defer { (connections.clients, connections.servers, connections.isOver) = ([], [], true) }
+            return connections.clients.compactMap { $0 } + connections.servers
         }
         await ledger.expectEnd(of: what) {
             switch seed % 3 {
@@ -119,7 +119,7 @@ final class OperationRound: Sendable {
             default: await proxy?.stop()
             }
             await withTaskGroup(of: Void.self) { group in
-                for link in all { group.addTask { await link.close() } }
+                for connection in all { group.addTask { await connection.close() } }
             }
             await stop?()
             await proxy?.stop()
@@ -161,8 +161,8 @@ final class OperationRound: Sendable {
     private func work(_ count: Int, _ seed: RandomSource, _ endpoint: Endpoint) async {
         var random = seed
         for _ in 0..<count {
-            let (place, link) = pick(&random)
-            guard let link, random.next() % 40 > 0 else {
+            let (place, connection) = pick(&random)
+            guard let connection, random.next() % 40 > 0 else {
                 let patience = Int(random.next() % 300)
                 await carryOut("connect", cancelledAfter: .milliseconds(patience)) { [self, random] in
                     await connect(endpoint, place, random)
@@ -172,7 +172,7 @@ final class OperationRound: Sendable {
             let kind = Kind(random.next() % 100)
             let microseconds = random.next() % 4 == 0 ? 0 : Int(random.next() % 5000)
             await carryOut("\(kind)", cancelledAfter: .microseconds(microseconds)) { [self, random] in
-                await perform(kind, link, place, random)
+                await perform(kind, connection, place, random)
             }
         }
     }
@@ -193,22 +193,22 @@ final class OperationRound: Sendable {
         await task.value
     }
 
-    private func pick(_ random: inout RandomSource) -> (Place, (any Link)?) {
+    private func pick(_ random: inout RandomSource) -> (Place, (any Connection)?) {
         let number = Int(random.next() % 1000)
-        return links.withLock { links in
-            if number % 2 == 0, !links.servers.isEmpty {
-                let place = number % links.servers.count
-                return (.server(place), links.servers[place])
+        return connections.withLock { connections in
+            if number % 2 == 0, !connections.servers.isEmpty {
+                let place = number % connections.servers.count
+                return (.server(place), connections.servers[place])
             }
             let place = number % Self.clients
-            return (.client(place), links.clients.isEmpty ? nil : links.clients[place])
+            return (.client(place), connections.clients.isEmpty ? nil : connections.clients[place])
         }
     }
 
     private enum Kind: Sendable {
         case send, receive, ping, closed, statistics, close
 
-        /// How often each is drawn, out of a hundred. A link that is closed has nothing more to do.
+        /// How often each is drawn, out of a hundred. A connection that is closed has nothing more to do.
         init(_ number: UInt64) {
             switch number {
             case 0..<35: self = .send
@@ -221,34 +221,36 @@ final class OperationRound: Sendable {
         }
     }
 
-    private func perform(_ kind: Kind, _ link: any Link, _ place: Place, _ seed: RandomSource) async -> String {
+    private func perform(_ kind: Kind, _ connection: any Connection, _ place: Place, _ seed: RandomSource) async
+        -> String
+    {
         var random = seed
         switch kind {
-        case .send: return note(await link.send(message(&random, link)), link, place)
+        case .send: return note(await connection.send(message(&random, connection)), connection, place)
         case .receive:
             do {
-                guard let payload = try await link.receive() else { return ended(link, place) }
+                guard let payload = try await connection.receive() else { return ended(connection, place) }
                 check(payload)
                 return "received"
             } catch {
-                return failed(error, link, place)
+                return failed(error, connection, place)
             }
         case .ping:
             do {
-                _ = try await link.ping()
+                _ = try await connection.ping()
                 return "pong"
             } catch {
-                return failed(error, link, place)
+                return failed(error, connection, place)
             }
         case .closed:
-            _ = await link.closed()
+            _ = await connection.closed()
             return "closed told"
         case .statistics:
-            _ = await link.statistics()
+            _ = await connection.statistics()
             return "statistics"
         case .close:
-            await link.close()
-            forget(link, place)
+            await connection.close()
+            forget(connection, place)
             return "closed"
         }
     }
@@ -257,13 +259,13 @@ final class OperationRound: Sendable {
         var random = seed
         do {
             let transport = try TransportRegistry.standard.transport(for: endpoint, on: loops[0])
-            let link = try await transport.connect(timeout: .milliseconds(Int(1 + random.next() % 1000)))
-            drivers.add(link)
-            let former: (any Link)? = links.withLock { links in
-                guard !links.isOver else { return link }
+            let connection = try await transport.connect(timeout: .milliseconds(Int(1 + random.next() % 1000)))
+            drivers.add(connection)
+            let former: (any Connection)? = connections.withLock { connections in
+                guard !connections.isOver else { return connection }
                 let place = if case .client(let place) = place { place } else { 0 }
-                defer { links.clients[place] = link }
-                return links.clients[place]
+                defer { connections.clients[place] = connection }
+                return connections.clients[place]
             }
             // The other half ends by being let go.
             if random.next() % 2 == 0 { await former?.close() }
@@ -273,48 +275,49 @@ final class OperationRound: Sendable {
         }
     }
 
-    private func keep(server link: any Link) {
-        drivers.add(link)
-        links.withLock { links in
-            guard !links.isOver else { return }
-            if links.servers.count >= Self.servers { links.servers.removeFirst() }
-            links.servers.append(link)
+    private func keep(server connection: any Connection) {
+        drivers.add(connection)
+        connections.withLock { connections in
+            guard !connections.isOver else { return }
+            if connections.servers.count >= Self.servers { connections.servers.removeFirst() }
+            connections.servers.append(connection)
         }
     }
 
     // MARK: What came of it
 
-    private func note(_ outcome: SendOutcome, _ link: any Link, _ place: Place) -> String {
+    private func note(_ outcome: SendOutcome, _ connection: any Connection, _ place: Place) -> String {
         switch outcome {
         case .acknowledged: return "acknowledged"
         case .written: return "written"
         case .expired: return "expired"
         case .unknown(let error): return "unknown: \(error.code)"
-        case .rejected(let error): return "not sent: " + failed(error, link, place)
+        case .rejected(let error): return "not sent: " + failed(error, connection, place)
         }
     }
 
-    private func failed(_ error: any Error, _ link: any Link, _ place: Place) -> String {
+    private func failed(_ error: any Error, _ connection: any Connection, _ place: Place) -> String {
         guard let error = error as? TransportError else { return "other error" }
         switch error.code {
         case .cancelled, .busy, .bufferFull, .messageTooLarge, .wouldBlock, .unsupported, .timedOut: break
-        default: forget(link, place)
+        default: forget(connection, place)
         }
         return "\(error.code)"
     }
 
-    private func ended(_ link: any Link, _ place: Place) -> String {
-        forget(link, place)
+    private func ended(_ connection: any Connection, _ place: Place) -> String {
+        forget(connection, place)
         return "ended"
     }
 
-    private func forget(_ link: any Link, _ place: Place) {
-        links.withLock { links in
+    private func forget(_ connection: any Connection, _ place: Place) {
+        connections.withLock { connections in
             switch place {
-            case .client(let place) where place < links.clients.count && links.clients[place] === link:
-                links.clients[place] = nil
+            case .client(let place)
+            where place < connections.clients.count && connections.clients[place] === connection:
+                connections.clients[place] = nil
             case .client: break
-            case .server: links.servers.removeAll { $0 === link }
+            case .server: connections.servers.removeAll { $0 === connection }
             }
         }
     }
@@ -325,7 +328,7 @@ final class OperationRound: Sendable {
     private static let pattern = longBytes(100_000)
 
     /// A message that says of itself what it holds.
-    private func message(_ random: inout RandomSource, _ link: any Link) -> Payload {
+    private func message(_ random: inout RandomSource, _ connection: any Connection) -> Payload {
         let bound = random.next() % 8 == 0 ? Self.sizes.count : 8
         let size = Self.sizes[Int(random.next() % UInt64(bound))]
         if size == 126 { return Payload(text: String(repeating: "t", count: size)) }

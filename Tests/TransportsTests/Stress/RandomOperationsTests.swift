@@ -8,11 +8,11 @@ import TransportAPI
 
 @testable import Transports
 
-/// Many tasks on the global pool send, receive, ping, close, connect and cancel at random, on real sockets of every transport, over
-/// a path that stalls, drips, resets and vanishes. CONTRIBUTING.md says how to run many operations.
+/// Many tasks on the global pool send, receive, ping, close, connect and cancel at random, on real sockets of every
+/// transport, over a path that stalls, drips, resets and vanishes. CONTRIBUTING.md says how to run many operations.
 @Suite("Random operations", .serialized, .ownThread)
 struct RandomOperationsTests {
-    @Test("on links of every transport all end, and leave nothing behind")
+    @Test("on connections of every transport all end, and leave nothing behind")
     func operations() async throws {
         let plan = OperationPlan()
         print("random operations: \(plan.count), IM_SEED=\(plan.seed)")
@@ -30,7 +30,8 @@ struct OperationPlan {
     let count: Int
     /// From `IM_SEED`; another one each time by default.
     let seed: UInt64
-    /// Whether the run was asked for by itself, so that nothing else in the process opens descriptors or takes memory meanwhile.
+    /// Whether the run was asked for by itself, so that nothing else in the process opens descriptors or takes memory
+    /// meanwhile.
     let isAlone: Bool
 
     init() {
@@ -141,7 +142,7 @@ final class OperationRun: Sendable {
         closing = []
         let alive = await untilGone()
         var report = ledger.report
-        if alive > 0 { report.problems.append("\(alive) drivers of links live on") }
+        if alive > 0 { report.problems.append("\(alive) drivers of connections live on") }
         let sockets = await OpenDescriptors.untilNone(of: ledger.ports, on: watch)
         if sockets > 0 { report.problems.append("\(sockets) sockets of the run are open") }
         if let before, rounds > OperationPlan.modes.count {
@@ -228,13 +229,13 @@ final class OperationLedger: Sendable {
 final class LiveDrivers: Sendable {
     private struct Weak: @unchecked Sendable {
         // Unchecked, because nobody does more with the driver than to see whether it is there.
-        weak var driver: LinkDriver?
+        weak var driver: ConnectionDriver?
     }
 
     private let all = Locked<[Weak]>([])
 
-    func add(_ link: any Link) {
-        guard let driver = (link as? CoreLink)?.driver else { return }
+    func add(_ connection: any Connection) {
+        guard let driver = (connection as? CoreConnection)?.driver else { return }
         driver.loop.execute { [all] in
             let weak = Weak(driver: driver.value)
             all.withLock { $0.append(weak) }
@@ -283,9 +284,9 @@ enum OpenDescriptors {
 
     private static func sockets(at ports: Set<UInt16>) -> Int {
         let folder = "/proc/self/fd"
-        let links = ((try? FileManager.default.contentsOfDirectory(atPath: folder)) ?? [])
+        let connections = ((try? FileManager.default.contentsOfDirectory(atPath: folder)) ?? [])
             .compactMap { try? FileManager.default.destinationOfSymbolicLink(atPath: "\(folder)/\($0)") }
-        let own = Set(links.filter { $0.hasPrefix("socket:[") }.map { String($0.dropFirst(8).dropLast()) })
+        let own = Set(connections.filter { $0.hasPrefix("socket:[") }.map { String($0.dropFirst(8).dropLast()) })
         var found = 0
         for table in ["tcp", "tcp6", "udp", "udp6"] {
             guard let text = try? String(contentsOfFile: "/proc/self/net/\(table)", encoding: .utf8) else { continue }

@@ -45,17 +45,18 @@ struct BrokeredSessionTests {
         var messages = ben.messages.makeAsyncIterator()
         ben.connect()
         await notes.waitUntilOpen()
-        let link = try await TransportRegistry.standard.connect("\(endpoint(broker, "publish=room"))")
+        let connection = try await TransportRegistry.standard.connect("\(endpoint(broker, "publish=room"))")
         let sender = SessionID(high: 1, low: 2)
         for sequence: UInt64 in [1, 2, 1, 2, 3] {
             #expect(
-                await link.send(SessionFrame.origin(sender, sequence, bytes("\(sequence)")).payload) == .acknowledged
+                await connection.send(SessionFrame.origin(sender, sequence, bytes("\(sequence)")).payload)
+                    == .acknowledged
             )
         }
-        #expect(await link.send(bytes("bare")) == .acknowledged)
+        #expect(await connection.send(bytes("bare")) == .acknowledged)
         for expected in ["1", "2", "3", "bare"] { #expect(await messages.next()?.string == expected) }
         #expect(notes.notes.count { $0 == .duplicate } == 2)
-        await link.close()
+        await connection.close()
         await ben.close()
         await broker.stop()
     }
@@ -67,19 +68,19 @@ struct BrokeredSessionTests {
         var messages = ben.messages.makeAsyncIterator()
         ben.connect()
         await notes.waitUntilOpen()
-        let link = try await TransportRegistry.standard.connect("\(endpoint(broker, "publish=room"))")
+        let connection = try await TransportRegistry.standard.connect("\(endpoint(broker, "publish=room"))")
         let sender = SessionID(high: 1, low: 2)
         for sequence: UInt64 in [1, 2, 3, 5000, 1 << 40] {
             let frame = SessionFrame.origin(sender, sequence, bytes("forged \(sequence)"))
-            #expect(await link.send(frame.payload) == .acknowledged)
+            #expect(await connection.send(frame.payload) == .acknowledged)
             #expect(await messages.next()?.string == "forged \(sequence)")
         }
         for sequence: UInt64 in 1...3 {
             let frame = SessionFrame.origin(sender, sequence, bytes("true \(sequence)"))
-            #expect(await link.send(frame.payload) == .acknowledged)
+            #expect(await connection.send(frame.payload) == .acknowledged)
             #expect(await messages.next()?.string == "true \(sequence)")
         }
-        await link.close()
+        await connection.close()
         await ben.close()
         await broker.stop()
     }

@@ -7,7 +7,7 @@ import TransportAPI
 final class PlainServer: Sendable {
     private struct State: Sendable {
         var listener: (any Listener)?
-        var links: [any Link] = []
+        var connections: [any Connection] = []
     }
 
     private let state = Locked(State())
@@ -30,7 +30,7 @@ final class PlainServer: Sendable {
 
     /// Everything received so far.
     var received: [String] { texts.all }
-    var links: [any Link] { state.withLock { $0.links } }
+    var connections: [any Connection] { state.withLock { $0.connections } }
 
     func start() async throws {
         take(try await TransportRegistry.standard.listen("\(listening)"))
@@ -39,9 +39,9 @@ final class PlainServer: Sendable {
     private func take(_ listener: any Listener) {
         state.withLock { $0.listener = listener }
         Task {
-            while let link = try await listener.accept() {
-                state.withLock { $0.links.append(link) }
-                Task { while let payload = try await link.receive() { self.texts.note(payload) } }
+            while let connection = try await listener.accept() {
+                state.withLock { $0.connections.append(connection) }
+                Task { while let payload = try await connection.receive() { self.texts.note(payload) } }
             }
         }
     }
@@ -52,18 +52,18 @@ final class PlainServer: Sendable {
     }
 
     /// Says goodbye to all clients.
-    func dropLinks() async {
-        let links = state.withLock { state in
-            defer { state.links = [] }
-            return state.links
+    func dropConnections() async {
+        let connections = state.withLock { state in
+            defer { state.connections = [] }
+            return state.connections
         }
-        for link in links { await link.close() }
+        for connection in connections { await connection.close() }
     }
 
     /// Stops listening, and says goodbye.
     func stop() async {
         await state.withLock { $0.listener.take() }?.close()
-        await dropLinks()
+        await dropConnections()
     }
 }
 

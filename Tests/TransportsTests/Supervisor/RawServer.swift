@@ -1,8 +1,8 @@
 import Foundation
 import SocketIO
 
-/// A TCP server of few words: each connection gets the next of its answers, the last one again and again, on a thread of its own,
-/// so that one who says nothing keeps nobody waiting.
+/// A TCP server of few words: each connection gets the next of its answers, the last one again and again, on a thread
+/// of its own, so that one who says nothing keeps nobody waiting.
 final class RawServer: Sendable {
     enum Answer: Sendable {
         /// Says this to whatever ends in an empty line, and ends.

@@ -4,20 +4,20 @@ import TransportAPI
 /// An observer that keeps all it is told.
 final class Recorder: SupervisorObserver {
     private struct State: Sendable {
-        var notes: [SupervisorNote] = []
-        var waiters: [(@Sendable ([SupervisorNote]) -> Bool, UnsafeContinuation<Void, Never>)] = []
+        var notes: [SupervisorEvent] = []
+        var waiters: [(@Sendable ([SupervisorEvent]) -> Bool, UnsafeContinuation<Void, Never>)] = []
     }
 
     private let state = Locked(State())
 
-    var notes: [SupervisorNote] { state.withLock { $0.notes } }
+    var notes: [SupervisorEvent] { state.withLock { $0.notes } }
 
     /// The states among the notes.
     var states: [SupervisorState] {
         notes.compactMap { if case .state(let state) = $0 { state } else { nil } }
     }
 
-    func note(_ note: SupervisorNote, at _: Instant) {
+    func note(_ note: SupervisorEvent, at _: Instant) {
         let ready = state.withLock { state in
             state.notes.append(note)
             let notes = state.notes
@@ -29,7 +29,7 @@ final class Recorder: SupervisorObserver {
     }
 
     /// Waits until the notes so far fit.
-    func wait(_ fits: @escaping @Sendable ([SupervisorNote]) -> Bool) async {
+    func wait(_ fits: @escaping @Sendable ([SupervisorEvent]) -> Bool) async {
         await withUnsafeContinuation { continuation in
             let isReady = state.withLock { state in
                 if fits(state.notes) { return true }
@@ -40,7 +40,7 @@ final class Recorder: SupervisorObserver {
         }
     }
 
-    /// Waits until there were so many open links.
+    /// Waits until there were so many open connections.
     func waitUntilOpen(_ times: Int = 1) async {
         await wait { notes in
             notes.count { if case .state(let state) = $0 { state.isOpen } else { false } } >= times

@@ -4,7 +4,7 @@ import TransportAPI
 /// A listener to which a test brings the clients.
 final class ScriptedListener: Listener {
     private struct State: Sendable {
-        var waiting: [ScriptedLink] = []
+        var waiting: [ScriptedConnection] = []
         var acceptor: UnsafeContinuation<Void, Never>?
         var isClosed = false
     }
@@ -17,17 +17,17 @@ final class ScriptedListener: Listener {
         self.capabilities = capabilities
     }
 
-    /// A client connects; what the server sends is in the link's `sent`.
-    func connect(from network: UInt64? = nil) -> ScriptedLink {
-        let link = ScriptedLink(capabilities, from: network)
+    /// A client connects; what the server sends is in the connection's `sent`.
+    func connect(from network: UInt64? = nil) -> ScriptedConnection {
+        let connection = ScriptedConnection(capabilities, from: network)
         state.withLock { state in
-            state.waiting.append(link)
+            state.waiting.append(connection)
             return state.acceptor.take()
         }?.resume()
-        return link
+        return connection
     }
 
-    nonisolated(nonsending) func accept() async throws(TransportError) -> (any Link)? {
+    nonisolated(nonsending) func accept() async throws(TransportError) -> (any Connection)? {
         await withUnsafeContinuation { continuation in
             let isReady = state.withLock { state in
                 if !state.waiting.isEmpty || state.isClosed { return true }
@@ -47,7 +47,7 @@ final class ScriptedListener: Listener {
     }
 }
 
-extension ScriptedLink {
+extension ScriptedConnection {
     /// What was sent over it, as frames of a session.
     var frames: [SessionFrame] {
         sent.compactMap { payload in

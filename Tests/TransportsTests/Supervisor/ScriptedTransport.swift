@@ -1,7 +1,7 @@
 import SocketIO
 import TransportAPI
 
-/// What a test plays to a supervisor: each attempt ends as `answer` says, and each link does what it is told.
+/// What a test plays to a supervisor: each attempt ends as `answer` says, and each connection does what it is told.
 final class Script: Sendable {
     enum Answer: Sendable {
         case open
@@ -21,14 +21,14 @@ final class Script: Sendable {
         var attempts: [Attempt] = []
         var cancelled = 0
         var answer: @Sendable (Attempt) -> Answer
-        var links: [ScriptedLink] = []
+        var connections: [ScriptedConnection] = []
     }
 
     private let state: Locked<State>
     let capabilities: Capabilities
     private let home: VirtualRuntime?
 
-    /// - Parameter home: where the links live, if that is where the supervisor does.
+    /// - Parameter home: where the connections live, if that is where the supervisor does.
     init(
         _ capabilities: Capabilities = Capabilities(maximumMessageSize: 1 << 20),
         at home: VirtualRuntime? = nil,
@@ -43,12 +43,12 @@ final class Script: Sendable {
     var attempts: [Attempt] { state.withLock { $0.attempts } }
     /// How many attempts that hung were cancelled.
     var cancelled: Int { state.withLock { $0.cancelled } }
-    /// All links so far.
-    var links: [ScriptedLink] { state.withLock { $0.links } }
-    var last: ScriptedLink? { links.last }
+    /// All connections so far.
+    var connections: [ScriptedConnection] { state.withLock { $0.connections } }
+    var last: ScriptedConnection? { connections.last }
 
-    /// Forgets the links, so that only the supervisor keeps them.
-    func forget() { state.withLock { $0.links = [] } }
+    /// Forgets the connections, so that only the supervisor keeps them.
+    func forget() { state.withLock { $0.connections = [] } }
 
     func answer(_ answer: @escaping @Sendable (Attempt) -> Answer) { state.withLock { $0.answer = answer } }
 
@@ -61,10 +61,10 @@ final class Script: Sendable {
         return answer(attempt)
     }
 
-    fileprivate func open() -> ScriptedLink {
-        let link = ScriptedLink(capabilities, at: home)
-        state.withLock { $0.links.append(link) }
-        return link
+    fileprivate func open() -> ScriptedConnection {
+        let connection = ScriptedConnection(capabilities, at: home)
+        state.withLock { $0.connections.append(connection) }
+        return connection
     }
 
     fileprivate func hang() async {
@@ -105,13 +105,13 @@ private struct ScriptedTransport: Transport {
     let endpoint: Endpoint
     var capabilities: Capabilities { script.capabilities }
 
-    nonisolated(nonsending) func connect(timeout: Duration) async throws(TransportError) -> any Link {
+    nonisolated(nonsending) func connect(timeout: Duration) async throws(TransportError) -> any Connection {
         switch script.begin(endpoint) {
         case .open: return script.open()
         case .openAndClose:
-            let link = script.open()
-            link.end(CloseReason(.peer))
-            return link
+            let connection = script.open()
+            connection.end(CloseReason(.peer))
+            return connection
         case .fail(let code, let retryAfter):
             throw TransportError(code, .handshake, "as the script says", retryAfter: retryAfter)
         case .hang:

@@ -26,7 +26,7 @@ struct SessionClientTests {
         runtime.settle()
     }
 
-    private func breakLink() {
+    private func breakConnection() {
         script.last?.end(CloseReason(.network))
         runtime.advance(by: .seconds(2))
     }
@@ -53,7 +53,7 @@ struct SessionClientTests {
         let supervisor = try supervisor()
         welcome(7)
         let sends = (1...3).map { number in runtime.begin { await supervisor.send(bytes("\(number)")) } }
-        breakLink()
+        breakConnection()
         guard case .hello(_, 7, 0, _) = script.last?.frames.first else {
             Issue.record("it said \(String(describing: script.last?.frames))")
             return
@@ -75,7 +75,7 @@ struct SessionClientTests {
         welcome(7)
         let sends = (1...3).map { number in runtime.begin { await supervisor.send(bytes("\(number)")) } }
         script.last?.give(.acknowledge(1))
-        breakLink()
+        breakConnection()
         welcome(8)
         #expect(recorder.notes.contains(.sessionLost))
         #expect(script.last?.frames.dropFirst() == [.message(1, bytes("2")), .message(2, bytes("3"))])
@@ -85,13 +85,13 @@ struct SessionClientTests {
         try runtime.run { await supervisor.close() }
     }
 
-    @Test("gives each received message once and in order, whatever the links do")
+    @Test("gives each received message once and in order, whatever the connections do")
     func receives() throws {
         let supervisor = try supervisor()
         let messages = supervisor.messages
         welcome(7)
         for number in [1, 3, 2, 2] { script.last?.give(.message(UInt64(number), bytes("\(number)"))) }
-        breakLink()
+        breakConnection()
         guard case .hello(_, 7, 3, _) = script.last?.frames.first else {
             Issue.record("it said \(String(describing: script.last?.frames))")
             return
@@ -109,11 +109,11 @@ struct SessionClientTests {
         let supervisor = try supervisor { $0.connectTimeout = .seconds(5) }
         script.last?.give(.refused(.full))
         runtime.advance(by: .seconds(2))
-        #expect(script.links.count == 2)
+        #expect(script.connections.count == 2)
         // No welcome comes.
         runtime.advance(by: .seconds(10))
-        #expect(script.links.count == 3)
-        #expect(script.links.dropLast().allSatisfy { $0.hasEnded })
+        #expect(script.connections.count == 3)
+        #expect(script.connections.dropLast().allSatisfy { $0.hasEnded })
         try runtime.run { await supervisor.close() }
     }
 
@@ -132,12 +132,12 @@ struct SessionClientTests {
         runtime.settle()
         #expect(try runtime.run { await supervisor.roundTripTime() } == .milliseconds(250))
         runtime.advance(by: .seconds(42))
-        #expect(script.links.count == 2)
+        #expect(script.connections.count == 2)
         try runtime.run { await supervisor.close() }
     }
 
     @Test(
-        "ends a link on which the server speaks nonsense, and goes on with the next",
+        "ends a connection on which the server speaks nonsense, and goes on with the next",
         arguments: [[], [99], [7], [4, 0]]
     )
     func nonsense(frame: [UInt8]) throws {
@@ -145,8 +145,8 @@ struct SessionClientTests {
         welcome(7)
         script.last?.give(Payload(frame))
         runtime.advance(by: .seconds(2))
-        #expect(script.links.count == 2)
-        #expect(script.links[0].hasEnded)
+        #expect(script.connections.count == 2)
+        #expect(script.connections[0].hasEnded)
         try runtime.run { await supervisor.close() }
     }
 }

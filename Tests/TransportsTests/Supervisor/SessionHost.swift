@@ -57,10 +57,10 @@ final class SessionHost: Sendable {
         await texts.wait(for: count)
     }
 
-    /// Stops listening, and ends all links.
+    /// Stops listening, and ends all connections.
     func stop() async {
         await state.withLock { $0.listener.take() }?.close()
-        await server?.dropLinks()
+        await server?.dropConnections()
     }
 
     func start() async throws {

@@ -8,20 +8,20 @@ extension SessionServerTests {
     }
 
     @Test(
-        "ends the link, and not the session, of a client that sends more before its turn than the message buffer holds"
+        "ends the connection, and not the session, of a client that sends more before its turn than the message buffer holds"
     )
     func earlyBytes() throws {
         _ = server { $0.supervisor.messageBufferBytes = 1 << 20 }
-        let link = client(ann)
-        let incarnation = try #require(link.incarnation)
+        let connection = client(ann)
+        let incarnation = try #require(connection.incarnation)
         var number: UInt64 = 1
-        while number < 1000, !link.hasEnded {
+        while number < 1000, !connection.hasEnded {
             number += 1
-            link.give(large(number))
+            connection.give(large(number))
             runtime.settle()
         }
-        #expect(number == 17 && link.reason?.error?.code == .resourcesExhausted)
-        #expect(!link.frames.contains(.refused(.broken)))
+        #expect(number == 17 && connection.reason?.error?.code == .resourcesExhausted)
+        #expect(!connection.frames.contains(.refused(.broken)))
 
         let next = client(ann, incarnation: incarnation)
         #expect(next.frames.first == .welcome(incarnation: incarnation, received: 0))
@@ -33,28 +33,28 @@ extension SessionServerTests {
     @Test("stops reading a client whose messages nobody takes, at twice the bytes that the message buffer holds")
     func untakenBytes() throws {
         _ = server { $0.supervisor.messageBufferBytes = 1 << 20 }
-        let link = client(ann)
-        for number in 1...200 { link.give(large(UInt64(number))) }
+        let connection = client(ann)
+        for number in 1...200 { connection.give(large(UInt64(number))) }
         runtime.settle()
-        #expect(link.unread > 160 && !link.hasEnded)
-        #expect(link.frames.last { if case .acknowledge = $0 { true } else { false } } == .acknowledge(16))
+        #expect(connection.unread > 160 && !connection.hasEnded)
+        #expect(connection.frames.last { if case .acknowledge = $0 { true } else { false } } == .acknowledge(16))
         let session = try #require(sessions.all.first)
         #expect(try runtime.run { await session.messages.prefix(200).reduce(0) { count, _ in count + 1 } } == 200)
-        #expect(link.unread == 0)
+        #expect(connection.unread == 0)
     }
 
     @Test("counts what the app has taken and not acknowledged towards what all sessions may keep")
     func unacknowledgedBytes() throws {
         _ = server { $0.maximumBuffered = 1 << 20 }
-        let link = client(ann)
+        let connection = client(ann)
         let deliveries = try #require(sessions.all.first).deliveries
         runtime.settle()
-        for number in 1...12 { link.give(large(UInt64(number))) }
+        for number in 1...12 { connection.give(large(UInt64(number))) }
         let held = try runtime.run { await deliveries.prefix(12).reduce(into: [ReceivedMessage]()) { $0.append($1) } }
-        #expect(held.count == 12 && !link.hasEnded)
-        for number in 13...20 { link.give(large(UInt64(number))) }
+        #expect(held.count == 12 && !connection.hasEnded)
+        for number in 13...20 { connection.give(large(UInt64(number))) }
         runtime.settle()
-        #expect(link.hasEnded)
+        #expect(connection.hasEnded)
         #expect(try runtime.run { await deliveries.first { _ in true } }?.payload == nil)
     }
 

@@ -3,7 +3,7 @@ import TransportAPI
 
 // Signs of life.
 extension SessionServerTests {
-    @Test("lets go of a client that answers no ping, and waits for its next link")
+    @Test("lets go of a client that answers no ping, and waits for its next connection")
     func keepalive() throws {
         _ = server {
             $0.supervisor.keepalive.interval = .seconds(30)
@@ -23,12 +23,12 @@ extension SessionServerTests {
     @Test("asks a client after the silence that fits its transport, unless it is configured otherwise")
     func transportsInterval() throws {
         _ = server { $0.supervisor.keepalive.interval = .automatic }
-        let link = client(ann)
-        // A link says 60 s unless its transport knows better.
+        let connection = client(ann)
+        // A connection says 60 s unless its transport knows better.
         runtime.advance(by: .seconds(59))
-        #expect(link.frames.last != .ping(1))
+        #expect(connection.frames.last != .ping(1))
         runtime.advance(by: .seconds(2))
-        #expect(link.frames.last == .ping(1))
+        #expect(connection.frames.last == .ping(1))
     }
 
     @Test("does not take a client for dead while nobody takes its messages")
@@ -38,14 +38,14 @@ extension SessionServerTests {
             $0.supervisor.keepalive.timeout = .seconds(10)
             $0.supervisor.messageBuffer = 4
         }
-        let link = client(ann)
-        for number in 1...20 { link.give(.message(UInt64(number), bytes("\(number)"))) }
+        let connection = client(ann)
+        for number in 1...20 { connection.give(.message(UInt64(number), bytes("\(number)"))) }
         for number in 1...20 as ClosedRange<UInt32> {
             runtime.advance(by: .seconds(31))
-            link.give(.pong(number))
+            connection.give(.pong(number))
         }
         runtime.settle()
-        #expect(!link.hasEnded)
+        #expect(!connection.hasEnded)
         #expect(try received(sessions.all.first, 20) == (1...20).map(String.init))
     }
 }

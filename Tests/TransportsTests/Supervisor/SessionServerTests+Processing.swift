@@ -13,36 +13,36 @@ extension SessionServerTests {
         runtime.settle()
     }
 
-    private func acknowledgements(_ link: ScriptedLink) -> [UInt64] {
-        link.frames.compactMap { if case .acknowledge(let number) = $0 { number } else { nil } }
+    private func acknowledgements(_ connection: ScriptedConnection) -> [UInt64] {
+        connection.frames.compactMap { if case .acknowledge(let number) = $0 { number } else { nil } }
     }
 
-    private func give(_ numbers: ClosedRange<UInt64>, over link: ScriptedLink) {
-        for number in numbers { link.give(.message(number, bytes("\(number)"))) }
+    private func give(_ numbers: ClosedRange<UInt64>, over connection: ScriptedConnection) {
+        for number in numbers { connection.give(.message(number, bytes("\(number)"))) }
         runtime.settle()
     }
 
     @Test("acknowledges to the client what the app has acknowledged, in the order of receipt")
     func processed() throws {
         _ = server()
-        let link = client(ann)
+        let connection = client(ann)
         let deliveries = try #require(sessions.all.first).deliveries
         runtime.settle()
-        give(1...4, over: link)
+        give(1...4, over: connection)
         let messages = try take(4, from: deliveries)
         #expect(messages.map(\.payload.string) == ["1", "2", "3", "4"])
-        #expect(acknowledgements(link).isEmpty)
+        #expect(acknowledgements(connection).isEmpty)
         acknowledge(messages[1])
         acknowledge(messages[1])
-        #expect(acknowledgements(link).isEmpty)
+        #expect(acknowledgements(connection).isEmpty)
         acknowledge(messages[0])
-        #expect(acknowledgements(link) == [2])
+        #expect(acknowledgements(connection) == [2])
         acknowledge(messages[3])
         acknowledge(messages[2])
-        #expect(acknowledgements(link) == [2, 4])
+        #expect(acknowledgements(connection) == [2, 4])
     }
 
-    @Test("does not deliver again over the next link what the app still has, and acknowledges it there")
+    @Test("does not deliver again over the next connection what the app still has, and acknowledges it there")
     func inHand() throws {
         _ = server()
         let first = client(ann)
@@ -62,7 +62,7 @@ extension SessionServerTests {
         #expect(try take(1, from: deliveries).map(\.payload.string) == ["3"])
     }
 
-    @Test("delivers again over the next link what the app has let go of without an acknowledgement")
+    @Test("delivers again over the next connection what the app has let go of without an acknowledgement")
     func abandoned() throws {
         _ = server()
         let first = client(ann)
@@ -90,19 +90,19 @@ extension SessionServerTests {
     @Test("keeps for the next listener what the last one has not taken")
     func untaken() throws {
         _ = server()
-        let link = client(ann)
+        let connection = client(ann)
         let session = try #require(sessions.all.first)
         do {
             let deliveries = session.deliveries
             runtime.settle()
-            give(1...3, over: link)
+            give(1...3, over: connection)
             acknowledge(try #require(try take(1, from: deliveries).first))
         }
         runtime.settle()
         let rest = try take(2, from: session.deliveries)
         #expect(rest.map(\.payload.string) == ["2", "3"])
         for message in rest { acknowledge(message) }
-        #expect(acknowledgements(link).last == 3)
+        #expect(acknowledgements(connection).last == 3)
     }
 
     @Test("stops reading when the app has as many unacknowledged messages as its buffer holds and a window more")
@@ -111,37 +111,37 @@ extension SessionServerTests {
             $0.supervisor.messageBuffer = 4
             $0.supervisor.messageBufferBytes = 64 << 10
         }
-        let link = client(ann)
+        let connection = client(ann)
         let deliveries = try #require(sessions.all.first).deliveries
         runtime.settle()
         for number in 1...40 as ClosedRange<UInt64> {
-            link.give(.message(number, Payload([UInt8](repeating: 1, count: 8 << 10))))
+            connection.give(.message(number, Payload([UInt8](repeating: 1, count: 8 << 10))))
         }
         runtime.settle()
         // Twice the bytes that the buffer holds.
-        #expect(link.unread == 24)
+        #expect(connection.unread == 24)
         for _ in 1...40 { for message in try take(1, from: deliveries) { acknowledge(message) } }
-        #expect(link.unread == 0 && acknowledgements(link).last == 40)
+        #expect(connection.unread == 0 && acknowledgements(connection).last == 40)
     }
 
     @Test("gives `messages` what it gives to deliveries, without a say in the acknowledgement")
     func both() throws {
         _ = server()
-        let link = client(ann)
+        let connection = client(ann)
         let session = try #require(sessions.all.first)
         let (messages, deliveries) = (session.messages, session.deliveries)
         runtime.settle()
-        give(1...2, over: link)
+        give(1...2, over: connection)
         #expect(try runtime.run { await messages.prefix(2).reduce("") { $0 + $1.string } } == "12")
-        #expect(acknowledgements(link).isEmpty)
+        #expect(acknowledgements(connection).isEmpty)
         for message in try take(2, from: deliveries) { acknowledge(message) }
-        #expect(acknowledgements(link).last == 2)
+        #expect(acknowledgements(connection).last == 2)
     }
 
     @Test("loses no delivery with a task that is cancelled while it waits for one")
     func cancelledWait() throws {
         _ = server()
-        let link = client(ann)
+        let connection = client(ann)
         let deliveries = try #require(sessions.all.first).deliveries
         runtime.settle()
         let waiting = runtime.begin { await deliveries.first { _ in true } }
@@ -150,25 +150,25 @@ extension SessionServerTests {
         #expect(waiting.value != nil && waiting.value??.payload == nil)
         // In the same moment as a message comes, which goes to the task or to the next one.
         let late = runtime.begin { await deliveries.first { _ in true } }
-        link.give(.message(1, bytes("1")))
-        link.give(.message(2, bytes("2")))
+        connection.give(.message(1, bytes("1")))
+        connection.give(.message(2, bytes("2")))
         late.cancel()
         runtime.settle()
         let first = late.value ?? nil
         let messages = (first.map { [$0] } ?? []) + (try take(first == nil ? 2 : 1, from: deliveries))
         #expect(messages.map(\.payload.string) == ["1", "2"])
         for message in messages { acknowledge(message) }
-        #expect(acknowledgements(link).last == 2)
+        #expect(acknowledgements(connection).last == 2)
     }
 
     @Test("reports that the app does not acknowledge a message, or has let go of it, every 30 s")
     func neverAcknowledged() throws {
         _ = server()
-        let link = client(ann)
+        let connection = client(ann)
         let session = try #require(sessions.all.first)
         let (deliveries, notes) = (session.deliveries, session.notes)
         runtime.settle()
-        give(1...64, over: link)
+        give(1...64, over: connection)
         var held: [ReceivedMessage] = try take(64, from: deliveries)
         runtime.advance(by: .seconds(45))
         held = []
@@ -177,29 +177,29 @@ extension SessionServerTests {
             .compactMap { if case .unacknowledged(let messages) = $0 { messages } else { nil } }
         #expect(reports.map(\.count) == [64, 64] && reports.map(\.isAbandoned) == [false, true])
         #expect(reports.map(\.oldest) == [.seconds(30), .seconds(60)])
-        #expect(acknowledgements(link).isEmpty && !link.hasEnded)
+        #expect(acknowledgements(connection).isEmpty && !connection.hasEnded)
         _ = consume held
     }
 
     @Test("gives out what was received when the session is closed; acknowledging that does nothing")
     func closed() throws {
         _ = server()
-        let link = client(ann)
+        let connection = client(ann)
         let session = try #require(sessions.all.first)
         let deliveries = session.deliveries
         runtime.settle()
-        give(1...3, over: link)
+        give(1...3, over: connection)
         let first = try take(1, from: deliveries)
         try runtime.run { await session.close() }
         let rest = try runtime.run { await deliveries.reduce(into: [ReceivedMessage]()) { $0.append($1) } }
         #expect(rest.map(\.payload.string) == ["2", "3"])
-        let frames = link.frames
+        let frames = connection.frames
         for message in first + rest + first { acknowledge(message) }
-        #expect(link.frames == frames && acknowledgements(link).isEmpty)
+        #expect(connection.frames == frames && acknowledgements(connection).isEmpty)
     }
 
-    @Test("acknowledges in the next welcome what the app has acknowledged while there was no link")
-    func withoutLink() throws {
+    @Test("acknowledges in the next welcome what the app has acknowledged while there was no connection")
+    func withoutConnection() throws {
         _ = server()
         let first = client(ann)
         let incarnation = try #require(first.incarnation)
@@ -229,21 +229,21 @@ extension SessionServerTests {
         runtime.settle()
         first.end(CloseReason(.network))
         runtime.settle()
-        let link = listener.connect()
-        link.give(.hello(ann, incarnation: 0, received: 0, attempt: 1 << 16 | 1))
+        let connection = listener.connect()
+        connection.give(.hello(ann, incarnation: 0, received: 0, attempt: 1 << 16 | 1))
         runtime.settle()
-        let next = try #require(link.incarnation)
+        let next = try #require(connection.incarnation)
         #expect(next != incarnation && sessions.all.count == 1)
-        #expect(link.messages == ["2", "3"])
-        link.give(.message(1, bytes("anew")))
-        link.give(.acknowledge(2))
+        #expect(connection.messages == ["2", "3"])
+        connection.give(.message(1, bytes("anew")))
+        connection.give(.acknowledge(2))
         runtime.settle()
         #expect(sends.map(\.value) == [.acknowledged, .acknowledged, .acknowledged])
         #expect(try received(session, 2) == ["1", "anew"])
-        // A link of the former process that was slower is turned away.
+        // A connection of the former process that was slower is turned away.
         let late = listener.connect()
         late.give(.hello(ann, incarnation: 0, received: 0, attempt: 9))
         runtime.settle()
-        #expect(late.hasEnded && !link.hasEnded)
+        #expect(late.hasEnded && !connection.hasEnded)
     }
 }

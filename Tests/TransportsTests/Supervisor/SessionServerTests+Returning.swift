@@ -57,17 +57,17 @@ extension SessionServerTests {
     @Test("keeps no more than a window beyond its buffer, however often a client comes again")
     func reconnecting() throws {
         _ = server { $0.supervisor.messageBuffer = 2 }
-        var link = client(ann)
-        let incarnation = try #require(link.incarnation)
+        var connection = client(ann)
+        let incarnation = try #require(connection.incarnation)
         var number: UInt64 = 0
         for _ in 1...1200 {
             number += 1
-            link.give(.message(number, bytes("x")))
+            connection.give(.message(number, bytes("x")))
             runtime.settle()
-            link.end(CloseReason(.network))
+            connection.end(CloseReason(.network))
             runtime.settle()
-            link = client(ann, incarnation: incarnation)
-            guard case .welcome(_, let received)? = link.frames.first else { break }
+            connection = client(ann, incarnation: incarnation)
+            guard case .welcome(_, let received)? = connection.frames.first else { break }
             number = received
         }
         #expect(number <= 2 + 1024 + 1)
@@ -76,36 +76,36 @@ extension SessionServerTests {
     @Test("hears acknowledgements behind more messages than there is room for, and acknowledges those when there is")
     func answering() throws {
         _ = server { $0.supervisor.messageBuffer = 2 }
-        let link = client(ann)
+        let connection = client(ann)
         let session = try #require(sessions.all.first)
         let echo = runtime.begin {
             var outcomes: [SendOutcome] = []
             for await message in session.messages.prefix(20) { outcomes.append(await session.send(message)) }
             return outcomes
         }
-        for number in 1...20 { link.give(.message(UInt64(number), bytes("\(number)"))) }
+        for number in 1...20 { connection.give(.message(UInt64(number), bytes("\(number)"))) }
         runtime.settle()
         // One is being answered, two wait; what comes then is kept, and not acknowledged.
-        #expect(link.messages == ["1"])
-        #expect(link.frames.last { if case .acknowledge = $0 { true } else { false } } == .acknowledge(3))
+        #expect(connection.messages == ["1"])
+        #expect(connection.frames.last { if case .acknowledge = $0 { true } else { false } } == .acknowledge(3))
         for number in 1...20 {
-            link.give(.acknowledge(UInt64(number)))
+            connection.give(.acknowledge(UInt64(number)))
             runtime.settle()
         }
         #expect(echo.value == Array(repeating: .acknowledged, count: 20))
-        #expect(link.messages == (1...20).map(String.init))
-        #expect(link.frames.contains(.acknowledge(20)))
+        #expect(connection.messages == (1...20).map(String.init))
+        #expect(connection.frames.contains(.acknowledge(20)))
     }
 
     @Test("ends a session whose client sends more than a window that nobody acknowledges")
     func beyondTheWindow() throws {
         _ = server { $0.supervisor.messageBuffer = 2 }
-        let link = client(ann)
-        for number in 1...1025 { link.give(.message(UInt64(number), bytes("x"))) }
+        let connection = client(ann)
+        for number in 1...1025 { connection.give(.message(UInt64(number), bytes("x"))) }
         runtime.settle()
-        #expect(!link.hasEnded)
-        for number in 1026...1030 { link.give(.message(UInt64(number), bytes("x"))) }
+        #expect(!connection.hasEnded)
+        for number in 1026...1030 { connection.give(.message(UInt64(number), bytes("x"))) }
         runtime.settle()
-        #expect(link.hasEnded && link.frames.last == .refused(.broken))
+        #expect(connection.hasEnded && connection.frames.last == .refused(.broken))
     }
 }

@@ -13,29 +13,29 @@ extension SessionServerTests {
 
     /// A client sends a message and is gone, and comes again later if its session is there still.
     private func use(_ number: Int, from network: UInt64? = nil) throws -> UInt64 {
-        let link = client(id(number), from: network)
-        link.give(.message(1, bytes("hello")))
+        let connection = client(id(number), from: network)
+        connection.give(.message(1, bytes("hello")))
         runtime.settle()
-        link.end(CloseReason(.network))
+        connection.end(CloseReason(.network))
         runtime.settle()
-        return try #require(link.incarnation)
+        return try #require(connection.incarnation)
     }
 
     private func isKept(_ number: Int, _ incarnation: UInt64) -> Bool {
-        let link = client(id(number), incarnation: incarnation)
+        let connection = client(id(number), incarnation: incarnation)
         defer {
-            link.end(CloseReason(.network))
+            connection.end(CloseReason(.network))
             runtime.settle()
         }
-        return link.incarnation == incarnation
+        return connection.incarnation == incarnation
     }
 
     @Test("takes a newcomer at once, though an address has left as many sessions behind as there may be")
     func squatters() throws {
         _ = server { $0.maximumSessions = 1000 }
         for number in 0..<2000 { squat(number, from: 7) }
-        let link = client(ann, from: 8)
-        #expect(link.incarnation != nil && !link.hasEnded)
+        let connection = client(ann, from: 8)
+        #expect(connection.incarnation != nil && !connection.hasEnded)
         // Also one from the same address.
         #expect(client(SessionID(high: 5, low: 5), from: 7).incarnation != nil)
     }
@@ -64,27 +64,29 @@ extension SessionServerTests {
         #expect(isKept(1, honest))
     }
 
-    @Test("takes a newcomer though an address holds all places with links that say nothing after their hello")
+    @Test("takes a newcomer though an address holds all places with connections that say nothing after their hello")
     func linkedSquatters() throws {
         _ = server { $0.maximumSessions = 100 }
-        let links = (0..<100).map { client(id($0), from: 7) }
+        let connections = (0..<100).map { client(id($0), from: 7) }
         #expect(client(ann, from: 8).incarnation != nil)
-        #expect(links.count { $0.hasEnded } == 1 && links[1].hasEnded)
+        #expect(connections.count { $0.hasEnded } == 1 && connections[1].hasEnded)
     }
 
-    @Test("never ends a session that has a link and is used for a newcomer, which is refused")
+    @Test("never ends a session that has a connection and is used for a newcomer, which is refused")
     func inUse() throws {
         _ = server { $0.maximumSessions = 2 }
         for number in 0..<2 {
-            let link = client(id(number), from: 7)
-            link.give(.message(1, bytes("hello")))
+            let connection = client(id(number), from: 7)
+            connection.give(.message(1, bytes("hello")))
             runtime.settle()
         }
         #expect(client(ann, from: 8).frames == [.refused(.full)])
     }
 
-    @Test("ends the oldest link that has not said hello when there are too many, first of an address that has many")
-    func silentLinks() throws {
+    @Test(
+        "ends the oldest connection that has not said hello when there are too many, first of an address that has many"
+    )
+    func silentConnections() throws {
         _ = server { $0.maximumNewcomers = 64 }
         let honest = listener.connect(from: 1)
         let silent = (0..<200).map { _ in listener.connect(from: 7) }

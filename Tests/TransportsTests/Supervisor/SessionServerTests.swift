@@ -36,11 +36,11 @@ struct SessionServerTests {
         incarnation: UInt64 = 0,
         received: UInt64 = 0,
         from network: UInt64? = nil
-    ) -> ScriptedLink {
-        let link = listener.connect(from: network)
-        link.give(.hello(id, incarnation: incarnation, received: received))
+    ) -> ScriptedConnection {
+        let connection = listener.connect(from: network)
+        connection.give(.hello(id, incarnation: incarnation, received: received))
         runtime.settle()
-        return link
+        return connection
     }
 
     func received(_ session: Session?, _ count: Int) throws -> [String] {
@@ -88,7 +88,7 @@ struct SessionServerTests {
         #expect(sends[2].value == .acknowledged && fourth.value == .acknowledged)
     }
 
-    @Test("closes the former link of a client that comes with another one")
+    @Test("closes the former connection of a client that comes with another one")
     func takesOver() throws {
         _ = server()
         let first = client(ann)
@@ -126,7 +126,7 @@ struct SessionServerTests {
         #expect(client(ben).incarnation != nil)
     }
 
-    @Test("hangs up on a link that says nothing")
+    @Test("hangs up on a connection that says nothing")
     func helloTimeout() throws {
         _ = server { $0.helloTimeout = .seconds(10) }
         let silent = listener.connect()
@@ -142,23 +142,23 @@ struct SessionServerTests {
     )
     func garbage(frame: [UInt8]) throws {
         _ = server()
-        let link = listener.connect()
-        link.give(Payload(frame))
+        let connection = listener.connect()
+        connection.give(Payload(frame))
         runtime.settle()
-        #expect(link.hasEnded)
-        if case .refused = link.frames.first {} else { Issue.record("it got \(link.frames)") }
+        #expect(connection.hasEnded)
+        if case .refused = connection.frames.first {} else { Issue.record("it got \(connection.frames)") }
         #expect(sessions.all.isEmpty)
     }
 
     @Test("ends the session of a client that says goodbye")
     func bye() throws {
         _ = server()
-        let link = client(ann)
+        let connection = client(ann)
         let session = try #require(sessions.all.first)
-        link.give(.message(1, bytes("last words")))
-        link.give(.bye)
+        connection.give(.message(1, bytes("last words")))
+        connection.give(.bye)
         runtime.settle()
-        #expect(link.hasEnded)
+        #expect(connection.hasEnded)
         #expect(try runtime.run { await session.messages.reduce(into: []) { $0.append($1.string) } } == ["last words"])
         #expect(try runtime.run { await session.send(bytes("late")) }.isSuccess == false)
     }
@@ -166,14 +166,14 @@ struct SessionServerTests {
     @Test("ends all sessions when it closes, and takes no further client")
     func closes() throws {
         let server = server()
-        let link = client(ann)
+        let connection = client(ann)
         let newcomer = listener.connect()
         runtime.settle()
         let session = try #require(sessions.all.first)
         try runtime.run { await server.close() }
         runtime.settle()
-        #expect(link.frames.last == .bye)
-        #expect(link.hasEnded && newcomer.hasEnded)
+        #expect(connection.frames.last == .bye)
+        #expect(connection.hasEnded && newcomer.hasEnded)
         #expect(try runtime.run { await session.messages.first { _ in true } } == nil)
         #expect(client(ben).hasEnded)
         #expect(runtime.timerCount == 0)
@@ -182,18 +182,18 @@ struct SessionServerTests {
     @Test("leaves nothing behind of a session that has ended")
     func letGo() throws {
         _ = server()
-        weak var link: ScriptedLink?
+        weak var connection: ScriptedConnection?
         weak var session: Session?
         do {
             let client = client(ann)
             let kept = try #require(sessions.all.first)
             _ = runtime.begin { await kept.send(bytes("unacknowledged")) }
-            (link, session) = (client, kept)
+            (connection, session) = (client, kept)
             try runtime.run { await kept.close() }
         }
         sessions.forget()
         runtime.settle()
-        #expect(link == nil && session == nil)
+        #expect(connection == nil && session == nil)
         #expect(runtime.timerCount == 0)
     }
 
@@ -204,28 +204,28 @@ struct SessionServerTests {
             $0.supervisor.keepalive.interval = .seconds(30)
             $0.maximumSessions = 1
         }
-        let link = listener.connect()
-        link.answerPings(.milliseconds(5))
+        let connection = listener.connect()
+        connection.answerPings(.milliseconds(5))
         runtime.advance(by: .seconds(65))
-        #expect(link.pings == 2)
+        #expect(connection.pings == 2)
         let other = listener.connect()
         runtime.settle()
-        #expect(other.hasEnded && other.sent.isEmpty && !link.hasEnded)
+        #expect(other.hasEnded && other.sent.isEmpty && !connection.hasEnded)
         let session = try #require(sessions.all.first)
         #expect(try runtime.run { await session.send(bytes("hello")) } == .written)
-        link.answerPings(nil)
+        connection.answerPings(nil)
         runtime.advance(by: .seconds(65))
-        #expect(link.hasEnded)
+        #expect(connection.hasEnded)
         #expect(try runtime.run { await session.messages.first { _ in true } } == nil)
     }
 
-    @Test("ends the link of a client that sends and does not read, before too much is waiting for it")
+    @Test("ends the connection of a client that sends and does not read, before too much is waiting for it")
     func doesNotRead() throws {
         _ = server()
-        let link = client(ann)
-        link.block(true)
-        for _ in 0..<10_000 { link.give(.ping(1)) }
+        let connection = client(ann)
+        connection.block(true)
+        for _ in 0..<10_000 { connection.give(.ping(1)) }
         runtime.settle()
-        #expect(link.hasEnded)
+        #expect(connection.hasEnded)
     }
 }

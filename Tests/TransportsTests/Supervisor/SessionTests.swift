@@ -43,7 +43,7 @@ struct SessionTests {
         await host.stop()
     }
 
-    @Test("delivers each message once and in order, though its links are cut again and again", arguments: names)
+    @Test("delivers each message once and in order, though its connections are cut again and again", arguments: names)
     func cut(name: String) async throws {
         let host = try await SessionHost(name)
         let (supervisor, recorder) = try Supervisor.recorded([host.endpoint], Self.configuration)
@@ -52,7 +52,7 @@ struct SessionTests {
         for round in 1...5 {
             await recorder.waitUntilOpen(round)
             await host.wait(for: round * 20)
-            await host.server?.dropLinks()
+            await host.server?.dropConnections()
         }
         #expect(await outcomes.value == Array(repeating: .acknowledged, count: 500))
         await host.wait(for: 500)
@@ -101,7 +101,7 @@ struct SessionTests {
         await host.stop()
     }
 
-    @Test("carries messages to the client, over all its links", arguments: names)
+    @Test("carries messages to the client, over all its connections", arguments: names)
     func toTheClient(name: String) async throws {
         let host = try await SessionHost(name)
         let (supervisor, recorder) = try Supervisor.recorded([host.endpoint], Self.configuration)
@@ -119,7 +119,7 @@ struct SessionTests {
         }
         for number in 0..<200 {
             #expect(await messages.next() == bytes("\(number)"))
-            if number % 50 == 25 { await host.server?.dropLinks() }
+            if number % 50 == 25 { await host.server?.dropConnections() }
         }
         #expect(await sends.value == Array(repeating: .acknowledged, count: 200))
         await supervisor.close()

@@ -5,11 +5,11 @@ import TransportAPI
 
 @testable import Transports
 
-/// An actor that lives on the supervisor's loop, in a task that prefers another executor: between the beginning of each wait and the
-/// wait itself, others may run on the loop.
+/// An actor that lives on the supervisor's loop, in a task that prefers another executor: between the beginning of each
+/// wait and the wait itself, others may run on the loop.
 @Suite("A supervisor and an actor on its loop", .timeLimit(.minutes(5)), .ownThread)
 struct SupervisorActorTests {
-    /// One that has no link and room for one message.
+    /// One that has no connection and room for one message.
     private static func supervisor() throws -> Supervisor {
         var configuration = SupervisorConfiguration.quick
         configuration.outbox.maximumCount = 1

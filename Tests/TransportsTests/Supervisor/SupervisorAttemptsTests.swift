@@ -29,7 +29,7 @@ struct SupervisorAttemptsTests {
         try runtime.run { await supervisor.close() }
     }
 
-    @Test("begin anew after a link that was stable")
+    @Test("begin anew after a connection that was stable")
     func stable() throws {
         let script = Script { $0.number < 6 ? .fail(.refused) : .open }
         let supervisor = try Supervisor(
@@ -48,7 +48,7 @@ struct SupervisorAttemptsTests {
         try runtime.run { await supervisor.close() }
     }
 
-    @Test("begin at once after a link that ended by an error, although its connection takes long to close")
+    @Test("begin at once after a connection that ended by an error, although its connection takes long to close")
     func slowClose() throws {
         let script = Script { _ in .open }
         let supervisor = try Supervisor(
@@ -93,7 +93,7 @@ struct SupervisorAttemptsTests {
         try runtime.run { await supervisor.close() }
     }
 
-    @Test("are cancelled by `close`, and a link that comes too late is closed")
+    @Test("are cancelled by `close`, and a connection that comes too late is closed")
     func closeWhileConnecting() throws {
         let script = Script { _ in .hang }
         let supervisor = try Supervisor(script.setup(), on: runtime)
@@ -123,7 +123,7 @@ struct SupervisorAttemptsTests {
         )
     }
 
-    @Test("end when there was no link for too long")
+    @Test("end when there was no connection for too long")
     func maximumElapsed() throws {
         let script = Script { _ in .fail(.unreachable) }
         let supervisor = try Supervisor(script.setup { $0.maximumElapsed = .seconds(10) }, on: runtime)
@@ -158,7 +158,7 @@ struct SupervisorAttemptsTests {
         #expect(script.attempts.count { $0.endpoint.host == "away" } > 3)
         script.answer { _ in .open }
         runtime.advance(by: .seconds(30))
-        #expect(script.links.count == 1)
+        #expect(script.connections.count == 1)
         try runtime.run { await supervisor.close() }
     }
 
@@ -170,10 +170,10 @@ struct SupervisorAttemptsTests {
         runtime.advance(by: .seconds(60))
         supervisor.connect()
         runtime.advance(by: .seconds(60))
-        #expect(script.links.count == 1)
+        #expect(script.connections.count == 1)
         script.last?.end(CloseReason(.network))
         runtime.advance(by: .seconds(60))
-        #expect(script.links.count == 2)
+        #expect(script.connections.count == 2)
         try runtime.run { await supervisor.close() }
     }
 

@@ -49,13 +49,13 @@ struct SupervisorConcurrencyTests {
         await server.stop()
     }
 
-    @Test("and its links may live on different loops", arguments: names)
+    @Test("and its connections may live on different loops", arguments: names)
     func loops(name: String) async throws {
         let loop = try EventLoop(name: "im-other")
         let server = try await EmbeddedServer.start("\(name)://127.0.0.1:0")
         var endpoint = server.endpoint
         endpoint.options = try TransportRegistry.standard.transport(named: name).loopback("loops")
-        // The links are made on the shared loop.
+        // The connections are made on the shared loop.
         let setup = Supervisor.Setup(endpoints: [endpoint]) { (endpoint) throws(TransportError) in
             try TransportRegistry.standard.transport(for: endpoint)
         }

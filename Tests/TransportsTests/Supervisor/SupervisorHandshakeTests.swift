@@ -85,25 +85,25 @@ struct SupervisorHandshakeTests {
         let (supervisor, recorder) = try Supervisor.recorded([endpoint(hole, name)], configuration)
         supervisor.connect()
         await recorder.wait {
-            $0.contains { if case .linkEnded(_, let why) = $0 { why.initiator == .keepalive } else { false } }
+            $0.contains { if case .connectionEnded(_, let why) = $0 { why.initiator == .keepalive } else { false } }
         }
         await recorder.waitUntilOpen(2)
         await supervisor.close()
         hole.stop()
     }
 
-    @Test("keeps a link alive by a heartbeat of the server's own, over plain TCP", arguments: [true, false])
+    @Test("keeps a connection alive by a heartbeat of the server's own, over plain TCP", arguments: [true, false])
     func heartbeat(answers: Bool) async throws {
         let listener = try await TransportRegistry.standard.listen("tcp://127.0.0.1:0?framing=u16")
         let (pinged, ping) = AsyncStream<Void>.makeStream()
         let serving = Task {
-            var links: [any Link] = []
-            while let link = try await listener.accept() {
-                links.append(link)
-                while answers, let payload = try await link.receive() {
+            var connections: [any Connection] = []
+            while let connection = try await listener.accept() {
+                connections.append(connection)
+                while answers, let payload = try await connection.receive() {
                     guard payload == bytes("PING") else { continue }
                     ping.yield()
-                    _ = await link.send(bytes("PONG"))
+                    _ = await connection.send(bytes("PONG"))
                 }
             }
         }
@@ -124,7 +124,7 @@ struct SupervisorHandshakeTests {
             await recorder.waitUntilOpen(2)
             #expect(
                 recorder.notes.contains {
-                    if case .linkEnded(_, let why) = $0 { why.initiator == .keepalive } else { false }
+                    if case .connectionEnded(_, let why) = $0 { why.initiator == .keepalive } else { false }
                 }
             )
         }

@@ -11,7 +11,9 @@ struct SupervisorHoardingTests {
         Payload([UInt8](repeating: UInt8(truncatingIfNeeded: number), count: 64 << 10))
     }
 
-    @Test("a link that brings more before its turn than the message buffer holds is ended, and the next one is tried")
+    @Test(
+        "a connection that brings more before its turn than the message buffer holds is ended, and the next one is tried"
+    )
     func early() throws {
         let script = Script()
         let setup = try script.setup {
@@ -21,15 +23,15 @@ struct SupervisorHoardingTests {
         let supervisor = try Supervisor(setup, on: runtime)
         supervisor.connect()
         runtime.settle()
-        let link = try #require(script.last)
-        link.give(.welcome(incarnation: 7, received: 0))
-        for number: UInt64 in 2...1000 where !link.hasEnded {
-            link.give(.message(number, message(number)))
+        let connection = try #require(script.last)
+        connection.give(.welcome(incarnation: 7, received: 0))
+        for number: UInt64 in 2...1000 where !connection.hasEnded {
+            connection.give(.message(number, message(number)))
             runtime.settle()
         }
-        #expect(link.reason?.error?.code == .resourcesExhausted)
+        #expect(connection.reason?.error?.code == .resourcesExhausted)
         runtime.advance(by: .seconds(2))
-        #expect(script.links.count == 2)
+        #expect(script.connections.count == 2)
         let next = try #require(script.last)
         next.give(.welcome(incarnation: 7, received: 0))
         for number: UInt64 in 1...3 { next.give(.message(number, bytes("\(number)"))) }
@@ -38,7 +40,7 @@ struct SupervisorHoardingTests {
         try runtime.run { await supervisor.close() }
     }
 
-    @Test("a link is not read further once a listener's buffer holds so many bytes", arguments: [true, false])
+    @Test("a connection is not read further once a listener's buffer holds so many bytes", arguments: [true, false])
     func untaken(isHere: Bool) throws {
         let script = Script(at: isHere ? runtime : nil)
         let supervisor = try Supervisor(script.setup { $0.messageBufferBytes = 1 << 20 }, on: runtime)

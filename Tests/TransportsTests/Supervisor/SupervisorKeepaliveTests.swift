@@ -2,7 +2,7 @@ import TestSupport
 import Testing
 import TransportAPI
 
-/// How a dead link is found, with time under the test's control.
+/// How a dead connection is found, with time under the test's control.
 @Suite("A supervisor's keepalive", .timeLimit(.minutes(5)), .ownThread)
 struct SupervisorKeepaliveTests {
     private let runtime = VirtualRuntime()
@@ -12,7 +12,7 @@ struct SupervisorKeepaliveTests {
         configuration.keepalive.timeout = .seconds(10)
     }
 
-    @Test("pings a silent link, and keeps it while it answers")
+    @Test("pings a silent connection, and keeps it while it answers")
     func pings() throws {
         let script = Script()
         let supervisor = try Supervisor(script.setup { keepalive(&$0) }, on: runtime)
@@ -21,12 +21,12 @@ struct SupervisorKeepaliveTests {
         script.last?.answerPings(.milliseconds(40))
         runtime.advance(by: .seconds(301))
         #expect(script.last?.pings == 10)
-        #expect(script.links.count == 1)
+        #expect(script.connections.count == 1)
         try runtime.run { await supervisor.close() }
     }
 
     @Test(
-        "asks after the silence that fits the link's transport, unless it is configured otherwise",
+        "asks after the silence that fits the connection's transport, unless it is configured otherwise",
         arguments: [
             (.automatic, 12), (.seconds(60), 5), (.off, 0),
         ] as [(KeepaliveConfiguration.Interval, Int)]
@@ -39,11 +39,11 @@ struct SupervisorKeepaliveTests {
         script.last?.answerPings(.milliseconds(40))
         runtime.advance(by: .seconds(301))
         #expect(script.last?.pings == pings)
-        #expect(script.links.count == 1)
+        #expect(script.connections.count == 1)
         try runtime.run { await supervisor.close() }
     }
 
-    @Test("gives up a link that does not answer, and connects anew")
+    @Test("gives up a connection that does not answer, and connects anew")
     func dead() throws {
         let script = Script()
         let recorder = Recorder()
@@ -52,11 +52,11 @@ struct SupervisorKeepaliveTests {
         let supervisor = try Supervisor(setup, on: runtime)
         supervisor.connect()
         runtime.advance(by: .seconds(42))
-        #expect(script.links.count == 2)
-        #expect(script.links[0].reason != nil)
+        #expect(script.connections.count == 2)
+        #expect(script.connections[0].reason != nil)
         #expect(
             recorder.notes.contains {
-                if case .linkEnded(_, let why) = $0 { why.initiator == .keepalive } else { false }
+                if case .connectionEnded(_, let why) = $0 { why.initiator == .keepalive } else { false }
             }
         )
         try runtime.run { await supervisor.close() }
@@ -94,11 +94,11 @@ struct SupervisorKeepaliveTests {
         script.last?.give(bytes("PONG"))
         script.last?.give(bytes("hello"))
         runtime.advance(by: .seconds(20))
-        #expect(script.links.count == 1)
+        #expect(script.connections.count == 1)
         #expect(try runtime.run { await messages.first { _ in true } } == bytes("hello"))
         // No answer this time.
         runtime.advance(by: .seconds(60))
-        #expect(script.links.count >= 2)
+        #expect(script.connections.count >= 2)
         try runtime.run { await supervisor.close() }
         #expect(try runtime.run { await messages.first { _ in true } } == nil)
     }
@@ -114,7 +114,7 @@ struct SupervisorKeepaliveTests {
         supervisor.connect()
         runtime.advance(by: .seconds(301))
         #expect(script.last?.texts == Array(repeating: ".", count: 10))
-        #expect(script.links.count == 1)
+        #expect(script.connections.count == 1)
         try runtime.run { await supervisor.close() }
     }
 
@@ -133,12 +133,12 @@ struct SupervisorKeepaliveTests {
         runtime.settle()
         for number in 0..<20 { script.last?.give(bytes("\(number)")) }
         runtime.advance(by: .seconds(7200))
-        #expect(script.links.count == 1)
+        #expect(script.connections.count == 1)
         #expect(script.last?.unread == 16)
         #expect(try runtime.run { await messages.prefix(20).reduce(into: "") { $0 += $1.string + " " } }.count == 50)
         // It listens again, and so notices the silence.
         runtime.advance(by: .seconds(42))
-        #expect(script.links.count == 2)
+        #expect(script.connections.count == 2)
         try runtime.run { await supervisor.close() }
     }
 }

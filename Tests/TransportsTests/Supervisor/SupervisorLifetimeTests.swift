@@ -11,10 +11,10 @@ struct SupervisorLifetimeTests {
     /// What a test would like to see gone.
     private struct Witnesses {
         weak var supervisor: Supervisor?
-        weak var link: ScriptedLink?
+        weak var connection: ScriptedConnection?
         weak var observer: Recorder?
 
-        var areGone: Bool { supervisor == nil && link == nil && observer == nil }
+        var areGone: Bool { supervisor == nil && connection == nil && observer == nil }
     }
 
     private func live(_ end: (Supervisor) throws -> Void) throws -> Witnesses {
@@ -29,8 +29,8 @@ struct SupervisorLifetimeTests {
         let listening = runtime.begin { for await _ in states {} }
         supervisor.connect()
         runtime.settle()
-        let witnesses = Witnesses(supervisor: supervisor, link: script.last, observer: recorder)
-        // The link is paused, a message is under way, another one waits.
+        let witnesses = Witnesses(supervisor: supervisor, connection: script.last, observer: recorder)
+        // The connection is paused, a message is under way, another one waits.
         for number in 0..<5 { script.last?.give(bytes("\(number)")) }
         script.last?.block(true)
         let sends = (0..<2).map { _ in runtime.begin { await supervisor.send(bytes("message")) } }

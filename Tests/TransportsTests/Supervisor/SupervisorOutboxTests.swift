@@ -26,7 +26,7 @@ struct SupervisorOutboxTests {
         if case .rejected(let error) = outcome { error.code } else { nil }
     }
 
-    @Test("keeps messages without a link and sends them in order, those that wait for room too")
+    @Test("keeps messages without a connection and sends them in order, those that wait for room too")
     func waits() throws {
         let supervisor = try supervisor(3)
         let sends = send(supervisor, 1...6)

@@ -44,7 +44,7 @@ struct SupervisorPathTests {
         try runtime.run { await supervisor.close() }
     }
 
-    @Test("keeps an open link through a short absence of the network")
+    @Test("keeps an open connection through a short absence of the network")
     func shortAbsence() throws {
         let supervisor = try supervisor()
         supervisor.connect()

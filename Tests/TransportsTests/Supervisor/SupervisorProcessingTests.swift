@@ -13,7 +13,7 @@ struct SupervisorProcessingTests {
         try Endpoint("mqtt://127.0.0.1:\(broker.endpoint.port ?? 0)/?\(options)")
     }
 
-    @Test("acknowledges in a session what was processed, also over the next link")
+    @Test("acknowledges in a session what was processed, also over the next connection")
     func session() throws {
         let runtime = VirtualRuntime()
         let script = Script()
@@ -21,15 +21,15 @@ struct SupervisorProcessingTests {
         let deliveries = supervisor.deliveries
         supervisor.connect()
         runtime.settle()
-        let link = try #require(script.last)
-        link.give(.welcome(incarnation: 7, received: 0))
-        for number: UInt64 in 1...3 { link.give(.message(number, bytes("\(number)"))) }
+        let connection = try #require(script.last)
+        connection.give(.welcome(incarnation: 7, received: 0))
+        for number: UInt64 in 1...3 { connection.give(.message(number, bytes("\(number)"))) }
         runtime.settle()
         let messages = try runtime.run { await deliveries.prefix(3).reduce(into: []) { $0.append($1) } }
         messages[0].acknowledge()
         runtime.settle()
-        #expect(link.frames.last == .acknowledge(1))
-        link.end(CloseReason(.network))
+        #expect(connection.frames.last == .acknowledge(1))
+        connection.end(CloseReason(.network))
         runtime.advance(by: .seconds(2))
         let next = try #require(script.last)
         guard case .hello(_, incarnation: 7, received: 1, attempt: _)? = next.frames.first else {
@@ -102,17 +102,17 @@ struct SupervisorProcessingTests {
         let deliveries = supervisor.deliveries
         supervisor.connect()
         runtime.settle()
-        let link = try #require(script.last)
-        link.give(.welcome(incarnation: 7, received: 0))
-        for number: UInt64 in 1...3 { link.give(.message(number, bytes("\(number)"))) }
+        let connection = try #require(script.last)
+        connection.give(.welcome(incarnation: 7, received: 0))
+        for number: UInt64 in 1...3 { connection.give(.message(number, bytes("\(number)"))) }
         runtime.settle()
         try runtime.run { await supervisor.close() }
-        let frames = link.frames
+        let frames = connection.frames
         let messages = try runtime.run { await deliveries.reduce(into: [ReceivedMessage]()) { $0.append($1) } }
         #expect(messages.map(\.payload.string) == ["1", "2", "3"])
         for message in messages + messages { message.acknowledge() }
         runtime.settle()
-        #expect(link.frames == frames)
+        #expect(connection.frames == frames)
     }
 
     @Test("says to a session server who it is, and how often it was started")

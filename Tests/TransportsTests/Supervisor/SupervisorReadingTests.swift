@@ -5,7 +5,7 @@ import TransportAPI
 /// Received messages and those who are slow to take them, with time under the test's control.
 @Suite("A supervisor's messages", .timeLimit(.minutes(5)), .ownThread)
 struct SupervisorReadingTests {
-    /// A supervisor whose links live where it does, and call it, or elsewhere, and are asked by tasks.
+    /// A supervisor whose connections live where it does, and call it, or elsewhere, and are asked by tasks.
     private struct Rig {
         let runtime = VirtualRuntime()
         let script: Script
@@ -48,7 +48,7 @@ struct SupervisorReadingTests {
     }
 
     @Test(
-        "are kept while nobody listens, as many as the buffer holds, and the link is not read further",
+        "are kept while nobody listens, as many as the buffer holds, and the connection is not read further",
         arguments: [true, false]
     )
     func backlog(isHere: Bool) throws {
@@ -80,7 +80,7 @@ struct SupervisorReadingTests {
         try runtime.run { await supervisor.close() }
     }
 
-    @Test("do not hide the end of a link, and what it had received is not lost", arguments: [true, false])
+    @Test("do not hide the end of a connection, and what it had received is not lost", arguments: [true, false])
     func endWhilePaused(isHere: Bool) throws {
         let rig = Rig(isHere: isHere)
         let (runtime, script) = (rig.runtime, rig.script)
@@ -88,7 +88,7 @@ struct SupervisorReadingTests {
         rig.give(0..<6)
         script.last?.end(CloseReason(.network))
         runtime.advance(by: .seconds(1))
-        #expect(script.links.count == 2)
+        #expect(script.connections.count == 2)
         #expect(try runtime.run { await supervisor.send(bytes("goes on")) } == .written)
         rig.give(6..<9)
         let listener = supervisor.messages
@@ -97,7 +97,7 @@ struct SupervisorReadingTests {
         try runtime.run { await supervisor.close() }
     }
 
-    @Test("of many broken links do not grow without bound where nobody takes them", arguments: [true, false])
+    @Test("of many broken connections do not grow without bound where nobody takes them", arguments: [true, false])
     func bounded(isHere: Bool) throws {
         let rig = Rig(isHere: isHere)
         let (runtime, script) = (rig.runtime, rig.script)
@@ -107,14 +107,14 @@ struct SupervisorReadingTests {
             script.last?.end(CloseReason(.network))
             runtime.advance(by: .seconds(1))
         }
-        #expect(script.links.count == 51)
+        #expect(script.connections.count == 51)
         let messages = supervisor.messages
         try runtime.run { await supervisor.close() }
         runtime.settle()
         #expect(try runtime.run { await messages.reduce(0) { count, _ in count + 1 } } <= 9)
     }
 
-    @Test("let the keepalive watch the link after one that was let go unread", arguments: [true, false])
+    @Test("let the keepalive watch the connection after one that was let go unread", arguments: [true, false])
     func keepaliveAfterPause(isHere: Bool) throws {
         let rig = Rig(isHere: isHere)
         let (runtime, script) = (rig.runtime, rig.script)
@@ -127,10 +127,10 @@ struct SupervisorReadingTests {
         #expect(try runtime.run { await messages.prefix(3).reduce(0) { count, _ in count + 1 } } == 3)
         supervisor.resume()
         runtime.settle()
-        #expect(script.links.count == 2)
-        // The new link is dead from its beginning.
+        #expect(script.connections.count == 2)
+        // The new connection is dead from its beginning.
         runtime.advance(by: .seconds(42))
-        #expect(script.links.count == 3)
+        #expect(script.connections.count == 3)
         try runtime.run { await supervisor.close() }
     }
 

@@ -19,7 +19,7 @@ struct SupervisorReconnectTests {
             await recorder.waitUntilOpen(round)
             #expect(await supervisor.send(bytes("\(round)")).isSuccess)
             await server.wait(for: round)
-            await server.dropLinks()
+            await server.dropConnections()
         }
         await recorder.waitUntilOpen(4)
         #expect(server.received == ["1", "2", "3"])
@@ -84,7 +84,7 @@ struct SupervisorReconnectTests {
         #expect(await supervisor.send(bytes("1")).isSuccess)
         await server.wait(for: 1)
         let before = recorder.states.count
-        await server.dropLinks()
+        await server.dropConnections()
         await recorder.waitUntilOpen(2)
         #expect(await supervisor.send(bytes("2")).isSuccess)
         await server.wait(for: 2)
@@ -103,10 +103,10 @@ struct SupervisorReconnectTests {
         let (supervisor, recorder) = try Supervisor.recorded([server.endpoint])
         supervisor.connect()
         await recorder.waitUntilOpen()
-        let link = try await ended(server, supervisor)
+        let connection = try await ended(server, supervisor)
         await supervisor.close()
         await supervisor.closed()
-        #expect(await link.closed().initiator == .peer)
+        #expect(await connection.closed().initiator == .peer)
         supervisor.connect()
         #expect(await supervisor.state() == .closed(.user))
         #expect(await supervisor.send(bytes("late")).isSuccess == false)
@@ -114,14 +114,14 @@ struct SupervisorReconnectTests {
         await server.stop()
     }
 
-    /// The server's side of the link, once it is there.
-    private func ended(_ server: PlainServer, _ supervisor: Supervisor) async throws -> any Link {
+    /// The server's side of the connection, once it is there.
+    private func ended(_ server: PlainServer, _ supervisor: Supervisor) async throws -> any Connection {
         #expect(await supervisor.send(bytes("hello")).isSuccess)
         await server.wait(for: 1)
-        return try #require(server.links.first)
+        return try #require(server.connections.first)
     }
 
-    @Test("tells an observer of states, failed attempts, ends of links, and each message's beginning and end")
+    @Test("tells an observer of states, failed attempts, ends of connections, and each message's beginning and end")
     func observer() async throws {
         let away = try Away("tcp")
         let server = try await PlainServer("ws")
@@ -129,10 +129,10 @@ struct SupervisorReconnectTests {
         supervisor.connect()
         #expect(await supervisor.send(bytes("hello")).isSuccess)
         await server.wait(for: 1)
-        let link = try #require(server.links.first)
-        #expect(await link.send(bytes("welcome!")).isSuccess)
+        let connection = try #require(server.connections.first)
+        #expect(await connection.send(bytes("welcome!")).isSuccess)
         await recorder.wait { $0.contains(.received(bytes: 8)) }
-        await server.dropLinks()
+        await server.dropConnections()
         await recorder.waitUntilOpen(2)
         await supervisor.close()
         let notes = recorder.notes
@@ -147,7 +147,7 @@ struct SupervisorReconnectTests {
         )
         #expect(
             notes.contains {
-                if case .linkEnded(let to, let why) = $0 {
+                if case .connectionEnded(let to, let why) = $0 {
                     to == server.endpoint && why.initiator == .peer
                 } else {
                     false

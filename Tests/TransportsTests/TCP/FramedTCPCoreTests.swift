@@ -20,7 +20,7 @@ struct FramedTCPCoreTests {
         0x80, 0x00, 0x00, 0x06, 0x03, 0x03, 0xe8, 0x62, 0x79, 0x65,
     ]
 
-    @Test("The link is open at once, without a byte exchanged")
+    @Test("The connection is open at once, without a byte exchanged")
     func opens() throws {
         let harness = try openTCP()
         #expect(harness.isOpen && harness.events.count == 1)
@@ -80,7 +80,7 @@ struct FramedTCPCoreTests {
         harness.feed([0x7f, 0xff, 0xff, 0xff])
         harness.feed([UInt8](repeating: 1, count: 100_000), slice: 10_000)
         #expect(harness.failure == nil && harness.messages.isEmpty)
-        #expect(harness.input.count == 0 && harness.core.heldBytes <= 400_000)
+        #expect(harness.input.count == 0 && harness.core.bufferedBytes <= 400_000)
     }
 
     @Test("A message beyond the limit is refused from its length alone, and the far side is told")
@@ -93,7 +93,7 @@ struct FramedTCPCoreTests {
         #expect(harness.takeOutput().dropFirst(4).prefix(3) == [3, 0x03, 0xf1])
     }
 
-    @Test("A message beyond the limit, or with a topic, is not sent, and the link lives on")
+    @Test("A message beyond the limit, or with a topic, is not sent, and the connection lives on")
     func sendRefusals() throws {
         var harness = try openTCP(TCPConfiguration(maximumMessageSize: 3))
         #expect(failsWith(.messageTooLarge) { _ = try harness.send(Payload([1, 2, 3, 4])) })
@@ -103,7 +103,7 @@ struct FramedTCPCoreTests {
     }
 
     @Test(
-        "Control frames that make no sense end the link with a goodbye that says so",
+        "Control frames that make no sense end the connection with a goodbye that says so",
         arguments: [
             [], [0], [4], [1], [1, 0, 0, 0, 0, 0, 0, 0], [1, 0, 0, 0, 0, 0, 0, 0, 0, 0], [2, 0, 0, 0, 0, 0, 0, 0],
             [2, 0, 0, 0, 0, 0, 0, 0, 1], [3], [3, 3], [3, 3, 0xe8, 0xff],
@@ -207,7 +207,7 @@ struct FramedTCPCoreTests {
         #expect(harness.failure == nil && harness.closeReason == .user)
     }
 
-    @Test("Before the link is open nothing is sent, and closing it says nothing")
+    @Test("Before the connection is open nothing is sent, and closing it says nothing")
     func notOpenYet() throws {
         var harness = CoreHarness(try FramedTCPCore())
         harness.start()

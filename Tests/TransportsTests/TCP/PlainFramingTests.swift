@@ -61,7 +61,7 @@ struct PlainFramingTests {
     }
 
     @Test(
-        "Wrong lengths end the link",
+        "Wrong lengths end the connection",
         arguments: [
             (Plain(), [0xff, 0xff, 0xff, 0xff], .messageTooLarge), (Plain(), [0, 0x10, 0, 1], .messageTooLarge),
             (Plain(countsItself: true), [0, 0, 0, 3], .protocolViolation),

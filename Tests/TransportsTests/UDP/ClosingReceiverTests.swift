@@ -6,7 +6,7 @@ import TransportAPI
 @testable import Transports
 
 /// A channel whose datagrams a test carries.
-private final class Wire: LinkChannel {
+private final class Wire: ByteChannel {
     private(set) var sent: [[UInt8]] = []
     private var arrived: [[UInt8]] = []
 
@@ -59,7 +59,7 @@ struct ClosingReceiverTests {
     /// Carries datagrams both ways until both sides are silent.
     private static func carry(
         _ datagrams: [[UInt8]],
-        _ driver: LinkDriver,
+        _ driver: ConnectionDriver,
         _ wire: Wire,
         _ server: inout SimulatedServer,
         _ outcome: inout Outcome
@@ -71,7 +71,7 @@ struct ClosingReceiverTests {
                 driver.ready(.read)
             }
             toClient = []
-            driver.turnEnded()
+            driver.tickEnded()
             let sent = wire.takeSent()
             if sent.isEmpty { return }
             for datagram in sent {
@@ -89,7 +89,7 @@ struct ClosingReceiverTests {
         var server = try SimulatedServer(.ordered)
         let core = try UDPCore(client: UDPConfiguration(reliability: .ordered, maximumReliableSize: 20_000))
         let wire = Wire()
-        let driver = LinkDriver(core, over: wire, on: loop)
+        let driver = ConnectionDriver(core, over: wire, on: loop)
         driver.start()
         carry([], driver, wire, &server, &outcome)
         let first = server.sessions.keys.first

@@ -11,13 +11,13 @@ import TransportAPI
 /// A client whose machine has another address by now.
 @Suite("UDP, a client that moves", .timeLimit(.minutes(5)), .ownThread)
 struct DatagramChannelTests {
-    /// A link whose sockets have one of these addresses of this machine after the other.
+    /// A connection whose sockets have one of these addresses of this machine after the other.
     private static func connect(
         _ configuration: UDPConfiguration,
         from hosts: [String],
         to endpoint: Endpoint,
         on loop: EventLoop = .shared
-    ) async throws -> any Link {
+    ) async throws -> any Connection {
         let target = try #require(SocketAddress(numeric: endpoint.host, port: endpoint.port ?? 0))
         let core = try UDPCore(client: configuration)
         return try await running(on: loop) { () async throws(TransportError) in
@@ -33,12 +33,14 @@ struct DatagramChannelTests {
             } catch {
                 throw TransportError(error, .connect)
             }
-            return try await LinkDriver(core, over: channel, on: loop).openLink(deadline: loop.now + 20_000_000_000)
+            return try await ConnectionDriver(core, over: channel, on: loop).openConnection(
+                deadline: loop.now + 20_000_000_000
+            )
         }
     }
 
-    private static func networkChanges(_ link: any Link) async {
-        let driver = (link as? CoreLink)?.driver
+    private static func networkChanges(_ connection: any Connection) async {
+        let driver = (connection as? CoreConnection)?.driver
         await withCheckedContinuation { continuation in
             EventLoop.shared.execute {
                 driver?.value.networkChanged()
@@ -49,23 +51,23 @@ struct DatagramChannelTests {
 
     @Test("goes on with its session from there", arguments: [UDPReliability.off, .ordered])
     func moves(reliability: UDPReliability) async throws {
-        let (notes, continuation) = AsyncStream.makeStream(of: ServerNote.self)
+        let (notes, continuation) = AsyncStream.makeStream(of: ServerEvent.self)
         let server = try await EmbeddedServer.start("udp://127.0.0.1:0") { continuation.yield($0) }
-        let link = try await Self.connect(
+        let connection = try await Self.connect(
             UDPConfiguration(reliability: reliability),
             from: ["127.0.0.2", "127.0.0.3", "127.0.0.3", "127.0.0.4"],
             to: server.endpoint
         )
         for round in 0..<4 as Range<UInt8> {
             // Twice to another address, once to none, once without a way.
-            if round > 0 { await Self.networkChanges(link) }
-            #expect(await link.send(Payload([round])).isSuccess)
-            #expect(try await link.receive()?.bytes == [round])
-            _ = try await link.ping()
+            if round > 0 { await Self.networkChanges(connection) }
+            #expect(await connection.send(Payload([round])).isSuccess)
+            #expect(try await connection.receive()?.bytes == [round])
+            _ = try await connection.ping()
         }
-        await Self.networkChanges(link)
-        _ = try await link.ping()
-        await link.close()
+        await Self.networkChanges(connection)
+        _ = try await connection.ping()
+        await connection.close()
         let note = await notes.first { _ in true }
         #expect(note?.client?.hasPrefix("127.0.0.4:") == true)
         await server.stop()
@@ -97,18 +99,19 @@ struct DatagramChannelTests {
 
     @Test(
         "goes on when the address is gone from which it sent",
-        .enabled(if: run("unshare -n ip link && which nsenter"), "needs root, iproute2 and nsenter"),
+        .enabled(if: run("unshare -n ip connection && which nsenter"), "needs root, iproute2 and nsenter"),
         arguments: [UDPReliability.off, .ordered]
     )
     func lossOfAddress(reliability: UDPReliability) async throws {
         let loop = try EventLoop(name: "elsewhere")
         let network = try await Self.leave(loop)
         let enter = "nsenter --net=\(network) sh -c '"
-        let links = "ip link set lo up; ip link add v0 type veth peer name v1; ip link set v0 up; ip link set v1 up;"
+        let connections =
+            "ip connection set lo up; ip connection add v0 type veth peer name v1; ip connection set v0 up; ip connection set v1 up;"
         let addresses = "ip addr add 10.7.0.9/32 dev lo; ip addr add 10.7.1.1/24 dev v0; ip addr add 10.7.2.1/24 dev v1"
-        try #require(Self.run(enter + links + addresses + "'"))
+        try #require(Self.run(enter + connections + addresses + "'"))
         let server = try await EmbeddedServer.start("udp://10.7.0.9:0", .echo, on: loop)
-        let link = try await Self.connect(
+        let connection = try await Self.connect(
             UDPConfiguration(reliability: reliability),
             from: ["10.7.1.1", "10.7.2.1"],
             to: server.endpoint,
@@ -116,13 +119,13 @@ struct DatagramChannelTests {
         )
         // A thread that borrows the loop would open the new socket in its own network.
         try await withTaskExecutorPreference(loop) {
-            #expect(await link.send(Payload([1])).isSuccess)
-            #expect(try await link.receive()?.bytes == [1])
+            #expect(await connection.send(Payload([1])).isSuccess)
+            #expect(try await connection.receive()?.bytes == [1])
             try #require(Self.run(enter + "ip addr del 10.7.1.1/24 dev v0'"))
-            #expect(await link.send(Payload([2])).isSuccess)
-            #expect(try await link.receive()?.bytes == [2])
+            #expect(await connection.send(Payload([2])).isSuccess)
+            #expect(try await connection.receive()?.bytes == [2])
         }
-        await link.close()
+        await connection.close()
         await server.stop()
     }
 

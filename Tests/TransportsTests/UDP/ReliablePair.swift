@@ -10,8 +10,8 @@ struct ReliablePair: ~Copyable {
 
     var client: CoreHarness<UDPCore>
     var server: SimulatedServer
-    var there = UnreliableLink(loss: 0, doubling: 0, delay: 0, seed: 0)
-    var back = UnreliableLink(loss: 0, doubling: 0, delay: 0, seed: 0)
+    var there = UnreliableConnection(loss: 0, doubling: 0, delay: 0, seed: 0)
+    var back = UnreliableConnection(loss: 0, doubling: 0, delay: 0, seed: 0)
     private var toClient: [[UInt8]] = []
 
     init(_ configuration: UDPConfiguration = .ordered, server other: UDPConfiguration? = nil, seed: UInt64 = 1) throws {
@@ -24,8 +24,8 @@ struct ReliablePair: ~Copyable {
 
     /// From now on the network loses, doubles and delays so many of the datagrams.
     mutating func spoil(loss: Double, doubling: Double = 0.1, delay: Double = 0.2, seed: UInt64) {
-        there = UnreliableLink(loss: loss, doubling: doubling, delay: delay, seed: seed)
-        back = UnreliableLink(loss: loss, doubling: doubling, delay: delay, seed: seed &+ 1)
+        there = UnreliableConnection(loss: loss, doubling: doubling, delay: delay, seed: seed)
+        back = UnreliableConnection(loss: loss, doubling: doubling, delay: delay, seed: seed &+ 1)
     }
 
     var identifier: UInt64 { client.core.connectionID }

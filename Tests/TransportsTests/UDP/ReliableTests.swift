@@ -17,7 +17,7 @@ struct ReliableTests {
         arguments: [0, 0.05, 0.15, 0.3],
         [UDPReliability.ordered, .unordered]
     )
-    func lossyLink(loss: Double, reliability: UDPReliability) throws {
+    func lossyConnection(loss: Double, reliability: UDPReliability) throws {
         for seed in 0..<6 as Range<UInt64> {
             var pair = try ReliablePair(.reliable(reliability), seed: seed)
             pair.spoil(loss: loss, seed: seed &* 7)
@@ -42,7 +42,7 @@ struct ReliableTests {
         }
     }
 
-    @Test("The largest message arrives over a lossy link; a larger one is refused, and the session lives on")
+    @Test("The largest message arrives over a lossy connection; a larger one is refused, and the session lives on")
     func largest() throws {
         var pair = try ReliablePair(.ordered)
         pair.spoil(loss: 0.1, seed: 4)

@@ -43,7 +43,7 @@ struct ReliableWorld: ~Copyable {
     private(set) var complaint: String?
     /// Bytes of packets that the client, and the server, have sent.
     private(set) var bytes = (there: 0, back: 0)
-    private var path: SessionPath<[UInt8]>
+    private var path: PathValidator<[UInt8]>
     private var address: [UInt8] = [127, 0, 0, 1, 0, 80]
     private var rebindAt: Instant?
     private var rebindings = 0
@@ -59,7 +59,7 @@ struct ReliableWorld: ~Copyable {
         self.server = server
         self.network = network
         self.flaw = flaw
-        path = SessionPath(address)
+        path = PathValidator(address)
         random = .seeded(seed &+ 2)
         rebindAt = network.rebinding.map { Instant.zero.advanced(by: $0) }
     }

@@ -30,7 +30,7 @@ struct ReliableWorldTests {
         if found.isEmpty, !isDone(world) { found.append("no rest") }
         world.client.core.close(.user, &world.client.context)
         world.client.drain()
-        let close = world.now.advanced(by: LinkLimits().closeTimeout + .milliseconds(1))
+        let close = world.now.advanced(by: ConnectionLimits().closeTimeout + .milliseconds(1))
         while world.client.closeReason == nil, world.step(until: close) {}
         if world.client.closeReason == nil, world.client.failure == nil { found.append("the session does not end") }
         return found

@@ -72,12 +72,12 @@ struct SentPacketsTests {
         #expect(pair.client.failure?.code == .protocolViolation)
     }
 
-    @Test("Acknowledgements that tell nothing are counted as demands, beyond one for each packet")
+    @Test("Acknowledgements that tell nothing are counted as controlWork, beyond one for each packet")
     func vain() throws {
         var pair = try ReliablePair()
         for byte in 0..<3 as Range<UInt8> { #expect(try pair.client.send(Payload([byte])) == .written) }
         for number in 0..<10 as Range<UInt8> { pair.client.feed(datagram: pair.packet(number, Self.frame)) }
         // The first one tells something, and three may come late.
-        #expect(pair.client.context.counters.demands == 6 && pair.client.failure == nil)
+        #expect(pair.client.context.counters.controlWork == 6 && pair.client.failure == nil)
     }
 }

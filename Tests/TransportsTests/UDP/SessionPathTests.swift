@@ -9,7 +9,7 @@ import TransportAPI
 struct SessionPathTests {
     /// A path, a clock, and the datagrams that its session hears.
     private struct Setup: ~Copyable {
-        var path = SessionPath("home")
+        var path = PathValidator("home")
         var random = RandomSource.seeded(1)
         var now = Instant.zero
 
@@ -147,14 +147,14 @@ struct SessionPathTests {
         let proxy = try await FaultProxy.start(to: server.endpoint, seed: 2)
         var endpoint = proxy.endpoint
         endpoint.options = [.init(name: "reliable", value: "ordered")]
-        let link = try await TransportRegistry.standard.transport(for: endpoint).connect(timeout: .seconds(10))
+        let connection = try await TransportRegistry.standard.transport(for: endpoint).connect(timeout: .seconds(10))
         for round in 0..<3 as Range<UInt8> {
             let bytes = [UInt8](repeating: round, count: 60_000)
-            #expect(await link.send(Payload(bytes)) == .written)
-            #expect(try await link.receive()?.bytes == bytes)
+            #expect(await connection.send(Payload(bytes)) == .written)
+            #expect(try await connection.receive()?.bytes == bytes)
             await proxy.rebindClients()
         }
-        await link.close()
+        await connection.close()
         await proxy.stop()
         await server.stop()
     }
@@ -165,11 +165,11 @@ struct SessionPathTests {
         let proxy = try await FaultProxy.start(to: server.endpoint, seed: 3)
         var endpoint = proxy.endpoint
         endpoint.options = [.init(name: "reliable", value: "ordered")]
-        let link = try await TransportRegistry.standard.transport(for: endpoint).connect(timeout: .seconds(10))
+        let connection = try await TransportRegistry.standard.transport(for: endpoint).connect(timeout: .seconds(10))
         await proxy.set(PathFaults(delay: .milliseconds(2), loss: 0.1))
-        for number in 0..<100 as Range<UInt8> { #expect(await link.send(Payload([number])) == .written) }
-        for number in 0..<100 as Range<UInt8> { #expect(try await link.receive()?.bytes == [number]) }
-        await link.close()
+        for number in 0..<100 as Range<UInt8> { #expect(await connection.send(Payload([number])) == .written) }
+        for number in 0..<100 as Range<UInt8> { #expect(try await connection.receive()?.bytes == [number]) }
+        await connection.close()
         await proxy.stop()
         await server.stop()
     }

@@ -142,8 +142,8 @@ func exchange(
     }
 }
 
-/// A link that loses, doubles and delays datagrams, by a seed.
-struct UnreliableLink {
+/// A connection that loses, doubles and delays datagrams, by a seed.
+struct UnreliableConnection {
     var loss: Double
     var doubling: Double
     var delay: Double

@@ -95,14 +95,14 @@ struct UDPAttackTests {
         endpoint.options = [.init(name: "reliable", value: "ordered")]
         let transport = try TransportRegistry.standard.transport(for: endpoint)
         async let accepted = listener.accept()
-        let link = try await transport.connect(timeout: .seconds(10))
+        let connection = try await transport.connect(timeout: .seconds(10))
         // Nobody reads it.
         let server = try await accepted
         let bytes = [UInt8](repeating: 7, count: 500_000)
-        for _ in 0..<3 { _ = await link.send(Payload(bytes)) }
+        for _ in 0..<3 { _ = await connection.send(Payload(bytes)) }
         #expect(await server?.closed().code == 1013)
         // Its goodbye is a datagram, and may be lost; then the client hears that there is no such session.
-        while (try? await link.receive()) != nil {}
+        while (try? await connection.receive()) != nil {}
         async let next = listener.accept()
         let again = try await transport.connect(timeout: .seconds(10))
         #expect(await again.send(Payload([1])) == .written)

@@ -83,12 +83,15 @@ struct UDPHandshakeTests {
         #expect(server.opened == 1 && server.listener.sessionCount == 1)
     }
 
-    @Test("Over a link that loses, doubles and delays, clients get a session each", arguments: 0..<40 as Range<UInt64>)
-    func badLink(seed: UInt64) throws {
+    @Test(
+        "Over a connection that loses, doubles and delays, clients get a session each",
+        arguments: 0..<40 as Range<UInt64>
+    )
+    func badConnection(seed: UInt64) throws {
         var client = try startedClient(seed: seed)
         var server = try SimulatedServer(seed: seed &+ 1000)
-        var there = UnreliableLink(loss: 0.3, doubling: 0.2, delay: 0.3, seed: seed &+ 2000)
-        var back = UnreliableLink(loss: 0.3, doubling: 0.2, delay: 0.3, seed: seed &+ 3000)
+        var there = UnreliableConnection(loss: 0.3, doubling: 0.2, delay: 0.3, seed: seed &+ 2000)
+        var back = UnreliableConnection(loss: 0.3, doubling: 0.2, delay: 0.3, seed: seed &+ 3000)
         for _ in 0..<200 where !client.isOpen {
             for datagram in there.carry(client.takeDatagrams()) {
                 for answer in back.carry(server.receive(datagram)) { client.feed(datagram: answer) }

@@ -13,10 +13,10 @@ struct UDPNoteTests {
 
     private struct Server {
         let server: EmbeddedServer
-        let notes: AsyncStream<ServerNote>
+        let notes: AsyncStream<ServerEvent>
 
         init(_ options: String = "") async throws {
-            let (stream, continuation) = AsyncStream.makeStream(of: ServerNote.self)
+            let (stream, continuation) = AsyncStream.makeStream(of: ServerEvent.self)
             notes = stream
             server = try await EmbeddedServer.start("udp://127.0.0.1:0/?\(options)", on: try UDPNoteTests.loop.get()) {
                 continuation.yield($0)
@@ -25,20 +25,20 @@ struct UDPNoteTests {
 
         func stranger() throws -> DatagramStranger { try DatagramStranger(port: server.endpoint.port) }
 
-        func client() async throws -> any Link {
+        func client() async throws -> any Connection {
             var endpoint = server.endpoint
             endpoint.options = [.init(name: "reliable", value: "ordered")]
             return try await TransportRegistry.standard.transport(for: endpoint).connect(timeout: .seconds(10))
         }
 
         /// The next note of this code.
-        func note(_ code: TransportError.Code) async throws -> ServerNote {
+        func note(_ code: TransportError.Code) async throws -> ServerEvent {
             try #require(await notes.first { $0.reason.error?.code == code })
         }
 
-        func serves(_ link: any Link) async throws -> Bool {
-            guard await link.send(Payload([1, 2])).isSuccess else { return false }
-            return try await link.receive()?.bytes == [1, 2]
+        func serves(_ connection: any Connection) async throws -> Bool {
+            guard await connection.send(Payload([1, 2])).isSuccess else { return false }
+            return try await connection.receive()?.bytes == [1, 2]
         }
     }
 
@@ -61,10 +61,10 @@ struct UDPNoteTests {
 
     @Test("Of what happens ever again, one note a second tells, with how often")
     func meter() {
-        var meter = NoteMeter()
+        var meter = EventRateLimiter()
         let second: Int64 = 1_000_000_000
-        func count(_ kind: NoteMeter.Kind, _ now: Int64) -> Int? {
-            meter.count(kind, NoteMeter.Note(client: nil, reason: .user), now: now)?.count
+        func count(_ kind: EventRateLimiter.Kind, _ now: Int64) -> Int? {
+            meter.count(kind, EventRateLimiter.Note(client: nil, reason: .user), now: now)?.count
         }
         #expect(count(.datagrams(.full), 0) == 1)
         for time in 1...1000 as ClosedRange<Int64> { #expect(count(.datagrams(.full), time) == nil) }
@@ -79,17 +79,17 @@ struct UDPNoteTests {
 
     @Test("What is told of a flood is put together for its notes, and not for each datagram")
     func meterContents() {
-        var meter = NoteMeter()
+        var meter = EventRateLimiter()
         var built = 0
-        func note() -> NoteMeter.Note {
+        func note() -> EventRateLimiter.Note {
             built += 1
-            return NoteMeter.Note(client: nil, reason: .user)
+            return EventRateLimiter.Note(client: nil, reason: .user)
         }
         for time in 0..<10_000 as Range<Int64> { _ = meter.count(.datagrams(.unknownSession), note(), now: time) }
         #expect(built == 2)
-        #expect(meter.due(NoteMeter.pause).map(\.count) == [9_999])
-        _ = meter.count(.datagrams(.unknownSession), note(), now: NoteMeter.pause + 1)
-        #expect(built == 3 && meter.deadline == 2 * NoteMeter.pause)
+        #expect(meter.due(EventRateLimiter.pause).map(\.count) == [9_999])
+        _ = meter.count(.datagrams(.unknownSession), note(), now: EventRateLimiter.pause + 1)
+        #expect(built == 3 && meter.deadline == 2 * EventRateLimiter.pause)
     }
 
     @Test("A client that pings more often than it may is ended")
@@ -127,20 +127,20 @@ struct UDPNoteTests {
             "udp://127.0.0.1:0?max-held=1048576&write-buffer=4194304",
             on: try Self.loop.get()
         )
-        var links: [any Link] = []
+        var connections: [any Connection] = []
         var strangers: [DatagramStranger] = []
         for _ in 0..<2 {
             let stranger = try DatagramStranger(port: listener.endpoint.port)
             _ = try stranger.open(terms: DatagramStranger.terms)
             strangers.append(stranger)
-            links.append(try #require(try await listener.accept()))
+            connections.append(try #require(try await listener.accept()))
         }
-        #expect(await links[0].send(Payload([UInt8](repeating: 1, count: 600_000))) == .written)
-        #expect(await links[1].send(Payload([UInt8](repeating: 1, count: 500_000))) == .written)
-        #expect(await links[0].closed().code == 1013)
+        #expect(await connections[0].send(Payload([UInt8](repeating: 1, count: 600_000))) == .written)
+        #expect(await connections[1].send(Payload([UInt8](repeating: 1, count: 500_000))) == .written)
+        #expect(await connections[0].closed().code == 1013)
         let bye = try strangers[0].receive(8)
         #expect(bye[12...13] == [0x03, 0xf5])
-        for link in links { await link.close() }
+        for connection in connections { await connection.close() }
         await listener.close()
     }
 
@@ -152,12 +152,12 @@ struct UDPNoteTests {
         let mute = try server.stranger()
         _ = try mute.open()
         // For a second the newcomer hears that there is no room.
-        var newcomer: (any Link)?
+        var newcomer: (any Connection)?
         while newcomer == nil { newcomer = try? await server.client() }
-        let link = try #require(newcomer)
+        let connection = try #require(newcomer)
         let bye = try mute.receive(8)
         #expect(bye[12...13] == [0x03, 0xf5])
-        let served = try await (server.serves(honest), server.serves(link))
+        let served = try await (server.serves(honest), server.serves(connection))
         #expect(served == (true, true))
         var notes = server.notes.makeAsyncIterator()
         var hasHeard = false
@@ -165,19 +165,19 @@ struct UDPNoteTests {
             hasHeard = note.wasOpen && note.reason.error?.code == .tooManyRequests
         }
         await honest.close()
-        await link.close()
+        await connection.close()
         await server.server.stop()
     }
 
     @Test("One address has no more sessions than it may")
     func perAddress() async throws {
         let server = try await Server("max-per-address=2")
-        let links = [try await server.client(), try await server.client()]
+        let connections = [try await server.client(), try await server.client()]
         let error = await #expect(throws: TransportError.self) { _ = try await server.client() }
         #expect(error?.code == .serverUnavailable)
         #expect(try await server.note(.tooManyRequests).wasOpen == false)
-        for link in links { #expect(try await server.serves(link)) }
-        for link in links { await link.close() }
+        for connection in connections { #expect(try await server.serves(connection)) }
+        for connection in connections { await connection.close() }
         await server.server.stop()
     }
 }

@@ -25,8 +25,8 @@ private final class Order: ServerBehaviour {
 
 @Suite("UDP, the order of service", .timeLimit(.minutes(5)), .ownThread)
 struct UDPServiceTests {
-    /// Whom a server hears, in this order, when both speak while its loop stands still: 1 has one word to say, 2 floods it; 0 is the
-    /// end of the turn that finds them.
+    /// Whom a server hears, in this order, when both speak while its loop stands still: 1 has one word to say, 2 floods
+    /// it; 0 is the end of the turn that finds them.
     private func spoken(isModestFirst: Bool, flood: UInt8) async throws -> [UInt8] {
         let loop = try EventLoop(name: "udp-service")
         let heard = Locked<[UInt8]>([])

@@ -98,14 +98,14 @@ struct UDPSessionTests {
         #expect(pair.server.counters.duplicates == 2 && pair.server.counters.reordered == 1)
     }
 
-    @Test("Over a bad link each message arrives at most once, and those that are not lost arrive")
-    func badLink() throws {
+    @Test("Over a bad connection each message arrives at most once, and those that are not lost arrive")
+    func badConnection() throws {
         var pair = try Pair()
-        var link = UnreliableLink(loss: 0.2, doubling: 0.3, delay: 0.3, seed: 8)
+        var connection = UnreliableConnection(loss: 0.2, doubling: 0.3, delay: 0.3, seed: 8)
         var carried: Set<[UInt8]> = []
         for number in 0..<2000 {
             _ = try pair.client.send(Payload([UInt8(number >> 8), UInt8(number & 255)]))
-            for datagram in link.carry(pair.client.takeDatagrams()) {
+            for datagram in connection.carry(pair.client.takeDatagrams()) {
                 carried.insert(datagram)
                 _ = pair.server.receive(datagram)
             }

@@ -24,13 +24,13 @@ struct UDPStrangerTests {
 
     @Test("Strangers get so many answers a second, however often they ask")
     func answers() {
-        var meter = AnswerMeter()
+        var meter = ReplyRateLimiter()
         // Ten seconds, with a hundred questions in each millisecond.
         var count = 0
         for time in 0..<10_000 as Range<Int64> {
             for _ in 0..<100 where meter.take(5_000_000_000 + time * 1_000_000) { count += 1 }
         }
-        #expect(count == 9_999 + Int(AnswerMeter.burst))
+        #expect(count == 9_999 + Int(ReplyRateLimiter.burst))
         // Who asks seldom is always answered.
         for time in 20..<40 as Range<Int64> {
             let isAnswered = meter.take(time * 1_000_000_000)
@@ -85,7 +85,7 @@ struct UDPStrangerTests {
 
     @Test("Ended sessions are remembered in bounded number")
     func spentBound() {
-        var spent = SpentAttempts(limit: 100)
+        var spent = UsedCookies(limit: 100)
         for attempt in 0..<10_000 as Range<UInt64> { spent.insert(attempt, now: .zero) }
         #expect((0..<10_000 as Range<UInt64>).filter { spent.contains($0) } == Array(9900..<10_000))
         spent.forgetExpired(now: Instant.zero.advanced(by: UDPCookies.lifetime))

@@ -30,7 +30,7 @@ struct ClientHandshakeTests {
         #expect(HandshakeKey.isValid(key))
     }
 
-    @Test("a good response opens the link, whole and byte by byte", arguments: [1, 5, .max])
+    @Test("a good response opens the connection, whole and byte by byte", arguments: [1, 5, .max])
     func opens(slice: Int) throws {
         var client = try Self.client { $0.subprotocols = ["a", "b"] }
         client.feed(response(key: client.core.key, with: ["Sec-WebSocket-Protocol: b", "X-Other: 1"]), slice: slice)
@@ -171,7 +171,7 @@ struct ClientHandshakeTests {
         #expect(client.core.deadline == nil)
     }
 
-    @Test("nothing can be sent before the link is open")
+    @Test("nothing can be sent before the connection is open")
     func sendEarly() throws {
         var client = try Self.client()
         let before = client.context.output.count

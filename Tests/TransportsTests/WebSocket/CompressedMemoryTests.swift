@@ -61,31 +61,31 @@ struct CompressedMemoryTests {
         #expect(server.failure == nil && isWhole)
     }
 
-    /// How a link ends.
+    /// How a connection ends.
     enum End: Sendable, CaseIterable {
         case violation, theirGoodbye, ourGoodbye
     }
 
-    @Test("is let go of when the link ends, with the message under assembly", arguments: End.allCases)
+    @Test("is let go of when the connection ends, with the message under assembly", arguments: End.allCases)
     func ending(end: End) throws {
         for role in [CoreRole.client, .server] {
-            var link = try CompressionTests.open(role)
-            link.feed(frame(to: role, 0xc1, [0xf2, 0x48, 0xcd, 0xc9, 0xc9, 0x07, 0x00]))
-            _ = try link.send(Payload(text: String(repeating: "Hello", count: 20)))
-            link.feed(frame(to: role, 0x02, [UInt8](repeating: 7, count: 50_000)))
-            let before = link.core.heldBytes
+            var connection = try CompressionTests.open(role)
+            connection.feed(frame(to: role, 0xc1, [0xf2, 0x48, 0xcd, 0xc9, 0xc9, 0x07, 0x00]))
+            _ = try connection.send(Payload(text: String(repeating: "Hello", count: 20)))
+            connection.feed(frame(to: role, 0x02, [UInt8](repeating: 7, count: 50_000)))
+            let before = connection.core.bufferedBytes
             switch end {
-            case .violation: link.feed(frame(to: role, 0xff))
-            case .theirGoodbye: link.feed(frame(to: role, 0x88, closeBody(1000)))
-            case .ourGoodbye: link.core.close(.user, &link.context)
+            case .violation: connection.feed(frame(to: role, 0xff))
+            case .theirGoodbye: connection.feed(frame(to: role, 0x88, closeBody(1000)))
+            case .ourGoodbye: connection.core.close(.user, &connection.context)
             }
-            let after = link.core.heldBytes
+            let after = connection.core.bufferedBytes
             #expect(before > 350_000 && after == 0)
             // What comes behind our goodbye is passed over: the rest of the message, and a compressed one.
-            link.feed(frame(to: role, 0x80, [7]) + frame(to: role, 0xc1, [0xf2, 0x00, 0x11, 0x00, 0x00]))
-            link.feed(frame(to: role, 0x88, closeBody(1000)))
-            link.endInput()
-            #expect((link.failure == nil) == (end != .violation) && link.messages.count == 1)
+            connection.feed(frame(to: role, 0x80, [7]) + frame(to: role, 0xc1, [0xf2, 0x00, 0x11, 0x00, 0x00]))
+            connection.feed(frame(to: role, 0x88, closeBody(1000)))
+            connection.endInput()
+            #expect((connection.failure == nil) == (end != .violation) && connection.messages.count == 1)
         }
     }
 }

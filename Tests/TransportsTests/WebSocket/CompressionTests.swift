@@ -113,7 +113,7 @@ struct CompressionTests {
     }
 
     @Test(
-        "damaged contents end the link with the code that says how",
+        "damaged contents end the connection with the code that says how",
         arguments: [
             ([0xff, 0xff, 0xff], 1002), ([0xf2, 0x48, 0xcd], 1002), ([], 1002),
             ([0xf2, 0x00, 0x11, 0x00, 0x00], 1002),
@@ -174,10 +174,10 @@ struct CompressionTests {
             let compression = isSmall ? WebSocketCompression.small(zlib) : WebSocketCompression(zlib)
             let parameters = isSmall ? "; client_max_window_bits; server_max_window_bits=10" : ""
             var server = try Self.open(.server, parameters) { $0.compression = compression }
-            let before = server.core.heldBytes
+            let before = server.core.bufferedBytes
             server.feed(frame(to: .server, 0xc1, [0xf2, 0x48, 0xcd, 0xc9, 0xc9, 0x07, 0x00]))
             _ = try server.send(Payload(text: String(repeating: "Hello", count: 20)))
-            let after = server.core.heldBytes
+            let after = server.core.bufferedBytes
             #expect(before == 0 && after > least && after < least * 5 / 4)
         }
     }
@@ -201,7 +201,7 @@ struct CompressionTests {
         }
     }
 
-    @Test("without memory for a compressor messages leave as they are, and compressed ones end the link")
+    @Test("without memory for a compressor messages leave as they are, and compressed ones end the connection")
     func noMemory() throws {
         struct None: MessageCompressor {
             func makeDeflater(windowBits: Int) -> (any MessageDeflater)? { nil }

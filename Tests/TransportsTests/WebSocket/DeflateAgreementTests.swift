@@ -122,15 +122,15 @@ struct DeflateAgreementTests {
     func live(client: String, server: String) async throws {
         let echo = try await EmbeddedServer.start("ws://127.0.0.1:0/?deflate=\(server)")
         let port = try #require(echo.endpoint.port)
-        let link = try await TransportRegistry.standard.connect("ws://127.0.0.1:\(port)/?deflate=\(client)")
+        let connection = try await TransportRegistry.standard.connect("ws://127.0.0.1:\(port)/?deflate=\(client)")
         let message = Payload(text: String(repeating: "soup or salad? ", count: 1000))
         for _ in 0..<3 {
-            #expect(await link.send(message) == .written)
-            #expect(try await link.receive() == message)
+            #expect(await connection.send(message) == .written)
+            #expect(try await connection.receive() == message)
         }
-        let sent = await link.statistics().bytesSent
+        let sent = await connection.statistics().bytesSent
         #expect((sent < 5000) == (client != "off" && server != "off"))
-        await link.close()
+        await connection.close()
         await echo.stop()
     }
 }

@@ -184,12 +184,12 @@ struct DeflateOptionsTests {
         #expect(option?.summary.contains("else sends as it is") == true)
         let echo = try await EmbeddedServer.start("ws://127.0.0.1:0/?deflate=on", registry: TransportRegistry([server]))
         let port = try #require(echo.endpoint.port)
-        let link = try await TransportRegistry([client]).connect("ws://127.0.0.1:\(port)/?deflate=on")
+        let connection = try await TransportRegistry([client]).connect("ws://127.0.0.1:\(port)/?deflate=on")
         let message = Payload(text: String(repeating: "soup or salad? ", count: 1000))
-        #expect(await link.send(message) == .written)
-        #expect(try await link.receive() == message)
-        #expect(await link.statistics().bytesSent > message.bytes.count)
-        await link.close()
+        #expect(await connection.send(message) == .written)
+        #expect(try await connection.receive() == message)
+        #expect(await connection.statistics().bytesSent > message.bytes.count)
+        await connection.close()
         await echo.stop()
     }
 }

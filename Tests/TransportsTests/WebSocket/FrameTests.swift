@@ -58,7 +58,7 @@ struct FrameTests {
     }
 
     @Test(
-        "a frame against the rules ends the link with 1002, whole and byte by byte",
+        "a frame against the rules ends the connection with 1002, whole and byte by byte",
         arguments: [
             // Reserved bits and opcodes.
             [0xc1, 0x80], [0xa1, 0x80], [0x91, 0x80], [0x83, 0x80], [0x87, 0x80], [0x8b, 0x80], [0x8f, 0x80],

@@ -35,7 +35,7 @@ struct MessagePartsTests {
         let isWhole = event.map(describe) == describe(.message(Payload(Self.message)))
         #expect(isWhole && steps == 20)
         let next = try server.core.next(&input, &server.context)
-        #expect(next == nil && server.core.heldBytes == 0)
+        #expect(next == nil && server.core.bufferedBytes == 0)
     }
 
     @Test("none counts twice, however it comes", arguments: [10_000, 2_000_000])
@@ -47,7 +47,7 @@ struct MessagePartsTests {
         for start in stride(from: 0, to: bytes.count, by: slice) {
             input.append(contentsOf: Array(bytes[start..<min(start + slice, bytes.count)]))
             while let event = try server.core.next(&input, &server.context) {
-                most = max(most, server.core.heldBytes)
+                most = max(most, server.core.bufferedBytes)
                 if case .message = event { messages += 1 }
             }
         }
@@ -75,7 +75,7 @@ struct MessagePartsTests {
         input.append(contentsOf: Array(bytes.suffix(1)) + behind)
         let first = try server.core.next(&input, &server.context)
         server.core.close(.user, &server.context)
-        #expect(Self.isProgress(first) && server.core.heldBytes == 0)
+        #expect(Self.isProgress(first) && server.core.bufferedBytes == 0)
         var events: [CoreEvent] = []
         while let event = try server.core.next(&input, &server.context) { events.append(event) }
         #expect(events.filter { !Self.isProgress($0) }.map(describe) == [describe(.closed(.user))])

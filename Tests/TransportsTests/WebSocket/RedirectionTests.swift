@@ -119,7 +119,7 @@ struct FollowedRedirectTests {
     private let registry = TransportRegistry.standard
 
     /// With time enough for several connections on a machine that has much else to do.
-    private func connect(_ url: String) async throws -> any Link {
+    private func connect(_ url: String) async throws -> any Connection {
         try await registry.connect(url, timeout: .seconds(60))
     }
 
@@ -127,20 +127,20 @@ struct FollowedRedirectTests {
         .http("HTTP/1.1 \(status) X\r\nLocation: \(location)\r\nContent-Length: 0\r\n\r\n")
     }
 
-    @Test("the link opens where the server sends to, over absolute and relative references")
+    @Test("the connection opens where the server sends to, over absolute and relative references")
     func followed() async throws {
         let listener = try await registry.listen("ws://127.0.0.1:0/chat")
         let port = try #require(listener.endpoint.port)
         let server = try RawServer(redirect("next?a=b", 308), redirect("http://127.0.0.1:\(port)/chat"))
         let url = "ws://ann:x@127.0.0.1:\(server.port)/first/?redirects=2&header=Cookie:c&header=X-Other:o"
-        let link = try await connect(url)
+        let connection = try await connect(url)
         let accepted = try #require(try await listener.accept())
-        #expect(await link.send(Payload(text: "hi")) == .written)
+        #expect(await connection.send(Payload(text: "hi")) == .written)
         #expect(try await accepted.receive() == Payload(text: "hi"))
         let heads = server.heads
         #expect(heads.map { $0.prefix { $0 != "\r\n" } } == ["GET /first/ HTTP/1.1", "GET /first/next?a=b HTTP/1.1"])
         #expect(heads.allSatisfy { $0.contains("Authorization: Basic") && $0.contains("Cookie: c") })
-        await link.close()
+        await connection.close()
         await listener.close()
         server.stop()
     }

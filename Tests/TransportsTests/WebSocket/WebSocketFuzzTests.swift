@@ -133,7 +133,7 @@ struct WebSocketFuzzTests {
         #expect((failures[.invalidText] ?? 0) > 5)
     }
 
-    @Test("random bytes never open a link", arguments: [CoreRole.client, .server])
+    @Test("random bytes never open a connection", arguments: [CoreRole.client, .server])
     func noise(role: CoreRole) throws {
         var random = RandomSource.seeded(7)
         for _ in 0..<300 {

@@ -53,7 +53,7 @@ struct WebSocketMessagesTests {
         #expect(server.messages.last == Payload(text: "next"))
     }
 
-    @Test("text that is not UTF-8 ends the link with 1007", arguments: [1, .max])
+    @Test("text that is not UTF-8 ends the connection with 1007", arguments: [1, .max])
     func invalidText(slice: Int) throws {
         let broken: [[UInt8]] = [[0xff], [0xc3], text("abc") + [0xed, 0xa0, 0x80], [0xf4, 0x90]]
         for payload in broken {
@@ -137,7 +137,7 @@ struct WebSocketMessagesTests {
         #expect(reader.message.capacity < 2 * MessageParts.size)
     }
 
-    @Test("what cannot be sent is refused, and the link lives on")
+    @Test("what cannot be sent is refused, and the connection lives on")
     func refusedSends() throws {
         var client = try openCore(.client) { $0.maximumMessageSize = 10 }
         let refused: [(Payload, TransportError.Code)] = [

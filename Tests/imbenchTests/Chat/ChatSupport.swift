@@ -62,7 +62,7 @@ final class RecordingDisplay: ChatDisplay {
 struct ChatPerson: Sendable {
     let name: String
     let display = RecordingDisplay()
-    let client: LoopConfined<ChatClient>
+    let client: LoopBound<ChatClient>
 
     /// Comes into the lobby of a server, with short pauses between attempts, and waits until it is open.
     init(_ name: String, at server: Endpoint, codec: WireFormat = .json) async throws {

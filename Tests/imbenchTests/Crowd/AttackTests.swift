@@ -88,13 +88,13 @@ struct AttackTests {
     @Test("idle clients share the server with hostile ones, and are not lost")
     func beside() async throws {
         let program = try #require(BuiltProgram.path)
-        let row = try await run(try #require(AttackPlan(.pingFlood, "ws", attackers: 4, links: 50))) {
-            $0.links = 50
+        let row = try await run(try #require(AttackPlan(.pingFlood, "ws", attackers: 4, connections: 50))) {
+            $0.connections = 50
             $0.program = [program, ClientsProcess.word]
         }
         #expect(row.failure == nil)
         #expect(row.breaches.filter { !$0.contains("bytes of heap") } == [])
-        #expect(row.value("links") == 50)
+        #expect(row.value("connections") == 50)
     }
 
     @Test("an ending that does not come is a breach")
@@ -135,9 +135,9 @@ struct AttackTests {
     @Test("what is to be reached can be reached: half of the attackers are too many, and idle clients are not")
     func room() {
         #expect(AttackPlan(.halfOpen, "ws", attackers: 100)?.options == ["max-handshakes=50"])
-        #expect(AttackPlan(.halfOpen, "ws", attackers: 100, links: 10_000)?.options == ["max-handshakes=50"])
-        #expect(AttackPlan(.halfOpen, "mqtt", attackers: 40, links: 10_000)?.options == ["max-handshakes=32"])
-        #expect(AttackPlan(.halfOpen, "ws", attackers: 20, links: 10_000)?.expected == [])
-        #expect(AttackPlan(.halfOpen, "tcp", attackers: 10, links: 100)?.options == ["max-connections=140"])
+        #expect(AttackPlan(.halfOpen, "ws", attackers: 100, connections: 10_000)?.options == ["max-handshakes=50"])
+        #expect(AttackPlan(.halfOpen, "mqtt", attackers: 40, connections: 10_000)?.options == ["max-handshakes=32"])
+        #expect(AttackPlan(.halfOpen, "ws", attackers: 20, connections: 10_000)?.expected == [])
+        #expect(AttackPlan(.halfOpen, "tcp", attackers: 10, connections: 100)?.options == ["max-connections=140"])
     }
 }

@@ -15,12 +15,12 @@ struct CrowdProcessTests {
         let program = try #require(BuiltProgram.path)
         let row = try await apart {
             let loop = try makeLoop("crowd-server")
-            var crowd = IdleCrowd(transport: transport, links: 200, hold: .milliseconds(50), loop: loop)
+            var crowd = IdleCrowd(transport: transport, connections: 200, hold: .milliseconds(50), loop: loop)
             crowd.program = [program, ClientsProcess.word]
             return crowd.measure()
         }
         #expect(row.failure == nil)
-        #expect(row.value("links") == 200)
+        #expect(row.value("connections") == 200)
         #expect(row.value("pings") == 200)
         #expect(row.value("pongs") == 200)
         #expect(row.metrics.map(\.name) == CrowdRow.idleMetrics)
@@ -52,7 +52,7 @@ struct CrowdProcessTests {
     @Test("clients that end, talk nonsense or say nothing are a failure of the row", arguments: mistakes)
     func mistake(script: String, failure: String) async throws {
         let row = try await apart {
-            var crowd = IdleCrowd(transport: "tcp", links: 1, hold: .zero, loop: try makeLoop("crowd-server"))
+            var crowd = IdleCrowd(transport: "tcp", connections: 1, hold: .zero, loop: try makeLoop("crowd-server"))
             crowd.program = ["/bin/sh", "-c", "read line; " + script]
             if failure.hasSuffix("in time") { crowd.patience = .milliseconds(1) }
             return crowd.measure()
@@ -63,7 +63,7 @@ struct CrowdProcessTests {
     @Test("a program that is not there is a failure of the row")
     func missing() async throws {
         let row = try await apart {
-            var crowd = IdleCrowd(transport: "tcp", links: 1, hold: .zero, loop: try makeLoop("crowd-server"))
+            var crowd = IdleCrowd(transport: "tcp", connections: 1, hold: .zero, loop: try makeLoop("crowd-server"))
             crowd.program = ["/nowhere/imbench"]
             return crowd.measure()
         }
@@ -77,7 +77,7 @@ struct CrowdProcessTests {
         let port = try #require(server.endpoint.port)
         let (answer, ending) = try await apart {
             let child = try ChildProcess([program, ClientsProcess.word])
-            _ = child.write(CrowdRequest.connect(transport: "ws", links: 3, ports: [port]).line)
+            _ = child.write(CrowdRequest.connect(transport: "ws", connections: 3, ports: [port]).line)
             let answer = child.next(timeout: 60_000)
             _ = child.write(CrowdRequest.ping(nanoseconds: 3_600_000_000_000).line)
             return (answer, child.end())
@@ -108,9 +108,9 @@ struct CrowdProcessTests {
     func requests() throws {
         let ports = [UInt16](repeating: 65535, count: 50)
         for request in [
-            CrowdRequest.connect(transport: "ws", links: 20_000, ports: [1]),
-            .connect(transport: "mqtt", links: 20_001, ports: [1, 2]),
-            .connect(transport: "tcp", links: 1_000_000, ports: ports), .ping(nanoseconds: 0), .close,
+            CrowdRequest.connect(transport: "ws", connections: 20_000, ports: [1]),
+            .connect(transport: "mqtt", connections: 20_001, ports: [1, 2]),
+            .connect(transport: "tcp", connections: 1_000_000, ports: ports), .ping(nanoseconds: 0), .close,
         ] {
             #expect(try CrowdRequest(request.line) == request)
         }
@@ -119,8 +119,9 @@ struct CrowdProcessTests {
     @Test("every answer is read as it was written")
     func answers() throws {
         for answer in [
-            CrowdAnswer.connected(links: 10_000, nanoseconds: 2_000_000_000, heap: 40_000_000),
-            .connected(links: 0, nanoseconds: 0, heap: nil), .connected(links: 1, nanoseconds: 1, heap: -16),
+            CrowdAnswer.connected(connections: 10_000, nanoseconds: 2_000_000_000, heap: 40_000_000),
+            .connected(connections: 0, nanoseconds: 0, heap: nil),
+            .connected(connections: 1, nanoseconds: 1, heap: -16),
             .pinged(pings: 10, pongs: 9, p50: 1000, p99: nil), .pinged(pings: 0, pongs: 0, p50: nil, p99: nil), .closed,
             .failed("the server hung up"),
         ] {

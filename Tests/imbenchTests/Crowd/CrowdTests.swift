@@ -32,15 +32,15 @@ struct CrowdTests {
         #expect(options.crowd.hold == .seconds(2))
         #expect(options.transports == ["ws", "mqtt"])
         #expect(try parse("crowd").transports == ["ws"])
-        #expect(try parse("crowd").crowd.links == 10_000)
+        #expect(try parse("crowd").crowd.connections == 10_000)
         #expect(try parse("crowd --hostile").transports == ["ws", "tcp", "mqtt", "mqtt+ws", "udp"])
-        #expect(try parse("crowd --hostile").crowd.links == 0)
-        #expect(try parse("crowd --hostile --links 20000").crowd.links == 20_000)
-        #expect(try parse("crowd --hostile --links 5").transports == ["ws", "tcp", "mqtt", "mqtt+ws"])
-        #expect(try parse("crowd --links 5").crowd.areLinksGiven)
-        #expect(try !parse("crowd").crowd.areLinksGiven)
-        #expect(throws: UsageError("--links: at most 20000 beside hostile clients")) {
-            try parse("crowd --hostile --links 20001")
+        #expect(try parse("crowd --hostile").crowd.connections == 0)
+        #expect(try parse("crowd --hostile --connections 20000").crowd.connections == 20_000)
+        #expect(try parse("crowd --hostile --connections 5").transports == ["ws", "tcp", "mqtt", "mqtt+ws"])
+        #expect(try parse("crowd --connections 5").crowd.areConnectionsGiven)
+        #expect(try !parse("crowd").crowd.areConnectionsGiven)
+        #expect(throws: UsageError("--connections: at most 20000 beside hostile clients")) {
+            try parse("crowd --hostile --connections 20001")
         }
         #expect(try parse("crowd --hostile").repeats == 1 && parse("crowd --hostile --repeat 3").repeats == 3)
         #expect(throws: UsageError("--repeat needs --hostile")) { try parse("crowd --repeat 3") }

@@ -11,7 +11,7 @@ import Testing
             #expect(tracker.isOutstanding(number))
             #expect(tracker.answer(number) == .first(late: false))
         }
-        #expect(tracker.accounts == Accounts(sent: 100, acked: 100))
+        #expect(tracker.accounts == DeliveryCounts(sent: 100, acked: 100))
         #expect(tracker.accounts.closes)
     }
 
@@ -23,7 +23,7 @@ import Testing
         _ = tracker.answer(0)
         #expect(tracker.answer(0) == .duplicate)
         _ = tracker.answer(3)
-        #expect(tracker.accounts == Accounts(sent: 4, acked: 3, inFlight: 1, duplicated: 1, reordered: 1))
+        #expect(tracker.accounts == DeliveryCounts(sent: 4, acked: 3, inFlight: 1, duplicated: 1, reordered: 1))
         #expect(tracker.accounts.closes)
     }
 
@@ -33,16 +33,16 @@ import Testing
         _ = tracker.send()
         tracker.lose(0)
         tracker.lose(0)
-        #expect(tracker.accounts == Accounts(sent: 1, lost: 1))
+        #expect(tracker.accounts == DeliveryCounts(sent: 1, lost: 1))
         #expect(tracker.answer(0) == .first(late: true))
-        #expect(tracker.accounts == Accounts(sent: 1, acked: 1))
+        #expect(tracker.accounts == DeliveryCounts(sent: 1, acked: 1))
     }
 
     @Test("a message that leaves the window unanswered is lost, and its answer is then unexpected")
     func window() {
         var tracker = SequenceTracker(window: 16)
         for _ in 0..<17 { _ = tracker.send() }
-        #expect(tracker.accounts == Accounts(sent: 17, lost: 1, inFlight: 16))
+        #expect(tracker.accounts == DeliveryCounts(sent: 17, lost: 1, inFlight: 16))
         #expect(tracker.answer(0) == .unexpected)
         #expect(tracker.accounts.closes)
     }
@@ -52,7 +52,7 @@ import Testing
         var tracker = SequenceTracker(window: 16)
         #expect(tracker.answer(number) == .unexpected)
         tracker.lose(number)
-        #expect(tracker.accounts == Accounts(unexpected: 1))
+        #expect(tracker.accounts == DeliveryCounts(unexpected: 1))
     }
 
     @Test("whatever happens in whatever order, the accounts close")
@@ -73,8 +73,8 @@ import Testing
 
     @Test("accounts that do not add up do not close")
     func notClosing() {
-        #expect(!Accounts(sent: 3, acked: 1, lost: 1).closes)
-        #expect(!Accounts(sent: 1, acked: 2, lost: -1).closes)
-        #expect((Accounts(sent: 1, acked: 1) + Accounts(sent: 2, lost: 1, inFlight: 1)).closes)
+        #expect(!DeliveryCounts(sent: 3, acked: 1, lost: 1).closes)
+        #expect(!DeliveryCounts(sent: 1, acked: 2, lost: -1).closes)
+        #expect((DeliveryCounts(sent: 1, acked: 1) + DeliveryCounts(sent: 2, lost: 1, inFlight: 1)).closes)
     }
 }

@@ -2,7 +2,8 @@ import Testing
 
 @testable import imbench
 
-/// Reads CSV by the grammar of RFC 4180, section 2, with LF and CR refused outside quotes; `nil` if the text does not follow it.
+/// Reads CSV by the grammar of RFC 4180, section 2, with LF and CR refused outside quotes; `nil` if the text does not
+/// follow it.
 private func records(_ text: String) -> [[String]]? {
     enum State { case start, plain, quoted, quoteInQuoted, end }
     var (records, record, field, state) = ([[String]](), [String](), String.UnicodeScalarView(), State.start)

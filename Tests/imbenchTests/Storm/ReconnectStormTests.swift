@@ -136,7 +136,7 @@ private func outcome(_ model: StormModel, _ policy: StormPolicy, seed: UInt64 = 
         #expect(ReconnectStorm.run(smallStorm(), .immediate, seed: 1) { true } == nil)
     }
 
-    @Test("no jitter and full jitter are the policy that links are supervised with, but for the jitter")
+    @Test("no jitter and full jitter are the policy that connections are supervised with, but for the jitter")
     func standardPolicy() {
         #expect(StormPolicy.fullJitter.backoff == .standard)
         #expect(StormPolicy.noJitter.backoff != .standard)

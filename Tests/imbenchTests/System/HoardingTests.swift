@@ -40,23 +40,25 @@ struct HoardingTests {
         try await withThrowingTaskGroup(of: Void.self) { group in
             for client in 1...16 as ClosedRange<UInt64> {
                 group.addTask {
-                    let link = try await TransportRegistry.standard.connect(address)
+                    let connection = try await TransportRegistry.standard.connect(address)
                     let id = SessionID(high: client, low: 1)
-                    _ = await link.send(SessionFrame.hello(id, incarnation: 0, received: 0).payload)
+                    _ = await connection.send(SessionFrame.hello(id, incarnation: 0, received: 0).payload)
                     for number in 2...280 as ClosedRange<UInt64> {
-                        guard await link.send(SessionFrame.message(number, content).payload).isSuccess else { break }
+                        guard await connection.send(SessionFrame.message(number, content).payload).isSuccess else {
+                            break
+                        }
                     }
-                    await link.close()
+                    await connection.close()
                 }
             }
             try await group.waitForAll()
         }
         // It still serves, and all that was sent before has arrived.
-        let link = try await TransportRegistry.standard.connect(address)
+        let connection = try await TransportRegistry.standard.connect(address)
         let hello = SessionFrame.hello(SessionID(high: 99, low: 1), incarnation: 0, received: 0)
-        #expect(await link.send(hello.payload).isSuccess)
-        #expect(try await link.receive() != nil)
-        await link.close()
+        #expect(await connection.send(hello.payload).isSuccess)
+        #expect(try await connection.receive() != nil)
+        await connection.close()
         #expect(try peak(server.identifier) <= limit + 64 << 20)
     }
     #endif

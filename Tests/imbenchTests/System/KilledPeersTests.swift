@@ -7,9 +7,9 @@ import Transports
 
 @testable import imbench
 
-/// Two processes that send numbers to each other and acknowledge each message after they have processed it, and that are killed in the
-/// middle of that. By default it is short; `IMBENCH_KILLS=25 IMBENCH_KILL_MESSAGES=40000` makes it long. With
-/// `IMBENCH_KILL_MODE=receipt` messages are acknowledged when they are received, and some are lost.
+/// Two processes that send numbers to each other and acknowledge each message after they have processed it, and that
+/// are killed in the middle of that. By default it is short; `IMBENCH_KILLS=25 IMBENCH_KILL_MESSAGES=40000` makes it
+/// long. With `IMBENCH_KILL_MODE=receipt` messages are acknowledged when they are received, and some are lost.
 @Suite("Processes that are killed", .timeLimit(.minutes(30)), .serialized, .ownThread)
 struct KilledPeersTests {
     private static func setting(_ name: String, _ standard: Int) -> Int {
@@ -26,8 +26,8 @@ struct KilledPeersTests {
         var kills: Int
     }
 
-    /// Runs one side until all that it has sent was acknowledged and all that it was sent is processed, or until nothing happens for a
-    /// minute, and kills it on the way.
+    /// Runs one side until all that it has sent was acknowledged and all that it was sent is processed, or until
+    /// nothing happens for a minute, and kills it on the way.
     private func live(_ words: [String]) async throws -> Life {
         let program = try #require(BuiltProgram.path)
         // Both directions tell of each twenty messages.
@@ -104,8 +104,8 @@ struct KilledPeersTests {
         }
         // The broker keeps messages for those it knows.
         for (name, publish, subscribe) in [("ann", "a", "b"), ("ben", "b", "a")] {
-            let link = try await TransportRegistry.standard.connect(url(name, publish, subscribe))
-            await link.close()
+            let connection = try await TransportRegistry.standard.connect(url(name, publish, subscribe))
+            await connection.close()
         }
         try await converse(("client", url("ann", "a", "b")), ("client", url("ben", "b", "a")))
         await broker.stop()

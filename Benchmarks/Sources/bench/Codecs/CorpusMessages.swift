@@ -42,8 +42,8 @@ final class CorpusRun: Contender {
     }
 }
 
-/// A message or its bytes in their place, from where they are read: an array would give out copies, whose references are counted
-/// for each, and that is no codec's work.
+/// A message or its bytes in their place, from where they are read: an array would give out copies, whose references
+/// are counted for each, and that is no codec's work.
 private final class Kept<Message> {
     let message: Message
 
@@ -81,8 +81,8 @@ func decodingRun<Message: Equatable, Bytes>(
     }
     let kept = encoded.map { Kept(message: $0) }
     return CorpusRun {
-        // What was decoded is let go at once: to keep it in an optional until the next one comes would be work of this loop, which
-        // looks types up at run time for that.
+        // What was decoded is let go at once: to keep it in an optional until the next one comes would be work of this
+        // loop, which looks types up at run time for that.
         for each in kept.dropLast() { _ = try decode(each.message) }
         guard let bytes = kept.last?.message, try decode(bytes) == messages.last else {
             throw WrongResult(description: "the last message was decoded wrongly")

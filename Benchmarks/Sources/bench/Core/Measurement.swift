@@ -13,14 +13,14 @@ struct Measurement: Sendable {
     var values: [Double] = []
     /// The same while cores may sleep, where that makes a difference and the run is judged by awake ones.
     var idleValues: [Double] = []
-    /// How many cores this process kept busy meanwhile, repetition by repetition, where nothing else of it ran: in workloads that
-    /// wait, while cores may sleep.
+    /// How many cores this process kept busy meanwhile, repetition by repetition, where nothing else of it ran: in
+    /// workloads that wait, while cores may sleep.
     var busyCores: [Double] = []
 
     var isMeasured: Bool { outcome == .measured }
 
-    /// The processor time of one round trip, of both sides, in microseconds: what a core would have taken alone, as one follows the
-    /// other without a pause.
+    /// The processor time of one round trip, of both sides, in microseconds: what a core would have taken alone, as one
+    /// follows the other without a pause.
     var processorTime: Double? {
         guard recipe.isInProcess, let cores = RepeatStatistics(busyCores)?.median,
             let time = RepeatStatistics(idleValues.isEmpty ? values : idleValues)?.median

@@ -18,15 +18,15 @@ extension Recipe {
 /// One client publishes at QoS 0, a hundred others take each message, through whatever broker: the clients are the same, and
 /// counted is what the hundred get.
 private final class FanOutRun: @unchecked Sendable {
-    // Unchecked, because its tasks prefer the links' loop, which is one thread.
+    // Unchecked, because its tasks prefer the connections' loop, which is one thread.
     private static let subscribers = 100
     /// How many messages may be under way to all of them.
     private static let window = 64
 
     private let loop: SocketIO.EventLoop
     private let broker: any Sendable
-    private let publisher: any Link
-    private let links: [any Link]
+    private let publisher: any Connection
+    private let connections: [any Connection]
     private var message = NumberedMessage(size: Workload.oneWaySize)
     private var published = 0
     private var taken = 0
@@ -37,12 +37,14 @@ private final class FanOutRun: @unchecked Sendable {
         publisher = try blocking(on: loop) {
             try await TransportRegistry.standard.connect("\(url)/?publish=bench/fan", on: loop)
         }
-        links = try blocking(on: loop) {
-            var links: [any Link] = []
+        connections = try blocking(on: loop) {
+            var connections: [any Connection] = []
             for _ in 0..<Self.subscribers {
-                links.append(try await TransportRegistry.standard.connect("\(url)/?subscribe=bench/fan", on: loop))
+                connections.append(
+                    try await TransportRegistry.standard.connect("\(url)/?subscribe=bench/fan", on: loop)
+                )
             }
-            return links
+            return connections
         }
     }
 
@@ -57,22 +59,28 @@ private final class FanOutRun: @unchecked Sendable {
     }
 
     private func close() {
-        _ = try? blocking(on: loop) { for link in self.links + [self.publisher] { await link.close() } }
+        _ = try? blocking(on: loop) {
+            for connection in self.connections + [self.publisher] { await connection.close() }
+        }
     }
 
     private nonisolated(nonsending) func run(_ count: Int) async throws -> Int64 {
         (published, taken) = (0, 0)
         let start = Clocks.monotonic()
-        let takers = links.map { link in Task(executorPreference: loop) { try await self.take(count, from: link) } }
+        let takers = connections.map { connection in
+            Task(executorPreference: loop) { try await self.take(count, from: connection) }
+        }
         for _ in 0..<Self.window { try await publish(count) }
         for taker in takers { try await taker.value }
         return Clocks.monotonic() - start
     }
 
-    private nonisolated(nonsending) func take(_ count: Int, from link: any Link) async throws {
+    private nonisolated(nonsending) func take(_ count: Int, from connection: any Connection) async throws {
         var expected = NumberedMessage(size: Workload.oneWaySize)
         for number in 0..<count {
-            guard let payload = try await link.receive() else { throw WrongResult(description: "a link has ended") }
+            guard let payload = try await connection.receive() else {
+                throw WrongResult(description: "a connection has ended")
+            }
             expected.setNumber(number)
             guard payload.bytes.withUnsafeBytes({ expected.equals($0) }) else {
                 throw WrongResult(description: "message \(number) is not what was published")

@@ -6,11 +6,11 @@ import Transports
 
 // One client publishes to a topic that it has subscribed to, through mosquitto, and takes each message back.
 extension Recipe {
-    static let linkAtMostOnce = Recipe(name: "link, through mosquitto", workload: .mqttAtMostOnce) {
-        try MQTTPassage.link($0, qos: 0)
+    static let connectionAtMostOnce = Recipe(name: "connection, through mosquitto", workload: .mqttAtMostOnce) {
+        try MQTTPassage.connection($0, qos: 0)
     }
-    static let linkAtLeastOnce = Recipe(name: "link, through mosquitto", workload: .mqttAtLeastOnce) {
-        try MQTTPassage.link($0, qos: 1)
+    static let connectionAtLeastOnce = Recipe(name: "connection, through mosquitto", workload: .mqttAtLeastOnce) {
+        try MQTTPassage.connection($0, qos: 1)
     }
     static let libraryAtMostOnce = Recipe(name: "libmosquitto, through mosquitto", workload: .mqttAtMostOnce) {
         try MQTTPassage.library($0, qos: 0)
@@ -25,15 +25,16 @@ enum MQTTPassage {
     static func window(_ qos: Int) -> Int { qos == 0 ? 256 : 64 }
 
     /// - Parameter name: a part of the topic, which no other contender may share.
-    static func link(_ stage: Stage, qos: Int, name: String = "link") throws -> any Contender {
+    static func connection(_ stage: Stage, qos: Int, name: String = "connection") throws -> any Contender {
         let broker = try Mosquitto.running(stage)
         let loop = stage.clientLoop
         let topic = "bench/\(name)/\(qos)"
         let options = "publish=\(topic)&subscribe=\(topic)&qos=\(qos)&in-flight=\(window(qos))"
         let url = "mqtt://127.0.0.1:\(broker.port)/?\(options)"
-        let link = try blocking(on: loop) { try await TransportRegistry.standard.connect(url, on: loop) }
-        return Flood(size: Workload.oneWaySize, end: { _ = try? blocking(on: loop) { await link.close() } }) { count in
-            let passage = LinkPassage(link, count: count, window: window(qos))
+        let connection = try blocking(on: loop) { try await TransportRegistry.standard.connect(url, on: loop) }
+        return Flood(size: Workload.oneWaySize, end: { _ = try? blocking(on: loop) { await connection.close() } }) {
+            count in
+            let passage = ConnectionPassage(connection, count: count, window: window(qos))
             return try blocking(on: loop) {
                 try await qos == 0 ? passage.unacknowledged() : passage.acknowledged(on: loop)
             }
@@ -65,17 +66,17 @@ enum MQTTPassage {
 }
 
 /// One run of our client.
-private final class LinkPassage: @unchecked Sendable {
-    // Unchecked, because its tasks prefer the link's loop, which is one thread.
-    private let link: any Link
+private final class ConnectionPassage: @unchecked Sendable {
+    // Unchecked, because its tasks prefer the connection's loop, which is one thread.
+    private let connection: any Connection
     private let count: Int
     private let window: Int
     private var message = NumberedMessage(size: Workload.oneWaySize)
     private var expected = NumberedMessage(size: Workload.oneWaySize)
     private var published = 0
 
-    init(_ link: any Link, count: Int, window: Int) {
-        (self.link, self.count, self.window) = (link, count, window)
+    init(_ connection: any Connection, count: Int, window: Int) {
+        (self.connection, self.count, self.window) = (connection, count, window)
     }
 
     /// QoS 0: each message that comes back lets another one go.
@@ -104,12 +105,14 @@ private final class LinkPassage: @unchecked Sendable {
         guard published < count else { return }
         message.setNumber(published)
         published += 1
-        let outcome = await link.send(Payload(message.bytes))
+        let outcome = await connection.send(Payload(message.bytes))
         guard outcome.isSuccess else { throw WrongResult(description: "not published: \(outcome)") }
     }
 
     private nonisolated(nonsending) func take(_ number: Int) async throws {
-        guard let payload = try await link.receive() else { throw WrongResult(description: "the link has ended") }
+        guard let payload = try await connection.receive() else {
+            throw WrongResult(description: "the connection has ended")
+        }
         expected.setNumber(number)
         guard payload.bytes.withUnsafeBytes({ expected.equals($0) }) else {
             throw WrongResult(description: "message \(number) is not what was published")

@@ -2,9 +2,9 @@ import FlyingFox
 import FlyingSocks
 
 extension Recipe {
-    /// FlyingFox has no WebSocket client: our link talks to its server.
-    static let webSocketFlyingFox = Recipe(name: "FlyingFox server, our link", workload: .webSocketRoundTrip) {
-        try LinkRoundTrip($0, FlyingFoxEcho())
+    /// FlyingFox has no WebSocket client: our connection talks to its server.
+    static let webSocketFlyingFox = Recipe(name: "FlyingFox server, our connection", workload: .webSocketRoundTrip) {
+        try ConnectionRoundTrip($0, FlyingFoxEcho())
     }
 }
 

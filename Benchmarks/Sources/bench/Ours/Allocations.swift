@@ -1,16 +1,16 @@
 import CBench
 
 extension Recipe {
-    static let tcpSendAllocations = Recipe(name: "TCP link", workload: .sendAllocations) {
+    static let tcpSendAllocations = Recipe(name: "TCP connection", workload: .sendAllocations) {
         try Allocations($0, "tcp", \.sendAllocations)
     }
-    static let tcpReceiveAllocations = Recipe(name: "TCP link", workload: .receiveAllocations) {
+    static let tcpReceiveAllocations = Recipe(name: "TCP connection", workload: .receiveAllocations) {
         try Allocations($0, "tcp", \.receiveAllocations)
     }
-    static let webSocketSendAllocations = Recipe(name: "WebSocket link", workload: .sendAllocations) {
+    static let webSocketSendAllocations = Recipe(name: "WebSocket connection", workload: .sendAllocations) {
         try Allocations($0, "ws", \.sendAllocations)
     }
-    static let webSocketReceiveAllocations = Recipe(name: "WebSocket link", workload: .receiveAllocations) {
+    static let webSocketReceiveAllocations = Recipe(name: "WebSocket connection", workload: .receiveAllocations) {
         try Allocations($0, "ws", \.receiveAllocations)
     }
 }
@@ -19,16 +19,16 @@ extension Recipe {
 final class Allocations: Contender {
     private static let count = 50_000
 
-    private let pair: LinkPair
-    private let side: KeyPath<LinkPair.Passage, UInt64> & Sendable
+    private let pair: ConnectionPair
+    private let side: KeyPath<ConnectionPair.Passage, UInt64> & Sendable
 
-    init(_ stage: Stage, _ scheme: String, _ side: KeyPath<LinkPair.Passage, UInt64> & Sendable) throws {
+    init(_ stage: Stage, _ scheme: String, _ side: KeyPath<ConnectionPair.Passage, UInt64> & Sendable) throws {
         let before = cbench_allocations()
         let probe = [UInt8](repeating: 0, count: 4096 + Int(before & 1))
         guard withExtendedLifetime(probe, { cbench_allocations() > before }) else {
             throw WrongResult(description: "allocations are not counted: malloc is not this executable's")
         }
-        pair = try LinkPair(stage, scheme)
+        pair = try ConnectionPair(stage, scheme)
         self.side = side
     }
 

@@ -4,19 +4,19 @@ import TransportAPI
 import Transports
 
 extension Recipe {
-    static let tcpLinkOneWay = Recipe(name: "link", workload: .tcpOneWay) {
-        try LinkPair($0, "tcp").flood(size: Workload.oneWaySize)
+    static let tcpConnectionOneWay = Recipe(name: "connection", workload: .tcpOneWay) {
+        try ConnectionPair($0, "tcp").flood(size: Workload.oneWaySize)
     }
-    static let webSocketLinkOneWay = Recipe(name: "link", workload: .webSocketOneWay) {
-        try LinkPair($0, "ws").flood(size: Workload.oneWaySize)
+    static let webSocketConnectionOneWay = Recipe(name: "connection", workload: .webSocketOneWay) {
+        try ConnectionPair($0, "ws").flood(size: Workload.oneWaySize)
     }
-    static let webSocketLinkLarge = Recipe(name: "link", workload: .webSocketLarge) {
-        try LinkPair($0, "ws").flood(size: Workload.largeSize, unit: .megabytesPerSecond, first: 8)
+    static let webSocketConnectionLarge = Recipe(name: "connection", workload: .webSocketLarge) {
+        try ConnectionPair($0, "ws").flood(size: Workload.largeSize, unit: .megabytesPerSecond, first: 8)
     }
 }
 
-/// The two ends of one connection: a client's link and a server's, each on its own loop.
-final class LinkPair: Sendable {
+/// The two ends of one connection: a client's connection and a server's, each on its own loop.
+final class ConnectionPair: Sendable {
     /// What sending so many messages one way came to.
     struct Passage: Sendable {
         /// Until the far side had all of them, in nanoseconds.
@@ -28,8 +28,8 @@ final class LinkPair: Sendable {
 
     private let stage: Stage
     private let listener: any Listener
-    private let near: any Link
-    private let far: any Link
+    private let near: any Connection
+    private let far: any Connection
 
     init(_ stage: Stage, _ scheme: String) throws {
         self.stage = stage
@@ -41,8 +41,10 @@ final class LinkPair: Sendable {
             try await TransportRegistry.standard.connect("\(listener.endpoint)", on: clientLoop)
         }
         far = try blocking(on: serverLoop) {
-            guard let link = try await listener.accept() else { throw WrongResult(description: "nobody has come") }
-            return link
+            guard let connection = try await listener.accept() else {
+                throw WrongResult(description: "nobody has come")
+            }
+            return connection
         }
         self.listener = listener
     }
@@ -79,14 +81,15 @@ final class LinkPair: Sendable {
         }
     }
 
-    private nonisolated(nonsending) static func send(_ count: Int, _ size: Int, over link: any Link) async throws
+    private nonisolated(nonsending) static func send(_ count: Int, _ size: Int, over connection: any Connection)
+        async throws
         -> UInt64
     {
         var message = NumberedMessage(size: size)
         let before = cbench_allocations()
         for number in 0..<count {
             message.setNumber(number)
-            let outcome = await link.send(Payload(message.bytes))
+            let outcome = await connection.send(Payload(message.bytes))
             guard outcome.isSuccess else { throw WrongResult(description: "not sent: \(outcome)") }
         }
         return cbench_allocations() - before
@@ -95,13 +98,15 @@ final class LinkPair: Sendable {
     private nonisolated(nonsending) static func receive(
         _ count: Int,
         _ size: Int,
-        from link: any Link
+        from connection: any Connection
     ) async throws -> (time: Int64, allocations: UInt64) {
         var expected = NumberedMessage(size: size)
         let before = cbench_allocations()
         for number in 0..<count {
             expected.setNumber(number)
-            guard let message = try await link.receive() else { throw WrongResult(description: "the link has ended") }
+            guard let message = try await connection.receive() else {
+                throw WrongResult(description: "the connection has ended")
+            }
             guard message.bytes.withUnsafeBytes({ expected.equals($0) }) else {
                 throw WrongResult(description: "message \(number) is not what was sent")
             }

@@ -26,8 +26,8 @@ extension Recipe {
     static let tcpSupervisorPolling = supervisor("tcp", .tcpRoundTrip)
     static let udpSupervisorPolling = supervisor("udp", .udpRoundTrip)
     static let webSocketSupervisorPolling = supervisor("ws", .webSocketRoundTrip)
-    static let linkAtMostOncePolling = mosquitto(qos: 0, .mqttAtMostOnce)
-    static let linkAtLeastOncePolling = mosquitto(qos: 1, .mqttAtLeastOnce)
+    static let connectionAtMostOncePolling = mosquitto(qos: 0, .mqttAtMostOnce)
+    static let connectionAtLeastOncePolling = mosquitto(qos: 1, .mqttAtLeastOnce)
 
     private static func supervisor(_ scheme: String, _ workload: Workload) -> Recipe {
         Recipe(name: "supervisor, polling", workload: workload) {
@@ -36,8 +36,8 @@ extension Recipe {
     }
 
     private static func mosquitto(qos: Int, _ workload: Workload) -> Recipe {
-        Recipe(name: "link, polling, through mosquitto", workload: workload) {
-            PollingContender($0, try MQTTPassage.link($0, qos: qos, name: "polling"))
+        Recipe(name: "connection, polling, through mosquitto", workload: workload) {
+            PollingContender($0, try MQTTPassage.connection($0, qos: qos, name: "polling"))
         }
     }
 }

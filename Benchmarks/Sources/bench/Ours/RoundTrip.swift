@@ -13,16 +13,20 @@ extension Recipe {
     ) {
         try SupervisorRoundTrip($0, EchoServer($0, "tcp"), prefersLoop: false)
     }
-    static let tcpLink = Recipe(name: "link", workload: .tcpRoundTrip) { try LinkRoundTrip($0, EchoServer($0, "tcp")) }
+    static let tcpConnection = Recipe(name: "connection", workload: .tcpRoundTrip) {
+        try ConnectionRoundTrip($0, EchoServer($0, "tcp"))
+    }
     static let udpSupervisor = Recipe(name: "supervisor", workload: .udpRoundTrip) {
         try SupervisorRoundTrip($0, EchoServer($0, "udp"))
     }
-    static let udpLink = Recipe(name: "link", workload: .udpRoundTrip) { try LinkRoundTrip($0, EchoServer($0, "udp")) }
+    static let udpConnection = Recipe(name: "connection", workload: .udpRoundTrip) {
+        try ConnectionRoundTrip($0, EchoServer($0, "udp"))
+    }
     static let webSocketSupervisor = Recipe(name: "supervisor", workload: .webSocketRoundTrip) {
         try SupervisorRoundTrip($0, EchoServer($0, "ws"))
     }
-    static let webSocketLink = Recipe(name: "link", workload: .webSocketRoundTrip) {
-        try LinkRoundTrip($0, EchoServer($0, "ws"))
+    static let webSocketConnection = Recipe(name: "connection", workload: .webSocketRoundTrip) {
+        try ConnectionRoundTrip($0, EchoServer($0, "ws"))
     }
 }
 
@@ -43,26 +47,26 @@ final class EchoServer: EchoService {
     var url: String { "\(server.endpoint)" }
 }
 
-/// A bare link: one connection, used from a task that prefers its loop.
-final class LinkRoundTrip: Contender {
+/// A bare connection: one connection, used from a task that prefers its loop.
+final class ConnectionRoundTrip: Contender {
     private let stage: Stage
     private let service: any EchoService
-    private let link: any Link
+    private let connection: any Connection
 
     init(_ stage: Stage, _ service: any EchoService) throws {
         (self.stage, self.service) = (stage, service)
         let (loop, url) = (stage.clientLoop, service.url)
-        link = try blocking(on: loop) { try await TransportRegistry.standard.connect(url, on: loop) }
+        connection = try blocking(on: loop) { try await TransportRegistry.standard.connect(url, on: loop) }
     }
 
     func measure(for nanoseconds: Int64) throws -> Double {
-        try blocking(on: stage.clientLoop) { [link] in
+        try blocking(on: stage.clientLoop) { [connection] in
             var trips = RoundTrips(size: Workload.roundTripSize, nanoseconds: nanoseconds)
             repeat {
-                let outcome = await link.send(Payload(trips.message.bytes))
+                let outcome = await connection.send(Payload(trips.message.bytes))
                 guard outcome.isSuccess else { throw WrongResult(description: "not sent: \(outcome)") }
-                guard let answer = try await link.receive() else {
-                    throw WrongResult(description: "the link has ended")
+                guard let answer = try await connection.receive() else {
+                    throw WrongResult(description: "the connection has ended")
                 }
                 guard try answer.bytes.withUnsafeBytes({ try trips.answered($0) }) else { break }
             } while true
@@ -71,7 +75,7 @@ final class LinkRoundTrip: Contender {
     }
 
     func close() {
-        _ = try? blocking(on: stage.clientLoop) { [link] in await link.close() }
+        _ = try? blocking(on: stage.clientLoop) { [connection] in await connection.close() }
     }
 }
 

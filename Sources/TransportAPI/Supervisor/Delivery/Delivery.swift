@@ -1,7 +1,7 @@
-/// Both halves of one conversation, whichever link carries it now: what is to be sent and is not acknowledged yet, and what
-/// has been received.
+/// Both halves of one conversation, whichever connection carries it now: what is to be sent and is not acknowledged
+/// yet, and what has been received.
 package struct Delivery: Sendable {
-    /// What the present link asks for.
+    /// What the present connection asks for.
     package enum Style: Sendable, Hashable {
         /// Payloads as they are.
         case plain
@@ -22,17 +22,18 @@ package struct Delivery: Sendable {
     package internal(set) var waitingBytes = 0
     package internal(set) var receiver: SessionReceiver
     private let earlyLimit: Int
-    /// Frames of a link without an order that have overtaken the welcome, and how much memory they take.
+    /// Frames of a connection without an order that have overtaken the welcome, and how much memory they take.
     private var overtaking: (frames: [SessionFrame], bytes: Int) = ([], 0)
     /// `nil` until a message has come from another client of a broker.
     var origins: OriginFilter?
     /// What the app was given and has not processed; `nil` while messages are acknowledged as soon as they are received.
     package internal(set) var unprocessed: UnprocessedMessages?
-    /// Of messages from other clients of a broker: those that the app was given over the present link, and over the one before.
+    /// Of messages from other clients of a broker: those that the app was given over the present connection, and over
+    /// the one before.
     private var givenMarks: Set<OriginFilter.Mark> = []
     private var lateMarks: [UInt64: OriginFilter.Mark] = [:]
-    /// Whether the app takes what is received. While it does not, nothing is acknowledged, so that the far side's window bounds what
-    /// comes; yet it is read, because what the far side acknowledges comes in between.
+    /// Whether the app takes what is received. While it does not, nothing is acknowledged, so that the far side's
+    /// window bounds what comes; yet it is read, because what the far side acknowledges comes in between.
     private(set) var isTaking = true
     private var owesAcknowledgement = false
     /// What the far side was told to have been received.
@@ -43,18 +44,19 @@ package struct Delivery: Sendable {
     var lastSequence: UInt64 = 0
     /// What the far side has acknowledged.
     var acknowledged: UInt64 = 0
-    /// The link that may be used now; 0 if there is none.
-    package internal(set) var link = 0
+    /// The connection that may be used now; 0 if there is none.
+    package internal(set) var connection = 0
     package internal(set) var style = Style.plain
-    /// Whether the link loses messages, so that they must be sent again on it.
+    /// Whether the connection loses messages, so that they must be sent again on it.
     var isLossy = false
-    /// Whether the link completes what one before it has left (``Capabilities/completesSends``).
+    /// Whether the connection completes what one before it has left (``Capabilities/completesSends``).
     var completesSends = false
-    /// The link that messages were handed to last, how many of them it has not settled, and whether the next one completes those.
+    /// The connection that messages were handed to last, how many of them it has not settled, and whether the next one
+    /// completes those.
     var handedTo = 0
     var unsettled = 0
     var isCompletedByNext = false
-    /// The link gave a message back or has ended: nothing more is handed over until it has settled all.
+    /// The connection gave a message back or has ended: nothing more is handed over until it has settled all.
     var isHolding = false
     /// When the oldest messages under way are sent again.
     var retransmission: Instant?
@@ -73,20 +75,20 @@ package struct Delivery: Sendable {
         self.identity = identity
     }
 
-    /// The style that a link of these capabilities asks for.
+    /// The style that a connection of these capabilities asks for.
     package static func style(_ configuration: DeliveryConfiguration, _ capabilities: Capabilities) -> Style {
         guard configuration.mode == .session else { return .plain }
         return capabilities.acknowledgesMessages || capabilities.routesByTopic ? .origin : .session
     }
 
-    // MARK: The link
+    // MARK: The connection
 
-    /// Messages may flow over `link` from now on.
-    package mutating func attach(_ link: Int, _ capabilities: Capabilities) {
-        self.link = link
+    /// Messages may flow over `connection` from now on.
+    package mutating func attach(_ connection: Int, _ capabilities: Capabilities) {
+        self.connection = connection
         let former = style
         style = Self.style(configuration, capabilities)
-        // What came over a link of a session is not acknowledged over one of another style.
+        // What came over a connection of a session is not acknowledged over one of another style.
         if former == .session, style != .session { forgetUnprocessed() }
         isLossy = !capabilities.isReliable
         completesSends = capabilities.completesSends
@@ -97,7 +99,7 @@ package struct Delivery: Sendable {
 
     /// Keeps a frame that has come before the welcome.
     ///
-    /// - Throws: `.resourcesExhausted` if there is no room; the next link brings the message again.
+    /// - Throws: `.resourcesExhausted` if there is no room; the next connection brings the message again.
     mutating func keepOvertaking(_ frame: SessionFrame) throws(TransportError) {
         var size = Payload.bookkeeping
         if case .message(_, let payload) = frame { size = payload.bufferedBytes }
@@ -108,7 +110,7 @@ package struct Delivery: Sendable {
         overtaking.bytes += size
     }
 
-    /// A new link is there: what came over the one before does not count for it.
+    /// A new connection is there: what came over the one before does not count for it.
     mutating func forgetOvertaking() {
         overtaking = ([], 0)
     }
@@ -136,8 +138,8 @@ package struct Delivery: Sendable {
     /// Tells the far side what has been received, now or when the app takes more.
     mutating func acknowledge(_ actions: inout [SupervisorAction]) {
         owesAcknowledgement = !isTaking
-        guard isTaking, link != 0, style == .session else { return }
-        actions.append(.transmit(link, nil, SessionFrame.acknowledge(tellReceived()).payload))
+        guard isTaking, connection != 0, style == .session else { return }
+        actions.append(.transmit(connection, nil, SessionFrame.acknowledge(tellReceived()).payload))
     }
 
     /// - Throws: `.protocolViolation` if a message of this number can't come yet: no window is so large.
@@ -190,7 +192,7 @@ package struct Delivery: Sendable {
         var filter = origins.take() ?? OriginFilter(using: &random)
         defer { origins = filter }
         let mark = filter.mark(sender, sequence, payload)
-        // One that the app still processes is acknowledged before this one, because it came over the same link.
+        // One that the app still processes is acknowledged before this one, because it came over the same connection.
         guard !filter.contains(mark), !givenMarks.contains(mark) else {
             actions.append(.note(.duplicate))
             return leaveOut(at: now, &actions)
@@ -199,7 +201,7 @@ package struct Delivery: Sendable {
         give(payload, mark: mark, at: now, &actions)
     }
 
-    /// A message that came over the link is none for the app.
+    /// A message that came over the connection is none for the app.
     mutating func leaveOut(at now: Instant, _ actions: inout [SupervisorAction]) {
         // In a session it has no number, so that nothing is to be acknowledged.
         guard style != .session, let released = unprocessed?.addProcessed(at: now) else { return }
@@ -209,7 +211,7 @@ package struct Delivery: Sendable {
     /// The app has processed the message of this key, or has let go of it without doing so.
     package mutating func processed(_ key: UInt64, isAbandoned: Bool, _ actions: inout [SupervisorAction]) {
         guard let (mark, released) = unprocessed?.settle(key, isAbandoned: isAbandoned) else {
-            // Its link has ended, and the broker will send it again.
+            // Its connection has ended, and the broker will send it again.
             if let mark = lateMarks.removeValue(forKey: key), !isAbandoned { origins?.insert(mark) }
             return
         }
@@ -225,10 +227,10 @@ package struct Delivery: Sendable {
     }
 
     private func confirm(_ count: Int, _ actions: inout [SupervisorAction]) {
-        if count > 0, link != 0, style != .session { actions.append(.confirm(link: link, count)) }
+        if count > 0, connection != 0, style != .session { actions.append(.confirm(connection: connection, count)) }
     }
 
-    /// The link has ended, over which what was not acknowledged would have been: the next one brings it again.
+    /// The connection has ended, over which what was not acknowledged would have been: the next one brings it again.
     private mutating func forgetUnprocessed() {
         guard let marks = unprocessed?.removeAll() else { return }
         lateMarks = marks
@@ -242,10 +244,10 @@ package struct Delivery: Sendable {
         (told, owesAcknowledgement) = (0, false)
     }
 
-    /// The link has ended. What was under way in a session will be sent again; otherwise the link says of each message what
-    /// became of it, and until then nothing may overtake it.
+    /// The connection has ended. What was under way in a session will be sent again; otherwise the connection says of
+    /// each message what became of it, and until then nothing may overtake it.
     package mutating func detach() {
-        link = 0
+        connection = 0
         retransmission = nil
         receiver.forgetEarly()
         if style != .session { forgetUnprocessed() }
@@ -303,10 +305,10 @@ package struct Delivery: Sendable {
         return message
     }
 
-    /// Hands over to the link what the window allows.
+    /// Hands over to the connection what the window allows.
     package mutating func flush(at now: Instant, _ actions: inout [SupervisorAction]) {
         admitWaiting(&actions)
-        while link != 0, !isHolding, outbox.sentCount < configuration.window,
+        while connection != 0, !isHolding, outbox.sentCount < configuration.window,
             let entry = outbox.takeNext(at: now, sequence: style == .session ? lastSequence + 1 : 0)
         {
             lastSequence = max(lastSequence, entry.sequence)
@@ -317,26 +319,29 @@ package struct Delivery: Sendable {
         }
     }
 
-    /// Hands a message to the link, or word that it was given up.
+    /// Hands a message to the connection, or word that it was given up.
     mutating func transmit(_ entry: Outbox.Entry, _ actions: inout [SupervisorAction]) {
         guard let payload = entry.payload else {
-            return actions.append(.transmit(link, nil, SessionFrame.skip(entry.sequence).payload))
+            return actions.append(.transmit(connection, nil, SessionFrame.skip(entry.sequence).payload))
         }
-        if handedTo != link {
-            handedTo = link
+        if handedTo != connection {
+            handedTo = connection
             unsettled = 0
             isCompletedByNext = completesSends
         }
         unsettled += 1
         switch style {
-        case .plain where entry.isRepeated: actions.append(.complete(link, entry.id, payload, orSend: false))
-        case .plain: actions.append(.transmit(link, entry.id, payload))
-        case .session: actions.append(.transmit(link, entry.id, SessionFrame.message(entry.sequence, payload).payload))
+        case .plain where entry.isRepeated: actions.append(.complete(connection, entry.id, payload, orSend: false))
+        case .plain: actions.append(.transmit(connection, entry.id, payload))
+        case .session:
+            actions.append(.transmit(connection, entry.id, SessionFrame.message(entry.sequence, payload).payload))
         case .origin:
             let frame = SessionFrame.origin(identity, entry.id.number, payload).payload
             // The receiver drops what comes twice.
-            guard entry.isRepeated, completesSends else { return actions.append(.transmit(link, entry.id, frame)) }
-            actions.append(.complete(link, entry.id, frame, orSend: true))
+            guard entry.isRepeated, completesSends else {
+                return actions.append(.transmit(connection, entry.id, frame))
+            }
+            actions.append(.complete(connection, entry.id, frame, orSend: true))
         }
     }
 
@@ -359,36 +364,36 @@ extension TransportError {
 // How messages end.
 
 extension Delivery {
-    /// The link has said what became of a message that it was handed.
+    /// The connection has said what became of a message that it was handed.
     package mutating func settled(
         _ id: MessageID,
-        on link: Int,
+        on connection: Int,
         _ outcome: SendOutcome,
         at now: Instant,
         _ actions: inout [SupervisorAction]
     ) {
-        guard link == handedTo else { return }
+        guard connection == handedTo else { return }
         unsettled -= 1
         if let position = outbox.position(of: id), position < outbox.sentCount {
             switch (style, outcome) {
             case (.session, .rejected(let error)) where error.isFinal:
-                // On a link before it may have left.
+                // On a connection before it may have left.
                 let isUnknown = outbox[position].isRepeated
                 giveUp(position, isUnknown ? .unknown(error) : outcome, at: now, &actions)
             case (.session, _):
                 // Written or not, the far side's acknowledgement is what counts.
                 break
             case (_, .rejected(let error)) where !error.isFinal:
-                // The link has ended under it, and nothing of it has left, unless on a link before. It waits for the next one, if
-                // anybody waits for it.
+                // The connection has ended under it, and nothing of it has left, unless on a connection before. It
+                // waits for the next one, if anybody waits for it.
                 outbox[position].mayHaveLeft = outbox[position].isRepeated
                 if outbox[position].isTold, !outbox[position].mayHaveLeft { outbox.remove(at: position) }
                 isHolding = true
             case (_, .unknown(let error)) where isCompletedByNext && error.code != .notFound:
-                // The link has ended, and the next one completes the message, also one that no caller waits for.
+                // The connection has ended, and the next one completes the message, also one that no caller waits for.
                 isHolding = true
             case (.origin, .unknown):
-                // The link has ended, whatever it ended by. The receiver drops the message if it comes twice.
+                // The connection has ended, whatever it ended by. The receiver drops the message if it comes twice.
                 isHolding = true
             default:
                 // Not within the call, which would copy all of this value first.
@@ -396,7 +401,7 @@ extension Delivery {
                 finish(entry, outcome, &actions)
             }
         }
-        if isHolding, unsettled == 0, self.link != handedTo { takeBack() }
+        if isHolding, unsettled == 0, self.connection != handedTo { takeBack() }
         flush(at: now, &actions)
     }
 
@@ -417,8 +422,8 @@ extension Delivery {
             sample = entry.isRepeated ? nil : entry.sentAt.duration(to: now)
             finish(entry, .acknowledged, &actions)
         }
-        // What a new link's greeting acknowledges has waited for that link.
-        if link != 0 {
+        // What a new connection's greeting acknowledges has waited for that connection.
+        if connection != 0 {
             if let sample { roundTrip.measured(sample) } else { roundTrip.answered() }
             recover(count, at: now, &actions)
         }
@@ -469,7 +474,7 @@ extension Delivery {
     /// When ``tick(at:_:)`` wants to be called.
     package var deadline: Instant? {
         let reminder = unprocessed?.reminder(every: configuration.acknowledgementReminder)
-        let own = earlier(reminder, link == 0 ? nil : retransmission)
+        let own = earlier(reminder, connection == 0 ? nil : retransmission)
         guard age != nil, !outbox.isEmpty || !waiting.isEmpty else { return own }
         // Those without a payload have ended already; they are few, and first.
         let oldest = (0..<outbox.count).first { outbox[$0].payload != nil }.map { outbox[$0].expiry } ?? nil
@@ -494,7 +499,7 @@ extension Delivery {
                 if position < outbox.count, outbox[position].payload == nil { position += 1 }
             }
         }
-        if let retransmission, retransmission <= now, link != 0 { retransmit(at: now, &actions) }
+        if let retransmission, retransmission <= now, connection != 0 { retransmit(at: now, &actions) }
         if let held = unprocessed?.remind(at: now, every: configuration.acknowledgementReminder) {
             actions.append(.note(.unacknowledged(held)))
         }
@@ -515,7 +520,7 @@ extension Delivery {
         }
         finish(entry, outcome, &actions)
         outbox[position].payload = nil
-        if link != 0, position < outbox.sentCount {
+        if connection != 0, position < outbox.sentCount {
             transmit(outbox[position], &actions)
         }
     }
@@ -529,8 +534,8 @@ extension Delivery {
         sendAgain(8, at: now, &actions)
     }
 
-    /// Some of what was sent again has arrived, so the rest will too: for each message two go out, without waiting for the timer
-    /// (the slow start after a timeout of RFC 5681, section 3.1).
+    /// Some of what was sent again has arrived, so the rest will too: for each message two go out, without waiting for
+    /// the timer (the slow start after a timeout of RFC 5681, section 3.1).
     private mutating func recover(_ count: Int, at now: Instant, _ actions: inout [SupervisorAction]) {
         guard let recovery else { return }
         guard acknowledged < recovery.end else { return self.recovery = nil }
@@ -562,9 +567,9 @@ extension Delivery {
 }
 
 extension TransportError {
-    /// Whether another link would not take the message either.
+    /// Whether another connection would not take the message either.
     var isFinal: Bool {
-        // What ended the link says nothing of the message that came too late for it.
+        // What ended the connection says nothing of the message that came too late for it.
         guard phase != .closing else { return false }
         return fault == .local && code != .closedByUser && !isRetryable || code == .invalidText && detail == nil
     }
@@ -606,9 +611,9 @@ extension Delivery {
         switch verdict {
         case .new: break
         case .duplicate: actions.append(.note(.duplicate))
-        // Over a link that loses messages it is sent again.
+        // Over a connection that loses messages it is sent again.
         case .noRoom where isLossy: return
-        // Over another one it is not: the next link brings all of it, in its order.
+        // Over another one it is not: the next connection brings all of it, in its order.
         case .noRoom: throw .tooMuchEarly
         }
         // What the app still has to process is acknowledged later.

@@ -1,10 +1,11 @@
-/// Finds messages of other clients of a broker that have come before: at QoS 1 a message is sent again whenever its acknowledgement was
-/// lost.
+/// Finds messages of other clients of a broker that have come before: at QoS 1 a message is sent again whenever its
+/// acknowledgement was lost.
 ///
-/// Every client of the broker can read a sender's identifier and running number, and publish messages that bear them. So these alone
-/// say nothing: a message has come before only if its identifier, its number and its content did. What is compared are hashes under
-/// random keys of this filter, for which no peer can look for two messages with the same one. At least the last 65,536 messages are
-/// remembered. A message that is forgotten may be delivered twice; none is ever lost.
+/// Every client of the broker can read a sender's identifier and running number, and publish messages that bear them.
+/// So these alone say nothing: a message has come before only if its identifier, its number and its content did. What
+/// is compared are hashes under random keys of this filter, for which no peer can look for two messages with the same
+/// one. At least the last 65,536 messages are remembered. A message that is forgotten may be delivered twice; none is
+/// ever lost.
 package struct OriginFilter: Sendable {
     /// How many messages are remembered at least, and half of how many at most.
     static let capacity = 65_536

@@ -14,7 +14,7 @@ public struct MessageID: Sendable, Hashable, Comparable {
     }
 }
 
-/// Messages in their order: first those that have been handed to a link and are not settled, then those that wait for it.
+/// Messages in their order: first those that have been handed to a connection and are not settled, then those that wait for it.
 package struct Outbox: Sendable {
     package struct Entry: Sendable {
         package let id: MessageID
@@ -26,9 +26,9 @@ package struct Outbox: Sendable {
         package var sequence: UInt64 = 0
         /// Whether anything of it may have left.
         package var mayHaveLeft = false
-        /// When it was handed to that link.
+        /// When it was handed to that connection.
         package var sentAt = Instant.zero
-        /// Whether it was handed to a link more than once, so that its answer says nothing about the round trip.
+        /// Whether it was handed to a connection more than once, so that its answer says nothing about the round trip.
         package var isRepeated = false
         /// Whether its caller has been told how it ended, though it is still sent.
         package var isTold = false
@@ -49,7 +49,7 @@ package struct Outbox: Sendable {
 
     private var entries: [Entry] = []
     private var head = 0
-    /// How many entries, from the oldest, are with a link.
+    /// How many entries, from the oldest, are with a connection.
     package private(set) var sentCount = 0
     /// Bytes of all payloads.
     package private(set) var bytes = 0
@@ -86,7 +86,7 @@ package struct Outbox: Sendable {
         guard size <= configuration.maximumBytes else { return .tooLarge }
         var displaced: MessageID?
         if !hasRoom(for: size) {
-            // What another link had and lost may have arrived, and its number is taken.
+            // What another connection had and lost may have arrived, and its number is taken.
             guard configuration.whenFull == .dropOldest,
                 let oldest = (sentCount..<count).first(where: { !self[$0].mayHaveLeft && self[$0].payload != nil }),
                 count <= configuration.maximumCount, bytes - self[oldest].size + size <= configuration.maximumBytes
@@ -98,7 +98,7 @@ package struct Outbox: Sendable {
         return displaced.map { .acceptedInPlaceOf($0) } ?? .accepted
     }
 
-    /// The next message that no link has; from now on one has it.
+    /// The next message that no connection has; from now on one has it.
     ///
     /// - Parameter sequence: the place in the session that it gets if it has none yet; 0 outside sessions.
     package mutating func takeNext(at now: Instant, sequence: UInt64) -> Entry? {
@@ -109,7 +109,7 @@ package struct Outbox: Sendable {
         return noteSending(sentCount - 1, at: now)
     }
 
-    /// Notes that the message at `position` is handed to a link, for the first time or again.
+    /// Notes that the message at `position` is handed to a connection, for the first time or again.
     package mutating func noteSending(_ position: Int, at now: Instant) -> Entry {
         entries[head + position].isRepeated = entries[head + position].mayHaveLeft
         entries[head + position].mayHaveLeft = true
@@ -151,7 +151,7 @@ package struct Outbox: Sendable {
         return entry
     }
 
-    /// No link has any of the messages any more: they will be sent again, in their order.
+    /// No connection has any of the messages any more: they will be sent again, in their order.
     package mutating func takeBackAll() {
         sentCount = 0
     }

@@ -1,4 +1,4 @@
-/// Names one client across all its links. Random, so that nobody can resume a session without having seen it.
+/// Names one client across all its connections. Random, so that nobody can resume a session without having seen it.
 public struct SessionID: Sendable, Hashable {
     /// The first eight bytes.
     public var high: UInt64
@@ -20,9 +20,10 @@ public struct SessionID: Sendable, Hashable {
 /// One frame of the session envelope: what two supervisors say to each other inside the messages of any transport. Each
 /// byte is written down in Docs/wire-formats.md.
 package enum SessionFrame: Sendable, Hashable {
-    /// Client to server, first on every link. `incarnation` is 0 if the client knows none yet; `received` is the last sequence
-    /// number that it has received in that incarnation; `attempt` grows with each of the client's attempts, so that one that was
-    /// held up on its way does not take the session from the link that came after it.
+    /// Client to server, first on every connection. `incarnation` is 0 if the client knows none yet; `received` is the
+    /// last sequence number that it has received in that incarnation; `attempt` grows with each of the client's
+    /// attempts, so that one that was held up on its way does not take the session from the connection that came after
+    /// it.
     case hello(SessionID, incarnation: UInt64, received: UInt64, attempt: UInt32 = 0)
     /// The server's answer. An incarnation other than the client's means that the server knows nothing of the session, or no
     /// longer: both sides count from one again.

@@ -63,7 +63,7 @@ package struct SessionReceiver: Sendable {
         return .new
     }
 
-    /// Forgets what came too early: the link has ended, and all that was not acknowledged is sent again on the next one.
+    /// Forgets what came too early: the connection has ended, and all that was not acknowledged is sent again on the next one.
     package mutating func forgetEarly() {
         early = [:]
         earlyBytes = 0

@@ -4,8 +4,8 @@ public struct UnacknowledgedMessages: Sendable, Hashable {
     public var count: Int
     /// How long the app has had the oldest of them.
     public var oldest: Duration
-    /// The app has let go of the oldest without acknowledging it. The next link brings it again; until then no message behind it is
-    /// acknowledged to the peer.
+    /// The app has let go of the oldest without acknowledging it. The next connection brings it again; until then no
+    /// message behind it is acknowledged to the peer.
     public var isAbandoned: Bool
 }
 
@@ -55,8 +55,8 @@ package struct UnprocessedMessages: Sendable {
         return release()
     }
 
-    /// The app has acknowledged a message, or has let go of it; how many messages have left the list by it. `nil` if there is no such
-    /// message, or if it was acknowledged before.
+    /// The app has acknowledged a message, or has let go of it; how many messages have left the list by it. `nil` if
+    /// there is no such message, or if it was acknowledged before.
     mutating func settle(_ key: UInt64, isAbandoned: Bool) -> (mark: OriginFilter.Mark?, released: Int)? {
         guard let index = firstIndex(where: { $0.key >= key }), entries[index].key == key,
             entries[index].state == .given

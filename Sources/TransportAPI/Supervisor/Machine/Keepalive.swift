@@ -1,12 +1,12 @@
-/// Finds out whether the far side of one link is still there: asks after a silence, and gives up if nothing at all comes back.
-/// Both sides of a link run one.
+/// Finds out whether the far side of one connection is still there: asks after a silence, and gives up if nothing at
+/// all comes back. Both sides of a connection run one.
 package struct Keepalive: Sendable {
     /// What is to be done now.
     package enum Verdict: Sendable, Hashable {
         case wait
         /// Ask for a sign of life.
         case probe
-        /// Nothing has come since the probe: the link is dead.
+        /// Nothing has come since the probe: the connection is dead.
         case dead
     }
 
@@ -15,7 +15,7 @@ package struct Keepalive: Sendable {
     package var interval: Duration?
     /// Whether probes are answered, so that silence after one means something.
     private let isAnswered: Bool
-    /// A probe is sent again at each look at the link, because it may have been lost.
+    /// A probe is sent again at each look at the connection, because it may have been lost.
     private let isRepeated: Bool
     private var lastReceived: Instant
     private var lastProbe: Instant
@@ -27,16 +27,16 @@ package struct Keepalive: Sendable {
     private var isReading = true
     /// There is no network.
     private var isOffline = false
-    /// What the link had received when it was last looked at, and when that was: once the far side has been asked, after each
-    /// quarter of the timeout.
+    /// What the connection had received when it was last looked at, and when that was: once the far side has been
+    /// asked, after each quarter of the timeout.
     private var receivedBytes: UInt64 = 0
     private var lastLook: Instant
 
-    /// A link that has just opened.
+    /// A connection that has just opened.
     ///
     /// - Parameters:
-    ///   - capabilities: those of the link: its interval, unless one is configured, and whether what is sent arrives as long as
-    ///     the link lives. Otherwise a probe is sent four times, because one packet that is lost is no sign of death.
+    ///   - capabilities: those of the connection: its interval, unless one is configured, and whether what is sent arrives as long as
+    ///     the connection lives. Otherwise a probe is sent four times, because one packet that is lost is no sign of death.
     ///   - isAnswered: whether there is a probe at all, and whether it is answered.
     package init(
         _ configuration: KeepaliveConfiguration,
@@ -74,8 +74,8 @@ package struct Keepalive: Sendable {
         isUrgent = isOnline
     }
 
-    /// When ``tick(bytesReceived:at:)`` is due; `nil`: never. `mutating`, because reading it through an optional would copy this
-    /// value otherwise, for each message.
+    /// When ``tick(bytesReceived:at:)`` is due; `nil`: never. `mutating`, because reading it through an optional would
+    /// copy this value otherwise, for each message.
     package var deadline: Instant? {
         mutating get {
             guard !isOffline else { return nil }
@@ -94,8 +94,8 @@ package struct Keepalive: Sendable {
 
     /// What the time asks for.
     ///
-    /// - Parameter bytesReceived: what the link has received in all. Bytes of a message that is not complete yet are a sign of
-    ///   life too.
+    /// - Parameter bytesReceived: what the connection has received in all. Bytes of a message that is not complete yet
+    ///   are a sign of life too.
     package mutating func tick(bytesReceived: UInt64, at now: Instant) -> Verdict {
         // When they came is not known, so that they count from the last look on.
         if askedAt != nil, bytesReceived > receivedBytes { received(at: lastLook) }
@@ -115,10 +115,10 @@ package struct Keepalive: Sendable {
     }
 }
 
-/// Applies an ``AdaptiveInterval`` to one supervisor: the interval of its link, and what the link shows about it.
+/// Applies an ``AdaptiveInterval`` to one supervisor: the interval of its connection, and what the connection shows about it.
 package struct AdaptiveKeepalive: Sendable {
     package internal(set) var intervals: AdaptiveInterval
-    /// The link has just died: the next one has the interval that is known to be good, until it has borne that once.
+    /// The connection has just died: the next one has the interval that is known to be good, until it has borne that once.
     private var isCautious = false
 
     init(_ configuration: AdaptiveKeepaliveConfiguration, knowing intervals: AdaptiveInterval?) {
@@ -126,19 +126,19 @@ package struct AdaptiveKeepalive: Sendable {
             intervals.map { AdaptiveInterval(configuration, knowing: $0) } ?? AdaptiveInterval(configuration)
     }
 
-    /// The interval for the link.
+    /// The interval for the connection.
     mutating func interval(on network: String) -> Duration {
         let good = intervals.current(on: network)
         return isCautious ? good : intervals.nextTrial(on: network) ?? good
     }
 
-    /// The link answered after it had been idle for `interval`.
+    /// The connection answered after it had been idle for `interval`.
     mutating func survived(_ interval: Duration, on network: String) {
         isCautious = false
         intervals.succeeded(interval, on: network)
     }
 
-    /// The link was dead after it had been idle for `interval`.
+    /// The connection was dead after it had been idle for `interval`.
     mutating func died(_ interval: Duration, on network: String) {
         isCautious = true
         if interval <= intervals.current(on: network) {

@@ -2,9 +2,9 @@
 public enum SupervisorState: Sendable, Hashable {
     /// It has not been started.
     case idle
-    /// It tries to open a link. `attempt` counts from 1 since the last stable link.
+    /// It tries to open a connection. `attempt` counts from 1 since the last stable connection.
     case connecting(attempt: Int, Endpoint)
-    /// Messages flow. `isResumed`: the far side went on with the session of the link before, so that nothing is lost.
+    /// Messages flow. `isResumed`: the far side went on with the session of the connection before, so that nothing is lost.
     case open(Endpoint, isResumed: Bool)
     /// It waits before the next attempt, because of `reason`.
     case waiting(Duration, CloseReason)
@@ -67,25 +67,26 @@ extension CloseReason {
 
 /// What a machine asks its shell to do.
 package enum SupervisorAction: Sendable {
-    /// Make one attempt, with credentials asked for anew if the last ones were refused. Its result is to carry `link`.
-    case connect(link: Int, endpoint: Int, timeout: Duration, refreshing: Bool)
-    /// End the attempt or the link without a goodbye, and report nothing more of it but the outcomes of what it was handed.
-    case abandon(link: Int)
-    /// Send this over the link. With an identifier, the outcome is to be reported.
+    /// Make one attempt, with credentials asked for anew if the last ones were refused. Its result is to carry `connection`.
+    case connect(connection: Int, endpoint: Int, timeout: Duration, refreshing: Bool)
+    /// End the attempt or the connection without a goodbye, and report nothing more of it but the outcomes of what it
+    /// was handed.
+    case abandon(connection: Int)
+    /// Send this over the connection. With an identifier, the outcome is to be reported.
     case transmit(Int, MessageID?, Payload)
-    /// Have the link complete a message that one before it has left, and report the outcome. Where it knows nothing of the message,
-    /// send it again if that is asked for.
+    /// Have the connection complete a message that one before it has left, and report the outcome. Where it knows
+    /// nothing of the message, send it again if that is asked for.
     case complete(Int, MessageID, Payload, orSend: Bool)
     /// Send the protocol's own ping and report the answer.
-    case ping(link: Int)
-    /// Say goodbye and end the link.
-    indirect case close(link: Int, CloseReason)
+    case ping(connection: Int)
+    /// Say goodbye and end the connection.
+    indirect case close(connection: Int, CloseReason)
     /// Give this to those who listen.
     case deliver(Payload)
     /// Give this to those that acknowledge it under this key once they have processed it.
     case deliverUnprocessed(UInt64, Payload)
-    /// Acknowledge the oldest messages of the link that were not acknowledged, so many.
-    case confirm(link: Int, Int)
+    /// Acknowledge the oldest messages of the connection that were not acknowledged, so many.
+    case confirm(connection: Int, Int)
     /// The message has a place in the outbox.
     case accepted(MessageID)
     /// The message has ended.
@@ -93,20 +94,20 @@ package enum SupervisorAction: Sendable {
     /// The state has changed.
     indirect case state(SupervisorState)
     /// Something that logs and metrics want to know.
-    indirect case note(SupervisorNote)
+    indirect case note(SupervisorEvent)
 }
 
 /// What happens inside a supervisor, for logs and metrics.
-public enum SupervisorNote: Sendable, Hashable {
+public enum SupervisorEvent: Sendable, Hashable {
     /// The state has changed.
     case state(SupervisorState)
     /// An attempt has failed.
     case attemptFailed(Endpoint, TransportError)
-    /// A link has ended.
-    case linkEnded(Endpoint, CloseReason)
+    /// A connection has ended.
+    case connectionEnded(Endpoint, CloseReason)
     /// The far side has answered a probe after this time.
     case roundTrip(Duration)
-    /// The keepalive interval of the link is another from now on.
+    /// The keepalive interval of the connection is another from now on.
     case keepaliveInterval(Duration)
     /// The far side knew nothing of the session: what it had not acknowledged is sent again, and what it had not sent is lost.
     case sessionLost
@@ -121,8 +122,8 @@ public enum SupervisorNote: Sendable, Hashable {
     /// A message came twice and was dropped.
     case duplicate
     /// The app has had a message of ``Supervisor/deliveries`` for long without acknowledging it
-    /// (``DeliveryConfiguration/acknowledgementReminder``). The peer sends no more than its window, and what the app holds is bounded, so
-    /// that nothing may come any more until the app acknowledges it.
+    /// (``DeliveryConfiguration/acknowledgementReminder``). The peer sends no more than its window, and what the app
+    /// holds is bounded, so that nothing may come any more until the app acknowledges it.
     case unacknowledged(UnacknowledgedMessages)
     /// A message of this many bytes was received that the codec can't read, and why.
     case undecodable(bytes: Int, String)

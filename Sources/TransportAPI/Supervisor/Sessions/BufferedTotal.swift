@@ -52,15 +52,15 @@ package final class BufferedTotal {
     }
 }
 
-/// What one session of a server keeps, as its total counts it: for as long as the app can take messages of the session, which may be
-/// longer than the session lives. Lives on the server's runtime.
+/// What one session of a server keeps, as its total counts it: for as long as the app can take messages of the session,
+/// which may be longer than the session lives. Lives on the server's runtime.
 final class SessionBuffer {
-    private let total: RuntimeConfined<BufferedTotal>
+    private let total: RuntimeBound<BufferedTotal>
     private weak var intake: Intake?
     private var messageBytes = 0
     private var otherBytes = 0
 
-    init(_ intake: Intake, counting total: RuntimeConfined<BufferedTotal>) {
+    init(_ intake: Intake, counting total: RuntimeBound<BufferedTotal>) {
         self.total = total
         self.intake = intake
         intake.messages.onTaken = { [self] in count($0, otherBytes) }
@@ -89,7 +89,7 @@ final class SessionBuffer {
 /// A listener whose connections count what they buffer for a total that others share.
 package protocol BufferingListener: Listener {
     /// Counts for `total` from now on, if the listener lives on the same runtime.
-    func join(_ total: RuntimeConfined<BufferedTotal>)
+    func join(_ total: RuntimeBound<BufferedTotal>)
 }
 
 extension Payload {

@@ -1,6 +1,6 @@
-/// The clients of a server in several lines, so that the server finds the one that makes room for a newcomer at once. Each line is in
-/// the order in which the clients came to it. A client whose network already had many clients when it came is of a crowd, so that a
-/// server can let crowds make room before others.
+/// The clients of a server in several lines, so that the server finds the one that makes room for a newcomer at once.
+/// Each line is in the order in which the clients came to it. A client whose network already had many clients when it
+/// came is of a crowd, so that a server can let crowds make room before others.
 package struct ClientLines<ID: Hashable & Sendable, Network: Hashable & Sendable>: Sendable {
     private struct Entry: Sendable {
         var id: ID
@@ -59,7 +59,7 @@ package struct ClientLines<ID: Hashable & Sendable, Network: Hashable & Sendable
         let place = free.popLast() ?? entries.count
         if place == entries.count { entries.append(entry) } else { entries[place] = entry }
         places[id] = place
-        link(place)
+        connection(place)
     }
 
     /// Takes a client out; whether it was there.
@@ -81,7 +81,7 @@ package struct ClientLines<ID: Hashable & Sendable, Network: Hashable & Sendable
         unlink(place)
         entries[place].since = now.nanoseconds
         entries[place].line = line(entries[place].isOfCrowd)
-        link(place)
+        connection(place)
     }
 
     /// Where a client is and since when, in nanoseconds; `nil` if it is not there.
@@ -98,7 +98,7 @@ package struct ClientLines<ID: Hashable & Sendable, Network: Hashable & Sendable
     /// How many clients are in a line.
     package func count(in line: Int) -> Int { lines[line].count }
 
-    private mutating func link(_ place: Int) {
+    private mutating func connection(_ place: Int) {
         let line = entries[place].line
         let last = lines[line].last
         entries[place].before = last
@@ -116,9 +116,9 @@ package struct ClientLines<ID: Hashable & Sendable, Network: Hashable & Sendable
     }
 }
 
-/// A link that knows which network its peer is in.
-package protocol LocatedLink: Link {
-    /// The same number for all addresses that one owner is likely to hold: an IPv4 address, or the first 64 bits of an IPv6 address.
-    /// `nil` where there is no address.
+/// A connection that knows which network its peer is in.
+package protocol LocatedConnection: Connection {
+    /// The same number for all addresses that one owner is likely to hold: an IPv4 address, or the first 64 bits of an
+    /// IPv6 address. `nil` where there is no address.
     var peerNetwork: UInt64? { get }
 }

@@ -12,7 +12,7 @@ final class ActionQueue {
         guard !isPerforming else { return false }
         isPerforming = true
         // Swapped and not copied, which costs less than a retain and a release of what an action holds.
-        var action = SupervisorAction.abandon(link: 0)
+        var action = SupervisorAction.abandon(connection: 0)
         while performed < actions.count {
             swap(&action, &actions[performed])
             performed += 1
@@ -35,8 +35,8 @@ final class DeadlineTimer {
         self.runtime = runtime
     }
 
-    /// Sees to it that `action` is called at `deadline` or before. One that comes too early costs a look at the time; the messages
-    /// that move the deadline are many more.
+    /// Sees to it that `action` is called at `deadline` or before. One that comes too early costs a look at the time;
+    /// the messages that move the deadline are many more.
     func arm(_ deadline: Instant?, _ action: @escaping () -> Void) {
         if let armed {
             if let deadline, armed.deadline <= deadline { return }

@@ -1,5 +1,6 @@
-/// A received message that the app acknowledges once it has processed it. What is not acknowledged is delivered again: by the peer of
-/// a session over the next link, by a broker in a kept session of MQTT, also to the next process if this one ends.
+/// A received message that the app acknowledges once it has processed it. What is not acknowledged is delivered again:
+/// by the peer of a session over the next connection, by a broker in a kept session of MQTT, also to the next process
+/// if this one ends.
 public struct ReceivedMessage: Sendable {
     /// The message.
     public let payload: Payload
@@ -11,12 +12,12 @@ public struct ReceivedMessage: Sendable {
         self.receipt = receipt
     }
 
-    /// Tells the peer that the message was processed. Acknowledgements leave in the order in which the messages were received: one that
-    /// comes early is held until those before it were acknowledged. Calling it again, or after the link or session has ended, does
-    /// nothing. May be called from any task.
+    /// Tells the peer that the message was processed. Acknowledgements leave in the order in which the messages were
+    /// received: one that comes early is held until those before it were acknowledged. Calling it again, or after the
+    /// connection or session has ended, does nothing. May be called from any task.
     ///
-    /// If all copies of this value are let go without it, the message is delivered again over the next link, and no later message is
-    /// acknowledged before that.
+    /// If all copies of this value are let go without it, the message is delivered again over the next connection, and
+    /// no later message is acknowledged before that.
     public func acknowledge() {
         receipt?.acknowledge()
     }
@@ -24,13 +25,14 @@ public struct ReceivedMessage: Sendable {
 
 /// Acknowledges one message. A receipt that ends without having done so has abandoned the message.
 private final class Receipt: @unchecked Sendable {
-    // Unchecked, because `isSettled` is written on the runtime only, and read elsewhere only by `deinit`, when no reference is left.
+    // Unchecked, because `isSettled` is written on the runtime only, and read elsewhere only by `deinit`, when no
+    // reference is left.
 
     private let key: UInt64
-    private let target: RuntimeConfined<ReceiptTarget>
+    private let target: RuntimeBound<ReceiptTarget>
     private var isSettled = false
 
-    init(_ key: UInt64, _ target: RuntimeConfined<ReceiptTarget>) {
+    init(_ key: UInt64, _ target: RuntimeBound<ReceiptTarget>) {
         self.key = key
         self.target = target
     }
@@ -54,13 +56,13 @@ private final class Receipt: @unchecked Sendable {
 
 /// The supervisor or session that gave the messages, while it exists.
 private final class ReceiptTarget {
-    weak var owner: (any LinkOwner)?
+    weak var owner: (any ConnectionOwner)?
 }
 
 /// Passes received messages to the listeners, and counts those that the app has not acknowledged. Lives on its owner's runtime.
 final class Intake {
-    let messages: Broadcast<Payload>
-    let deliveries = Broadcast<ReceivedMessage>(limit: .max, .pause, keepsBacklog: true, returnsUntaken: true)
+    let messages: MulticastBuffer<Payload>
+    let deliveries = MulticastBuffer<ReceivedMessage>(limit: .max, .pause, keepsBacklog: true, returnsUntaken: true)
     /// Whether the app acknowledges each message: it has asked for ``deliveries``.
     private(set) var isAcknowledgedByApp = false
     /// How many messages were given to the app and not acknowledged in their order.
@@ -68,27 +70,28 @@ final class Intake {
     /// How much memory those take that were not acknowledged, in bytes.
     private(set) var unprocessedBytes = 0
     private var sizes: [UInt64: Int] = [:]
-    private let target: RuntimeConfined<ReceiptTarget>
+    private let target: RuntimeBound<ReceiptTarget>
     /// Called once there is room for half of what may be kept, until it is taken away.
     var onRoom: (() -> Void)? {
         didSet { messages.onRoom = onRoom == nil ? nil : { [weak self] in self?.offerRoom() } }
     }
 
     init(_ configuration: SupervisorConfiguration, on runtime: any SupervisorRuntime) {
-        messages = Broadcast(
+        messages = MulticastBuffer(
             limit: configuration.messageBuffer,
             byteLimit: configuration.messageBufferBytes,
             .pause,
             keepsBacklog: true,
             size: { $0.bufferedBytes }
         )
-        target = RuntimeConfined(ReceiptTarget(), to: runtime)
+        target = RuntimeBound(ReceiptTarget(), to: runtime)
     }
 
     var limit: Int { messages.limit }
 
-    /// How many messages count towards the limit: those of the present link that wait for an acknowledgement, their own or an earlier
-    /// one; or those that the app has, with what is left of links before, if these are more.
+    /// How many messages count towards the limit: those of the present connection that wait for an acknowledgement,
+    /// their own or an earlier one; or those that the app has, with what is left of connections before, if these are
+    /// more.
     private var keptCount: Int { max(unprocessedCount, sizes.count) }
 
     /// Whether another message may be taken.
@@ -115,9 +118,9 @@ final class Intake {
 
     // MARK: Messages
 
-    /// The app acknowledges messages from now on, which is reported to `owner`. Those that no listener has taken were acknowledged when
-    /// they were received.
-    func acknowledgeByApp(reportingTo owner: any LinkOwner) {
+    /// The app acknowledges messages from now on, which is reported to `owner`. Those that no listener has taken were
+    /// acknowledged when they were received.
+    func acknowledgeByApp(reportingTo owner: any ConnectionOwner) {
         isAcknowledgedByApp = true
         // Not before it is needed, because each use of an object to which there is a weak reference costs more.
         target.value.owner = owner

@@ -3,12 +3,14 @@
 public struct Subscription<Element: Sendable>: AsyncSequence, Sendable {
     /// Keeps the listener's place for as long as anybody can ask for its elements.
     @usableFromInline final class Place: Sendable {
-        fileprivate let broadcast: RuntimeConfined<Broadcast<Element>>
-        fileprivate let listener: RuntimeConfined<Listener>
+        fileprivate let broadcast: RuntimeBound<MulticastBuffer<Element>>
+        fileprivate let listener: RuntimeBound<Listener>
 
-        fileprivate init(_ broadcast: RuntimeConfined<Broadcast<Element>>, _ first: @escaping @Sendable () -> Element?)
-        {
-            let listener = RuntimeConfined(Listener(first), to: broadcast.runtime)
+        fileprivate init(
+            _ broadcast: RuntimeBound<MulticastBuffer<Element>>,
+            _ first: @escaping @Sendable () -> Element?
+        ) {
+            let listener = RuntimeBound(Listener(first), to: broadcast.runtime)
             self.broadcast = broadcast
             self.listener = listener
             if broadcast.runtime.isCurrent {
@@ -27,14 +29,14 @@ public struct Subscription<Element: Sendable>: AsyncSequence, Sendable {
 
     /// The place of one listener, entered when the runtime first hears of it.
     fileprivate final class Listener {
-        private var entered: Broadcast<Element>.Listener?
+        private var entered: MulticastBuffer<Element>.Listener?
         private var first: (@Sendable () -> Element?)?
 
         init(_ first: @escaping @Sendable () -> Element?) {
             self.first = first
         }
 
-        func entry(in broadcast: Broadcast<Element>) -> Broadcast<Element>.Listener {
+        func entry(in broadcast: MulticastBuffer<Element>) -> MulticastBuffer<Element>.Listener {
             if let entered { return entered }
             let new = broadcast.add(first: first?())
             entered = new
@@ -45,8 +47,10 @@ public struct Subscription<Element: Sendable>: AsyncSequence, Sendable {
 
     private let place: Place
 
-    package init(_ broadcast: RuntimeConfined<Broadcast<Element>>, first: @escaping @Sendable () -> Element? = { nil })
-    {
+    package init(
+        _ broadcast: RuntimeBound<MulticastBuffer<Element>>,
+        first: @escaping @Sendable () -> Element? = { nil }
+    ) {
         place = Place(broadcast, first)
     }
 
@@ -76,8 +80,9 @@ public struct Subscription<Element: Sendable>: AsyncSequence, Sendable {
 }
 
 extension Subscription.Place {
-    // Who calls is in another module, and what is not made for its type there looks up types at run time, for each message: also
-    // the type of an optional that is returned, but not of one that is filled in by something that has it made already.
+    // Who calls is in another module, and what is not made for its type there looks up types at run time, for each
+    // message: also the type of an optional that is returned, but not of one that is filled in by something that has it
+    // made already.
     @specialized(where Element == Payload)
     @usableFromInline
     func next(into element: inout Element?, _ isolation: isolated (any Actor)?) async {
@@ -106,7 +111,7 @@ extension Subscription.Place {
 
     private func nextElsewhere(_ isolation: isolated (any Actor)?) async -> Element? {
         let listener = listener
-        if case let element?? = broadcast.borrow({ $0.next(listener.value.entry(in: $0)) }) { return element }
+        if case let element?? = broadcast.runInlineIfIdle({ $0.next(listener.value.entry(in: $0)) }) { return element }
         return await suspendingElsewhere(on: broadcast, isolation) { (broadcast, continuation) -> UInt64 in
             let waitID = broadcast.newWaitID()
             broadcast.wait(listener.value.entry(in: broadcast), waitID, continuation)

@@ -1,9 +1,9 @@
-/// Keeps one link alive: connects, reconnects, watches over it, and sees to it that each message ends in one outcome.
+/// Keeps one connection alive: connects, reconnects, watches over it, and sees to it that each message ends in one outcome.
 ///
-/// All members may be called from any task; from one that prefers the supervisor's runtime as its executor, they do not hop
-/// threads. From elsewhere, ``send(_:)`` (without a store, which may wait for a disk) and the next element of a subscription run
-/// inline on the caller's thread while the runtime sleeps; the observer is still called on the runtime's own thread. A
-/// supervisor that is let go without ``close(_:)`` goes on until it is closed.
+/// All members may be called from any task; from one that prefers the supervisor's runtime as its executor, they do not
+/// hop threads. From elsewhere, ``send(_:)`` (without a store, which may wait for a disk) and the next element of a
+/// subscription run inline on the caller's thread while the runtime sleeps; the observer is still called on the
+/// runtime's own thread. A supervisor that is let go without ``close(_:)`` goes on until it is closed.
 public final class Supervisor: Sendable {
     /// What a supervisor is made of.
     public struct Setup: Sendable {
@@ -23,8 +23,8 @@ public final class Supervisor: Sendable {
         public var format: String?
         /// What was learned about keepalive intervals before; see ``Supervisor/intervals()``.
         public var intervals: AdaptiveInterval?
-        /// The client's identity towards a session server, for apps whose sessions outlive their processes. `nil`, the default: random,
-        /// so that each process begins a session of its own.
+        /// The client's identity towards a session server, for apps whose sessions outlive their processes. `nil`, the
+        /// default: random, so that each process begins a session of its own.
         public var client: SessionClient?
         /// Keeps the outbox beyond the process. None by default: it is kept in memory.
         public var store: (any OutboxStore)?
@@ -39,12 +39,12 @@ public final class Supervisor: Sendable {
     /// The name of the messages' format that the setup gave.
     public let format: String?
     package let runtime: any SupervisorRuntime
-    private let shell: RuntimeConfined<SupervisorShell>
+    private let shell: RuntimeBound<SupervisorDriver>
     private let isStored: Bool
-    private let stateChanges: RuntimeConfined<Broadcast<SupervisorState>>
-    private let received: RuntimeConfined<Broadcast<Payload>>
-    private let delivered: RuntimeConfined<Broadcast<ReceivedMessage>>
-    private let returned: RuntimeConfined<Broadcast<Undelivered>>
+    private let stateChanges: RuntimeBound<MulticastBuffer<SupervisorState>>
+    private let received: RuntimeBound<MulticastBuffer<Payload>>
+    private let delivered: RuntimeBound<MulticastBuffer<ReceivedMessage>>
+    private let returned: RuntimeBound<MulticastBuffer<Undelivered>>
 
     /// A supervisor that has not been started.
     ///
@@ -53,15 +53,15 @@ public final class Supervisor: Sendable {
         guard !setup.endpoints.isEmpty else {
             throw TransportError(.invalidConfiguration, .configure, "endpoints: there must be at least one")
         }
-        let shell = SupervisorShell(setup, on: runtime)
+        let shell = SupervisorDriver(setup, on: runtime)
         self.runtime = runtime
         format = setup.format
         isStored = setup.store != nil
-        stateChanges = RuntimeConfined(shell.states, to: runtime)
-        received = RuntimeConfined(shell.intake.messages, to: runtime)
-        delivered = RuntimeConfined(shell.intake.deliveries, to: runtime)
-        returned = RuntimeConfined(shell.outgoing.undelivered, to: runtime)
-        let confined = RuntimeConfined(shell, to: runtime)
+        stateChanges = RuntimeBound(shell.states, to: runtime)
+        received = RuntimeBound(shell.intake.messages, to: runtime)
+        delivered = RuntimeBound(shell.intake.deliveries, to: runtime)
+        returned = RuntimeBound(shell.outgoing.undelivered, to: runtime)
+        let confined = RuntimeBound(shell, to: runtime)
         self.shell = confined
         // Before anything else that its maker may ask for.
         if runtime.isCurrent { shell.begin(confined) } else { runtime.execute { confined.value.begin(confined) } }
@@ -74,7 +74,8 @@ public final class Supervisor: Sendable {
         runtime.execute { [shell] in shell.value.handle(.connect) }
     }
 
-    /// The app goes to the background: the link is closed and nothing is tried until ``resume()``. Messages stay in the outbox.
+    /// The app goes to the background: the connection is closed and nothing is tried until ``resume()``. Messages stay
+    /// in the outbox.
     public func suspend() {
         runtime.execute { [shell] in shell.value.handle(.suspend) }
     }
@@ -85,7 +86,7 @@ public final class Supervisor: Sendable {
     }
 
     /// Ends for good: messages that wait end in `.rejected` or `.unknown`, and nothing is ever tried again. Returns when the
-    /// connection is closed, as ``Link/close(_:)`` does and within the same time.
+    /// connection is closed, as ``Connection/close(_:)`` does and within the same time.
     ///
     /// - Returns: how many bytes were accepted by the connection and are not known to have reached the peer; 0 if all did.
     @discardableResult
@@ -115,8 +116,8 @@ public final class Supervisor: Sendable {
 
     // MARK: Messages
 
-    /// Sends one message and waits for its end: the far side's acknowledgement where there is one, else until the link has
-    /// taken it. With no link the message waits in the outbox. Cancelling the task ends the wait.
+    /// Sends one message and waits for its end: the far side's acknowledgement where there is one, else until the
+    /// connection has taken it. With no connection the message waits in the outbox. Cancelling the task ends the wait.
     public nonisolated(nonsending) func send(_ payload: Payload) async -> SendOutcome {
         guard let here = shell.here else { return await sendFromElsewhere(payload) }
         let (id, outcome) = here.submit(payload)
@@ -190,15 +191,17 @@ public final class Supervisor: Sendable {
     /// app that listens must keep up. What arrives while nobody listens is kept, within the same bound, for the next listener.
     public var messages: Subscription<Payload> { Subscription(received) }
 
-    /// The messages received, each to be acknowledged once the app has processed it. What is not acknowledged is delivered again over
-    /// the next link, or to the next process: in a session (``DeliveryConfiguration/Mode/session``), and over MQTT at QoS 1 and 2 with
-    /// `clean-session=off`. Elsewhere an acknowledgement only makes room.
+    /// The messages received, each to be acknowledged once the app has processed it. What is not acknowledged is
+    /// delivered again over the next connection, or to the next process: in a session
+    /// (``DeliveryConfiguration/Mode/session``), and over MQTT at QoS 1 and 2 with `clean-session=off`. Elsewhere an
+    /// acknowledgement only makes room.
     ///
-    /// From the first time that this is asked for, no message is acknowledged by itself any more: ask for it before ``connect()``.
-    /// ``messages`` goes on, but has no part in acknowledgements. As many messages and bytes may be unacknowledged as a listener's buffer
-    /// holds; beyond it the link is not read. An app that acknowledges nothing receives nothing more in the end: the observer is notified
-    /// by ``SupervisorNote/unacknowledged(_:)``. Several listeners get the same values, each of which is acknowledged once. What a
-    /// listener leaves untaken, also one whose task was cancelled, is kept for the next one.
+    /// From the first time that this is asked for, no message is acknowledged by itself any more: ask for it before
+    /// ``connect()``. ``messages`` goes on, but has no part in acknowledgements. As many messages and bytes may be
+    /// unacknowledged as a listener's buffer holds; beyond it the connection is not read. An app that acknowledges
+    /// nothing receives nothing more in the end: the observer is notified by ``SupervisorEvent/unacknowledged(_:)``.
+    /// Several listeners get the same values, each of which is acknowledged once. What a listener leaves untaken, also
+    /// one whose task was cancelled, is kept for the next one.
     public var deliveries: Subscription<ReceivedMessage> {
         if runtime.isCurrent {
             shell.value.acknowledgeAfterProcessing()
@@ -230,14 +233,14 @@ public final class Supervisor: Sendable {
         return shell.value.intervals
     }
 
-    /// Has `action` called on the runtime with each link and its endpoint, before anything is sent over it or read from it, and
-    /// with the one that there is now. Who asks last is told, and nobody else.
-    package func onLink(_ action: @escaping @Sendable (any Link, Endpoint) -> Void) {
-        runtime.execute { [shell] in shell.value.watchLinks(action) }
+    /// Has `action` called on the runtime with each connection and its endpoint, before anything is sent over it or
+    /// read from it, and with the one that there is now. Who asks last is told, and nobody else.
+    package func onConnection(_ action: @escaping @Sendable (any Connection, Endpoint) -> Void) {
+        runtime.execute { [shell] in shell.value.watchConnections(action) }
     }
 
     /// Tells the observer something that the supervisor can't see itself.
-    package func report(_ note: SupervisorNote) {
+    package func report(_ note: SupervisorEvent) {
         runtime.execute { [shell] in shell.value.note(note) }
     }
 

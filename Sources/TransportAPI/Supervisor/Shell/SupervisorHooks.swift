@@ -1,7 +1,8 @@
-/// Receives a supervisor's events for logs and metrics. Called on the thread of the supervisor's loop, in order: it must not block.
+/// Receives a supervisor's events for logs and metrics. Called on the thread of the supervisor's loop, in order: it
+/// must not block.
 public protocol SupervisorObserver: Sendable {
     /// Something has happened.
-    func note(_ note: SupervisorNote, at time: Instant)
+    func note(_ note: SupervisorEvent, at time: Instant)
 }
 
 /// Where a supervisor asks before each attempt: for the endpoint as it is to be used now, with fresh credentials in it.
@@ -9,11 +10,11 @@ public protocol SupervisorObserver: Sendable {
 /// whether another one makes sense, anything else counts as something that may pass.
 public typealias EndpointPreparation = @Sendable (Endpoint, _ isRefresh: Bool) async throws -> Endpoint
 
-/// Makes the recipe for links to an endpoint.
+/// Makes the recipe for connections to an endpoint.
 public typealias TransportFactory = @Sendable (Endpoint) throws(TransportError) -> any Transport
 
-/// Keeps the messages of an outbox beyond the life of the process. Called on the thread of the supervisor's loop, in order; it must
-/// not block for long.
+/// Keeps the messages of an outbox beyond the life of the process. Called on the thread of the supervisor's loop, in
+/// order; it must not block for long.
 public protocol OutboxStore: Sendable {
     /// What was left of the last time, oldest first. These messages are sent before all others, under the identifiers that they
     /// had; those out of order are left out.
@@ -55,41 +56,44 @@ public struct Undelivered: Sendable, Hashable {
     public var outcome: SendOutcome
 }
 
-/// Takes what it has asked a link for (``ImmediateLink/receiveNow(orTell:)``). Lives on the link's loop.
-package protocol LinkReceiver: AnyObject {
-    /// The message or the end has come. The link is in the middle of its work, and takes what is asked of it all the same.
+/// Takes what it has asked a connection for (``SameLoopConnection/receiveNow(orTell:)``). Lives on the connection's loop.
+package protocol ConnectionReceiver: AnyObject {
+    /// The message or the end has come. The connection is in the middle of its work, and takes what is asked of it all
+    /// the same.
     func receive(_ arrival: Result<Payload?, TransportError>)
 }
 
-/// A link whose owner lives on the same loop, so that nothing need wait.
-package protocol ImmediateLink: Link {
-    /// Whether the caller runs on the link's loop.
+/// A connection whose owner lives on the same loop, so that nothing need wait.
+package protocol SameLoopConnection: Connection {
+    /// Whether the caller runs on the connection's loop.
     var isHere: Bool { get }
-    /// Sends at once; `nil` if that would have to wait, in which case nothing was sent. To be called on the link's loop.
+    /// Sends at once; `nil` if that would have to wait, in which case nothing was sent. To be called on the connection's loop.
     func sendNow(_ payload: Payload) -> SendOutcome?
-    /// The next message or the end, as ``Link/receive()`` gives it. If there is neither yet it gives `nil`, and calls `receiver` once
-    /// when there is. Who asks is done with the message before. To be called on the link's loop.
-    func receiveNow(orTell receiver: any LinkReceiver) -> Result<Payload?, TransportError>?
-    /// Says goodbye without waiting for an answer, and ends the link. To be called on the link's loop.
+    /// The next message or the end, as ``Connection/receive()`` gives it. If there is neither yet it gives `nil`, and
+    /// calls `receiver` once when there is. Who asks is done with the message before. To be called on the connection's
+    /// loop.
+    func receiveNow(orTell receiver: any ConnectionReceiver) -> Result<Payload?, TransportError>?
+    /// Says goodbye without waiting for an answer, and ends the connection. To be called on the connection's loop.
     func abandon(_ reason: CloseReason)
-    /// Whoever reads the link is done with the last message that it gave, and may not ask for the next one soon. To be called on
-    /// the link's loop.
+    /// Whoever reads the connection is done with the last message that it gave, and may not ask for the next one soon.
+    /// To be called on the connection's loop.
     func confirmNow()
-    /// From now on messages are acknowledged to the peer by ``confirm(_:)``, and not when the next one is asked for. May be called from
-    /// anywhere.
+    /// From now on messages are acknowledged to the peer by ``confirm(_:)``, and not when the next one is asked for.
+    /// May be called from anywhere.
     func confirmByHand()
     /// Acknowledges the oldest messages that were given out and not acknowledged, so many. May be called from anywhere.
     func confirm(_ count: Int)
-    /// The machine's addresses may be others by now: a link that can goes on from another one. To be called on the link's loop.
+    /// The machine's addresses may be others by now: a connection that can goes on from another one. To be called on
+    /// the connection's loop.
     func networkChanged()
-    /// Calls `action` for each message that the link passes over because of its size, also for those before. To be called on the
-    /// link's loop, which calls it too.
+    /// Calls `action` for each message that the connection passes over because of its size, also for those before. To
+    /// be called on the connection's loop, which calls it too.
     func reportDiscarded(to action: @escaping (DiscardedMessage) -> Void)
-    /// How many bytes have been received, but for what came again. To be called on the link's loop.
+    /// How many bytes have been received, but for what came again. To be called on the connection's loop.
     var bytesReceivedNow: UInt64 { get }
 }
 
-extension ImmediateLink {
+extension SameLoopConnection {
     /// Does nothing.
     package func confirmNow() {}
     /// Does nothing.
@@ -98,6 +102,6 @@ extension ImmediateLink {
     package func confirm(_: Int) {}
     /// Does nothing.
     package func networkChanged() {}
-    /// Does nothing: the link passes over none.
+    /// Does nothing: the connection passes over none.
     package func reportDiscarded(to action: @escaping (DiscardedMessage) -> Void) {}
 }

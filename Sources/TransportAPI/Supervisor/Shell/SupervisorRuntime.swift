@@ -9,11 +9,11 @@ public protocol SupervisorRuntime: AnyObject, Sendable {
     var clock: Instant { get }
     /// Runs `work` there.
     func execute(_ work: @escaping @Sendable () -> Void)
-    /// Runs `body` there at once, on the caller's thread, while nothing else runs there; `nil` if that is not to be had at once.
-    /// What was posted before comes before. By default only who is there already can have it.
-    func borrow<Value: Sendable>(_ body: () -> Value) -> Value?
-    /// Calls user code there, in the order of these calls: now, or a little later if the caller runs inside of ``borrow(_:)`` on a
-    /// thread of another. To be called there. By default calls it now.
+    /// Runs `body` there at once, on the caller's thread, while nothing else runs there; `nil` if that is not to be had
+    /// at once. What was posted before comes before. By default only who is there already can have it.
+    func runInlineIfIdle<Value: Sendable>(_ body: () -> Value) -> Value?
+    /// Calls user code there, in the order of these calls: now, or a little later if the caller runs inside of
+    /// ``runInlineIfIdle(_:)`` on a thread of another. To be called there. By default calls it now.
     func callOut(_ work: @escaping @Sendable () -> Void)
     /// Calls `action` there at `deadline`. To be called there.
     func schedule(at deadline: Instant, _ action: @escaping () -> Void) -> UInt64
@@ -30,7 +30,7 @@ extension SupervisorRuntime {
     }
 
     /// Runs `body` if the caller is there; else `nil`.
-    public func borrow<Value: Sendable>(_ body: () -> Value) -> Value? {
+    public func runInlineIfIdle<Value: Sendable>(_ body: () -> Value) -> Value? {
         isCurrent ? body() : nil
     }
 }
@@ -39,7 +39,7 @@ extension SupervisorRuntime {
 ///
 /// `Value` is a class and not any type, because Swift 6.3 miscompiles the getters of this struct otherwise: a property of the
 /// object that is read twice is loaded once, whatever a call or an `await` between the two has changed.
-package struct RuntimeConfined<Value: AnyObject>: Confinement, @unchecked Sendable {
+package struct RuntimeBound<Value: AnyObject>: Confinement, @unchecked Sendable {
     // Unchecked, because the check below is what makes it safe.
 
     package let runtime: any SupervisorRuntime
@@ -64,7 +64,7 @@ package struct RuntimeConfined<Value: AnyObject>: Confinement, @unchecked Sendab
         runtime.execute(work)
     }
 
-    package func borrow<Result: Sendable>(_ body: (Value) -> Result) -> Result? {
-        runtime.borrow { body(confined) }
+    package func runInlineIfIdle<Result: Sendable>(_ body: (Value) -> Result) -> Result? {
+        runtime.runInlineIfIdle { body(confined) }
     }
 }

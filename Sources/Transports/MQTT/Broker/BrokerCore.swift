@@ -1,7 +1,7 @@
 import TransportAPI
 
 /// Who gets which message: the routing of an MQTT broker, as a value. It knows sessions by numbers that its owner gives
-/// them, and topics; packets, links and sockets are other people's business.
+/// them, and topics; packets, connections and sockets are other people's business.
 ///
 /// Every session gets a message once, however many of its filters match, at the lower of the QoS of the message and the
 /// highest QoS granted to a matching filter (MQTT 3.1.1, sections 3.3.5 and 4.3).
@@ -55,8 +55,8 @@ package struct BrokerCore: Sendable {
 
     /// Adds a session whose CONNECT was accepted. The client identifier is in UTF-8; an empty one is like no other.
     ///
-    /// - Returns: the session of the same client identifier, which this one takes over from and whose link has to be closed
-    ///   (MQTT-3.1.4-2). The broker has forgotten it.
+    /// - Returns: the session of the same client identifier, which this one takes over from and whose connection has to
+    ///   be closed (MQTT-3.1.4-2). The broker has forgotten it.
     /// - Throws: `.serverUnavailable` if there are too many sessions, `.busy` if `session` is taken.
     package mutating func connect(_ session: UInt64, clientID client: [UInt8]) throws(TransportError) -> UInt64? {
         guard indexByID[session] == nil else {
@@ -151,7 +151,7 @@ package struct BrokerCore: Sendable {
             let node = filter.withContiguousUTF8({ trie.find($0) }),
             let place = sessions[Int(index)].places.removeValue(forKey: node)
         else { return false }
-        sessions[Int(index)].levels -= filter.withContiguousUTF8 { FilterShape($0).levels }
+        sessions[Int(index)].levels -= filter.withContiguousUTF8 { FilterCost($0).levels }
         remove(from: node, at: place)
         return true
     }
@@ -217,8 +217,8 @@ extension BrokerCore {
         package var maximumSubscriptions = 1_000_000
         /// The longest filter, in bytes; 1,024 by default.
         package var maximumFilterLength = 1024
-        /// The most levels of a filter, 1 to 128; 32 by default. Topics may have more: only `#` reaches those. The nodes that one
-        /// message may visit grow with the third power of it; see ``TopicTrie/match(_:)``.
+        /// The most levels of a filter, 1 to 128; 32 by default. Topics may have more: only `#` reaches those. The
+        /// nodes that one message may visit grow with the third power of it; see ``TopicTrie/match(_:)``.
         package var maximumFilterLevels = 32
         /// What ``maximumFilterLevels`` may be.
         package static let filterLevels = 1...128
@@ -239,19 +239,19 @@ extension BrokerCore {
 // What there is room for, and what makes room: the filters of sessions that are gone, which are cleared away bit by bit.
 extension BrokerCore {
     /// What a filter is made of; `nil` if nobody may have it.
-    func shape(of filter: UnsafeRawBufferPointer) -> FilterShape? {
+    func shape(of filter: UnsafeRawBufferPointer) -> FilterCost? {
         guard filter.count <= limits.maximumFilterLength, MQTTTopic.isFilter(filter) else { return nil }
-        let shape = FilterShape(filter)
+        let shape = FilterCost(filter)
         return shape.levels <= limits.maximumFilterLevels ? shape : nil
     }
 
-    func mayHaveMore(_ session: Int, _ shape: FilterShape) -> Bool {
+    func mayHaveMore(_ session: Int, _ shape: FilterCost) -> Bool {
         sessions[session].places.count < limits.maximumSubscriptionsPerSession
             && sessions[session].levels + shape.levels <= limits.maximumNodesPerSession
     }
 
-    /// Clears away one filter of a session that is gone if it is room that `filter` lacks, which the session was refused; whether it
-    /// did.
+    /// Clears away one filter of a session that is gone if it is room that `filter` lacks, which the session was
+    /// refused; whether it did.
     ///
     /// For who looks at the clock in between: what is cleared away may have other levels than are lacking.
     package mutating func makeRoom(for filter: String, of session: UInt64) -> Bool {
@@ -265,7 +265,7 @@ extension BrokerCore {
     }
 
     /// Whether the trie may grow by a filter. It is judged as if it had no node in common with others.
-    func hasRoom(for shape: FilterShape, _ filter: UnsafeRawBufferPointer) -> Bool {
+    func hasRoom(for shape: FilterCost, _ filter: UnsafeRawBufferPointer) -> Bool {
         trie.nodeCount + shape.levels <= limits.maximumNodes
             && (shape.wildLevels == 0 || trie.wildCount + shape.wildLevels <= limits.maximumWildNodes)
             && trie.nameBytes + filter.count <= limits.maximumNameBytes

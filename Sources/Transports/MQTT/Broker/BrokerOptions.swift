@@ -4,9 +4,9 @@ import TransportAPI
 extension TransportDescriptor {
     /// What an endpoint says about the broker that listens there.
     package struct BrokerOptions {
-        /// Makes the broker's side of each link, given the client's address where it is known.
+        /// Makes the broker's side of each connection, given the client's address where it is known.
         package var makeCore: @Sendable (SocketAddress?) -> any ProtocolCore
-        package var links: LinkLimits
+        package var connections: ConnectionLimits
         package var bounds: ServerLimits
         package var routing = BrokerCore.Limits()
         /// How many levels a filter may have, if the endpoint says so.
@@ -25,7 +25,7 @@ extension TransportDescriptor {
         change(&configuration)
         var options = BrokerOptions(
             makeCore: try brokerCore(configuration, endpoint, isOverWebSocket ? reader : nil),
-            links: try reader.limits(),
+            connections: try reader.limits(),
             bounds: try reader.serverLimits()
         )
         let most = try reader.integer("max-subscriptions", in: 1...1_000_000)
@@ -59,7 +59,7 @@ extension TransportDescriptor {
 }
 
 /// What a well-formed filter takes in a trie.
-struct FilterShape {
+struct FilterCost {
     private(set) var levels = 1
     /// How many of them are the third `+`, or come behind it.
     private(set) var wildLevels = 0

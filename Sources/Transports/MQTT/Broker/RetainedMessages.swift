@@ -1,8 +1,8 @@
 /// The last retained message of each topic (MQTT 3.1.1, section 3.3.1.3), in memory and bounded.
 ///
-/// Topics are sorted level by level, the separator before all other bytes, so that whatever lies below a topic follows it in one
-/// stretch. A ``RetainedCursor`` leaps over the stretches that its filter can't match, and goes on where it was whatever has
-/// come and gone in between.
+/// Topics are sorted level by level, the separator before all other bytes, so that whatever lies below a topic follows
+/// it in one stretch. A ``RetainedCursor`` leaps over the stretches that its filter can't match, and goes on where it
+/// was whatever has come and gone in between.
 package struct RetainedMessages: Sendable {
     /// A message, and which one it is of all that were ever kept.
     package struct Entry: Sendable {

@@ -6,34 +6,34 @@ import TransportAPI
 ///     let client = try MQTTClient(supervisor)
 ///     for try await message in try await client.subscribe("rooms/+/lunch") { … }
 ///
-/// Over a supervisor, what is subscribed to stays so, link after link: where the broker has begun a new session, each filter is
-/// asked for again, and where it has gone on with the former one, what has changed meanwhile. Over a single link, all ends with
-/// that. All members may be used from any task.
+/// Over a supervisor, what is subscribed to stays so, connection after connection: where the broker has begun a new
+/// session, each filter is asked for again, and where it has gone on with the former one, what has changed meanwhile.
+/// Over a single connection, all ends with that. All members may be used from any task.
 public final class MQTTClient: Sendable {
     private enum Carrier: Sendable {
-        case link(CoreLink)
+        case connection(CoreConnection)
         case supervisor(Supervisor)
     }
 
     private let carrier: Carrier
     private let loop: EventLoop
-    private let subscriber: LoopConfined<MQTTSubscriber>
-    private let answers: RuntimeConfined<Broadcast<MQTTGrant>>
+    private let subscriber: LoopBound<MQTTSubscriber>
+    private let answers: RuntimeBound<MulticastBuffer<MQTTGrant>>
     /// Gives out messages; waits for the end.
     private let tasks: [Task<Void, Never>]
 
-    /// Takes over the messages of a link of `mqtt://` or `mqtt+ws://`. Only this client receives from it.
+    /// Takes over the messages of a connection of `mqtt://` or `mqtt+ws://`. Only this client receives from it.
     ///
-    /// - Parameter buffer: how many messages a sequence holds; 256 by default. When one holds as many, the link is not read,
-    ///   for anybody, until half of them are taken: the broker then keeps or drops what comes.
-    /// - Throws: `.unsupported` for a link of another transport.
-    public init(_ link: any Link, buffer: Int = 256) throws(TransportError) {
-        guard link.capabilities.routesByTopic, let core = link as? CoreLink else {
+    /// - Parameter buffer: how many messages a sequence holds; 256 by default. When one holds as many, the connection
+    ///   is not read, for anybody, until half of them are taken: the broker then keeps or drops what comes.
+    /// - Throws: `.unsupported` for a connection of another transport.
+    public init(_ connection: any Connection, buffer: Int = 256) throws(TransportError) {
+        guard connection.capabilities.routesByTopic, let core = connection as? CoreConnection else {
             throw TransportError(.unsupported, .configure, "this transport has no topics")
         }
         let loop = core.driver.loop
         let (subscriber, answers) = Self.make(buffer, isSupervised: false, on: loop)
-        (carrier, self.loop, self.subscriber, self.answers) = (.link(core), loop, subscriber, answers)
+        (carrier, self.loop, self.subscriber, self.answers) = (.connection(core), loop, subscriber, answers)
         Self.run(on: loop) { subscriber.value.linked(core, to: nil) }
         let reading = Task(executorPreference: loop) {
             do throws(TransportError) {
@@ -47,11 +47,12 @@ public final class MQTTClient: Sendable {
         tasks = [reading, ending]
     }
 
-    /// Takes over the messages of a supervisor, to be made before ``Supervisor/connect()``: one client for a supervisor. Links of
-    /// other transports than MQTT, and of other loops than the supervisor's, carry none of its subscriptions.
+    /// Takes over the messages of a supervisor, to be made before ``Supervisor/connect()``: one client for a
+    /// supervisor. Connections of other transports than MQTT, and of other loops than the supervisor's, carry none of
+    /// its subscriptions.
     ///
     /// - Parameter buffer: how many messages a sequence holds; 256 by default. When one holds as many, the supervisor's own
-    ///   buffer fills, and then the link is not read.
+    ///   buffer fills, and then the connection is not read.
     /// - Throws: `.unsupported` if the supervisor does not live on an ``EventLoop``.
     public init(_ supervisor: Supervisor, buffer: Int = 256) throws(TransportError) {
         guard let loop = supervisor.runtime as? EventLoop else {
@@ -59,7 +60,7 @@ public final class MQTTClient: Sendable {
         }
         let (subscriber, answers) = Self.make(buffer, isSupervised: true, on: loop)
         (carrier, self.loop, self.subscriber, self.answers) = (.supervisor(supervisor), loop, subscriber, answers)
-        supervisor.onLink { link, endpoint in subscriber.value.linked(link, to: endpoint) }
+        supervisor.onConnection { connection, endpoint in subscriber.value.linked(connection, to: endpoint) }
         let messages = supervisor.messages
         let reading = Task(executorPreference: loop) {
             for await payload in messages { await Self.deliver(payload, subscriber) }
@@ -80,7 +81,7 @@ public final class MQTTClient: Sendable {
     deinit {
         // Nobody can listen any more.
         loop.execute { [carrier, subscriber, tasks] in
-            if case .link(let core) = carrier { return core.driver.value.beginClose(.user) }
+            if case .connection(let core) = carrier { return core.driver.value.beginClose(.user) }
             for task in tasks { task.cancel() }
             subscriber.value.end(.cancelled(.open))
             subscriber.value.routes.finish()
@@ -91,10 +92,10 @@ public final class MQTTClient: Sendable {
         _ buffer: Int,
         isSupervised: Bool,
         on loop: EventLoop
-    ) -> (LoopConfined<MQTTSubscriber>, RuntimeConfined<Broadcast<MQTTGrant>>) {
+    ) -> (LoopBound<MQTTSubscriber>, RuntimeBound<MulticastBuffer<MQTTGrant>>) {
         let subscriber = MQTTSubscriber(limit: max(1, buffer), isSupervised: isSupervised, on: loop)
-        let answers = RuntimeConfined(subscriber.grants, to: loop)
-        return (LoopConfined(subscriber, to: loop), answers)
+        let answers = RuntimeBound(subscriber.grants, to: loop)
+        return (LoopBound(subscriber, to: loop), answers)
     }
 
     // MARK: Filters
@@ -112,7 +113,7 @@ public final class MQTTClient: Sendable {
     /// - Parameter qos: the most at which messages shall come; the broker may grant less, which ``grants`` tells.
     /// - Throws: `.forbidden` with detail 0x80 if the broker refuses, which ends the filter's other sequences too;
     ///   `.invalidConfiguration` for a malformed filter, `.wouldBlock` while 65,535 packets wait for their acknowledgement,
-    ///   `.cancelled` also if it was unsubscribed meanwhile, or what ended the link or the supervisor.
+    ///   `.cancelled` also if it was unsubscribed meanwhile, or what ended the connection or the supervisor.
     @discardableResult
     public nonisolated(nonsending) func subscribe(
         _ filter: String,
@@ -125,8 +126,8 @@ public final class MQTTClient: Sendable {
         return MQTTMessages(client: self, elements: elements)
     }
 
-    /// As ``subscribe(_:qos:)``, for a callback, which is called on the link's loop and must not block. That the broker refuses
-    /// to go on with it is told by ``grants`` alone.
+    /// As ``subscribe(_:qos:)``, for a callback, which is called on the connection's loop and must not block. That the
+    /// broker refuses to go on with it is told by ``grants`` alone.
     public nonisolated(nonsending) func subscribe(
         _ filter: String,
         qos: MQTTQoS = .atLeastOnce,
@@ -140,8 +141,8 @@ public final class MQTTClient: Sendable {
         try await ask(filter, qos, isNew: isNew)
     }
 
-    /// Unsubscribes, and ends the filter's sequences and callbacks. Over a supervisor without a link it returns at once, and the
-    /// next link tells the broker, if that still has the subscription.
+    /// Unsubscribes, and ends the filter's sequences and callbacks. Over a supervisor without a connection it returns
+    /// at once, and the next connection tells the broker, if that still has the subscription.
     ///
     /// - Throws: as ``subscribe(_:qos:)``, but never `.forbidden`: a broker can't refuse.
     public nonisolated(nonsending) func unsubscribe(_ filter: String) async throws(TransportError) {
@@ -149,26 +150,26 @@ public final class MQTTClient: Sendable {
         try await ask(filter, nil, isNew: false)
     }
 
-    /// What brokers answer to subscriptions from now on, also to those that a new link has made again. Who falls 1024 answers
-    /// behind misses the oldest.
+    /// What brokers answer to subscriptions from now on, also to those that a new connection has made again. Who falls
+    /// 1024 answers behind misses the oldest.
     public var grants: Subscription<MQTTGrant> { Subscription(answers) }
 
-    /// Publishes; see ``Link/send(_:)`` and ``Supervisor/send(_:)``.
+    /// Publishes; see ``Connection/send(_:)`` and ``Supervisor/send(_:)``.
     public nonisolated(nonsending) func publish(_ payload: Payload) async -> SendOutcome {
         switch carrier {
-        case .link(let core): await core.send(payload)
+        case .connection(let core): await core.send(payload)
         case .supervisor(let supervisor): await supervisor.send(payload)
         }
     }
 
-    /// Closes the link or the supervisor, and with it all sequences; returns when the connection is closed, as
-    /// ``Link/close(_:)`` does.
+    /// Closes the connection or the supervisor, and with it all sequences; returns when the connection is closed, as
+    /// ``Connection/close(_:)`` does.
     ///
     /// - Returns: how many bytes were accepted that are not known to have reached the broker; 0 if all did.
     @discardableResult
     public nonisolated(nonsending) func close() async -> Int {
         switch carrier {
-        case .link(let core): await core.close()
+        case .connection(let core): await core.close()
         case .supervisor(let supervisor): await supervisor.close()
         }
     }
@@ -185,9 +186,9 @@ public final class MQTTClient: Sendable {
     }
 
     /// Gives out a message, as soon as there is room for the next.
-    private static func deliver(_ payload: Payload, _ subscriber: LoopConfined<MQTTSubscriber>) async {
+    private static func deliver(_ payload: Payload, _ subscriber: LoopBound<MQTTSubscriber>) async {
         let routes = subscriber.value.routes
-        await routes.deliver(payload, LoopConfined(living: routes, on: subscriber.loop))
+        await routes.deliver(payload, LoopBound(living: routes, on: subscriber.loop))
     }
 
     private nonisolated(nonsending) func onLoop<Value: Sendable>(
@@ -199,7 +200,7 @@ public final class MQTTClient: Sendable {
 
     @concurrent
     private static func perform<Value: Sendable>(
-        _ subscriber: LoopConfined<MQTTSubscriber>,
+        _ subscriber: LoopBound<MQTTSubscriber>,
         _ body: @Sendable (MQTTSubscriber) -> Value
     ) async -> Value {
         body(subscriber.value)
@@ -218,7 +219,7 @@ public final class MQTTClient: Sendable {
 
     @concurrent
     private static func ask(
-        _ subscriber: LoopConfined<MQTTSubscriber>,
+        _ subscriber: LoopBound<MQTTSubscriber>,
         _ filter: String,
         _ qos: MQTTQoS?,
         _ isNew: Bool

@@ -1,11 +1,11 @@
 import TransportAPI
 
-/// The messages of one filter, from ``MQTTClient/subscribe(_:qos:)``. It ends when the filter is unsubscribed and when the client
-/// is closed; it throws `.forbidden` with detail 0x80 when the broker refuses to go on with it, and what ended the link or the
-/// supervisor for good if that was an error. It keeps its client alive.
+/// The messages of one filter, from ``MQTTClient/subscribe(_:qos:)``. It ends when the filter is unsubscribed and when
+/// the client is closed; it throws `.forbidden` with detail 0x80 when the broker refuses to go on with it, and what
+/// ended the connection or the supervisor for good if that was an error. It keeps its client alive.
 public struct MQTTMessages: AsyncSequence, Sendable {
     let client: MQTTClient
-    let elements: Subscription<MQTTRoutes.Element>
+    let elements: Subscription<SubscriptionRouter.Element>
 
     /// Begins to read. All iterators of one sequence share its place: each message goes to one of them.
     public func makeAsyncIterator() -> Iterator {
@@ -15,7 +15,7 @@ public struct MQTTMessages: AsyncSequence, Sendable {
     /// Reads the messages.
     public struct Iterator: AsyncIteratorProtocol {
         let client: MQTTClient
-        var elements: Subscription<MQTTRoutes.Element>.Iterator
+        var elements: Subscription<SubscriptionRouter.Element>.Iterator
 
         /// The next message; `nil` at the end, or when the task is cancelled.
         public mutating func next() async throws(TransportError) -> Payload? {

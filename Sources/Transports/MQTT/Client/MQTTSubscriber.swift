@@ -1,8 +1,8 @@
 import SocketIO
 import TransportAPI
 
-/// Has brokers know what an app wants to be subscribed to, over one link after the other, and tells those who wait for the
-/// answers. Lives on the loop of the links.
+/// Has brokers know what an app wants to be subscribed to, over one connection after the other, and tells those who
+/// wait for the answers. Lives on the loop of the connections.
 final class MQTTSubscriber {
     typealias Answer = Result<Void, TransportError>
 
@@ -15,50 +15,50 @@ final class MQTTSubscriber {
         let continuation: UnsafeContinuation<Answer, Never>
     }
 
-    let routes: MQTTRoutes
-    let grants = Broadcast<MQTTGrant>(limit: 1024, .dropOldest, keepsBacklog: false)
+    let routes: SubscriptionRouter
+    let grants = MulticastBuffer<MQTTGrant>(limit: 1024, .dropOldest, keepsBacklog: false)
     private let loop: EventLoop
-    /// Whether there is a next link after this one.
+    /// Whether there is a next connection after this one.
     private let isSupervised: Bool
-    private var wishes = MQTTWishes()
+    private var wishes = SubscriptionReconciler()
     private var waiting: [MQTTFilterKey: [Waiter]] = [:]
-    private var driver: LinkDriver?
+    private var driver: ConnectionDriver?
     /// Of the packet that was written last.
     private var lastID: UInt64 = 0
     private var ending: TransportError?
 
     /// - Parameter limit: how many messages a sequence holds.
     init(limit: Int, isSupervised: Bool, on loop: EventLoop) {
-        routes = MQTTRoutes(limit: limit, on: loop)
+        routes = SubscriptionRouter(limit: limit, on: loop)
         self.isSupervised = isSupervised
         self.loop = loop
     }
 
-    // MARK: Links
+    // MARK: Connections
 
-    /// There is a link. One that has no topics, or lives elsewhere, carries no subscriptions.
-    func linked(_ link: any Link, to broker: Endpoint?) {
+    /// There is a connection. One that has no topics, or lives elsewhere, carries no subscriptions.
+    func linked(_ connection: any Connection, to broker: Endpoint?) {
         if let driver { unlinked(driver) }
-        guard ending == nil, let link = link as? CoreLink, link.isHere else { return }
-        let driver = link.driver.value
+        guard ending == nil, let connection = connection as? CoreConnection, connection.isHere else { return }
+        let driver = connection.driver.value
         guard driver.phase == .open, let client = (driver.core as? any TopicCore)?.client else { return }
         self.driver = driver
         driver.onSignal = { [self] in take($0) }
         wishes.linked(to: broker, as: client.name, isPresent: client.hasSession)
-        let confined = LoopConfined(living: self, on: loop)
+        let confined = LoopBound(living: self, on: loop)
         Task(executorPreference: loop) {
-            _ = await link.closed()
-            confined.value.unlinked(link.driver.value)
+            _ = await connection.closed()
+            confined.value.unlinked(connection.driver.value)
         }
         ask()
     }
 
-    private func unlinked(_ driver: LinkDriver) {
+    private func unlinked(_ driver: ConnectionDriver) {
         guard self.driver === driver else { return }
         self.driver = nil
         driver.onSignal = nil
         wishes.unlinked()
-        // The next link sees to it that what was given up is gone; without one, the end is told by itself.
+        // The next connection sees to it that what was given up is gone; without one, the end is told by itself.
         if isSupervised { for key in waiting.keys { giveUp(key.text) } }
     }
 
@@ -93,7 +93,7 @@ final class MQTTSubscriber {
         waiter.continuation.resume(returning: .failure(.cancelled(.open)))
     }
 
-    /// Nothing more is asked for: the last link has ended.
+    /// Nothing more is asked for: the last connection has ended.
     func end(_ error: TransportError) {
         guard ending == nil else { return }
         ending = error
@@ -149,7 +149,7 @@ final class MQTTSubscriber {
         }
     }
 
-    /// A filter that is not wanted any more has no link that could be asked about it.
+    /// A filter that is not wanted any more has no connection that could be asked about it.
     private func giveUp(_ filter: String) {
         guard !wishes.wants(filter) else { return }
         routes.remove(filter)

@@ -34,8 +34,8 @@ struct InFlight: Sendable {
     private var slots: [Entry] = []
     private var last: UInt16 = 0
 
-    /// An empty table for 1 to 65,535 entries, of which as many as said may be messages of QoS 2; all, by default. It owns no memory
-    /// until it is used.
+    /// An empty table for 1 to 65,535 entries, of which as many as said may be messages of QoS 2; all, by default. It
+    /// owns no memory until it is used.
     init(window: Int, exactlyOnce: Int = .max) {
         self.window = min(max(window, 1), 65_535)
         exactlyOnceWindow = max(exactlyOnce, 1)
@@ -91,14 +91,15 @@ struct InFlight: Sendable {
         return true
     }
 
-    /// Gives what was taken up from a former link the id of a caller who waits for it now; `false` if nothing is in flight.
+    /// Gives what was taken up from a former connection the id of a caller who waits for it now; `false` if nothing is
+    /// in flight.
     mutating func adopt(_ packetID: UInt16, as id: UInt64) -> Bool {
         guard kind(of: packetID) != .free else { return false }
         slots[Int(packetID) & (slots.count - 1)].id = id
         return true
     }
 
-    /// Takes up what a former link has left in flight, under its identifier. Does nothing if that is in use.
+    /// Takes up what a former connection has left in flight, under its identifier. Does nothing if that is in use.
     mutating func resume(_ kind: Kind, _ packetID: UInt16, id: UInt64, now: Instant) {
         guard packetID != 0, kind != .free else { return }
         if slots.isEmpty { grow() }

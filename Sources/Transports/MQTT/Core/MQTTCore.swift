@@ -6,20 +6,21 @@ import TransportAPI
 /// The server is open when a CONNECT was let in; it serves either point to point, where payloads are messages, or a broker,
 /// which gets every packet as an ``MQTTSignal``.
 ///
-/// In a session that outlives the link, a client answers PUBLISH with PUBACK or PUBREC when the receiver has asked for the
-/// next message: what it has not taken is the broker's still, and comes again over the next link. Otherwise the answer is
-/// written at once.
+/// In a session that outlives the connection, a client answers PUBLISH with PUBACK or PUBREC when the receiver has
+/// asked for the next message: what it has not taken is the broker's still, and comes again over the next connection.
+/// Otherwise the answer is written at once.
 ///
-/// A PUBLISH whose payload is larger than allowed ends the link and is not acknowledged. In a session that outlives its links the
-/// broker would send it again for ever: there a client passes over what comes again, acknowledges it, and reports it.
+/// A PUBLISH whose payload is larger than allowed ends the connection and is not acknowledged. In a session that
+/// outlives its connections the broker would send it again for ever: there a client passes over what comes again,
+/// acknowledges it, and reports it.
 ///
-/// A client asks for its configured subscriptions on each link, whether or not the broker has a session: the one that it has may stem from
-/// a link that broke before SUBSCRIBE, or from another configuration. Asking again changes nothing but that the broker repeats
-/// retained messages (MQTT-3.8.4-3).
+/// A client asks for its configured subscriptions on each connection, whether or not the broker has a session: the one
+/// that it has may stem from a connection that broke before SUBSCRIBE, or from another configuration. Asking again
+/// changes nothing but that the broker repeats retained messages (MQTT-3.8.4-3).
 ///
-/// Both sides publish at QoS 0, 1 and 2. Nothing is sent twice over one link, as the specification asks; a message that a
-/// broker does not acknowledge in time ends the link. What was not acknowledged in a session that outlives its links lies in the
-/// ``MQTTSession``, and the core of the next link sends it again.
+/// Both sides publish at QoS 0, 1 and 2. Nothing is sent twice over one connection, as the specification asks; a
+/// message that a broker does not acknowledge in time ends the connection. What was not acknowledged in a session that
+/// outlives its connections lies in the ``MQTTSession``, and the core of the next connection sends it again.
 package struct MQTTCore: ProtocolCore {
     enum Side: Sendable {
         case client(MQTTConfiguration)
@@ -67,16 +68,16 @@ package struct MQTTCore: ProtocolCore {
     /// The QoS of messages that ``send(_:id:_:)`` publishes.
     var publishQoS: MQTTQoS
 
-    /// What is kept beyond the link, if anything is; and the right to it.
+    /// What is kept beyond the connection, if anything is; and the right to it.
     var session: MQTTSession?
     var turn: UInt64 = 0
     /// Packet identifiers of messages at QoS 2 that PUBREC has answered and PUBREL has not released.
     var received: Set<UInt16> = []
-    /// Those of them that are left of a former link, and have not come over this one.
+    /// Those of them that are left of a former connection, and have not come over this one.
     var inherited: Set<UInt16> = []
     /// The most that are unreleased; a client has as many as there are identifiers, for a broker may send what it likes.
     let maximumUnreleased: Int
-    /// How many packets may still come that only repeat what came over the link before, and are no demands for it.
+    /// How many packets may still come that only repeat what came over the connection before, and are no controlWork for it.
     var repetitionsLeft = 0
 
     // Client only.
@@ -101,7 +102,7 @@ package struct MQTTCore: ProtocolCore {
     var peer: String?
     /// What the client said, until it is reported.
     var connect: MQTTConnect?
-    /// What is kept of it, here or by a broker, for as long as the link lives: its identifier and its will, in bytes.
+    /// What is kept of it, here or by a broker, for as long as the connection lives: its identifier and its will, in bytes.
     var heldOfConnect = 0
     /// The client's filters, with the QoS granted; point to point only.
     var subscriptions: [MQTTSubscription] = [] {
@@ -109,7 +110,7 @@ package struct MQTTCore: ProtocolCore {
     }
     private var heldOfFilters = 0
 
-    /// A client. `session` is what is kept from link to link, where the configuration asks for no clean one.
+    /// A client. `session` is what is kept from connection to connection, where the configuration asks for no clean one.
     ///
     /// - Throws: what ``MQTTConfiguration/validate()`` throws.
     package init(client configuration: MQTTConfiguration, session: MQTTSession? = nil) throws(TransportError) {
@@ -132,7 +133,7 @@ package struct MQTTCore: ProtocolCore {
         reader.passesOver = self.session != nil
     }
 
-    /// The server's side of one link.
+    /// The server's side of one connection.
     ///
     /// - Throws: what ``MQTTServerConfiguration/validate()`` throws.
     package init(server configuration: MQTTServerConfiguration) throws(TransportError) {
@@ -160,13 +161,13 @@ package struct MQTTCore: ProtocolCore {
     /// What one takes that is inherited, in the core alone.
     private static let bytesOfInherited = 3
 
-    /// What a server keeps of its client: who it is, its will, its last topic, its filters if no broker has them, and what it has
-    /// not released.
-    package var heldBytes: Int {
+    /// What a server keeps of its client: who it is, its will, its last topic, its filters if no broker has them, and
+    /// what it has not released.
+    package var bufferedBytes: Int {
         mutating get {
             guard !isClient else { return 0 }
             let unreleased = received.capacity * Self.bytesOfReceived + inherited.capacity * Self.bytesOfInherited
-            return heldOfConnect + heldOfFilters + reader.heldBytes + unreleased
+            return heldOfConnect + heldOfFilters + reader.bufferedBytes + unreleased
         }
     }
 
@@ -264,7 +265,7 @@ extension MQTTCore {
 
     private static let connecting = MQTTPacketTypes(.connack)
     private static let subscribing = MQTTPacketTypes(.publish, .pubrel, .suback, .pingresp)
-    /// In a session that outlives its links, answers to what was sent over the last one may come first.
+    /// In a session that outlives its connections, answers to what was sent over the last one may come first.
     private static let subscribingAnew = MQTTPacketTypes(
         .publish,
         .puback,
@@ -333,7 +334,7 @@ extension MQTTCore {
         hasSession = sessionPresent
         takeUpSession(isPresent: sessionPresent, &context)
         guard !configuration.subscriptions.isEmpty else { return opened(&context) }
-        // Whatever the link before has left in the window.
+        // Whatever the connection before has left in the window.
         guard let packetID = begin(.subscribe, id: 0, context.now, beyondWindow: true) else {
             throw violation("no packet identifier is free")
         }
@@ -388,9 +389,9 @@ extension MQTTCore {
         return .opened
     }
 
-    /// Keeps a message that came before the link is open. A broker that goes on with a session may have sent any number of
-    /// them before it read SUBSCRIBE, and would again over the next link. SUBACK could come too late behind them, so the first
-    /// one opens the link, which is then read as fast as messages are taken.
+    /// Keeps a message that came before the connection is open. A broker that goes on with a session may have sent any
+    /// number of them before it read SUBSCRIBE, and would again over the next connection. SUBACK could come too late
+    /// behind them, so the first one opens the connection, which is then read as fast as messages are taken.
     mutating func receiveEarly(
         _ payload: Payload,
         _ context: inout CoreContext
@@ -404,12 +405,12 @@ extension MQTTCore {
         return nil
     }
 
-    /// Keeps a report of a message that was passed over before the link is open; the first few.
+    /// Keeps a report of a message that was passed over before the connection is open; the first few.
     mutating func noteDiscardedEarly(_ message: DiscardedMessage) {
         if earlyDiscarded.count < Self.maximumEarlyDiscarded { earlyDiscarded.append(message) }
     }
 
-    // MARK: On the open link
+    // MARK: On the open connection
 
     /// The configured name, and whether the broker has gone on with its session.
     var client: (name: String, hasSession: Bool) {
@@ -487,7 +488,7 @@ extension MQTTCore {
         case .subscribe(let packetID, let asked): return receiveSubscribe(packetID, asked, &context)
         case .unsubscribe(let packetID, let filters): return receiveUnsubscribe(packetID, filters, &context)
         case .pingreq:
-            context.counters.demands &+= 1
+            context.counters.controlWork &+= 1
             write(.pingresp, &context)
             return nil
         case .disconnect:
@@ -532,7 +533,7 @@ extension MQTTCore {
         return .opened
     }
 
-    /// Refuses what would be kept for as long as the link or the session lives, and is too much.
+    /// Refuses what would be kept for as long as the connection or the session lives, and is too much.
     private mutating func checkSizes(
         _ connect: MQTTConnect,
         _ configuration: MQTTServerConfiguration,
@@ -552,7 +553,7 @@ extension MQTTCore {
         }
     }
 
-    /// Answers CONNECT with a refusal; the error ends the link (MQTT-3.2.2-5).
+    /// Answers CONNECT with a refusal; the error ends the connection (MQTT-3.2.2-5).
     private mutating func refuse(_ code: MQTTConnackCode, _ context: inout CoreContext) -> TransportError {
         MQTTPacketWriter.connack(code: code.rawValue, into: &context.output)
         countWritten(&context)
@@ -565,7 +566,7 @@ extension MQTTCore {
         _ context: inout CoreContext
     ) -> CoreEvent? {
         guard case .server(let configuration) = side else { return nil }
-        context.counters.demands &+= 1 + UInt64(asked.count) / 8
+        context.counters.controlWork &+= 1 + UInt64(asked.count) / 8
         if routesSignals { return .mqtt(.subscribed(packetID, asked)) }
         grant(packetID, keep(asked, limit: configuration.maximumSubscriptions), &context)
         defaultTopic = topicForClient
@@ -590,7 +591,7 @@ extension MQTTCore {
         _ filters: [String],
         _ context: inout CoreContext
     ) -> CoreEvent? {
-        context.counters.demands &+= 1 + UInt64(filters.count) / 8
+        context.counters.controlWork &+= 1 + UInt64(filters.count) / 8
         guard !routesSignals else { return .mqtt(.unsubscribed(packetID, filters)) }
         write(.unsuback, packetID, &context)
         let gone = Set(filters.map(MQTTFilterKey.init))
@@ -602,8 +603,8 @@ extension MQTTCore {
     /// The longest filter that is kept point to point, in bytes, as at a broker: what is kept is gone through for each packet.
     private static let longestKeptFilter = 1024
 
-    /// Keeps subscriptions, each in the place of a former one to the same filter (MQTT-3.8.4-3); returns what is granted. Filters
-    /// are found by their bytes and not compared one with another, for there may be very many.
+    /// Keeps subscriptions, each in the place of a former one to the same filter (MQTT-3.8.4-3); returns what is
+    /// granted. Filters are found by their bytes and not compared one with another, for there may be very many.
     private mutating func keep(_ asked: [MQTTSubscription], limit: Int) -> [MQTTQoS?] {
         var kept = subscriptions
         var places: [MQTTFilterKey: Int] = [:]
@@ -638,7 +639,7 @@ extension MQTTCore {
     }
 }
 
-// The end of a link: the far side's, and this one's goodbye.
+// The end of a connection: the far side's, and this one's goodbye.
 extension MQTTCore {
     package mutating func inputEnded(_ context: inout CoreContext) throws(TransportError) -> CoreEvent {
         switch state {
@@ -669,7 +670,7 @@ extension MQTTCore {
         reader.accepted = MQTTPacketTypes()
     }
 
-    package mutating func linkEnded() {
+    package mutating func connectionEnded() {
         reader.begun = nil
     }
 }

@@ -1,13 +1,14 @@
 import TransportAPI
 
-/// When a link was last heard and last used, and what keep alive makes of it (MQTT 3.1.1, section 3.1.2.10).
+/// When a connection was last heard and last used, and what keep alive makes of it (MQTT 3.1.1, section 3.1.2.10).
 struct MQTTKeepAlive: Sendable {
     var lastSent = Instant.zero
     var lastReceived = Instant.zero
     /// ``CoreContext/unreadUntil`` and ``CoreContext/outputMoved``, as of the last deadline.
     var unreadUntil = Instant.zero
     var outputMoved = Instant.zero
-    /// Nanoseconds; 0 while keep alive is off. Client: of not sending or not hearing, until PINGREQ. Server: of not hearing, until the end.
+    /// Nanoseconds; 0 while keep alive is off. Client: of not sending or not hearing, until PINGREQ. Server: of not
+    /// hearing, until the end.
     var interval: Int64 = 0
     /// Client: nanoseconds of not hearing after a keep-alive PINGREQ, until the end.
     var timeout: Int64 = 0
@@ -21,15 +22,16 @@ struct MQTTKeepAlive: Sendable {
     var pongsBefore = 0
     /// The user's pings that are not answered yet.
     var userPings = 0
-    /// Client: the acknowledgement of a packet sent at `since` is overdue, and a PINGREQ was sent for it. The answer is the next but
-    /// `pongs` - 1 of those to keep-alive pings. The acknowledgement must come before it.
+    /// Client: the acknowledgement of a packet sent at `since` is overdue, and a PINGREQ was sent for it. The answer is
+    /// the next but `pongs` - 1 of those to keep-alive pings. The acknowledgement must come before it.
     var overdue: (since: Instant, pongs: Int)?
 
     /// Server: when the client has been silent for too long. While it is not read, its silence means nothing.
     var silenceDue: Instant { max(lastReceived, unreadUntil).advanced(byNanoseconds: interval) }
-    /// Client: when the next PINGREQ is due: the broker has not heard of this side for the interval, or this side has not heard of the
-    /// broker, so that a path that takes all and brings nothing is found. While output is leaving, the broker hears of this side, and
-    /// PINGREQ would only be queued behind it. Of a broker that is asked already, silence is not asked about again.
+    /// Client: when the next PINGREQ is due: the broker has not heard of this side for the interval, or this side has
+    /// not heard of the broker, so that a path that takes all and brings nothing is found. While output is leaving, the
+    /// broker hears of this side, and PINGREQ would only be queued behind it. Of a broker that is asked already,
+    /// silence is not asked about again.
     var pingDue: Instant {
         let unheard = max(lastSent, outputMoved)
         guard pingSent == nil else { return unheard.advanced(byNanoseconds: interval) }
@@ -56,7 +58,7 @@ extension MQTTCore {
             switch state {
             case .idle, .closing, .closed: return nil
             case .connecting: return handshakeDeadline
-            // SUBACK may be queued behind many messages of a session. Pings keep the link alive meanwhile.
+            // SUBACK may be queued behind many messages of a session. Pings keep the connection alive meanwhile.
             case .subscribing: return min(handshakeDeadline, keepAliveDeadline ?? handshakeDeadline)
             case .open: break
             }
@@ -104,9 +106,10 @@ extension MQTTCore {
         write(.pingreq, &context)
     }
 
-    /// The deadline was set for an entry that may be gone: looks for the oldest that is left. Its time counts from when its
-    /// answer could come, and be read. A broker answers in order, and an acknowledgement may be queued behind other messages. While
-    /// bytes come, the client therefore sends PINGREQ, and the acknowledgement is missing if PINGRESP comes first.
+    /// The deadline was set for an entry that may be gone: looks for the oldest that is left. Its time counts from when
+    /// its answer could come, and be read. A broker answers in order, and an acknowledgement may be queued behind other
+    /// messages. While bytes come, the client therefore sends PINGREQ, and the acknowledgement is missing if PINGRESP
+    /// comes first.
     private mutating func acknowledgementOverdue(_ context: inout CoreContext) throws(TransportError) {
         acknowledgementDeadline = nil
         guard let oldest = inFlight.oldest else { return }
@@ -175,8 +178,9 @@ extension MQTTCore {
         return packetID
     }
 
-    /// Sets the time for an acknowledgement, unless one is awaited already. A server has none: a client may take what it gets as
-    /// slowly as it likes, as long as it lives (section 3.1.2.10), and what waits for it meanwhile has a bound.
+    /// Sets the time for an acknowledgement, unless one is awaited already. A server has none: a client may take what
+    /// it gets as slowly as it likes, as long as it lives (section 3.1.2.10), and what waits for it meanwhile has a
+    /// bound.
     mutating func expectAcknowledgement(_ since: Instant) {
         guard acknowledgementDeadline == nil, let acknowledgementTimeout else { return }
         acknowledgementDeadline = since.advanced(byNanoseconds: acknowledgementTimeout)

@@ -1,4 +1,4 @@
-/// Messages that wait until a link can take them: first in, first out, and bounded.
+/// Messages that wait until a connection can take them: first in, first out, and bounded.
 package struct MQTTOutbox: Sendable {
     private var messages: [MQTTPublish] = []
     private var head = 0
@@ -7,10 +7,10 @@ package struct MQTTOutbox: Sendable {
     private let maximumCount: Int
     private let maximumBytes: Int
     /// What all sessions of a broker keep, where somebody wants to know.
-    let ledger: MQTTLedger?
+    let ledger: QueuedBytesQuota?
 
     /// An empty one, for 1,000 messages and 1 MiB unless told otherwise.
-    package init(maximumCount: Int = 1000, maximumBytes: Int = 1 << 20, ledger: MQTTLedger? = nil) {
+    package init(maximumCount: Int = 1000, maximumBytes: Int = 1 << 20, ledger: QueuedBytesQuota? = nil) {
         self.maximumCount = maximumCount
         self.maximumBytes = maximumBytes
         self.ledger = ledger

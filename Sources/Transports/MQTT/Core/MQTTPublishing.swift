@@ -28,8 +28,8 @@ extension MQTTCore {
         return .message(payload)
     }
 
-    /// Passes over the payload of a message that is larger than allowed, in a session where it comes again; otherwise it ends the
-    /// link.
+    /// Passes over the payload of a message that is larger than allowed, in a session where it comes again; otherwise
+    /// it ends the connection.
     @inline(never)
     mutating func passOver(
         _ input: inout ByteBuffer,
@@ -38,7 +38,7 @@ extension MQTTCore {
         guard let message = reader.oversized else { return nil }
         if !message.isPassedOver {
             guard isPassedOver(message) else {
-                // An error of the handshake would be final, but the next link passes over the message.
+                // An error of the handshake would be final, but the next connection passes over the message.
                 if state == .subscribing { return opened(&context) }
                 live?.noteTooLarge(message.report)
                 throw reader.tooLarge(message)
@@ -52,8 +52,9 @@ extension MQTTCore {
         return isComplete ? try discard(message, &context) : nil
     }
 
-    /// A broker that lost a link sends again with DUP what it had in flight (MQTT-3.3.1-1). What is retained it sends again without, and
-    /// so may brokers that don't keep to the rule, so the session remembers what it has refused.
+    /// A broker that lost a connection sends again with DUP what it had in flight (MQTT-3.3.1-1). What is retained it
+    /// sends again without, and so may brokers that don't keep to the rule, so the session remembers what it has
+    /// refused.
     private func isPassedOver(_ message: MQTTOversized) -> Bool {
         guard let live else { return false }
         return message.isDuplicate || live.hasRefused(message.report)
@@ -200,7 +201,7 @@ extension MQTTCore {
     @inline(never)
     private func notOpen() -> TransportError {
         state == .closing || state == .closed
-            ? TransportError(.closedByUser, .closing, "the link is closed")
+            ? TransportError(.closedByUser, .closing, "the connection is closed")
             : TransportError(.wouldBlock, .handshake, "the handshake is not complete")
     }
 

@@ -1,17 +1,17 @@
 import TransportAPI
 
-/// What one side keeps of a session (MQTT 3.1.1, section 4.1): what it has sent and the far side has not acknowledged, and
-/// which messages of QoS 2 it has received and the far side has not released. It outlives the links of a session that is not
-/// clean; each link's core gets it in turn.
+/// What one side keeps of a session (MQTT 3.1.1, section 4.1): what it has sent and the far side has not acknowledged,
+/// and which messages of QoS 2 it has received and the far side has not released. It outlives the connections of a
+/// session that is not clean; each connection's core gets it in turn.
 ///
 /// It lives in memory: a process that ends forgets it.
 package final class MQTTSession: @unchecked Sendable {
-    // Unchecked, because a session is only ever touched on the loop on which all of its links live.
+    // Unchecked, because a session is only ever touched on the loop on which all of its connections live.
 
     /// A PUBLISH without its acknowledgement.
     struct Sent: Sendable {
         var publish: MQTTPublish
-        /// The id under which it was sent, if later links may ask for it (``SendID/named``); 0 if not.
+        /// The id under which it was sent, if later connections may ask for it (``SendID/named``); 0 if not.
         var id: UInt64 = 0
         /// PUBREC has come: the far side has the message, and PUBCOMP is missing.
         var isReleased = false
@@ -28,7 +28,7 @@ package final class MQTTSession: @unchecked Sendable {
 
     /// Who this is to its owner; of no meaning to the core.
     package let id: UInt64
-    /// Whether it ends with its link. What was sent is not kept then.
+    /// Whether it ends with its connection. What was sent is not kept then.
     package let isClean: Bool
     /// The client identifier, in UTF-8, at a broker.
     package let name: [UInt8]
@@ -37,9 +37,9 @@ package final class MQTTSession: @unchecked Sendable {
     private(set) var sent: [UInt16: Sent] = [:]
     /// Packet identifiers that PUBREC has answered and PUBREL has not released.
     var received: Set<UInt16> = []
-    /// Named messages that a link has completed for the one before it, and nobody has asked about since.
+    /// Named messages that a connection has completed for the one before it, and nobody has asked about since.
     private var completed: Set<UInt64> = []
-    /// The messages that have ended a link by their size, oldest first.
+    /// The messages that have ended a connection by their size, oldest first.
     private var tooLarge: [DiscardedMessage] = []
     private var sentBytes = 0
     private var lastOrder: UInt64 = 0
@@ -52,7 +52,7 @@ package final class MQTTSession: @unchecked Sendable {
         self.outbox = outbox
     }
 
-    /// Hands the session to a link. The number given is that link's right to use it, until the next one has it.
+    /// Hands the session to a connection. The number given is that connection's right to use it, until the next one has it.
     func begin() -> UInt64 {
         turn += 1
         return turn
@@ -63,7 +63,7 @@ package final class MQTTSession: @unchecked Sendable {
     /// How many bytes of messages it keeps.
     package var keptBytes: Int { outbox.bytes + sentBytes }
 
-    /// Ends the session: it keeps nothing any more, and no link has a right to it.
+    /// Ends the session: it keeps nothing any more, and no connection has a right to it.
     package func end() {
         turn += 1
         outbox.removeAll()
@@ -98,7 +98,7 @@ package final class MQTTSession: @unchecked Sendable {
 
     /// PUBACK or PUBCOMP has come.
     ///
-    /// - Parameter isAwaited: whether the link's caller waits for it; what was named is remembered otherwise.
+    /// - Parameter isAwaited: whether the connection's caller waits for it; what was named is remembered otherwise.
     func settle(_ packetID: UInt16, isAwaited: Bool) {
         guard let entry = sent.removeValue(forKey: packetID) else { return }
         if entry.id != 0, !isAwaited { noteCompleted(entry.id) }
@@ -119,13 +119,13 @@ package final class MQTTSession: @unchecked Sendable {
     /// The packet identifier under which a named message is in flight.
     func packetID(of id: UInt64) -> UInt16? { sent.first { $0.value.id == id }?.key }
 
-    /// A message has ended the link by its size.
+    /// A message has ended the connection by its size.
     func noteTooLarge(_ message: DiscardedMessage) {
         if tooLarge.count >= Self.maximumTooLarge { tooLarge.removeFirst() }
         tooLarge.append(message)
     }
 
-    /// Whether a message of this topic and size has ended a link.
+    /// Whether a message of this topic and size has ended a connection.
     func hasRefused(_ message: DiscardedMessage) -> Bool { tooLarge.contains(message) }
 
     /// The far side does not know the session: it releases nothing and completes nothing. What it has not confirmed, it

@@ -1,6 +1,6 @@
 import TransportAPI
 
-// Exactly once (MQTT 3.1.1, section 4.3.3), and what a session hands from link to link (sections 4.1 and 4.4).
+// Exactly once (MQTT 3.1.1, section 4.3.3), and what a session hands from connection to connection (sections 4.1 and 4.4).
 extension MQTTCore {
     /// The id of messages whose acknowledgement nobody waits for. Drivers count theirs from 1.
     static let nobody = UInt64.max
@@ -15,7 +15,7 @@ extension MQTTCore {
         var isDiscarded = false
     }
 
-    /// The session, as long as no later link has it.
+    /// The session, as long as no later connection has it.
     var live: MQTTSession? {
         guard let session, session.belongs(to: turn) else { return nil }
         return session
@@ -46,8 +46,8 @@ extension MQTTCore {
                         "PUBREC has packet identifier \(packetID), under which nothing is in flight (section 2.3.1)"
                     )
                 }
-                // A peer that was sent the message over two links, or was restarted, may answer what is settled. It still has the
-                // message and is told to go on with it; otherwise it would be held, and lost.
+                // A peer that was sent the message over two connections, or was restarted, may answer what is settled.
+                // It still has the message and is told to go on with it; otherwise it would be held, and lost.
                 countRepetition(&context)
             }
             write(.pubrel, packetID, &context)
@@ -75,8 +75,8 @@ extension MQTTCore {
         return id == Self.nobody ? nil : .acknowledged(id)
     }
 
-    /// An acknowledgement of what is not in flight changes nothing. It may be an answer that was given twice, over two links or by a peer
-    /// that was restarted.
+    /// An acknowledgement of what is not in flight changes nothing. It may be an answer that was given twice, over two
+    /// connections or by a peer that was restarted.
     private mutating func ignore(_ context: inout CoreContext) {
         context.counters.unexpectedAcknowledgements &+= 1
         countRepetition(&context)
@@ -93,8 +93,9 @@ extension MQTTCore {
 
     /// Whether a PUBLISH at QoS 2 is one that was taken before (MQTT-4.3.3-2); such a one is answered, if at all.
     ///
-    /// Over one link the identifier decides. One that is left of a former link, and comes without DUP, is of a new message: who
-    /// sends again has to say so (MQTT-3.3.1-1), and a far side that has lost its memory begins anew with the same numbers.
+    /// Over one connection the identifier decides. One that is left of a former connection, and comes without DUP, is
+    /// of a new message: who sends again has to say so (MQTT-3.3.1-1), and a far side that has lost its memory begins
+    /// anew with the same numbers.
     mutating func isRepeated(_ packetID: UInt16, isDuplicate: Bool, _ context: inout CoreContext) -> Bool {
         if takeInherited(packetID), !isDuplicate {
             received.remove(packetID)
@@ -110,17 +111,17 @@ extension MQTTCore {
         return true
     }
 
-    /// Whether an identifier was left of a former link until now: it has come over this one.
+    /// Whether an identifier was left of a former connection until now: it has come over this one.
     private mutating func takeInherited(_ packetID: UInt16) -> Bool {
         guard !inherited.isEmpty, inherited.remove(packetID) != nil else { return false }
         if inherited.isEmpty { inherited = [] }
         return true
     }
 
-    /// A packet came that brings nothing new. In a session that outlives its links, a far side that has lost one sends what it
-    /// has in flight again (MQTT-4.4.0-1); anything more, or without such a session, only wants answers.
+    /// A packet came that brings nothing new. In a session that outlives its connections, a far side that has lost one
+    /// sends what it has in flight again (MQTT-4.4.0-1); anything more, or without such a session, only wants answers.
     private mutating func countRepetition(_ context: inout CoreContext) {
-        if repetitionsLeft > 0 { repetitionsLeft -= 1 } else { context.counters.demands &+= 1 }
+        if repetitionsLeft > 0 { repetitionsLeft -= 1 } else { context.counters.controlWork &+= 1 }
     }
 
     /// Takes responsibility for a message of QoS 2: the same one is not delivered again.
@@ -148,7 +149,7 @@ extension MQTTCore {
 
     private mutating func confirm(_ message: Unconfirmed, _ context: inout CoreContext) {
         guard state == .open || state == .subscribing else {
-            // Too late for PUBREC, but the next link is to know the message when it comes again.
+            // Too late for PUBREC, but the next connection is to know the message when it comes again.
             if message.qos == .exactlyOnce { live?.received.insert(message.packetID) }
             return
         }
@@ -159,9 +160,9 @@ extension MQTTCore {
         }
     }
 
-    // MARK: From link to link
+    // MARK: From connection to connection
 
-    /// Takes the session over from the link before. What that has left in flight keeps its packet identifiers.
+    /// Takes the session over from the connection before. What that has left in flight keeps its packet identifiers.
     mutating func takeUpSession(isPresent: Bool, _ context: inout CoreContext) {
         guard let session else { return }
         turn = session.begin()
@@ -216,7 +217,7 @@ extension MQTTCore {
                     &context
                 )
             } catch {
-                // Larger than this link takes: it can't ever be sent.
+                // Larger than this connection takes: it can't ever be sent.
             }
             guard status != .blocked else { return }
             session.outbox.removeFirst()
@@ -224,7 +225,7 @@ extension MQTTCore {
     }
 }
 
-extension LinkDriver {
+extension ConnectionDriver {
     /// The session that a server's core of MQTT has opened for its client.
     package var mqttSession: MQTTSession? { (core as? any TopicCore)?.session }
 

@@ -17,7 +17,7 @@ public struct MQTTSubscription: Sendable, Hashable {
     }
 }
 
-/// The message that a broker publishes for a client whose link ends without DISCONNECT (MQTT 3.1.1, section 3.1.2.5).
+/// The message that a broker publishes for a client whose connection ends without DISCONNECT (MQTT 3.1.1, section 3.1.2.5).
 public struct MQTTWill: Sendable, Hashable {
     /// Where it is published: a topic name, without wildcards.
     public var topic: String

@@ -14,7 +14,7 @@ package struct MQTTPacketReader: Sendable {
 
     /// The types that may arrive now; others are refused at their first byte.
     var accepted: MQTTPacketTypes
-    /// How far the link has come, for errors.
+    /// How far the connection has come, for errors.
     var phase: TransportError.Phase = .handshake
     /// The topic of the last PUBLISH, kept so that the same one in sequence is neither checked nor allocated again; empty
     /// before the first.
@@ -23,8 +23,8 @@ package struct MQTTPacketReader: Sendable {
     private let longestKeptTopic: Int
     private let maximumMessageSize: Int
     private let maximumRemainingLength: Int
-    /// The PUBLISH that was read up to its payload, which is larger than allowed, where ``passesOver`` lets it be. Nothing else is read
-    /// until the payload has been taken by ``passOver(_:)``.
+    /// The PUBLISH that was read up to its payload, which is larger than allowed, where ``passesOver`` lets it be.
+    /// Nothing else is read until the payload has been taken by ``passOver(_:)``.
     var oversized: MQTTOversized?
     /// Whether a PUBLISH that is larger than allowed is left to the owner, and not refused.
     var passesOver = false
@@ -44,10 +44,10 @@ package struct MQTTPacketReader: Sendable {
     }
 
     /// How much memory is kept for the next packet.
-    var heldBytes: Int { lastTopic.utf8.count + (begun?.heldBytes ?? 0) }
+    var bufferedBytes: Int { lastTopic.utf8.count + (begun?.bufferedBytes ?? 0) }
 
-    /// Takes the next packet from `input`; `nil` if not all of it is there, if it is ``oversized``, or if it is ``begun`` and this is to
-    /// be called again.
+    /// Takes the next packet from `input`; `nil` if not all of it is there, if it is ``oversized``, or if it is
+    /// ``begun`` and this is to be called again.
     @inline(__always)
     mutating func next(_ input: inout ByteBuffer) throws(TransportError) -> MQTTPacket? {
         guard oversized == nil else { return nil }
@@ -147,8 +147,8 @@ package struct MQTTPacketReader: Sendable {
 
     // MARK: PUBLISH (section 3.3)
 
-    /// Whether the payload of a PUBLISH is larger than allowed, or that can't be told yet. Once all before an oversized payload is there,
-    /// it is taken.
+    /// Whether the payload of a PUBLISH is larger than allowed, or that can't be told yet. Once all before an oversized
+    /// payload is there, it is taken.
     @inline(never)
     private mutating func isOversized(
         _ header: FixedHeader,
@@ -369,7 +369,7 @@ struct BegunFilters: Sendable {
     var position: Int
 
     /// A string of more than 15 bytes lies in memory of its own.
-    var heldBytes: Int { position + filters.capacity * (MemoryLayout<MQTTSubscription>.stride + 32) }
+    var bufferedBytes: Int { position + filters.capacity * (MemoryLayout<MQTTSubscription>.stride + 32) }
 }
 
 /// The fields of one packet's body, read from front to back and never beyond its end.

@@ -1,23 +1,23 @@
 import SocketIO
 import TransportAPI
 
-/// Messages that wait for their consumer: first in, first out, and bounded. A link stops reading when it is full.
+/// Messages that wait for their consumer: first in, first out, and bounded. A connection stops reading when it is full.
 struct Inbox: ~Copyable {
     private var messages = Deque<Payload>()
     private var bytes = 0
-    private let limits: LinkLimits
+    private let limits: ConnectionLimits
 
     /// How much more may be read while acknowledgements are waited for: more than brokers send without a receipt.
     private static let (excessMessages, excessBytes) = (1024, 1 << 20)
 
-    init(_ limits: LinkLimits) {
+    init(_ limits: ConnectionLimits) {
         self.limits = limits
     }
 
     var count: Int { messages.count }
 
     /// How much memory it takes, in bytes.
-    var heldBytes: Int { bytes + count * Payload.bookkeeping }
+    var bufferedBytes: Int { bytes + count * Payload.bookkeeping }
 
     /// Whether another message may be read. A single message may pass the bound on bytes, so that no message is too large
     /// for an empty inbox.
@@ -43,8 +43,8 @@ struct Inbox: ~Copyable {
     }
 }
 
-/// The bounds of one link.
-public struct LinkLimits: Sendable, Hashable {
+/// The bounds of one connection.
+public struct ConnectionLimits: Sendable, Hashable {
     /// How many received messages may wait for their consumer before reading stops; 1024 by default.
     public var inboxMessages = 1024
     /// How many bytes of received messages may wait before reading stops; 4 MiB by default.
@@ -52,7 +52,7 @@ public struct LinkLimits: Sendable, Hashable {
     /// How many bytes may wait for the kernel before senders do; 1 MiB by default.
     public var writeBuffer = 1 << 20
     /// How many frames without a message (pings, subscriptions, empty fragments) the far side may send in a second before the
-    /// link is ended; 1,000 by default.
+    /// connection is ended; 1,000 by default.
     public var controlRate = 1000
     /// Servers: whether a far side that does not read its answers is not read from either, at twice ``writeBuffer``. Two sides
     /// that both did so could wait for each other.
@@ -62,17 +62,17 @@ public struct LinkLimits: Sendable, Hashable {
     public var closeTimeout: Duration = .seconds(5)
     /// How long a close may take in all, however slowly the peer reads; 60 s by default.
     public var closeTotal: Duration = .seconds(60)
-    /// How long a link that this side did not close, but the peer, an error or a limit has ended, may take to hand its last
-    /// bytes over; 2 s by default.
+    /// How long a connection that this side did not close, but the peer, an error or a limit has ended, may take to
+    /// hand its last bytes over; 2 s by default.
     public var linger: Duration = .seconds(2)
-    /// How long the link may be silent before a supervisor asks for a sign of life; `nil`, the default: as long as the core's
-    /// capabilities say.
+    /// How long the connection may be silent before a supervisor asks for a sign of life; `nil`, the default: as long
+    /// as the core's capabilities say.
     public var keepaliveInterval: Duration?
 
     /// The defaults.
     public init() {}
 
-    /// What a link within these limits can do, whose core can do that.
+    /// What a connection within these limits can do, whose core can do that.
     func describe(_ capabilities: Capabilities) -> Capabilities {
         var capabilities = capabilities
         // A core that has a rhythm of its own knows it best.

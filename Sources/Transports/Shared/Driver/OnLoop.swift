@@ -12,14 +12,14 @@ nonisolated(nonsending) func running<Value: Sendable>(
     return try result.get()
 }
 
-extension LoopConfined: Confinement {
+extension LoopBound: Confinement {
     @usableFromInline
     package func execute(_ work: @escaping @Sendable () -> Void) {
         loop.execute(work)
     }
 
     @usableFromInline
-    package func borrow<Result: Sendable>(_ body: (Value) -> Result) -> Result? {
-        loop.borrow { body(value) }
+    package func runInlineIfIdle<Result: Sendable>(_ body: (Value) -> Result) -> Result? {
+        loop.runInlineIfIdle { body(value) }
     }
 }

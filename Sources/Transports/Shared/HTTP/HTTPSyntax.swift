@@ -28,7 +28,8 @@ enum HTTPSyntax {
         text.utf8.allSatisfy { $0 > 0x20 && $0 < 0x7f && !excluded.utf8.contains($0) }
     }
 
-    /// A host and its port (RFC 3986, section 3.2): IPv6 addresses in brackets and without a zone, which means nothing elsewhere.
+    /// A host and its port (RFC 3986, section 3.2): IPv6 addresses in brackets and without a zone, which means nothing
+    /// elsewhere.
     static func authority(host: String, port: UInt16?) -> String {
         let isIPv6 = host.utf8.contains(UInt8(ascii: ":"))
         let literal = isIPv6 ? "[\(host.prefix { $0 != "%" })]" : host

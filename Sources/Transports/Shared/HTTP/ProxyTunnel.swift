@@ -27,7 +27,7 @@ final class ProxyTunnel: ByteStream, PollHandler {
     ///
     /// - Parameter deadline: when to give up, in nanoseconds of ``MonotonicClock``.
     nonisolated(nonsending) func open(deadline: Int64) async throws(TransportError) {
-        let confined = LoopConfined(living: self, on: loop)
+        let confined = LoopBound(living: self, on: loop)
         let error: TransportError? = await suspending(on: confined, as: (), #isolation) {
             $0.opener = $1
             $0.begin(deadline)
@@ -121,7 +121,7 @@ final class ProxyTunnel: ByteStream, PollHandler {
     func attach(_ handler: any PollHandler) throws(SystemError) {
         self.handler = handler
         // The edges of what has come since the handshake may have been seen already.
-        let confined = LoopConfined(living: self, on: loop)
+        let confined = LoopBound(living: self, on: loop)
         loop.execute { confined.value.handler?.ready([.read, .write]) }
     }
 

@@ -1,4 +1,4 @@
-/// Where the far side says that a link is to be had instead.
+/// Where the far side says that a connection is to be had instead.
 public struct Redirection: Sendable, Hashable {
     /// The number with which it said so: an HTTP status.
     public var status: Int

@@ -5,13 +5,13 @@ import TransportAPI
 package protocol Acceptor: AnyObject {
     /// The port at which clients reach it.
     var port: UInt16? { get }
-    /// Stops accepting; with `endLinks`, closes the links that it has.
-    func close(endLinks: Bool)
-    /// Whether it has no link any more.
+    /// Stops accepting; with `endConnections`, closes the connections that it has.
+    func close(endConnections: Bool)
+    /// Whether it has no connection any more.
     var isEmpty: Bool { get }
-    /// The callers that wait for that. The acceptor resumes them when its last link is closed.
+    /// The callers that wait for that. The acceptor resumes them when its last connection is closed.
     var emptyWaiters: EmptyWaiters { get set }
-    /// Counts what its links keep for a total that others share.
+    /// Counts what its connections keep for a total that others share.
     func join(_ total: BufferedTotal)
 }
 
@@ -24,9 +24,9 @@ extension Acceptor {
 package final class CoreListener: BufferingListener {
     package let endpoint: Endpoint
     private let loop: EventLoop
-    private let acceptor: LoopConfined<Box<any Acceptor>>
-    private let queue: LoopConfined<AcceptQueue>
-    private let ownsLinks: Bool
+    private let acceptor: LoopBound<Box<any Acceptor>>
+    private let queue: LoopBound<AcceptQueue>
+    private let ownsConnections: Bool
 
     /// Starts listening at `endpoint`, whose port may be 0 or missing to let the system choose.
     ///
@@ -74,19 +74,19 @@ package final class CoreListener: BufferingListener {
         endpoint.port = acceptor.port
         self.endpoint = endpoint
         self.loop = loop
-        self.acceptor = LoopConfined(living: Box(acceptor), on: loop)
-        self.queue = LoopConfined(living: queue, on: loop)
-        ownsLinks = mode.behaves
+        self.acceptor = LoopBound(living: Box(acceptor), on: loop)
+        self.queue = LoopBound(living: queue, on: loop)
+        ownsConnections = mode.behaves
     }
 
     deinit {
-        loop.execute { [acceptor, queue, ownsLinks] in
-            acceptor.value.value.close(endLinks: ownsLinks)
+        loop.execute { [acceptor, queue, ownsConnections] in
+            acceptor.value.value.close(endConnections: ownsConnections)
             queue.value.close()
         }
     }
 
-    package nonisolated(nonsending) func accept() async throws(TransportError) -> (any Link)? {
+    package nonisolated(nonsending) func accept() async throws(TransportError) -> (any Connection)? {
         guard let here = queue.here else { return try await acceptElsewhere().get() }
         if let next = here.next() { return try next.get() }
         let id = here.newID()
@@ -99,22 +99,22 @@ package final class CoreListener: BufferingListener {
         }.get()
     }
 
-    private nonisolated(nonsending) func acceptElsewhere() async -> Result<(any Link)?, TransportError> {
+    private nonisolated(nonsending) func acceptElsewhere() async -> Result<(any Connection)?, TransportError> {
         await withTaskExecutorPreference(loop) {
             do throws(TransportError) { return .success(try await self.accept()) } catch { return .failure(error) }
         }
     }
 
-    package func join(_ total: RuntimeConfined<BufferedTotal>) {
+    package func join(_ total: RuntimeBound<BufferedTotal>) {
         guard total.runtime === loop else { return }
         loop.execute { [acceptor] in acceptor.value.value.join(total.value) }
     }
 
     package nonisolated(nonsending) func close() async {
         guard loop.isCurrent else { return await withTaskExecutorPreference(loop) { await self.close() } }
-        acceptor.value.value.close(endLinks: ownsLinks)
+        acceptor.value.value.close(endConnections: ownsConnections)
         queue.value.close()
-        guard ownsLinks else { return }
+        guard ownsConnections else { return }
         let id = acceptor.value.value.emptyWaiters.newID()
         await suspending(on: acceptor, as: id, #isolation) {
             (acceptor, continuation: UnsafeContinuation<Void, Never>) in
@@ -127,7 +127,7 @@ package final class CoreListener: BufferingListener {
     }
 }
 
-/// The callers that wait until an acceptor has no link any more. Lives on the acceptor's loop.
+/// The callers that wait until an acceptor has no connection any more. Lives on the acceptor's loop.
 package struct EmptyWaiters {
     private var waiting: [UInt64: UnsafeContinuation<Void, Never>] = [:]
     private var lastID: UInt64 = 0
@@ -146,7 +146,7 @@ package struct EmptyWaiters {
         waiting.removeValue(forKey: id)?.resume()
     }
 
-    /// The acceptor has no link any more.
+    /// The acceptor has no connection any more.
     mutating func resumeAll() {
         let all = waiting
         waiting = [:]

@@ -1,7 +1,7 @@
 import TransportAPI
 
-/// The limits of a server over byte streams for all its clients together. Those of one link are ``LinkLimits``. Docs/limits.md
-/// lists all limits.
+/// The limits of a server over byte streams for all its clients together. Those of one connection are
+/// ``ConnectionLimits``. Docs/limits.md lists all limits.
 public struct ServerLimits: Sendable, Hashable {
     /// How many clients may be connected at once; 65,536 by default. Beyond it, a new client replaces the one that has been
     /// connected longest without sending anything. If there is none, new clients wait in the kernel.
@@ -11,11 +11,11 @@ public struct ServerLimits: Sendable, Hashable {
     public var maximumPerAddress: Int?
     /// How many clients may be in their handshake; 1,024 by default. Beyond it, the oldest handshake is closed.
     public var maximumHandshakes = 1024
-    /// How many bytes all links together may buffer: incomplete messages, output that clients have not read, and compression;
-    /// 512 MiB by default. Beyond it, the link that buffers most is closed.
+    /// How many bytes all connections together may buffer: incomplete messages, output that clients have not read, and
+    /// compression; 512 MiB by default. Beyond it, the connection that buffers most is closed.
     public var maximumBuffered = 512 << 20
-    /// How long an open link may receive nothing; 1 h by default. It is longer than any keepalive interval, and ends links of
-    /// clients that have disappeared.
+    /// How long an open connection may receive nothing; 1 h by default. It is longer than any keepalive interval, and
+    /// ends connections of clients that have disappeared.
     public var idleTimeout: Duration = .seconds(3600)
     /// How long the peer may read nothing while output waits for it; 30 s by default.
     public var stallTimeout: Duration = .seconds(30)

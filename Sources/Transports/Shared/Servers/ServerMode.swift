@@ -5,7 +5,7 @@ import TransportAPI
 package struct ServerMode: Sendable {
     /// Makes what answers clients, on the loop; `nil` where they are handed out by ``Listener/accept()``.
     private let makeBehaviour: (@Sendable () -> any ServerBehaviour)?
-    /// Hears of each client whose link has ended.
+    /// Hears of each client whose connection has ended.
     package var observer: ServerObserver?
     /// Decides about the handshakes of WebSockets; other transports have nothing of the kind.
     package var decide: WebSocketConfiguration.Decide?
@@ -21,8 +21,8 @@ package struct ServerMode: Sendable {
     /// Whether a behaviour answers.
     var behaves: Bool { makeBehaviour != nil }
 
-    /// What handles the links of one protocol in this mode. To be called on the loop.
-    func handler(_ queue: AcceptQueue) -> any LinkHandler {
+    /// What handles the connections of one protocol in this mode. To be called on the loop.
+    func handler(_ queue: AcceptQueue) -> any ConnectionHandler {
         makeBehaviour.map { BehaviourHandler($0()) } ?? AcceptHandler(queue)
     }
 }
@@ -37,15 +37,15 @@ package protocol ServerBehaviour: AnyObject {
     func ended(_ peer: any MessagePeer)
 }
 
-/// Lets a behaviour handle the links of one protocol.
-final class BehaviourHandler: LinkHandler {
+/// Lets a behaviour handle the connections of one protocol.
+final class BehaviourHandler: ConnectionHandler {
     private let behaviour: any ServerBehaviour
 
     init(_ behaviour: any ServerBehaviour) {
         self.behaviour = behaviour
     }
 
-    func handle(_ event: CoreEvent, on driver: LinkDriver) {
+    func handle(_ event: CoreEvent, on driver: ConnectionDriver) {
         switch event {
         case .opened: behaviour.opened(driver)
         case .message(let payload): behaviour.received(payload, from: driver)
@@ -53,35 +53,36 @@ final class BehaviourHandler: LinkHandler {
         }
     }
 
-    func ended(_ driver: LinkDriver, _: CloseReason) {
+    func ended(_ driver: ConnectionDriver, _: CloseReason) {
         behaviour.ended(driver)
     }
 }
 
-/// Hands links out to ``Listener/accept()`` once they are open.
-final class AcceptHandler: LinkHandler {
+/// Hands connections out to ``Listener/accept()`` once they are open.
+final class AcceptHandler: ConnectionHandler {
     private let queue: AcceptQueue
 
     init(_ queue: AcceptQueue) {
         self.queue = queue
     }
 
-    func handle(_ event: CoreEvent, on driver: LinkDriver) {
+    func handle(_ event: CoreEvent, on driver: ConnectionDriver) {
         guard case .opened = event else { return }
         driver.handler = nil
-        queue.append(CoreLink(driver, capabilities: driver.limits.describe(driver.core.capabilities)))
+        queue.append(CoreConnection(driver, capabilities: driver.limits.describe(driver.core.capabilities)))
     }
 
-    func ended(_: LinkDriver, _: CloseReason) {}
+    func ended(_: ConnectionDriver, _: CloseReason) {}
 }
 
-/// Open links that nobody has asked for yet, and who hears of those that end. Lives on its loop.
+/// Open connections that nobody has asked for yet, and who hears of those that end. Lives on its loop.
 package final class AcceptQueue {
-    /// How many links may wait; beyond it the listener stops accepting.
+    /// How many connections may wait; beyond it the listener stops accepting.
     static let limit = 1024
 
-    private var links: [any Link] = []
-    private var waiter: (id: UInt64, continuation: UnsafeContinuation<Result<(any Link)?, TransportError>, Never>)?
+    private var connections: [any Connection] = []
+    private var waiter:
+        (id: UInt64, continuation: UnsafeContinuation<Result<(any Connection)?, TransportError>, Never>)?
     private var lastID: UInt64 = 0
     private var isClosed = false
     /// Called when there is room again.
@@ -100,25 +101,25 @@ package final class AcceptQueue {
 
     /// Tells the owner of the server about a client, or about so many.
     func note(_ client: SocketAddress?, _ reason: CloseReason, wasOpen: Bool, count: Int = 1) {
-        observer?(ServerNote(client: client?.description, wasOpen: wasOpen, reason: reason, count: count))
+        observer?(ServerEvent(client: client?.description, wasOpen: wasOpen, reason: reason, count: count))
     }
 
-    var hasRoom: Bool { links.count < Self.limit }
+    var hasRoom: Bool { connections.count < Self.limit }
 
-    func append(_ link: any Link) {
+    func append(_ connection: any Connection) {
         if let waiter = waiter.take() {
-            waiter.continuation.resume(returning: .success(link))
+            waiter.continuation.resume(returning: .success(connection))
         } else if !isClosed {
-            links.append(link)
+            connections.append(connection)
         }
     }
 
-    /// The next link, or the answer that there is none; `nil` if the caller must wait.
-    func next() -> Result<(any Link)?, TransportError>? {
-        if !links.isEmpty {
-            let link = links.removeFirst()
-            if links.count == Self.limit - 1 { onRoom?() }
-            return .success(link)
+    /// The next connection, or the answer that there is none; `nil` if the caller must wait.
+    func next() -> Result<(any Connection)?, TransportError>? {
+        if !connections.isEmpty {
+            let connection = connections.removeFirst()
+            if connections.count == Self.limit - 1 { onRoom?() }
+            return .success(connection)
         }
         if isClosed { return .success(nil) }
         return waiter == nil ? nil : .failure(TransportError(.busy, .open, "another task is accepting already"))
@@ -129,7 +130,7 @@ package final class AcceptQueue {
         return lastID
     }
 
-    func wait(_ id: UInt64, _ continuation: UnsafeContinuation<Result<(any Link)?, TransportError>, Never>) {
+    func wait(_ id: UInt64, _ continuation: UnsafeContinuation<Result<(any Connection)?, TransportError>, Never>) {
         if let next = next() { continuation.resume(returning: next) } else { waiter = (id, continuation) }
     }
 
@@ -141,7 +142,7 @@ package final class AcceptQueue {
 
     func close() {
         isClosed = true
-        links = []
+        connections = []
         waiter.take()?.continuation.resume(returning: .success(nil))
     }
 }

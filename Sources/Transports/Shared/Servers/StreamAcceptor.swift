@@ -2,26 +2,26 @@ import SocketIO
 import TransportAPI
 
 /// Accepts TCP connections and runs a server core over each, within the bounds of ``ServerLimits``. Lives on its loop.
-package final class StreamAcceptor: PollHandler, ShareHandler, LinkOwner, Acceptor, BufferKeeper {
+package final class StreamAcceptor: PollHandler, DeferredHandler, ConnectionOwner, Acceptor, BufferKeeper {
     /// How many connections may wait in the kernel to be accepted, about.
     private static let backlog = 1024
 
     private let loop: EventLoop
     private let socket: ListeningSocket
-    private var limits: LinkLimits
+    private var limits: ConnectionLimits
     let bounds: ServerLimits
     private let makeCore: (SocketAddress?) -> any ProtocolCore
-    private let handler: any LinkHandler
+    private let handler: any ConnectionHandler
     private let queue: AcceptQueue
-    var live: [UInt64: LinkDriver] = [:]
+    var live: [UInt64: ConnectionDriver] = [:]
     private var newcomers = Newcomers()
     /// How many clients are within their handshake.
     private var handshakes = 0
     /// How many clients each network has, where that is bounded.
     private var perAddress: [SocketAddress.Network: Int] = [:]
-    /// What all links keep in memory, in bytes.
-    private var heldBytes = 0
-    /// What the links keep together with other parts of the server.
+    /// What all connections keep in memory, in bytes.
+    private var bufferedBytes = 0
+    /// What the connections keep together with other parts of the server.
     private var total = BufferedTotal()
     private var isClosed = false
     package var emptyWaiters = EmptyWaiters()
@@ -33,9 +33,9 @@ package final class StreamAcceptor: PollHandler, ShareHandler, LinkOwner, Accept
         _ address: SocketAddress,
         _ queue: AcceptQueue,
         on loop: EventLoop,
-        limits: LinkLimits,
+        limits: ConnectionLimits,
         bounds: ServerLimits = ServerLimits(),
-        handler: any LinkHandler,
+        handler: any ConnectionHandler,
         makeCore: @escaping (SocketAddress?) -> any ProtocolCore
     ) throws(SystemError) {
         socket = try ListeningSocket(boundTo: address, on: loop)
@@ -61,10 +61,10 @@ package final class StreamAcceptor: PollHandler, ShareHandler, LinkOwner, Accept
     private func waitForShare() {
         guard !isClosed, !isWaitingForShare else { return }
         isWaitingForShare = true
-        loop.runLater(self)
+        loop.deferToNextTick(self)
     }
 
-    package func shareBegins() {
+    package func runDeferredWork() {
         isWaitingForShare = false
         acceptWhilePossible()
     }
@@ -108,7 +108,7 @@ package final class StreamAcceptor: PollHandler, ShareHandler, LinkOwner, Accept
             }
             perAddress[peer.network, default: 0] += 1
         }
-        let driver = LinkDriver(makeCore(stream.peer), over: StreamChannel(stream), on: loop, limits: limits)
+        let driver = ConnectionDriver(makeCore(stream.peer), over: StreamChannel(stream), on: loop, limits: limits)
         driver.handler = handler
         driver.owner = self
         live[driver.number] = driver
@@ -147,53 +147,54 @@ package final class StreamAcceptor: PollHandler, ShareHandler, LinkOwner, Accept
 
     // MARK: From drivers
 
-    func opened(_: LinkDriver) {
+    func opened(_: ConnectionDriver) {
         handshakes -= 1
     }
 
-    func ended(_ driver: LinkDriver, _ reason: CloseReason, wasOpen: Bool) {
+    func ended(_ driver: ConnectionDriver, _ reason: CloseReason, wasOpen: Bool) {
         if !wasOpen { handshakes -= 1 }
         queue.note(driver.channel.peer, reason, wasOpen: wasOpen)
     }
 
     func memoryChanged(by bytes: Int) {
-        heldBytes += bytes
+        bufferedBytes += bytes
         total.changed(by: bytes)
     }
 
     package func join(_ total: BufferedTotal) {
         self.total = total
-        total.add(self, keeping: heldBytes, limit: bounds.maximumBuffered)
+        total.add(self, keeping: bufferedBytes, limit: bounds.maximumBuffered)
     }
 
-    package var largestBuffered: Int { live.values.reduce(0) { max($0, $1.heldBytes) } }
+    package var largestBuffered: Int { live.values.reduce(0) { max($0, $1.bufferedBytes) } }
 
     package func endLargest(_ limit: Int) {
-        guard let largest = live.values.max(by: { $0.heldBytes < $1.heldBytes }) else { return }
-        let sentence = "the server keeps more than \(limit) bytes, and for this link most: \(largest.heldBytes)"
+        guard let largest = live.values.max(by: { $0.bufferedBytes < $1.bufferedBytes }) else { return }
+        let sentence =
+            "the server keeps more than \(limit) bytes, and for this connection most: \(largest.bufferedBytes)"
         largest.abandonAtOnce(
             TransportError(.resourcesExhausted, largest.phase == .opening ? .handshake : .open, sentence)
         )
     }
 
-    func closed(_ driver: LinkDriver) {
+    func closed(_ driver: ConnectionDriver) {
         let wasFull = live.count >= bounds.maximumConnections
         live[driver.number] = nil
         if bounds.maximumPerAddress != nil, let network = driver.channel.peer?.network {
             let left = perAddress[network, default: 1] - 1
             perAddress[network] = left > 0 ? left : nil
         }
-        // Not from within an event of this link or another's.
+        // Not from within an event of this connection or another's.
         if wasFull { waitForShare() }
         if live.isEmpty { emptyWaiters.resumeAll() }
     }
 
     package var isEmpty: Bool { live.isEmpty }
 
-    package func close(endLinks: Bool) {
+    package func close(endConnections: Bool) {
         guard !isClosed else { return }
         // Who is connected already, but not accepted, is told as well; whoever comes in this moment is not.
-        var unaccepted = endLinks ? Self.backlog : 0
+        var unaccepted = endConnections ? Self.backlog : 0
         while unaccepted > 0, let stream = try? socket.accept() {
             adopt(stream)
             unaccepted -= 1
@@ -202,7 +203,7 @@ package final class StreamAcceptor: PollHandler, ShareHandler, LinkOwner, Accept
         queue.onRoom = nil
         if let retry { loop.cancel(timer: retry) }
         socket.close()
-        guard endLinks else { return }
+        guard endConnections else { return }
         for driver in live.values { driver.beginClose(.user) }
     }
 }
@@ -213,7 +214,7 @@ struct Newcomers {
         var number: UInt64
 
         /// The driver, if it is there still and has said nothing.
-        func driver(among live: [UInt64: LinkDriver]) -> LinkDriver? {
+        func driver(among live: [UInt64: ConnectionDriver]) -> ConnectionDriver? {
             guard let driver = live[number], driver.isNewcomer else { return nil }
             return driver
         }
@@ -223,7 +224,7 @@ struct Newcomers {
     private var head = 0
 
     /// Adds a driver, and forgets those that are newcomers no longer once they are in the majority.
-    mutating func append(_ driver: LinkDriver, among live: [UInt64: LinkDriver]) {
+    mutating func append(_ driver: ConnectionDriver, among live: [UInt64: ConnectionDriver]) {
         if entries.count - head > 2 * live.count + 64 || head > entries.count / 2 + 64 {
             entries = entries[head...].filter { $0.driver(among: live) != nil }
             head = 0
@@ -232,7 +233,7 @@ struct Newcomers {
     }
 
     /// The one who has said nothing for longest.
-    mutating func oldest(among live: [UInt64: LinkDriver]) -> LinkDriver? {
+    mutating func oldest(among live: [UInt64: ConnectionDriver]) -> ConnectionDriver? {
         while head < entries.count {
             if let driver = entries[head].driver(among: live) { return driver }
             head += 1
@@ -241,22 +242,22 @@ struct Newcomers {
     }
 }
 
-extension LinkDriver {
-    /// Ends the link and lets go of its memory, even while it says goodbye.
+extension ConnectionDriver {
+    /// Ends the connection and lets go of its memory, even while it says goodbye.
     fileprivate func abandonAtOnce(_ error: TransportError) {
         if phase == .draining { close(abort: true) } else { end(error, abort: true) }
     }
 }
 
-// Looking after links that nothing comes from, or that take nothing. One timer for all of them, because each link's own would
-// take more memory than the rest of its patience is worth.
+// Looking after connections that nothing comes from, or that take nothing. One timer for all of them, because each
+// connection's own would take more memory than the rest of its patience is worth.
 extension StreamAcceptor {
-    /// Looks at all links again after a quarter of the shorter patience.
+    /// Looks at all connections again after a quarter of the shorter patience.
     func sweepLater(_ loop: EventLoop) {
         isSweeping = true
         let patience = min(bounds.idleTimeout.wholeNanoseconds, bounds.stallTimeout.wholeNanoseconds)
         _ = loop.schedule(at: loop.now + max(patience / 4, 10_000_000)) { [self] in
-            loop.runLater(Sweep(self, loop))
+            loop.deferToNextTick(Sweep(self, loop))
         }
     }
 
@@ -266,10 +267,10 @@ extension StreamAcceptor {
     }
 }
 
-/// One look at all links of an acceptor, in shares of the loop's turns: those of a crowd that went silent together are overdue
-/// together.
-private final class Sweep: ShareHandler {
-    /// After how many links the clock is looked at, if none of them was overdue.
+/// One look at all connections of an acceptor, in shares of the loop's turns: those of a crowd that went silent
+/// together are overdue together.
+private final class Sweep: DeferredHandler {
+    /// After how many connections the clock is looked at, if none of them was overdue.
     private static let stretch = 64
 
     private let acceptor: StreamAcceptor
@@ -282,19 +283,19 @@ private final class Sweep: ShareHandler {
         left = Array(acceptor.live.keys)
     }
 
-    func shareBegins() {
+    func runDeferredWork() {
         let end = loop.shareEnd
         while let number = left.popLast() {
             let wasOverdue = acceptor.live[number]?.endIfOverdue(acceptor.bounds) ?? false
             guard wasOverdue || left.count % Self.stretch == 0, MonotonicClock.now() >= end else { continue }
-            return loop.runLater(self)
+            return loop.deferToNextTick(self)
         }
         acceptor.swept(loop)
     }
 }
 
-extension LinkDriver {
-    /// Ends an open link that nothing has come from for too long, or that takes nothing; whether it did.
+extension ConnectionDriver {
+    /// Ends an open connection that nothing has come from for too long, or that takes nothing; whether it did.
     fileprivate func endIfOverdue(_ bounds: ServerLimits) -> Bool {
         guard phase == .open else { return false }
         let now = loop.now

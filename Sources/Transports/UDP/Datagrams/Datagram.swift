@@ -53,7 +53,7 @@ enum Datagram {
             case .welcome: size == pairSize + ReliableTerms.wireSize
             case .packet: size > ReliableSession.headerSize
             case .data: size >= dataHeaderSize
-            case .bye: size >= identifiedSize + Goodbye.codeSize
+            case .bye: size >= identifiedSize + ClosePayload.codeSize
             }
         return fits ? kind : nil
     }

@@ -1,11 +1,11 @@
 import SocketIO
 import TransportAPI
 
-/// A link over a datagram socket of its own, connected to its peer.
+/// A connection over a datagram socket of its own, connected to its peer.
 ///
 /// Such a socket keeps the address that it had when it was connected. When that one is gone, or the way to the peer begins at
 /// another one, a fresh socket takes its place: the far side knows the session by its id, wherever it comes from.
-final class DatagramChannel: LinkChannel {
+final class DatagramChannel: ByteChannel {
     /// How often a fresh socket is tried because of failures or silence, in nanoseconds.
     static let renewalPause: Int64 = 1_000_000_000
     /// After so long without a word from the far side, the next datagram is one more reason to look for another address. (IPv6
@@ -124,7 +124,7 @@ final class DatagramChannel: LinkChannel {
     }
 }
 
-extension LinkDriver {
+extension ConnectionDriver {
     /// The machine's addresses may be others by now.
     func networkChanged() {
         guard phase == .open, channel.renew(Instant(nanoseconds: loop.now)) else { return }

@@ -70,8 +70,8 @@ public struct UDPCore: ProtocolCore {
     var largestDatagram: Int { configuration.largestDatagram }
 
     /// What a reliable session holds of messages that its user has not taken and the far side has not acknowledged.
-    public var heldBytes: Int {
-        mutating get { reliable?.heldBytes ?? 0 }
+    public var bufferedBytes: Int {
+        mutating get { reliable?.bufferedBytes ?? 0 }
     }
 
     /// What a reliable session has sent, or is to send, that the peer has not acknowledged.
@@ -327,7 +327,7 @@ extension UDPCore {
         }
         let error = TransportError(.keepaliveTimeout, .open, "nothing arrived for \(configuration.idleTimeout)")
         if phase == .open {
-            writeBye(CloseReason(.keepalive, code: Goodbye.timedOut, text: error.reason), &context)
+            writeBye(CloseReason(.keepalive, code: ClosePayload.timedOut, text: error.reason), &context)
         }
         reason = CloseReason(error)
         phase = .done
@@ -387,7 +387,7 @@ extension UDPCore {
         case .ping:
             guard let token = Datagram.number(of: input) else { return nil }
             heard(&context)
-            context.counters.demands &+= 1
+            context.counters.controlWork &+= 1
             if reliable != nil, reliable?.pingHeard == token {
                 context.counters.repeatedBytes &+= UInt64(input.count)
             }
@@ -400,7 +400,7 @@ extension UDPCore {
             return pong(token, &context)
         case .bye:
             let said = input.withUnsafeReadableBytes {
-                Goodbye.reason(UnsafeRawBufferPointer(rebasing: $0.dropFirst(Datagram.identifiedSize)))
+                ClosePayload.reason(UnsafeRawBufferPointer(rebasing: $0.dropFirst(Datagram.identifiedSize)))
             }
             guard let said else { return nil }
             heard(&context)
@@ -425,7 +425,7 @@ extension UDPCore {
     /// for those that nobody waits for.
     private mutating func pong(_ token: UInt64, _ context: inout CoreContext) -> CoreEvent? {
         guard token > pongsReceived, token <= pingsSent else {
-            context.counters.demands &+= 1
+            context.counters.controlWork &+= 1
             return nil
         }
         pongsToReport = token - pongsReceived
@@ -530,7 +530,7 @@ extension UDPCore {
         do throws(TransportError) {
             try reliable?.read(input, &context)
         } catch {
-            throw ended(by: error, code: Goodbye.protocolError, &context)
+            throw ended(by: error, code: ClosePayload.protocolError, &context)
         }
         reliable?.transmit(connectionID, &context)
     }
@@ -587,7 +587,7 @@ extension UDPCore {
         do throws(TransportError) {
             try reliable?.deadlineReached(context.now)
         } catch {
-            throw ended(by: error, code: Goodbye.timedOut, &context)
+            throw ended(by: error, code: ClosePayload.timedOut, &context)
         }
         if let pingAt = reliable?.pingAt, pingAt <= context.now {
             write(.ping, connectionID, pingsSent, &context)
@@ -633,8 +633,8 @@ extension UDPCore {
     func writeBye(_ reason: CloseReason, _ context: inout CoreContext) {
         guard !configuration.isPlain else { return }
         Datagram.append(.bye, connectionID, to: &context.output)
-        context.output.append(integer: reason.code ?? Goodbye.normal)
-        context.output.append(utf8: Goodbye.shortened(reason.text))
+        context.output.append(integer: reason.code ?? ClosePayload.normal)
+        context.output.append(utf8: ClosePayload.shortened(reason.text))
         context.endDatagram()
         context.counters.controlFrames &+= 1
     }

@@ -2,12 +2,13 @@ import SocketIO
 
 /// What has come for the sessions of a shared socket and waits to be served: a line for each session, bounded together.
 ///
-/// All sessions share one queue in the kernel, where whoever sends little waits behind whoever sends much, and loses what finds
-/// it full. So that queue is emptied first and served from here: a session that had nothing waiting comes before the others, with
-/// one datagram; the others take turns, one datagram each, and have every fourth place for certain. Who sends more than is served
-/// loses it, and nobody else does. (Flow queueing as of RFC 8290, section 4.1, counted in datagrams, since that is what they cost.
-/// There a session that was served goes behind the others even if nothing waits for it any more, so that these get their turns;
-/// here their places do that, and who sends one now and then is served at once each time.)
+/// All sessions share one queue in the kernel, where whoever sends little waits behind whoever sends much, and loses
+/// what finds it full. So that queue is emptied first and served from here: a session that had nothing waiting comes
+/// before the others, with one datagram; the others take turns, one datagram each, and have every fourth place for
+/// certain. Who sends more than is served loses it, and nobody else does. (Flow queueing as of RFC 8290, section 4.1,
+/// counted in datagrams, since that is what they cost. There a session that was served goes behind the others even if
+/// nothing waits for it any more, so that these get their turns; here their places do that, and who sends one now and
+/// then is served at once each time.)
 struct FlowQueues<Element: Sendable>: Sendable {
     /// How many bytes may wait in all.
     static var limit: Int { 1 << 20 }
@@ -54,8 +55,9 @@ struct FlowQueues<Element: Sendable>: Sendable {
 
     // MARK: Coming
 
-    /// Puts one at the end of its session's line; `false` if there is no room for a line so long. While half of all is free, any
-    /// line may be; from then on each has its part of half, and when nothing is free, a longer line loses its first.
+    /// Puts one at the end of its session's line; `false` if there is no room for a line so long. While half of all is
+    /// free, any line may be; from then on each has its part of half, and when nothing is free, a longer line loses its
+    /// first.
     ///
     /// - Parameter onLoss: gets what another line has lost for it.
     mutating func append(
@@ -113,8 +115,8 @@ struct FlowQueues<Element: Sendable>: Sendable {
         return nil
     }
 
-    /// Takes out the first of the session that has waited for longest of those that had nothing waiting before; `nil` if there is
-    /// none.
+    /// Takes out the first of the session that has waited for longest of those that had nothing waiting before; `nil`
+    /// if there is none.
     mutating func popFresh() -> (session: UInt64, element: Element)? {
         while let session = fresh.first {
             if let element = serve(session, true) { return (session, element) }

@@ -1,10 +1,11 @@
 import TransportAPI
 
-/// The live sessions of a server: which attempt brought each one, how many each network has, and which one makes room for a newcomer.
+/// The live sessions of a server: which attempt brought each one, how many each network has, and which one makes room
+/// for a newcomer.
 ///
-/// They stand in three lines, each in the order of their silence. First to go are those that have said nothing since they came;
-/// then those that came when their network had many, so that no single one shuts all others out; then the rest. Many in one line
-/// stand before the next one, even while none of them has been silent for long enough.
+/// They stand in three lines, each in the order of their silence. First to go are those that have said nothing since
+/// they came; then those that came when their network had many, so that no single one shuts all others out; then the
+/// rest. Many in one line stand before the next one, even while none of them has been silent for long enough.
 struct SessionTable: Sendable {
     /// For how long a session is safe after it has said something.
     static let minimumSilence: Int64 = 1_000_000_000

@@ -4,14 +4,14 @@ import TransportAPI
 /// Serves all clients of one UDP socket: asks the listener core about each datagram, and hands it to its session. Lives on
 /// its loop.
 ///
-/// The socket is emptied in every turn. What comes alone is served at once; otherwise it waits in the sessions'
-/// own lines (``FlowQueues``), and requests for sessions in another, which are served in shares of a turn: but for who had nothing
-/// waiting, who is served before the next batch is taken (``ReadingTurn``).
-final class UDPAcceptor: PollHandler, ShareHandler, LinkOwner, Acceptor, BufferKeeper {
+/// The socket is emptied in every turn. What comes alone is served at once; otherwise it waits in the sessions' own
+/// lines (``FlowQueues``), and requests for sessions in another, which are served in shares of a turn: but for who had
+/// nothing waiting, who is served before the next batch is taken (``ReadBudget``).
+final class UDPAcceptor: PollHandler, DeferredHandler, ConnectionOwner, Acceptor, BufferKeeper {
     let loop: EventLoop
     let socket: DatagramSocket
-    let limits: LinkLimits
-    let handler: any LinkHandler
+    let limits: ConnectionLimits
+    let handler: any ConnectionHandler
     let queue: AcceptQueue
     // Unchecked exclusivity, because a core calls nobody, and what else is called while one of these changes touches another.
     @exclusivity(unchecked) var core: UDPListenerCore
@@ -20,15 +20,15 @@ final class UDPAcceptor: PollHandler, ShareHandler, LinkOwner, Acceptor, BufferK
     @exclusivity(unchecked) private var reply = ByteBuffer()
     @exclusivity(unchecked) private var requests = WaitingRequests()
     @exclusivity(unchecked) private var waiting = FlowQueues<(bytes: [UInt8], sender: SocketAddress)>()
-    @exclusivity(unchecked) private var refusals = AnswerMeter()
+    @exclusivity(unchecked) private var refusals = ReplyRateLimiter()
     @exclusivity(unchecked) private var isGoingOn = false
     @exclusivity(unchecked) private var isWaitingForShare = false
-    @exclusivity(unchecked) var sessions: [UInt64: (driver: LinkDriver, channel: UDPSessionChannel)] = [:]
+    @exclusivity(unchecked) var sessions: [UInt64: (driver: ConnectionDriver, channel: UDPSessionChannel)] = [:]
     /// What all sessions keep in memory, in bytes.
-    @exclusivity(unchecked) var heldBytes = 0
+    @exclusivity(unchecked) var bufferedBytes = 0
     /// What the sessions keep together with other parts of the server, where there are some.
     @exclusivity(unchecked) var total: BufferedTotal?
-    var meter = NoteMeter()
+    var meter = EventRateLimiter()
     var noteTimer: UInt64?
     /// A session is being ended for a newcomer.
     var isDisplacing = false
@@ -43,8 +43,8 @@ final class UDPAcceptor: PollHandler, ShareHandler, LinkOwner, Acceptor, BufferK
         _ address: SocketAddress,
         _ queue: AcceptQueue,
         on loop: EventLoop,
-        limits: LinkLimits,
-        handler: any LinkHandler,
+        limits: ConnectionLimits,
+        handler: any ConnectionHandler,
         core: UDPListenerCore
     ) throws(SystemError) {
         socket = try DatagramSocket(boundTo: address, on: loop)
@@ -68,7 +68,7 @@ final class UDPAcceptor: PollHandler, ShareHandler, LinkOwner, Acceptor, BufferK
             for channel in channels.dropFirst() + channels.prefix(1) {
                 channel.isBlocked = false
                 channel.writable()
-                sessions[channel.identifier]?.driver.turnEnded()
+                sessions[channel.identifier]?.driver.tickEnded()
             }
         }
         // What comes while it is emptied anyway waits for that.
@@ -79,7 +79,7 @@ final class UDPAcceptor: PollHandler, ShareHandler, LinkOwner, Acceptor, BufferK
 
     private func readAll() {
         var input = borrowInput()
-        var turn = ReadingTurn(MonotonicClock.now())
+        var turn = ReadBudget(MonotonicClock.now())
         while !isClosed || !sessions.isEmpty {
             guard case .bytes(let count) = socket.receive(into: batch) else { break }
             // It comes alone as far as is known: nothing waits before it, and the look for more comes behind its answer.
@@ -130,11 +130,11 @@ final class UDPAcceptor: PollHandler, ShareHandler, LinkOwner, Acceptor, BufferK
     private func waitForShare() {
         guard !isWaitingForShare else { return }
         isWaitingForShare = true
-        loop.runLater(self)
+        loop.deferToNextTick(self)
     }
 
     /// Serves who had nothing waiting, before more is taken from the socket.
-    private func serveFresh(_ input: inout ByteBuffer, _ turn: inout ReadingTurn) {
+    private func serveFresh(_ input: inout ByteBuffer, _ turn: inout ReadBudget) {
         var now = MonotonicClock.now()
         let end = turn.beginServing(now)
         while now < end, let (id, datagram) = waiting.popFresh() {
@@ -151,9 +151,9 @@ final class UDPAcceptor: PollHandler, ShareHandler, LinkOwner, Acceptor, BufferK
         input.removeAll()
     }
 
-    /// Serves what waits, and requests in turn with it. Not for longer than others may, however much waits: what comes meanwhile
-    /// has only the kernel's queue, and who sends more than is worked off loses it by its own line.
-    func shareBegins() {
+    /// Serves what waits, and requests in turn with it. Not for longer than others may, however much waits: what comes
+    /// meanwhile has only the kernel's queue, and who sends more than is worked off loses it by its own line.
+    func runDeferredWork() {
         isWaitingForShare = false
         var input = borrowInput()
         let end = loop.shareEnd
@@ -231,13 +231,13 @@ final class UDPAcceptor: PollHandler, ShareHandler, LinkOwner, Acceptor, BufferK
     }
 
     /// Sessions share the socket, so it is open until the last of them has ended; new ones are no longer answered.
-    func close(endLinks: Bool) {
+    func close(endConnections: Bool) {
         guard !isClosed else { return }
-        if endLinks {
+        if endConnections {
             for session in sessions.values { session.driver.beginClose(.user) }
         }
         isClosed = true
-        for session in sessions.values where session.driver.phase == .draining { session.driver.turnEnded() }
+        for session in sessions.values where session.driver.phase == .draining { session.driver.tickEnded() }
         closeIfOver()
     }
 
@@ -258,7 +258,7 @@ extension UDPAcceptor {
         let id = session.connectionID
         guard !isClosed, queue.hasRoom else { return core.remove(id, now: Instant(nanoseconds: loop.now)) }
         let channel = UDPSessionChannel(self, sender, session)
-        let driver = LinkDriver(session, over: channel, on: loop, limits: limits)
+        let driver = ConnectionDriver(session, over: channel, on: loop, limits: limits)
         driver.handler = handler
         driver.owner = self
         sessions[id] = (driver, channel)
@@ -272,51 +272,51 @@ extension UDPAcceptor {
         guard let driver = sessions[id]?.driver else { return }
         let error = TransportError.tooMany("the server is full, and this client was silent for longest", .open)
         isDisplacing = true
-        driver.abandon(CloseReason(.user, code: Goodbye.tryAgainLater, text: error.reason, error: error))
+        driver.abandon(CloseReason(.user, code: ClosePayload.tryAgainLater, text: error.reason, error: error))
         isDisplacing = false
         // Its goodbye leaves now or never.
-        driver.turnEnded()
+        driver.tickEnded()
         driver.close(abort: true)
     }
 
     /// Beyond the bound on all of them, the sessions that keep most have to go, until an eighth of it is free.
     func memoryChanged(by bytes: Int) {
-        heldBytes += bytes
+        bufferedBytes += bytes
         total?.changed(by: bytes)
-        guard bytes > 0, heldBytes > core.maximumHeld else { return }
+        guard bytes > 0, bufferedBytes > core.maximumHeld else { return }
         // Those that hold less than half as much as the average hold less than half of all.
-        let much = heldBytes / max(1, sessions.count) / 2
-        var most: [LinkDriver] = []
-        for session in sessions.values where session.driver.heldBytes >= much { most.append(session.driver) }
-        most.sort { $0.heldBytes > $1.heldBytes }
-        for driver in most where heldBytes > core.maximumHeld / 8 * 7 { relieve(of: driver) }
+        let much = bufferedBytes / max(1, sessions.count) / 2
+        var most: [ConnectionDriver] = []
+        for session in sessions.values where session.driver.bufferedBytes >= much { most.append(session.driver) }
+        most.sort { $0.bufferedBytes > $1.bufferedBytes }
+        for driver in most where bufferedBytes > core.maximumHeld / 8 * 7 { relieve(of: driver) }
     }
 
-    private func relieve(of driver: LinkDriver) {
+    private func relieve(of driver: ConnectionDriver) {
         let sentence = "the server holds too much, and for this client most"
         let error = TransportError(.resourcesExhausted, .open, sentence)
         if driver.phase == .draining {
             driver.close(abort: true)
         } else {
-            driver.abandon(CloseReason(.user, code: Goodbye.tryAgainLater, text: error.reason, error: error))
+            driver.abandon(CloseReason(.user, code: ClosePayload.tryAgainLater, text: error.reason, error: error))
             driver.tellMemory()
         }
     }
 
     func join(_ total: BufferedTotal) {
         self.total = total
-        total.add(self, keeping: heldBytes, limit: core.maximumHeld)
+        total.add(self, keeping: bufferedBytes, limit: core.maximumHeld)
     }
 
-    var largestBuffered: Int { sessions.values.reduce(0) { max($0, $1.driver.heldBytes) } }
+    var largestBuffered: Int { sessions.values.reduce(0) { max($0, $1.driver.bufferedBytes) } }
 
     func endLargest(_: Int) {
-        if let largest = sessions.values.max(by: { $0.driver.heldBytes < $1.driver.heldBytes }) {
+        if let largest = sessions.values.max(by: { $0.driver.bufferedBytes < $1.driver.bufferedBytes }) {
             relieve(of: largest.driver)
         }
     }
 
-    func closed(_ driver: LinkDriver) {
+    func closed(_ driver: ConnectionDriver) {
         guard let session = driver.core as? UDPCore else { return }
         sessions[session.connectionID] = nil
         core.remove(session.connectionID, now: Instant(nanoseconds: loop.now))
@@ -326,21 +326,22 @@ extension UDPAcceptor {
     // MARK: What the owner hears
 
     /// Whoever can forge addresses opens and leaves plain sessions as often as he likes, and so it is with those that give way.
-    func ended(_ driver: LinkDriver, _ reason: CloseReason, wasOpen: Bool) {
-        // Whoever has ended the last link of a closed socket may want its address again: its goodbye leaves before he goes on.
-        if isClosed { loop.execute { [driver = LoopConfined(living: driver, on: loop)] in driver.value.turnEnded() } }
+    func ended(_ driver: ConnectionDriver, _ reason: CloseReason, wasOpen: Bool) {
+        // Whoever has ended the last connection of a closed socket may want its address again: its goodbye leaves
+        // before he goes on.
+        if isClosed { loop.execute { [driver = LoopBound(living: driver, on: loop)] in driver.value.tickEnded() } }
         guard core.isPlain || isDisplacing, let code = reason.error?.code else {
             return queue.note(driver.channel.peer, reason, wasOpen: wasOpen)
         }
-        note(.sessions(code), NoteMeter.Note(client: driver.channel.peer, reason: reason, wasOpen: wasOpen))
+        note(.sessions(code), EventRateLimiter.Note(client: driver.channel.peer, reason: reason, wasOpen: wasOpen))
     }
 
     /// A datagram was turned away.
     func note(_ reason: UDPListenerCore.DropReason, _ sender: SocketAddress) {
-        note(.datagrams(reason), NoteMeter.Note(client: sender, reason: CloseReason(reason.error)))
+        note(.datagrams(reason), EventRateLimiter.Note(client: sender, reason: CloseReason(reason.error)))
     }
 
-    private func note(_ kind: NoteMeter.Kind, _ note: @autoclosure () -> NoteMeter.Note) {
+    private func note(_ kind: EventRateLimiter.Kind, _ note: @autoclosure () -> EventRateLimiter.Note) {
         guard queue.isObserved else { return }
         if let note = meter.count(kind, note(), now: loop.now) { tell(note) } else { tellLater() }
     }
@@ -354,12 +355,12 @@ extension UDPAcceptor {
         }
     }
 
-    private func tell(_ note: NoteMeter.Note) {
+    private func tell(_ note: EventRateLimiter.Note) {
         queue.note(note.client, note.reason, wasOpen: note.wasOpen, count: note.count)
     }
 }
 
-extension LinkDriver {
+extension ConnectionDriver {
     /// Takes a datagram of this session from the acceptor, and answers its sender from now on: when the turn ends, or at once.
     func deliver(
         datagram: inout ByteBuffer,
@@ -375,6 +376,6 @@ extension LinkDriver {
         pump()
         swap(&input, &datagram)
         isInShare = false
-        if flushesNow && flushRequested { turnEnded() } else { tellMemory() }
+        if flushesNow && flushRequested { tickEnded() } else { tellMemory() }
     }
 }

@@ -45,7 +45,7 @@ public struct UDPListenerCore: Sendable {
     private var live: SessionTable
     /// The live session of each attempt, for confirms that are repeated because the accept was lost.
     private var sessions: [UInt64: UInt64] = [:]
-    private var spent: SpentAttempts
+    private var spent: UsedCookies
     /// Whether who accepts has room for another session; if not, clients are told that the server is full.
     var hasRoom = true
 
@@ -59,7 +59,7 @@ public struct UDPListenerCore: Sendable {
         try configuration.validate()
         self.configuration = configuration
         cookies = UDPCookies(&random)
-        spent = SpentAttempts(limit: configuration.maximumSessions)
+        spent = UsedCookies(limit: configuration.maximumSessions)
         live = SessionTable(limit: configuration.maximumSessions)
     }
 

@@ -2,10 +2,10 @@ import SocketIO
 import TransportAPI
 
 /// One session's part of a shared socket.
-final class UDPSessionChannel: LinkChannel {
+final class UDPSessionChannel: ByteChannel {
     private let acceptor: UDPAcceptor
     // Unchecked exclusivity, here and below, because nobody is called while these change.
-    @exclusivity(unchecked) private var path: SessionPath<SocketAddress>
+    @exclusivity(unchecked) private var path: PathValidator<SocketAddress>
     /// The session's driver, until it closes the channel.
     private var handler: (any PollHandler)?
     @exclusivity(unchecked) private(set) var bytesSent: UInt64 = 0
@@ -21,7 +21,7 @@ final class UDPSessionChannel: LinkChannel {
     init(_ acceptor: UDPAcceptor, _ address: SocketAddress, _ session: UDPCore) {
         self.acceptor = acceptor
         identifier = session.connectionID
-        path = SessionPath(address)
+        path = PathValidator(address)
     }
 
     /// Where the session's datagrams go.

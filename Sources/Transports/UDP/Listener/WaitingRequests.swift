@@ -1,8 +1,8 @@
 import SocketIO
 import TransportAPI
 
-/// Requests of clients that have no session yet, which wait until all that belongs to sessions has been served. All their memory
-/// is reserved with the first one.
+/// Requests of clients that have no session yet, which wait until all that belongs to sessions has been served. All
+/// their memory is reserved with the first one.
 struct WaitingRequests {
     /// How many may wait; further ones are dropped, and come again.
     static let limit = 512

@@ -23,8 +23,9 @@ struct ReliableSender: Sendable {
     private(set) var nextNumber: UInt64 = 0
     /// How many acknowledgements have told something new.
     private(set) var progress: UInt64 = 0
-    /// How many have told nothing beyond one for each packet that was sent: so many there may be if all come in the wrong order.
-    private(set) var demands: UInt64 = 0
+    /// How many have told nothing beyond one for each packet that was sent: so many there may be if all come in the
+    /// wrong order.
+    private(set) var controlWork: UInt64 = 0
     private var asked: UInt64 = 0
     private var vain: UInt64 = 0
     /// Packets that may leave although the window is full: the answers to a timeout.
@@ -37,7 +38,8 @@ struct ReliableSender: Sendable {
     init(credit: Int, buffer: Int) {
         pieces = ReliablePieces(credit: credit, limit: buffer)
         var bounds = RoundTripTime.Bounds()
-        // Less than the 60 s of RFC 6298, section 2.5: the session is given up after those, and should have asked more than once.
+        // Less than the 60 s of RFC 6298, section 2.5: the session is given up after those, and should have asked more
+        // than once.
         bounds.maximum = .seconds(10)
         roundTrip = RoundTripTime(bounds)
     }
@@ -110,7 +112,7 @@ struct ReliableSender: Sendable {
         let (arrived, late) = packets.take(news)
         guard !arrived.isEmpty || !late.isEmpty else {
             vain += 1
-            if vain > asked { demands += 1 }
+            if vain > asked { controlWork += 1 }
             return nil
         }
         var finished: UInt64?

@@ -28,7 +28,7 @@ struct ReliableSession: Sendable {
     /// This side closes and waits until all has been acknowledged, but not longer than this. Each acknowledgement that brings
     /// news puts it off.
     private(set) var closeAt: Instant?
-    /// When an unanswered ping is repeated, since a reliable link's keepalive counts on one.
+    /// When an unanswered ping is repeated, since a reliable connection's keepalive counts on one.
     private(set) var pingAt: Instant?
     private var pingPause = Duration.zero
     /// The token of the last ping that came; a ping that is repeated has the same.
@@ -128,9 +128,9 @@ struct ReliableSession: Sendable {
         _ news: Acknowledgement,
         _ context: inout CoreContext
     ) throws(TransportError) {
-        let before = sender.demands
+        let before = sender.controlWork
         let finished = try sender.acknowledged(news, context.now)
-        context.counters.demands &+= sender.demands &- before
+        context.counters.controlWork &+= sender.controlWork &- before
         guard let id = finished, owesRoom else { return }
         owesRoom = false
         roomMadeBy = id
@@ -175,7 +175,7 @@ struct ReliableSession: Sendable {
     }
 
     /// What it holds of messages that its user has not taken and the far side has not acknowledged, in bytes.
-    var heldBytes: Int { receiver.held + sender.pieces.buffered }
+    var bufferedBytes: Int { receiver.held + sender.pieces.buffered }
 
     /// After the far side's goodbye only what has arrived is still to be given.
     var deadline: Instant? {

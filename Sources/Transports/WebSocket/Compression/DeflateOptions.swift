@@ -7,7 +7,7 @@ extension TransportOption {
             TransportOption(
                 "deflate",
                 "on, off or small",
-                "compresses messages, with 300 KiB of memory a link or 22 KiB for small, if both sides can; else sends as it is (off)"
+                "compresses messages, with 300 KiB of memory a connection or 22 KiB for small, if both sides can; else sends as it is (off)"
             )
         ] + deflateParameters + [
             TransportOption(

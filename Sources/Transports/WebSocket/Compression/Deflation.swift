@@ -8,7 +8,7 @@ struct Deflation: Sendable {
     /// Made for the first message.
     private var deflater: (any MessageDeflater)?
     /// How much memory that takes.
-    private(set) var heldBytes = 0
+    private(set) var bufferedBytes = 0
 
     init(_ compression: WebSocketCompression, _ direction: DeflateAgreement.Direction) {
         compressor = compression.compressor
@@ -22,12 +22,12 @@ struct Deflation: Sendable {
         guard bytes.count >= threshold, direction.windowBits >= 9 else { return nil }
         if deflater == nil {
             deflater = compressor.makeDeflater(windowBits: direction.windowBits)
-            heldBytes = deflater?.heldBytes ?? 0
+            bufferedBytes = deflater?.bufferedBytes ?? 0
         }
         guard let compressed = deflater?.deflate(bytes) else {
             // Whatever it remembered, the far side has not seen: the next message begins anew.
             deflater = nil
-            heldBytes = 0
+            bufferedBytes = 0
             return nil
         }
         guard !direction.keepsContext else { return compressed }
@@ -45,14 +45,14 @@ struct Inflation: Sendable {
     /// Made for the first compressed message.
     private var inflater: (any MessageInflater)?
     /// How much memory that takes.
-    private(set) var heldBytes = 0
+    private(set) var bufferedBytes = 0
 
     static let malformed = "a message is marked as compressed, and is not"
     /// What every flush ends with, and senders leave out.
     private static let tail: [UInt8] = [0, 0, 0xff, 0xff]
 
-    /// How far back messages may refer, as a power of two. What refers further back is let in as far as zlib still has it before it,
-    /// which depends on how it arrives: no honest far side does.
+    /// How far back messages may refer, as a power of two. What refers further back is let in as far as zlib still has
+    /// it before it, which depends on how it arrives: no honest far side does.
     var windowBits: Int { max(direction.windowBits, 9) }
 
     init(_ compression: WebSocketCompression, _ direction: DeflateAgreement.Direction) {
@@ -72,7 +72,7 @@ struct Inflation: Sendable {
     ) throws(TransportError) -> Int {
         if inflater == nil {
             inflater = compressor.makeInflater(windowBits: windowBits)
-            heldBytes = inflater?.heldBytes ?? 0
+            bufferedBytes = inflater?.bufferedBytes ?? 0
         }
         guard let inflater else {
             throw TransportError(.resourcesExhausted, .open, "there is no memory to decompress with")

@@ -23,7 +23,7 @@ enum CloseCode {
         }
     }
 
-    /// The code with which this side ends a link for `reason`.
+    /// The code with which this side ends a connection for `reason`.
     static func forReason(_ reason: CloseReason) -> UInt16 {
         if let code = reason.code, isAllowedOnWire(code) { return code }
         return switch reason.initiator {
@@ -86,7 +86,7 @@ struct CloseFrame: Sendable, Hashable {
         return bytes
     }
 
-    /// Why the link ended, when the far side sent this frame first. Ordinary goodbyes carry no error.
+    /// Why the connection ended, when the far side sent this frame first. Ordinary goodbyes carry no error.
     var reason: CloseReason {
         let code = code ?? CloseCode.absent
         guard ![CloseCode.normal, CloseCode.goingAway, CloseCode.absent].contains(code) else {

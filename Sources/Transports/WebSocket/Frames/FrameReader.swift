@@ -3,10 +3,11 @@ import TransportAPI
 
 /// Reads frames and puts messages together (RFC 6455, sections 5 and 6.2).
 ///
-/// A message whose only frame lies whole in the input becomes one payload array at once. Anything else moves from the input
-/// into the message under assembly as it arrives, part by part, so that no byte is looked at twice, text is refused at its first
-/// wrong byte, and a declared length reserves no more than a part ahead of what has come. Limits are checked against the
-/// declared length, before any of it is taken; those of a compressed message against what it becomes, while it does.
+/// A message whose only frame lies whole in the input becomes one payload array at once. Anything else moves from the
+/// input into the message under assembly as it arrives, part by part, so that no byte is looked at twice, text is
+/// refused at its first wrong byte, and a declared length reserves no more than a part ahead of what has come. Limits
+/// are checked against the declared length, before any of it is taken; those of a compressed message against what it
+/// becomes, while it does.
 struct FrameReader: Sendable {
     /// What was read.
     enum Incoming: Sendable, Hashable {
@@ -19,8 +20,8 @@ struct FrameReader: Sendable {
     /// Whether the far side is a client, whose frames are masked.
     private let mustBeMasked: Bool
     let maximumMessageSize: Int
-    /// Whether what comes of a message is given out as it comes, each part as a message of its own: for a stream of bytes inside.
-    /// Only where nothing is compressed.
+    /// Whether what comes of a message is given out as it comes, each part as a message of its own: for a stream of
+    /// bytes inside. Only where nothing is compressed.
     private let givesParts: Bool
     /// What can't be compressed gets a little longer: by five bytes for each block that is stored, or by up to an eighth and a
     /// sixty-fourth, zlib's own bound (deflateBound), where its window is too small to store what it has passed over.
@@ -76,7 +77,7 @@ struct FrameReader: Sendable {
     }
 
     /// How much memory this takes with what decompresses.
-    var heldBytes: Int { message.capacity + (inflation?.heldBytes ?? 0) }
+    var bufferedBytes: Int { message.capacity + (inflation?.bufferedBytes ?? 0) }
 
     /// From now on reads compressed messages.
     mutating func enable(_ inflation: Inflation) {
@@ -218,8 +219,8 @@ struct FrameReader: Sendable {
 
 // Putting a message together from what has arrived of its frames.
 extension FrameReader {
-    /// The most bytes that are decompressed at a time. Pieces end at multiples of it, so that what a message may expand to does not
-    /// depend on how it arrives.
+    /// The most bytes that are decompressed at a time. Pieces end at multiples of it, so that what a message may expand
+    /// to does not depend on how it arrives.
     private static let compressedPiece = 4096
 
     /// Takes what has arrived of the frame, and goes into the part at hand; true once that is all of it.

@@ -1,5 +1,5 @@
-/// The bytes of a message while they arrive: in parts, so that nothing moves when more come, and then in one array, part by part.
-/// Whoever works with it sees to others in between.
+/// The bytes of a message while they arrive: in parts, so that nothing moves when more come, and then in one array,
+/// part by part. Whoever works with it sees to others in between.
 struct MessageParts: Sendable {
     /// How large parts are: the most that is reserved ahead of what has come, and copied at a time.
     static let size = 64 << 10
@@ -19,8 +19,8 @@ struct MessageParts: Sendable {
     var count: Int { fullBytes + last.count }
     /// How many of them the full parts have.
     var settled: Int { fullBytes }
-    /// How much memory they take. Of the array that they become, which is reserved whole, it is what is filled: the rest was not
-    /// touched yet, and each part is let go of as it is joined.
+    /// How much memory they take. Of the array that they become, which is reserved whole, it is what is filled: the
+    /// rest was not touched yet, and each part is let go of as it is joined.
     var capacity: Int { fullCapacity + last.capacity + joined.count }
 
     /// Begins a new part, with so much room, if the last one is full: who has sent a whole one may well fill another.

@@ -26,7 +26,7 @@ enum ClientHandshake {
     enum Answer: Sendable, Hashable {
         /// An interim response (RFC 9110, section 15.2): the real one follows.
         case interim
-        /// The link is open, with this subprotocol and compression.
+        /// The connection is open, with this subprotocol and compression.
         case accepted(subprotocol: String?, DeflateAgreement?)
     }
 

@@ -28,8 +28,8 @@ struct WebSocketExtension: Sendable, Hashable {
     }
 }
 
-/// Reads the lists of the opening handshake (RFC 9110, section 5.6.1): members between commas, spaces and tabs around everything,
-/// empty members ignored, at least one that is not.
+/// Reads the lists of the opening handshake (RFC 9110, section 5.6.1): members between commas, spaces and tabs around
+/// everything, empty members ignored, at least one that is not.
 struct HandshakeListReader {
     private var rest: Substring.UTF8View
 

@@ -154,7 +154,7 @@ enum ServerHandshake {
 }
 
 extension ServerHandshake {
-    /// Writes the response that opens the link.
+    /// Writes the response that opens the connection.
     static func write(_ accepted: Accepted, to output: inout ByteBuffer) {
         output.append(utf8: "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n")
         output.append(header: "Sec-WebSocket-Accept", HandshakeKey.accept(for: accepted.key))

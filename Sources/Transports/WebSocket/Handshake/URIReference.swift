@@ -1,7 +1,7 @@
 import TransportAPI
 
-/// A URI, or a reference that is relative to one, in its parts (RFC 3986, section 3). Fragments are left out: they never go over
-/// the wire.
+/// A URI, or a reference that is relative to one, in its parts (RFC 3986, section 3). Fragments are left out: they
+/// never go over the wire.
 struct URIReference: Sendable, Hashable {
     /// In lower case.
     var scheme: String?

@@ -1,9 +1,9 @@
 /// One kind of attack on one transport: what its clients do, which limit of the server they are to reach within seconds, and
 /// what its owner is to hear then.
 struct AttackPlan: Sendable {
-    /// What is told apart besides the codes of errors with which links end.
+    /// What is told apart besides the codes of errors with which connections end.
     enum Ending {
-        /// A link that ended without an error.
+        /// A connection that ended without an error.
         static let closed = "closed"
         /// A message that a broker had no room for.
         static let dropped = "dropped"
@@ -25,22 +25,22 @@ struct AttackPlan: Sendable {
     private(set) var roomSessions: Int?
     /// How many bytes of heap each hostile client may cost at most, beside ``heapOfAll``.
     private(set) var heapEach = usualHeap
-    /// A read of 64 KiB that waits for its turn, as much of answers, and what the link itself takes.
+    /// A read of 64 KiB that waits for its turn, as much of answers, and what the connection itself takes.
     private static let usualHeap = 160 << 10
     /// What all together may cost besides: buffers that the loop keeps, and what this process does meanwhile.
     static let heapOfAll = 4 << 20
 
-    /// The plan for so many attackers beside honest clients and idle links; `nil` where the protocol leaves no room for such an
-    /// attack.
-    init?(_ kind: HostileKind, _ transport: String, attackers: Int, links: Int = 0) {
+    /// The plan for so many attackers beside honest clients and idle connections; `nil` where the protocol leaves no
+    /// room for such an attack.
+    init?(_ kind: HostileKind, _ transport: String, attackers: Int, connections: Int = 0) {
         (self.transport, self.kind) = (transport, kind)
         scripts = HostileScript.all(kind, transport)
         // Idle clients have no sessions.
-        guard links == 0 || !kind.isOfSessions && kind != .poisonedIdentity else { return nil }
+        guard connections == 0 || !kind.isOfSessions && kind != .poisonedIdentity else { return nil }
         guard !scripts.isEmpty || transport == "udp" && HostileDatagrams.knows(kind) else { return nil }
         // Half of the attackers are too many; others are not, though some connect at the same time.
-        let room = max(attackers / 2, min(links, CrowdClients.atOnce))
-        limit(to: room, beside: HonestClients.count + links)
+        let room = max(attackers / 2, min(connections, CrowdClients.atOnce))
+        limit(to: room, beside: HonestClients.count + connections)
         if kind == .halfOpen || kind == .addressFlood, attackers <= room { expected = [] }
     }
 

@@ -8,7 +8,7 @@ struct AttackRun {
     let plan: AttackPlan
     let attackers: Int
     /// How many idle clients the server has besides, in a process of their own.
-    var links = 0
+    var connections = 0
     let hold: Duration
     /// How many round trips there must be with hostile clients, and as many without: by default what a 99th percentile takes.
     var enough = 1000
@@ -18,9 +18,9 @@ struct AttackRun {
     var placement: CrowdPlacement?
     /// How long hostile clients rest after each round, in milliseconds.
     var rest: Int32 = 0
-    /// How long the attack goes on beyond `hold` if there are not enough round trips, and then if what is expected of it has not
-    /// come: hostile clients that are placed give way to whoever else uses this machine, so it may take them a while to do any
-    /// harm.
+    /// How long the attack goes on beyond `hold` if there are not enough round trips, and then if what is expected of
+    /// it has not come: hostile clients that are placed give way to whoever else uses this machine, so it may take them
+    /// a while to do any harm.
     var patience = Duration.seconds(30)
     /// For how long all else comes to rest before the quiet time: at first, and after the attack, which is longer than the
     /// server lingers with those who were hung up on.
@@ -47,8 +47,8 @@ struct AttackRun {
         let victim = try step { () async throws(TransportError) in try await AttackedServer(plan, on: serverLoop) }
         defer { runBlocking(on: serverLoop) { await victim.stop() } }
         let endpoint = victim.endpoint
-        let idle = links > 0 ? try ClientsProcess(program, patience: .seconds(60)) : nil
-        _ = try idle?.connect(plan.transport, links, [endpoint.port ?? 0])
+        let idle = connections > 0 ? try ClientsProcess(program, patience: .seconds(60)) : nil
+        _ = try idle?.connect(plan.transport, connections, [endpoint.port ?? 0])
         // So that none of them is one who has never said a word.
         try ping(idle, &row)
         let honest = try step { () async throws(TransportError) in try await victim.honest(on: clientLoop) }
@@ -143,9 +143,9 @@ struct AttackRun {
 
     /// Pings each idle client once. One that does not answer was lost.
     private func ping(_ idle: ClientsProcess?, _ row: inout CrowdRow) throws(SystemFailure) {
-        guard let pinged = try idle?.ping(links, over: .seconds(1)) else { return }
+        guard let pinged = try idle?.ping(connections, over: .seconds(1)) else { return }
         let lost = pinged.pings - pinged.pongs
-        if lost > 0 { row.breaches.append("\(lost) of \(links) idle clients did not answer a ping") }
+        if lost > 0 { row.breaches.append("\(lost) of \(connections) idle clients did not answer a ping") }
     }
 
     // MARK: Numbers
@@ -166,7 +166,7 @@ struct AttackRun {
             ("attacked_p50_us", beside.p50), ("attacked_p99_us", beside.p99), ("ratio_p50", ratio(\.p50)),
             ("ratio_p99", ratio(\.p99)), ("quiet_round_trips", Double(alone.count)),
             ("attacked_round_trips", Double(beside.count)),
-            ("attackers", Double(attackers)), ("links", Double(links)),
+            ("attackers", Double(attackers)), ("connections", Double(connections)),
             ("connections", Double(attack.counts.connections)),
             ("endings", Double(attack.endings.values.reduce(0, +))),
             ("heap_peak_bytes", heapEach(quiet, attack)), ("heap_bound_bytes", Double(plan.heapBound(attackers))),
@@ -200,8 +200,8 @@ struct AttackRun {
 
 /// SUBSCRIBEs whose filters nobody else has, nor the same client had before.
 ///
-/// They are put together once, and only whose they are is written into them each time: else it would take a hostile client longer
-/// to make them than a broker to work them off.
+/// They are put together once, and only whose they are is written into them each time: else it would take a hostile
+/// client longer to make them than a broker to work them off.
 struct FilterLoad: Sendable {
     /// How each filter names its client and its round in what it is made from.
     static let mark = "c000000/r00000000/"

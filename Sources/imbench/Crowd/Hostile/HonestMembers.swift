@@ -3,8 +3,8 @@ import SocketIO
 import TransportAPI
 import Transports
 
-/// A few members of a chat room, or of a conversation over a broker. Each writes a message now and then, and waits until the next
-/// member has it.
+/// A few members of a chat room, or of a conversation over a broker. Each writes a message now and then, and waits
+/// until the next member has it.
 struct HonestMembers: HonestParty {
     /// Where they meet over a broker.
     static let topic = "imbench/honest"

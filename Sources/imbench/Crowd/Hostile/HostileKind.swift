@@ -52,7 +52,7 @@ enum HostileKind: String, Sendable, Hashable, CaseIterable {
     /// Has its reliable messages come back, and acknowledges none.
     case neverAcknowledging = "never-acknowledging"
 
-    /// Whether it is done to the sessions of a chat room, and not to a server's links.
+    /// Whether it is done to the sessions of a chat room, and not to a server's connections.
     var isOfSessions: Bool {
         switch self {
         case .roomFlood, .zombieSessions, .hostileText, .sessionSquatting, .sessionHoarding: true

@@ -9,11 +9,11 @@ struct RawConnection: Sendable {
 
     /// Connects to a port of 127.0.0.1, and does not wait for it.
     ///
-    /// - Parameter reads: whether this side is going to read. If not, its buffers in the kernel are made small. Over loopback it
-    ///   is the sender's thread that puts its bytes into the receiver's queue, and that has to squeeze this queue once it is full
-    ///   (tcp_collapse in Linux): work that across a network is the receiver's own, and that here would count as the server's.
-    ///   With segments as across a network the kernel sizes the server's send buffer as it does there, too: loopback's of 64 KiB
-    ///   make it hold 2.5 MiB that nobody reads before the server notices.
+    /// - Parameter reads: whether this side is going to read. If not, its buffers in the kernel are made small. Over
+    ///   loopback it is the sender's thread that puts its bytes into the receiver's queue, and that has to squeeze this
+    ///   queue once it is full (tcp_collapse in Linux): work that across a network is the receiver's own, and that here
+    ///   would count as the server's. With segments as across a network the kernel sizes the server's send buffer as it
+    ///   does there, too: loopback's of 64 KiB make it hold 2.5 MiB that nobody reads before the server notices.
     init(port: UInt16, reads: Bool = true) throws(SystemFailure) {
         #if canImport(Glibc)
         socket = Glibc.socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)

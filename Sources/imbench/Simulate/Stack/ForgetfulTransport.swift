@@ -1,21 +1,21 @@
 import TransportAPI
 
-/// A transport whose links know nothing of what those before them have left (``StackDefect/keptForgotten``).
+/// A transport whose connections know nothing of what those before them have left (``StackDefect/keptForgotten``).
 struct ForgetfulTransport: Transport {
     let whole: any Transport
 
     var endpoint: Endpoint { whole.endpoint }
-    var capabilities: Capabilities { ForgetfulLink.capabilities(whole.capabilities) }
+    var capabilities: Capabilities { ForgetfulConnection.capabilities(whole.capabilities) }
 
-    nonisolated(nonsending) func connect(timeout: Duration) async throws(TransportError) -> any Link {
-        ForgetfulLink(try await whole.connect(timeout: timeout))
+    nonisolated(nonsending) func connect(timeout: Duration) async throws(TransportError) -> any Connection {
+        ForgetfulConnection(try await whole.connect(timeout: timeout))
     }
 }
 
-private final class ForgetfulLink: Link {
-    private let whole: any Link
+private final class ForgetfulConnection: Connection {
+    private let whole: any Connection
 
-    init(_ whole: any Link) {
+    init(_ whole: any Connection) {
         self.whole = whole
     }
 
@@ -32,5 +32,5 @@ private final class ForgetfulLink: Link {
     nonisolated(nonsending) func ping() async throws(TransportError) -> Duration { try await whole.ping() }
     nonisolated(nonsending) func close(_ reason: CloseReason) async -> Int { await whole.close(reason) }
     nonisolated(nonsending) func closed() async -> CloseReason { await whole.closed() }
-    nonisolated(nonsending) func statistics() async -> LinkStatistics { await whole.statistics() }
+    nonisolated(nonsending) func statistics() async -> ConnectionStatistics { await whole.statistics() }
 }

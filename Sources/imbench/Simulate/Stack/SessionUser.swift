@@ -77,8 +77,8 @@ final class SessionUser: @unchecked Sendable {
     /// Whether the app acknowledges what it has processed. The defect acknowledges before.
     private var isAcknowledging: Bool { run.plan.acknowledges && run.defect != .earlyReceipt }
 
-    /// Waits until the app has processed all messages that the broker has acknowledged for the client's kept session. If that takes
-    /// too long the schedule is over, which fails.
+    /// Waits until the app has processed all messages that the broker has acknowledged for the client's kept session.
+    /// If that takes too long the schedule is over, which fails.
     private func waitForArrivals() async {
         if run.plan.style == .room { return await waitForMembers() }
         guard run.plan.style == .kept, run.plan.acknowledges, app.closesAfter == nil else { return }
@@ -188,7 +188,8 @@ final class SessionUser: @unchecked Sendable {
         }
         if isServer { run.takes(payload.bytes.count) }
         if !process.isDead {
-            // After a link that broke, a broker gives again what was not acknowledged: at QoS 1 by the link, at QoS 2 by the app.
+            // After a connection that broke, a broker gives again what was not acknowledged: at QoS 1 by the
+            // connection, at QoS 2 by the app.
             let comesOnce = run.plan.style != .kept || run.plan.carrier == .mqtt2 && !run.plan.acknowledges
             let isOnce = !run.wasKilled && comesOnce
             run.ledger.arrives(payload.bytes, at: name, isOrdered: isOnce, isOnce: isOnce)

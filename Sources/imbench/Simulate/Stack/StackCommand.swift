@@ -1,8 +1,8 @@
 import CSocketIO
 import SocketIO
 
-/// `imbench simulate --stack`: runs schedules of the whole stack in simulated worlds and says which invariants broke, or replays
-/// one.
+/// `imbench simulate --stack`: runs schedules of the whole stack in simulated worlds and says which invariants broke,
+/// or replays one.
 func simulateStack(_ options: Options) throws(SystemFailure) -> Int32 {
     let hashesAlike = restartWithEqualHashing()
     let target = try ReportTarget(path: nil)
@@ -82,8 +82,8 @@ private func replay(
     return replay.isFailed.withLock { $0 } ? ExitStatus.failed : ExitStatus.good
 }
 
-/// Starts this program again with the same arguments and with hash seeds that are the same in each run. Swift seeds each set and
-/// dictionary differently otherwise, and their order would differ between two runs of a schedule.
+/// Starts this program again with the same arguments and with hash seeds that are the same in each run. Swift seeds
+/// each set and dictionary differently otherwise, and their order would differ between two runs of a schedule.
 ///
 /// - Returns: whether the hash seeds are the same in each run; it does not return if the program starts again.
 private func restartWithEqualHashing() -> Bool {

@@ -33,33 +33,33 @@ final class StackIntruder: @unchecked Sendable {
 
     func live() async {
         switch kind {
-        case .hoarder: await enter(0) { link, _ in await hoard(link) }
+        case .hoarder: await enter(0) { connection, _ in await hoard(connection) }
         case .idler: await idle()
         case .squatter: for number in 0..<3 * Self.maximumSessions where !run.isOver { await enter(number) { _, _ in } }
         }
     }
 
-    /// Begins or takes up a session over a link of its own, and closes that when `body` is done.
+    /// Begins or takes up a session over a connection of its own, and closes that when `body` is done.
     private func enter(
         _ number: Int,
         incarnation: UInt64 = 0,
         attempt: UInt32 = 1,
-        _ body: (any Link, SessionFrame?) async -> Void
+        _ body: (any Connection, SessionFrame?) async -> Void
     ) async {
-        let link: any Link
+        let connection: any Connection
         do throws(TransportError) {
-            link = try await run.registry.connect(url, on: loop)
+            connection = try await run.registry.connect(url, on: loop)
         } catch {
             return run.world.trace.note(40, number, 0, "intruder: \(error)")
         }
         let box = EnderBox()
-        box.id = run.whenOver { await link.close() }
+        box.id = run.whenOver { await connection.close() }
         let session = SessionID(high: 0x696e_7472_7564_6572, low: UInt64(number))
-        _ = await link.send(
+        _ = await connection.send(
             SessionFrame.hello(session, incarnation: incarnation, received: 0, attempt: attempt).payload
         )
-        if let answer = try? await link.receive() { await body(link, try? SessionFrame(answer)) }
-        await link.close()
+        if let answer = try? await connection.receive() { await body(connection, try? SessionFrame(answer)) }
+        await connection.close()
         run.isDone(box.id)
     }
 
@@ -68,7 +68,7 @@ final class StackIntruder: @unchecked Sendable {
         var incarnation: UInt64 = 0
         var messages: Set<UInt64> = []
         for attempt in 1...2 as ClosedRange<UInt32> where !run.isOver {
-            await enter(0, incarnation: incarnation, attempt: attempt) { link, answer in
+            await enter(0, incarnation: incarnation, attempt: attempt) { connection, answer in
                 guard case .welcome(let current, _) = answer else { return }
                 // A room that has forgotten the session gives it the first messages of another one.
                 if current != incarnation { messages = [] }
@@ -77,9 +77,9 @@ final class StackIntruder: @unchecked Sendable {
                     for _ in 0..<(attempt == 1 ? 1 : 300) where run.hasClients && !run.isOver && !Task.isCancelled {
                         await run.world.pause(1_000_000_000)
                     }
-                    await link.close()
+                    await connection.close()
                 }
-                while let payload = try? await link.receive() {
+                while let payload = try? await connection.receive() {
                     if case .message(let sequence, _) = try? SessionFrame(payload) { messages.insert(sequence) }
                 }
                 hangUp.cancel()
@@ -93,17 +93,17 @@ final class StackIntruder: @unchecked Sendable {
         }
     }
 
-    private func hoard(_ link: any Link) async {
+    private func hoard(_ connection: any Connection) async {
         let size = min(2000, run.plan.maximumMessage - Int(SessionFrame.overhead))
         let payload = Payload([UInt8](repeating: 7, count: size))
         var bytes = 0
         for sequence in 2...512 as ClosedRange<UInt64> where bytes < 4 * Self.maximumEarlyBytes {
-            guard await link.send(SessionFrame.message(sequence, payload).payload).isSuccess else { break }
+            guard await connection.send(SessionFrame.message(sequence, payload).payload).isSuccess else { break }
             bytes += size
         }
         let isEnded = EnderBox()
         let end = Task(executorPreference: loop) {
-            _ = await link.closed()
+            _ = await connection.closed()
             isEnded.id = 1
         }
         for _ in 0..<30 where isEnded.id == 0 && !run.isOver { await run.world.pause(1_000_000_000) }
@@ -112,7 +112,7 @@ final class StackIntruder: @unchecked Sendable {
                 "the server keeps about \(process.bytesTaken) bytes of a session whose first message has not come"
             )
         }
-        await link.close()
+        await connection.close()
         await end.value
     }
 }

@@ -56,8 +56,8 @@ final class StackLedger {
     /// How often each has arrived, and the last number of each sender at each receiver.
     private(set) var arrived: [StackMessage: Int] = [:]
     private var last: [String: Int] = [:]
-    /// A link that takes what a broker passes on, or a member of a room: what has arrived, and what still has to, because it was
-    /// acknowledged.
+    /// A connection that takes what a broker passes on, or a member of a room: what has arrived, and what still has to,
+    /// because it was acknowledged.
     private struct Subscriber {
         var isOpen = true
         var taken: Set<StackMessage> = []
@@ -91,7 +91,7 @@ final class StackLedger {
     }
 
     /// - Parameters:
-    ///   - audience: the only link that gets it from a broker; `nil`: all that subscribe.
+    ///   - audience: the only connection that gets it from a broker; `nil`: all that subscribe.
     ///   - member: the member of a room that sends it, which does not get it.
     func sends(_ message: StackMessage, size: Int, audience: String? = nil, from member: String? = nil) {
         bytesSent += size
@@ -99,7 +99,7 @@ final class StackLedger {
         sent[message] = Sent(size: size, audience: audience.map { [$0] } ?? all)
     }
 
-    /// A link subscribes to what all publish, or a member has entered the room.
+    /// A connection subscribes to what all publish, or a member has entered the room.
     func subscribes(_ name: String) {
         subscribers[name] = Subscriber()
     }
@@ -133,8 +133,8 @@ final class StackLedger {
         subscribers[name]?.due = []
     }
 
-    /// Who has not got a message of this user, or of any, that the broker has acknowledged; `nil` if a broker that may drop some
-    /// for slow subscribers has had much to pass on.
+    /// Who has not got a message of this user, or of any, that the broker has acknowledged; `nil` if a broker that may
+    /// drop some for slow subscribers has had much to pass on.
     func lacking(ofUser user: Int? = nil) -> String? {
         guard bytesSent < 500_000 else { return nil }
         for (name, subscriber) in subscribers.sorted(by: { $0.key < $1.key }) {

@@ -24,7 +24,7 @@ struct StackPlan {
         }
 
         var isBroker: Bool { scheme.hasPrefix("mqtt") }
-        /// Whether nothing that was written is lost while the link lives.
+        /// Whether nothing that was written is lost while the connection lives.
         var isReliable: Bool { self != .datagrams }
         var isOrdered: Bool { self != .datagrams && self != .unordered }
         /// Whether a broker answers for each message.
@@ -45,7 +45,7 @@ struct StackPlan {
 
     /// How the two sides know each other.
     enum Style: String, CaseIterable {
-        /// A link and nothing above it.
+        /// A connection and nothing above it.
         case plain
         /// A supervisor, and a session server.
         case session
@@ -94,7 +94,7 @@ struct StackPlan {
     var style = Style.plain
     var clients = 1
     /// How often each client connects.
-    var links = 1
+    var connections = 1
     var options: [String] = []
     var serverOptions: [String] = []
     var maximumMessage: Int
@@ -104,7 +104,7 @@ struct StackPlan {
     var path = SimulatedPath()
     var conditions = SimulatedKernel.Conditions()
     var hasEdges = true
-    /// Each client's process ends as soon as its last link is closed.
+    /// Each client's process ends as soon as its last connection is closed.
     var exits = false
     /// The clients of a broker have one topic. All but the first accept smaller messages only.
     var isShared = false
@@ -112,8 +112,8 @@ struct StackPlan {
     var acknowledges = false
     /// The first client sends without end and takes nothing.
     var hasBully = false
-    /// How many bytes the server's link may keep of what has come and is not taken, and of what it has accepted and not sent;
-    /// 0 where that is not watched.
+    /// How many bytes the server's connection may keep of what has come and is not taken, and of what it has accepted
+    /// and not sent; 0 where that is not watched.
     var bound = (received: 0, unsent: 0)
     /// How many bytes the server may keep for all its clients together (`max-buffered`); 0 where that is not watched.
     var maximumBuffered = 0
@@ -141,7 +141,7 @@ struct StackPlan {
 
     private mutating func drawStyle(_ random: inout SimulationRandom) {
         clients = random.one(of: [1, 1, 2, 3])
-        links = random.one(of: [1, 1, 1, 2])
+        connections = random.one(of: [1, 1, 1, 2])
         guard random.chance(40) else { return }
         if carrier.isBroker {
             style = carrier.isAcknowledged ? .kept : .plain
@@ -203,7 +203,7 @@ struct StackPlan {
         exits = style == .plain && [.tcp, .webSocket].contains(carrier) && random.chance(50)
         hasBully = style == .plain && clients > 1 && random.chance(30)
         isShared = style == .plain && carrier.isAcknowledged && clients > 1 && !hasBully && random.chance(50)
-        if isShared { links = 1 }
+        if isShared { connections = 1 }
         if style == .session, [.tcp, .webSocket].contains(carrier), random.chance(20) {
             intruder = random.chance(50) ? .hoarder : .squatter
         }
@@ -297,7 +297,7 @@ struct StackPlan {
     /// A line for a reader.
     var summary: String {
         var text =
-            "\(carrier.rawValue) \(style.rawValue), \(clients) clients with \(links) links, \(options.joined(separator: "&"))"
+            "\(carrier.rawValue) \(style.rawValue), \(clients) clients with \(connections) connections, \(options.joined(separator: "&"))"
         text += "&max-message=\(maximumMessage)"
         if exits { text += ", which exit" }
         if acknowledges { text += ", which acknowledge after processing" }

@@ -25,10 +25,10 @@ final class StackRun: @unchecked Sendable {
     private var clients: [(process: SimulatedProcess, loop: EventLoop)] = []
     private(set) var random: SimulationRandom
     private var users = 0
-    /// Apps at servers whose links have not come to their end.
+    /// Apps at servers whose connections have not come to their end.
     private var serving = 0
     private var served = 0
-    /// How many bytes of messages the apps at the server have taken, and how many their links have accepted.
+    /// How many bytes of messages the apps at the server have taken, and how many their connections have accepted.
     private var taken = 0
     private var accepted = 0
     private var watchesMemory = true
@@ -36,7 +36,7 @@ final class StackRun: @unchecked Sendable {
     private var acknowledged = 0
     /// How many clients have sent all, or could not connect.
     private var silent = 0
-    /// A reset may destroy what had reached a host, also what a link there had read and not given out.
+    /// A reset may destroy what had reached a host, also what a connection there had read and not given out.
     private var wasReset = false
     private var intrusion = false
     /// Clients that have not come to their end.
@@ -152,7 +152,8 @@ final class StackRun: @unchecked Sendable {
     private var mustProgress: Bool {
         guard plan.isCalm, plan.style != .kept, plan.style != .room else { return false }
         if plan.style == .session {
-            // A server that may keep little may end each next link or session of a client for the messages that it repeats.
+            // A server that may keep little may end each next connection or session of a client for the messages that
+            // it repeats.
             if plan.maximumBuffered > 0 { return false }
             let answering = [plan.client, plan.server].filter { $0.appetite == .answering }
             // The small buffer beside an intruder may hold less than one message.
@@ -160,10 +161,10 @@ final class StackRun: @unchecked Sendable {
             // Two apps that acknowledge after processing may each wait for the acknowledgement of an answer.
             return !plan.acknowledges || answering.count < 2
         }
-        // Nothing repeats the end of a link that is lost.
+        // Nothing repeats the end of a connection that is lost.
         if plan.carrier == .datagrams, plan.path.loss > 0 { return false }
         let apps = plan.carrier.isBroker ? [plan.client] : [plan.client, plan.server]
-        // Over plain links, two apps that answer may each wait until the other one reads. A broker always reads.
+        // Over plain connections, two apps that answer may each wait until the other one reads. A broker always reads.
         return apps.allSatisfy { $0.appetite != .never && ($0.appetite != .answering || plan.carrier.isAcknowledged) }
     }
 
@@ -182,7 +183,7 @@ final class StackRun: @unchecked Sendable {
         return stop == .met
     }
 
-    /// What lies between the kernel and the app at the server's one link is within the limits of the link.
+    /// What lies between the kernel and the app at the server's one connection is within the limits of the connection.
     private func checkMemory() {
         guard watchesMemory, served == 1, serving == 1, !wasKilled, plan.bound.received > 0 else { return }
         let received = server.bytesReceived - taken
@@ -220,7 +221,9 @@ final class StackRun: @unchecked Sendable {
         if world.mostCalls > 1_000_000 { ledger.fail("one step made \(world.mostCalls) system calls") }
         for message in ledger.expected
         where ledger.arrived[message] == nil && !wasKilled && !wasReset {
-            ledger.fail("\(message) was written, its link was closed with nothing undelivered, and it did not arrive")
+            ledger.fail(
+                "\(message) was written, its connection was closed with nothing undelivered, and it did not arrive"
+            )
         }
         // A server that keeps too much ends a session, and forgets its messages.
         let mayForget = plan.maximumBuffered > 0
@@ -340,12 +343,12 @@ final class StackRun: @unchecked Sendable {
     /// Whether others on the same topic have more to send.
     var mustWait: Bool { plan.isShared && silent < plan.clients }
 
-    /// A link of the server, or a session, has ended or is about to, and no longer keeps all that comes.
+    /// A connection of the server, or a session, has ended or is about to, and no longer keeps all that comes.
     func stopsWatching() {
         watchesMemory = false
     }
 
-    /// A link at the server has accepted a message of so many bytes.
+    /// A connection at the server has accepted a message of so many bytes.
     func accepts(_ bytes: Int) {
         accepted += bytes
     }
@@ -441,10 +444,10 @@ final class StackRun: @unchecked Sendable {
             box.id = whenOver {
                 await listener.close(); self.isDone(box.id)
             }
-            while let link = try await listener.accept() {
-                let user = LinkUser(
+            while let connection = try await listener.accept() {
+                let user = ConnectionUser(
                     self,
-                    link,
+                    connection,
                     plan.server,
                     on: loop,
                     isServer: true,
@@ -528,20 +531,20 @@ final class StackRun: @unchecked Sendable {
         let url = "\(endpoint)?\(options.joined(separator: "&"))"
         do {
             if plan.style == .plain {
-                for index in 0..<plan.links where !isOver {
-                    guard let link = await connect(url, on: loop) else {
+                for index in 0..<plan.connections where !isOver {
+                    guard let connection = await connect(url, on: loop) else {
                         hasSent()
                         continue
                     }
-                    let user = LinkUser(
+                    let user = ConnectionUser(
                         self,
-                        link,
+                        connection,
                         plan.client(number),
                         on: loop,
                         isServer: false,
                         process,
                         limit: limit,
-                        exits: plan.exits && index == plan.links - 1
+                        exits: plan.exits && index == plan.connections - 1
                     )
                     await user.live()
                 }
@@ -570,10 +573,10 @@ final class StackRun: @unchecked Sendable {
         }
     }
 
-    private func connect(_ url: String, on loop: EventLoop) async -> (any Link)? {
+    private func connect(_ url: String, on loop: EventLoop) async -> (any Connection)? {
         for _ in 0..<3 where !isOver {
             let operation = ledger.begin("connect to \(url)")
-            let attempt = Task(executorPreference: loop) { () -> (any Link)? in
+            let attempt = Task(executorPreference: loop) { () -> (any Connection)? in
                 do throws(TransportError) {
                     return try await self.registry.connect(url, on: loop)
                 } catch {
@@ -587,9 +590,9 @@ final class StackRun: @unchecked Sendable {
                 }
             }
             if plan.client.cancelled > 0, chance(20) { world.after(Int64(draw(0...1_000_000))) { attempt.cancel() } }
-            let link = await attempt.value
+            let connection = await attempt.value
             ledger.end(operation)
-            if let link { return link }
+            if let connection { return connection }
             await world.pause(Int64(draw(1_000_000...1_000_000_000)))
         }
         return nil

@@ -1,0 +1,679 @@
+/// Keeps one connection alive over a list of endpoints, as a value that does no I/O: events in, actions out, next
+/// deadline out; the time and random numbers come in as arguments, so that a test can run it for years.
+///
+/// Each attempt and the connection that it gives carry a number; whatever an older number reports changes nothing.
+package struct SupervisorStateMachine: Sendable {
+    enum Phase: Sendable, Hashable {
+        case idle
+        /// An attempt is under way, until the deadline.
+        case connecting(Instant)
+        /// The connection is there; the far side's answer to our hello is not, until the deadline.
+        case greeting(Instant)
+        case open
+        /// The next attempt is at this time.
+        case waiting(Instant)
+        case offline, suspended
+        case closed
+    }
+
+    let configuration: SupervisorConfiguration
+    let endpoints: [Endpoint]
+    var phase = Phase.idle
+    /// The number of the present attempt or connection.
+    package internal(set) var connection = 0
+    /// Which endpoint the present attempt or connection is to, and which worked last.
+    var endpoint = 0
+    var goodEndpoint = 0
+    /// Endpoints that retrying can't mend.
+    var hopeless: Set<Int> = []
+    /// Until when endpoints want to be left alone.
+    var notBefore: [Int: Instant] = [:]
+    /// The endpoints that have failed in this round through them.
+    var failedInRound: Set<Int> = []
+    /// Attempts that have failed since the last stable connection.
+    var failures = 0
+    var backoff: Backoff
+    /// Since when there has been no stable connection.
+    var lostAt: Instant?
+    var openedAt = Instant.zero
+    /// The credentials were refused, and others have been asked for since.
+    var hasRefreshed = false
+    /// Others are still to be asked for: an attempt that was to do so may have ended before they came.
+    var mustRefresh = false
+    var path = NetworkPath(isUsable: true)
+    var capabilities = Capabilities(maximumMessageSize: 0)
+    var keepalive: Keepalive?
+    package internal(set) var adaptive: AdaptiveKeepalive?
+    /// When something other than a probe was handed to the connection last, which keeps a NAT from forgetting it.
+    var lastSent = Instant.zero
+    /// When a probe was.
+    var lastProbed = Instant.zero
+    /// Since when nothing but a probe has gone over the connection, either way.
+    var idleSince = Instant.zero
+    package internal(set) var delivery: Delivery
+    /// Which incarnation of the session the server has; 0 if none is known.
+    var incarnation: UInt64 = 0
+    /// How often the session's client has been started.
+    let launch: UInt16
+    var helloRetry: Instant?
+    var pingToken: UInt32 = 0
+    var pingSentAt: Instant?
+    var isReading = true
+
+    /// A machine for these endpoints, of which there must be at least one.
+    ///
+    /// - Parameters:
+    ///   - intervals: what was learned of networks before.
+    ///   - client: its identity towards a session server; random if that is not given.
+    package init(
+        _ configuration: SupervisorConfiguration,
+        endpoints: [Endpoint],
+        intervals: AdaptiveInterval? = nil,
+        client: SessionClient? = nil,
+        using random: inout RandomSource
+    ) {
+        self.configuration = configuration
+        self.endpoints = endpoints
+        backoff = Backoff(configuration.backoff)
+        delivery = Delivery(configuration, identity: client?.id ?? SessionID(using: &random))
+        launch = client?.launch ?? 0
+        if configuration.keepalive.interval != .off, let adaptive = configuration.keepalive.adaptive {
+            self.adaptive = AdaptiveKeepalive(adaptive, knowing: intervals)
+        }
+    }
+
+    /// How many messages the app was given and has not processed in their order. `mutating` as ``deadline`` is.
+    package var unprocessedCount: Int {
+        mutating get { delivery.unprocessed?.count ?? 0 }
+    }
+
+    /// Whether it has ended for good.
+    package var isOver: Bool { phase == .closed }
+
+    /// What can happen to a machine.
+    package enum Event: Sendable {
+        /// Start, or connect now instead of waiting.
+        case connect
+        /// The app goes to the background: the connection is closed, nothing is tried.
+        case suspend
+        /// The app is back.
+        case resume
+        case path(NetworkPath)
+        /// The attempt has given a connection.
+        case connected(Int, Capabilities)
+        case failed(Int, TransportError)
+        case received(Int, Payload)
+        /// The connection's own ping was answered.
+        case pong(Int, Duration)
+        case ended(Int, CloseReason)
+        /// What became of a message that the connection was handed.
+        case settled(Int, MessageID, SendOutcome)
+        /// The messages that were received are not taken, so that nothing is read; or they are again.
+        case reading(Bool)
+        /// There is no room for messages, which are read all the same; or there is again.
+        case taking(Bool)
+        /// The app acknowledges messages from now on, once it has processed them.
+        case acknowledgesAfterProcessing
+        /// It has processed the message of this key, or has let go of it without doing so.
+        case processed(UInt64, isAbandoned: Bool)
+        case submit(MessageID, Payload)
+        case cancel(MessageID)
+        case close(CloseReason)
+        /// The time has come; the connection has received so many bytes.
+        case tick(bytesReceived: UInt64)
+    }
+
+    /// Takes one event; appends what is to be done.
+    package mutating func handle(
+        _ event: Event,
+        at now: Instant,
+        using random: inout RandomSource,
+        _ actions: inout [SupervisorAction]
+    ) {
+        let count = actions.count
+        defer { if adaptive != nil { noteSending(actions[count...], at: now) } }
+        if case .submit(let id, let payload) = event { return submit(id, payload, at: now, &actions) }
+        if phase == .closed { return reject(event, &actions) }
+        switch event {
+        case .connect: connectNow(at: now, &actions)
+        case .suspend: suspend(at: now, &actions)
+        case .resume: resume(at: now, &actions)
+        case .path(let path): changed(path, at: now, &actions)
+        case .connected(let connection, let capabilities): connected(connection, capabilities, at: now, &actions)
+        case .failed(let connection, let error):
+            guard connection == self.connection, case .connecting = phase else { return }
+            attemptFailed(error, at: now, using: &random, &actions)
+        case .received(let connection, let payload): received(connection, payload, at: now, using: &random, &actions)
+        case .pong(let connection, let time):
+            guard connection == self.connection else { return }
+            alive(at: now, &actions)
+            actions.append(.note(.roundTrip(time)))
+        case .ended(let connection, let reason): ended(connection, reason, at: now, using: &random, &actions)
+        case .settled(let connection, let id, let outcome):
+            delivery.settled(id, on: connection, outcome, at: now, &actions)
+        case .reading(let isReading): reading(isReading, at: now)
+        case .taking(let isTaking): delivery.taking(isTaking, &actions)
+        case .acknowledgesAfterProcessing: delivery.acknowledgeAfterProcessing()
+        case .processed(let key, let isAbandoned): delivery.processed(key, isAbandoned: isAbandoned, &actions)
+        case .cancel(let id): delivery.cancel(id, at: now, &actions)
+        case .close(let reason): close(reason, &actions)
+        case .tick(let bytes): tick(bytes, at: now, using: &random, &actions)
+        case .submit: break
+        }
+    }
+
+    /// When ``Event/tick(bytesReceived:)`` is due; `nil`: never. `mutating`, so that it is asked where the machine lies: asking
+    /// a machine in a class otherwise copies it.
+    package var deadline: Instant? {
+        mutating get {
+            let own: Instant?
+            switch phase {
+            case .closed: return nil
+            case .idle, .offline, .suspended: own = nil
+            case .connecting(let deadline), .waiting(let deadline): own = deadline
+            case .greeting(let deadline): own = earlier(deadline, helloRetry)
+            case .open: own = keepalive?.deadline
+            }
+            return earlier(own, delivery.deadline)
+        }
+    }
+
+    /// A connection that reports to a machine that has closed must still be let go, and a caller still be told.
+    private func reject(_ event: Event, _ actions: inout [SupervisorAction]) {
+        if case .connected(let connection, _) = event { actions.append(.abandon(connection: connection)) }
+    }
+
+    private mutating func submit(
+        _ id: MessageID,
+        _ payload: Payload,
+        at now: Instant,
+        _ actions: inout [SupervisorAction]
+    ) {
+        guard phase != .closed else {
+            return actions.append(
+                .finish(id, .rejected(TransportError(.closedByUser, .open, "the supervisor has ended")))
+            )
+        }
+        delivery.submit(id, payload, at: now, &actions)
+    }
+
+    private mutating func reading(_ isReading: Bool, at now: Instant) {
+        self.isReading = isReading
+        keepalive?.reading(isReading, at: now)
+    }
+
+    private mutating func tick(
+        _ bytes: UInt64,
+        at now: Instant,
+        using random: inout RandomSource,
+        _ actions: inout [SupervisorAction]
+    ) {
+        delivery.tick(at: now, &actions)
+        switch phase {
+        case .connecting(let deadline) where deadline <= now:
+            actions.append(.abandon(connection: connection))
+            attemptFailed(.timedOut(.connect), at: now, using: &random, &actions)
+        case .greeting(let deadline) where deadline <= now:
+            actions.append(.abandon(connection: connection))
+            attemptFailed(.timedOut(.handshake), at: now, using: &random, &actions)
+        case .greeting:
+            if let helloRetry, helloRetry <= now { greet(at: now, &actions) }
+        case .waiting(let time) where time <= now: attempt(at: now, &actions)
+        case .open:
+            switch keepalive?.tick(bytesReceived: bytes, at: now) {
+            case .probe: probe(at: now, &actions)
+            case .dead:
+                let error = TransportError(.keepaliveTimeout, .open, "the far side did not answer")
+                actions.append(.abandon(connection: connection))
+                ended(connection, CloseReason(error), at: now, using: &random, &actions)
+            case .wait, nil: break
+            }
+        default: break
+        }
+    }
+}
+
+extension TransportError {
+    static func timedOut(_ phase: Phase) -> TransportError {
+        TransportError(.timedOut, phase, "the attempt took too long")
+    }
+}
+
+// What the app and the network ask for: a pause, another path, the end.
+
+extension SupervisorStateMachine {
+    mutating func suspend(at now: Instant, _ actions: inout [SupervisorAction]) {
+        if phase == .open { judgeStability(at: now) }
+        dropConnection(CloseReason(.user, text: "suspended"), &actions)
+        enter(.suspended, .suspended, &actions)
+    }
+
+    mutating func resume(at now: Instant, _ actions: inout [SupervisorAction]) {
+        guard phase == .suspended else { return }
+        lostAt = now
+        attempt(at: now, &actions)
+    }
+
+    mutating func changed(_ path: NetworkPath, at now: Instant, _ actions: inout [SupervisorAction]) {
+        let isOther = path.network != self.path.network
+        self.path = path
+        switch phase {
+        case .connecting, .greeting, .waiting:
+            if !path.isUsable {
+                dropConnection(.user, &actions)
+                enter(.offline, .offline, &actions)
+            } else if isOther, case .waiting = phase {
+                attempt(at: now, &actions)
+            }
+        case .offline:
+            if path.isUsable { attempt(at: now, &actions) }
+        case .open:
+            // The connection may outlive a short absence, and even another address.
+            keepalive?.online(path.isUsable, at: now)
+            // What the connection dies of now is not that it was idle.
+            idleSince = now
+            if isOther { adaptInterval(&actions) }
+        case .idle, .suspended, .closed: break
+        }
+    }
+
+    /// Lets go of an attempt or a connection, whatever state it is in.
+    private mutating func dropConnection(_ reason: CloseReason, _ actions: inout [SupervisorAction]) {
+        switch phase {
+        case .connecting, .greeting: actions.append(.abandon(connection: connection))
+        case .open: actions.append(.close(connection: connection, reason))
+        case .idle, .waiting, .offline, .suspended, .closed: return
+        }
+        leaveConnection(&actions)
+    }
+
+    // MARK: The end
+
+    mutating func close(_ reason: CloseReason, _ actions: inout [SupervisorAction]) {
+        if phase == .open, delivery.style == .session {
+            actions.append(.transmit(connection, nil, SessionFrame.bye.payload))
+        }
+        dropConnection(reason, &actions)
+        end(reason, &actions)
+    }
+
+    mutating func giveUp(_ reason: CloseReason, _ actions: inout [SupervisorAction]) {
+        end(reason, &actions)
+    }
+
+    private mutating func end(_ reason: CloseReason, _ actions: inout [SupervisorAction]) {
+        delivery.finishAll(reason.asError, &actions)
+        enter(.closed, .closed(reason), &actions)
+    }
+}
+
+// From nothing to a connection, and from a lost connection to the next.
+
+extension SupervisorStateMachine {
+    mutating func connectNow(at now: Instant, _ actions: inout [SupervisorAction]) {
+        switch phase {
+        case .idle, .waiting, .offline: attempt(at: now, &actions)
+        case .connecting, .greeting, .open, .suspended, .closed: break
+        }
+    }
+
+    /// Makes the next attempt, if there is a network.
+    mutating func attempt(at now: Instant, _ actions: inout [SupervisorAction]) {
+        if lostAt == nil { lostAt = now }
+        guard path.isUsable else { return enter(.offline, .offline, &actions) }
+        connection += 1
+        enter(
+            .connecting(now.advanced(by: configuration.connectTimeout)),
+            .connecting(attempt: failures + 1, endpoints[endpoint]),
+            &actions
+        )
+        actions.append(
+            .connect(
+                connection: connection,
+                endpoint: endpoint,
+                timeout: configuration.connectTimeout,
+                refreshing: mustRefresh
+            )
+        )
+    }
+
+    mutating func connected(
+        _ connection: Int,
+        _ capabilities: Capabilities,
+        at now: Instant,
+        _ actions: inout [SupervisorAction]
+    ) {
+        guard connection == self.connection, case .connecting(let deadline) = phase else {
+            // Of an attempt that was given up: never two live connections.
+            return actions.append(.abandon(connection: connection))
+        }
+        self.capabilities = capabilities
+        mustRefresh = false
+        guard Delivery.style(configuration.delivery, capabilities) == .session else {
+            return opened(isResumed: false, at: now, &actions)
+        }
+        phase = .greeting(deadline)
+        delivery.forgetOvertaking()
+        // That nothing came back over the connection before says nothing of this one.
+        delivery.roundTrip.answered()
+        greet(at: now, &actions)
+    }
+
+    /// Says who we are, and says it again where it may have got lost.
+    mutating func greet(at now: Instant, _ actions: inout [SupervisorAction]) {
+        helloRetry = capabilities.isReliable ? nil : now.advanced(by: delivery.roundTrip.timeout)
+        let hello = SessionFrame.hello(
+            delivery.identity,
+            incarnation: incarnation,
+            received: delivery.tellReceived(),
+            attempt: UInt32(launch) << 16 | UInt32(min(connection, 0xffff))
+        )
+        actions.append(.transmit(connection, nil, hello.payload))
+    }
+
+    /// Messages may flow.
+    mutating func opened(isResumed: Bool, at now: Instant, _ actions: inout [SupervisorAction]) {
+        openedAt = now
+        goodEndpoint = endpoint
+        failedInRound = []
+        notBefore[endpoint] = nil
+        hopeless = []
+        // Without anything to ask with there is no keepalive, not even after a change of the network.
+        keepalive =
+            canProbe
+            ? Keepalive(configuration.keepalive, over: capabilities, isAnswered: isProbeAnswered, at: now) : nil
+        idleSince = now
+        lastSent = now
+        adaptInterval(&actions)
+        if !isReading { keepalive?.reading(false, at: now) }
+        delivery.attach(connection, capabilities)
+        enter(.open, .open(endpoints[endpoint], isResumed: isResumed), &actions)
+        delivery.flush(at: now, &actions)
+    }
+
+    mutating func attemptFailed(
+        _ error: TransportError,
+        at now: Instant,
+        using random: inout RandomSource,
+        _ actions: inout [SupervisorAction]
+    ) {
+        actions.append(.note(.attemptFailed(endpoints[endpoint], error)))
+        failures += 1
+        if error.code == .authenticationFailed {
+            guard hasRefreshed else {
+                (hasRefreshed, mustRefresh) = (true, true)
+                return attempt(at: now, &actions)
+            }
+            return giveUp(CloseReason(error), &actions)
+        }
+        if error.isRetryable { failedInRound.insert(endpoint) } else { hopeless.insert(endpoint) }
+        guard hopeless.count < endpoints.count else { return giveUp(CloseReason(error), &actions) }
+        noteWish(of: error, at: now)
+        // All endpoints are tried before the first pause, but for those that want to be left alone.
+        let isRoundOver = endpoints.indices.allSatisfy {
+            hopeless.contains($0) || failedInRound.contains($0) || notBefore[$0, default: now] > now
+        }
+        endpoint = nextEndpoint(at: now)
+        retry(CloseReason(error), after: isRoundOver ? nil : .zero, at: now, using: &random, &actions)
+    }
+
+    /// A server may ask to be left alone for a while (Retry-After).
+    private mutating func noteWish(of error: TransportError, at now: Instant) {
+        guard let asked = error.retryAfter else { return }
+        notBefore[endpoint] = now.advanced(by: min(asked, Self.longestRetryAfter))
+    }
+
+    /// The first in turn that does not want to be left alone, or else the one that wants it for the shortest time.
+    private func nextEndpoint(at now: Instant) -> Int {
+        let turn = (1...endpoints.count).map { (endpoint + $0) % endpoints.count }.filter { !hopeless.contains($0) }
+        func time(_ endpoint: Int) -> Instant { max(now, notBefore[endpoint, default: now]) }
+        return turn.min { time($0) < time($1) } ?? endpoint
+    }
+
+    /// Plans the next attempt, unless a limit says that there is none.
+    private mutating func retry(
+        _ reason: CloseReason,
+        after given: Duration?,
+        at now: Instant,
+        using random: inout RandomSource,
+        _ actions: inout [SupervisorAction]
+    ) {
+        if let most = configuration.maximumAttempts, failures >= most { return giveUp(reason, &actions) }
+        guard path.isUsable else { return enter(.offline, .offline, &actions) }
+        var delay = Duration.zero
+        if let given {
+            delay = given
+        } else {
+            failedInRound = []
+            guard let next = backoff.next(using: &random) else { return giveUp(reason, &actions) }
+            delay = next
+        }
+        if let time = notBefore[endpoint] { delay = max(delay, now.duration(to: time)) }
+        if let most = configuration.maximumElapsed, let lostAt, lostAt.duration(to: now.advanced(by: delay)) > most {
+            return giveUp(reason, &actions)
+        }
+        enter(.waiting(now.advanced(by: delay)), .waiting(delay, reason), &actions)
+    }
+
+    /// A server may ask for no longer than this.
+    static let longestRetryAfter = Duration.seconds(3600)
+
+    mutating func ended(
+        _ connection: Int,
+        _ reason: CloseReason,
+        at now: Instant,
+        using random: inout RandomSource,
+        _ actions: inout [SupervisorAction]
+    ) {
+        guard connection == self.connection else { return }
+        switch phase {
+        case .greeting:
+            return attemptFailed(reason.asError, at: now, using: &random, &actions)
+        case .open: break
+        case .idle, .connecting, .waiting, .offline, .suspended, .closed: return
+        }
+        actions.append(.note(.connectionEnded(endpoints[endpoint], reason)))
+        noteDeath(at: now)
+        leaveConnection(&actions)
+        endpoint = goodEndpoint
+        failures += 1
+        judgeStability(at: now)
+        guard let error = reason.error else {
+            return retry(reason, after: nil, at: now, using: &random, &actions)
+        }
+        noteWish(of: error, at: now)
+        if notBefore[endpoint, default: now] > now { endpoint = nextEndpoint(at: now) }
+        switch error.code {
+        case .authenticationFailed where !hasRefreshed:
+            (hasRefreshed, mustRefresh) = (true, true)
+            attempt(at: now, &actions)
+        // What an open connection breaks by may go well on the next one, but for these.
+        case .authenticationFailed, .forbidden, .certificateRejected, .invalidConfiguration, .unsupported:
+            giveUp(reason, &actions)
+        default: retry(reason, after: nil, at: now, using: &random, &actions)
+        }
+    }
+
+    /// The open connection is over: if it was stable, everything is counted anew.
+    mutating func judgeStability(at now: Instant) {
+        guard openedAt.duration(to: now) >= configuration.stableAfter else { return }
+        backoff.reset()
+        failures = 0
+        hasRefreshed = false
+        lostAt = now
+    }
+
+    mutating func leaveConnection(_ actions: inout [SupervisorAction]) {
+        keepalive = nil
+        helloRetry = nil
+        delivery.detach()
+    }
+
+    mutating func enter(_ phase: Phase, _ state: SupervisorState, _ actions: inout [SupervisorAction]) {
+        self.phase = phase
+        actions.append(.state(state))
+    }
+}
+
+// What happens on a connection that is there.
+
+extension SupervisorStateMachine {
+    /// Whether there is anything to ask the far side with.
+    var canProbe: Bool {
+        switch configuration.keepalive.probe {
+        case .payload: true
+        case .automatic: capabilities.hasNativePing || Delivery.style(configuration.delivery, capabilities) == .session
+        }
+    }
+
+    var isProbeAnswered: Bool {
+        if case .payload(_, let answer) = configuration.keepalive.probe { answer != nil } else { canProbe }
+    }
+
+    mutating func probe(at now: Instant, _ actions: inout [SupervisorAction]) {
+        lastProbed = now
+        switch configuration.keepalive.probe {
+        case .payload(let payload, _): actions.append(.transmit(connection, nil, payload))
+        case .automatic where delivery.style == .session:
+            pingToken &+= 1
+            pingSentAt = now
+            actions.append(.transmit(connection, nil, SessionFrame.ping(pingToken).payload))
+        case .automatic: actions.append(.ping(connection: connection))
+        }
+    }
+
+    mutating func received(
+        _ connection: Int,
+        _ payload: Payload,
+        at now: Instant,
+        using random: inout RandomSource,
+        _ actions: inout [SupervisorAction]
+    ) {
+        guard connection == self.connection else { return }
+        alive(at: now, &actions)
+        switch phase {
+        case .open, .greeting: break
+        case .idle, .connecting, .waiting, .offline, .suspended, .closed: return
+        }
+        if case .payload(_, let answer?) = configuration.keepalive.probe, payload.bytes == answer.bytes {
+            return delivery.leaveOut(at: now, &actions)
+        }
+        let style = Delivery.style(configuration.delivery, capabilities)
+        do throws(TransportError) {
+            switch style {
+            case .plain: delivery.give(payload, at: now, &actions)
+            case .origin: try receivedOrigin(payload, at: now, using: &random, &actions)
+            case .session: try receivedFrame(try SessionFrame(payload), at: now, &actions)
+            }
+        } catch {
+            actions.append(.close(connection: connection, CloseReason(error)))
+            ended(connection, CloseReason(error), at: now, using: &random, &actions)
+        }
+    }
+
+    private mutating func receivedOrigin(
+        _ payload: Payload,
+        at now: Instant,
+        using random: inout RandomSource,
+        _ actions: inout [SupervisorAction]
+    ) throws(TransportError) {
+        // Others may publish to the same topics without an envelope.
+        guard SessionFrame.isOrigin(payload),
+            case .origin(let sender, let sequence, let content) = try SessionFrame(payload)
+        else { return delivery.give(payload, at: now, &actions) }
+        delivery.giveUnlessRepeated(sender, sequence, content, at: now, using: &random, &actions)
+    }
+
+    private mutating func receivedFrame(
+        _ frame: SessionFrame,
+        at now: Instant,
+        _ actions: inout [SupervisorAction]
+    ) throws(TransportError) {
+        switch frame {
+        case .welcome(let incarnation, let received): try welcomed(incarnation, received, at: now, &actions)
+        case .refused(let refusal): throw refusal.error
+        case .ping(let token): actions.append(.transmit(connection, nil, SessionFrame.pong(token).payload))
+        case .pong(let token):
+            if token == pingToken, let asked = pingSentAt { actions.append(.note(.roundTrip(asked.duration(to: now)))) }
+        case .bye: throw TransportError(.closedByPeer, .open, "the far side has ended the session")
+        case .message, .acknowledge, .skip:
+            if phase == .open { return try delivery.take(frame, at: now, &actions) }
+            // It has overtaken the welcome. A connection that loses messages brings it again.
+            if capabilities.isReliable { try delivery.keepOvertaking(frame) }
+        case .hello, .origin: throw .envelope("a server does not send this frame")
+        }
+    }
+
+    private mutating func welcomed(
+        _ incarnation: UInt64,
+        _ received: UInt64,
+        at now: Instant,
+        _ actions: inout [SupervisorAction]
+    ) throws(TransportError) {
+        guard case .greeting = phase else { return }
+        let isResumed = incarnation == self.incarnation
+        if isResumed {
+            try delivery.acknowledge(through: received, at: now, &actions)
+        } else {
+            if self.incarnation != 0 { actions.append(.note(.sessionLost)) }
+            delivery.renumber()
+            self.incarnation = incarnation
+        }
+        opened(isResumed: isResumed, at: now, &actions)
+        try delivery.takeOvertaking(at: now, &actions)
+    }
+}
+
+// The search for a longer keepalive interval.
+
+extension SupervisorStateMachine {
+    /// The interval that the search gives the connection; `nil` where it can't search.
+    mutating func adaptiveInterval() -> Duration? {
+        guard keepalive != nil, isProbeAnswered else { return nil }
+        return adaptive?.interval(on: path.network)
+    }
+
+    /// Gives the connection the interval that the search has for it.
+    mutating func adaptInterval(_ actions: inout [SupervisorAction]) {
+        guard let interval = adaptiveInterval(), interval != keepalive?.interval else { return }
+        keepalive?.interval = interval
+        actions.append(.note(.keepaliveInterval(interval)))
+    }
+
+    /// Whether nothing but probes went over the connection for its interval before the far side was asked, and since.
+    private var wasIdle: Bool {
+        guard let asked = keepalive?.askedAt, let interval = keepalive?.interval else { return false }
+        return lastSent <= asked && asked >= idleSince.advanced(by: interval)
+    }
+
+    /// The connection has shown that it lives.
+    mutating func alive(at now: Instant, _ actions: inout [SupervisorAction]) {
+        if adaptive != nil, wasIdle, let interval = keepalive?.interval {
+            adaptive?.survived(interval, on: path.network)
+            adaptInterval(&actions)
+        }
+        keepalive?.received(at: now)
+        idleSince = now
+    }
+
+    /// The connection has ended. It says something about the path if it was idle for its interval, or nearly: a NAT
+    /// that has forgotten it is silent or answers with a reset, a proxy hangs up by itself.
+    mutating func noteDeath(at now: Instant) {
+        guard adaptive != nil, adaptiveInterval() != nil, let interval = keepalive?.interval else { return }
+        let isOver = idleSince.duration(to: now) >= interval / 10 * 9
+        if wasIdle || keepalive?.askedAt == nil && isOver { adaptive?.died(interval, on: path.network) }
+    }
+
+    /// Remembers when something left, other than a probe.
+    mutating func noteSending(_ actions: ArraySlice<SupervisorAction>, at now: Instant) {
+        let count = actions.count {
+            switch $0 {
+            case .transmit, .ping: true
+            default: false
+            }
+        }
+        guard count > (lastProbed == now ? 1 : 0) else { return }
+        lastSent = now
+        idleSince = now
+    }
+}

@@ -1,0 +1,297 @@
+/// The server's side of one client: the session that outlives its connections, or a single connection in plain style. A
+/// value that does no I/O, like ``SupervisorStateMachine``.
+package struct ServerSessionStateMachine: Sendable {
+    let configuration: SupervisorConfiguration
+    /// Tells this session from one that the server has forgotten.
+    package private(set) var incarnation: UInt64
+    package private(set) var delivery: Delivery
+    /// Which of the client's attempts the latest connection came from.
+    private var attempt: UInt32 = 0
+    /// The client's present connection; 0 if there is none.
+    package private(set) var connection = 0
+    private var capabilities = Capabilities(maximumMessageSize: 0)
+    private var keepalive: Keepalive?
+    private var isReading = true
+    /// In plain style: a message has come.
+    private var hasReceived = false
+    private var pingToken: UInt32 = 0
+    private var pingSentAt: Instant?
+    /// When a session without a connection is forgotten.
+    private var forgottenAt: Instant?
+    private let lifetime: Duration
+    /// The session has ended.
+    package private(set) var isOver = false
+
+    /// A session that begins.
+    ///
+    /// - Parameters:
+    ///   - incarnation: random, never 0.
+    ///   - lifetime: how long the session waits for its client's next connection.
+    package init(
+        _ configuration: SupervisorConfiguration,
+        incarnation: UInt64,
+        lifetime: Duration,
+        at now: Instant
+    ) {
+        self.configuration = configuration
+        self.incarnation = incarnation
+        self.lifetime = lifetime
+        delivery = Delivery(configuration, identity: SessionID(high: incarnation, low: 0))
+        forgottenAt = now.advanced(by: lifetime)
+    }
+
+    /// Whether a client means this session by its hello. If it has been with another server since, both count from one
+    /// again, so that this one is of use only if nothing has been counted in it: its welcome was lost.
+    package func isMeant(by hello: ClientHello) -> Bool {
+        // A client that knows of no session, where it had one, has been started again since.
+        if hello.incarnation == 0 { return true }
+        // A connection that was slower than its successor says nothing any more; ``attach(_:_:hello:at:_:)`` turns it away.
+        return hello.incarnation == incarnation || isUntouched || hello.attempt < attempt
+    }
+
+    /// Whether nothing has been counted in the session.
+    private var isUntouched: Bool {
+        delivery.receiver.received == 0 && delivery.receiver.earlyCount == 0 && delivery.acknowledged == 0
+    }
+
+    /// The client's process has been started again, and knows nothing of the session: what it has not acknowledged is
+    /// sent again, and both sides count from one.
+    private mutating func restart() {
+        incarnation = incarnation &+ 2 | 1
+        delivery.renumber()
+    }
+
+    /// The app acknowledges each message from now on, once it has processed it.
+    package mutating func acknowledgeAfterProcessing() {
+        delivery.acknowledgeAfterProcessing()
+    }
+
+    /// The app has processed the message of this key, or has let go of it without doing so.
+    package mutating func processed(_ key: UInt64, isAbandoned: Bool, _ actions: inout [SupervisorAction]) {
+        delivery.processed(key, isAbandoned: isAbandoned, &actions)
+    }
+
+    /// How many messages the app was given and has not processed in their order. `mutating` as ``deadline`` is.
+    package var unprocessedCount: Int {
+        mutating get { delivery.unprocessed?.count ?? 0 }
+    }
+
+    /// The client has begun another session: lets go of its connection, and ends.
+    package mutating func supersede(_ actions: inout [SupervisorAction]) {
+        guard !isOver else { return }
+        if connection != 0 { actions.append(.abandon(connection: connection)) }
+        end(CloseReason(.peer, text: "the client has begun another session"), &actions)
+    }
+
+    /// The client has come with a new connection, which takes the place of the one it had.
+    ///
+    /// - Parameter hello: what the client knows of the session; `nil` in plain style.
+    package mutating func attach(
+        _ connection: Int,
+        _ capabilities: Capabilities,
+        hello: ClientHello?,
+        at now: Instant,
+        _ actions: inout [SupervisorAction]
+    ) {
+        if let hello, self.connection != connection {
+            guard hello.attempt >= attempt else { return actions.append(.abandon(connection: connection)) }
+            attempt = hello.attempt
+        }
+        if self.connection != 0, self.connection != connection { actions.append(.abandon(connection: self.connection)) }
+        guard self.connection != connection else {
+            // The hello has come twice: the welcome was lost.
+            return welcome(&actions)
+        }
+        delivery.detach()
+        if hello?.incarnation == 0, !isUntouched { restart() }
+        self.connection = connection
+        self.capabilities = capabilities
+        forgottenAt = nil
+        let canProbe = capabilities.hasNativePing || hello != nil
+        keepalive =
+            canProbe ? Keepalive(configuration.keepalive, over: capabilities, isAnswered: true, at: now) : nil
+        if !isReading { keepalive?.reading(false, at: now) }
+        if let hello {
+            welcome(&actions)
+            if hello.incarnation == incarnation {
+                do throws(TransportError) {
+                    try delivery.acknowledge(through: hello.received, at: now, &actions)
+                } catch {
+                    return fail(error, &actions)
+                }
+            }
+        }
+        delivery.attach(connection, capabilities)
+        delivery.flush(at: now, &actions)
+    }
+
+    private mutating func welcome(_ actions: inout [SupervisorAction]) {
+        let frame = SessionFrame.welcome(incarnation: incarnation, received: delivery.tellReceived())
+        actions.append(.transmit(connection, nil, frame.payload))
+    }
+
+    /// The client's connection has delivered something.
+    package mutating func received(
+        _ connection: Int,
+        _ payload: Payload,
+        at now: Instant,
+        _ actions: inout [SupervisorAction]
+    ) {
+        guard connection == self.connection, !isOver else { return }
+        keepalive?.received(at: now)
+        guard delivery.style == .session else {
+            hasReceived = true
+            return delivery.give(payload, at: now, &actions)
+        }
+        do throws(TransportError) {
+            switch try SessionFrame(payload) {
+            case .hello: welcome(&actions)
+            case .ping(let token): actions.append(.transmit(connection, nil, SessionFrame.pong(token).payload))
+            case .pong(let token):
+                if token == pingToken, let pingSentAt {
+                    actions.append(.note(.roundTrip(pingSentAt.duration(to: now))))
+                }
+            case .bye:
+                actions.append(.close(connection: connection, CloseReason(.peer)))
+                end(CloseReason(.peer), &actions)
+            case .message, .acknowledge, .skip: try delivery.take(try SessionFrame(payload), at: now, &actions)
+            case .welcome, .refused, .origin: throw .envelope("a client does not send this frame")
+            }
+        } catch  where error.code == .resourcesExhausted {
+            // The session lives on, and its next connection brings what this one could not.
+            actions.append(.close(connection: connection, CloseReason(error)))
+            ended(connection, CloseReason(error), at: now, &actions)
+        } catch {
+            fail(error, &actions)
+        }
+    }
+
+    private mutating func fail(_ error: TransportError, _ actions: inout [SupervisorAction]) {
+        actions.append(.transmit(connection, nil, SessionFrame.refused(.broken).payload))
+        actions.append(.close(connection: connection, CloseReason(error)))
+        end(CloseReason(error), &actions)
+    }
+
+    /// The connection has ended.
+    package mutating func ended(
+        _ connection: Int,
+        _ reason: CloseReason,
+        at now: Instant,
+        _ actions: inout [SupervisorAction]
+    ) {
+        guard connection == self.connection, !isOver else { return }
+        let isSession = delivery.style == .session
+        self.connection = 0
+        keepalive = nil
+        delivery.detach()
+        if isSession { forgottenAt = now.advanced(by: lifetime) } else { end(reason, &actions) }
+    }
+
+    package mutating func settled(
+        _ id: MessageID,
+        on connection: Int,
+        _ outcome: SendOutcome,
+        at now: Instant,
+        _ actions: inout [SupervisorAction]
+    ) {
+        delivery.settled(id, on: connection, outcome, at: now, &actions)
+    }
+
+    package mutating func pong(
+        _ connection: Int,
+        _ time: Duration,
+        at now: Instant,
+        _ actions: inout [SupervisorAction]
+    ) {
+        guard connection == self.connection else { return }
+        keepalive?.received(at: now)
+        actions.append(.note(.roundTrip(time)))
+    }
+
+    /// A message to the client.
+    package mutating func submit(
+        _ id: MessageID,
+        _ payload: Payload,
+        at now: Instant,
+        _ actions: inout [SupervisorAction]
+    ) {
+        guard !isOver else {
+            return actions.append(.finish(id, .rejected(TransportError(.closedByPeer, .open, "the session has ended"))))
+        }
+        delivery.submit(id, payload, at: now, &actions)
+    }
+
+    package mutating func cancel(_ id: MessageID, at now: Instant, _ actions: inout [SupervisorAction]) {
+        delivery.cancel(id, at: now, &actions)
+    }
+
+    /// Whether what was received is taken.
+    package mutating func reading(_ isReading: Bool, at now: Instant) {
+        self.isReading = isReading
+        keepalive?.reading(isReading, at: now)
+    }
+
+    /// Whether there is room for more of what is received.
+    package mutating func taking(_ isTaking: Bool, _ actions: inout [SupervisorAction]) {
+        delivery.taking(isTaking, &actions)
+    }
+
+    /// The server ends the session.
+    package mutating func close(_ reason: CloseReason, _ actions: inout [SupervisorAction]) {
+        guard !isOver else { return }
+        if connection != 0 {
+            if delivery.style == .session { actions.append(.transmit(connection, nil, SessionFrame.bye.payload)) }
+            actions.append(.close(connection: connection, reason))
+        }
+        end(reason, &actions)
+    }
+
+    /// Whether the client has sent or acknowledged a message.
+    package var isUsed: Bool {
+        mutating get { hasReceived || delivery.receiver.received > 0 || delivery.acknowledged > 0 }
+    }
+
+    /// How much memory the messages of the session take, in bytes.
+    package var bufferedBytes: Int {
+        // So that asking for it does not copy the session.
+        mutating get { delivery.bufferedBytes }
+    }
+
+    /// When ``tick(bytesReceived:at:_:)`` is due; `nil`: never.
+    package var deadline: Instant? {
+        // So that asking for it does not copy the session.
+        mutating get {
+            guard !isOver else { return nil }
+            return earlier(earlier(forgottenAt, keepalive?.deadline), delivery.deadline)
+        }
+    }
+
+    package mutating func tick(bytesReceived: UInt64, at now: Instant, _ actions: inout [SupervisorAction]) {
+        guard !isOver else { return }
+        if let forgottenAt, forgottenAt <= now {
+            return end(CloseReason(.network, text: "the client did not return"), &actions)
+        }
+        delivery.tick(at: now, &actions)
+        switch keepalive?.tick(bytesReceived: bytesReceived, at: now) {
+        case .probe where delivery.style == .session:
+            pingToken &+= 1
+            pingSentAt = now
+            actions.append(.transmit(connection, nil, SessionFrame.ping(pingToken).payload))
+        case .probe: actions.append(.ping(connection: connection))
+        case .dead:
+            let error = TransportError(.keepaliveTimeout, .open, "the client did not answer")
+            actions.append(.abandon(connection: connection))
+            ended(connection, CloseReason(error), at: now, &actions)
+        case .wait, nil: break
+        }
+    }
+
+    private mutating func end(_ reason: CloseReason, _ actions: inout [SupervisorAction]) {
+        isOver = true
+        connection = 0
+        keepalive = nil
+        delivery.detach()
+        delivery.finishAll(reason.asError, &actions)
+        actions.append(.state(.closed(reason)))
+    }
+}

@@ -1,0 +1,267 @@
+/// Runs the sessions of a server. Lives on its runtime.
+final class SessionServerDriver {
+    private let runtime: any SupervisorRuntime
+    private let configuration: SessionServer.Configuration
+    private let onSession: @Sendable (Session) -> Void
+    private var registry: SessionRegistry<SessionDriver>
+    /// By number, in the order of which they began.
+    private var sessions: [UInt64: SessionDriver] = [:]
+    private var lastSession: UInt64 = 0
+    private var random: RandomSource
+    private var lastConnection = 0
+    /// All sessions, in the order in which they make room for others.
+    private var order: ClientLines<UInt64, UInt64>
+    /// Connections that have not said whose they are.
+    private var newcomers: [Int: any Connection] = [:]
+    private var newcomerOrder: ClientLines<Int, UInt64>
+    private var isClosed = false
+    /// What all sessions keep, together with the connections of the listeners.
+    private let total = BufferedTotal()
+    /// What sessions keep that have ended, until the app has taken it.
+    private var ended: [EndedSession] = []
+
+    init(
+        _ configuration: SessionServer.Configuration,
+        on runtime: any SupervisorRuntime,
+        _ onSession: @escaping @Sendable (Session) -> Void
+    ) {
+        self.runtime = runtime
+        self.configuration = configuration
+        self.onSession = onSession
+        registry = SessionRegistry(capacity: configuration.maximumSessions)
+        order = ClientLines(lines: Line.count, limit: configuration.maximumSessions)
+        newcomerOrder = ClientLines(lines: 2, limit: configuration.maximumNewcomers)
+        random = runtime.makeRandomSource()
+        total.add(self, keeping: 0, limit: configuration.maximumBuffered)
+    }
+
+    /// Counts what the connections of a listener keep.
+    func count(_ listener: any BufferingListener) {
+        listener.join(RuntimeBound(total, to: runtime))
+    }
+
+    /// A client has connected.
+    func take(_ connection: any Connection) {
+        guard !isClosed else {
+            hangUp(connection, .user)
+            return
+        }
+        lastConnection += 1
+        let number = lastConnection
+        switch Delivery.style(configuration.supervisor.delivery, connection.capabilities) {
+        case .plain, .origin:
+            guard sessions.count < configuration.maximumSessions || makeRoom() else {
+                hangUp(connection, CloseReason(SessionFrame.Refusal.full.error))
+                return
+            }
+            attach(connection, number, to: begin(nil, connection), nil)
+        case .session:
+            if newcomers.count >= configuration.maximumNewcomers { endOldestNewcomer() }
+            newcomers[number] = connection
+            newcomerOrder.insert(number, from: connection.network, at: runtime.clock) { $0 ? 0 : 1 }
+            let shell = RuntimeBound(self, to: runtime)
+            let timer = runtime.schedule(at: runtime.clock.advanced(by: configuration.helloTimeout)) { [self] in
+                if let connection = removeNewcomer(number) { abandon(connection, CloseReason(.timedOut(.handshake))) }
+            }
+            Task(executorPreference: runtime.taskExecutor) {
+                var first: Payload?
+                do throws(TransportError) { first = try await connection.receive() } catch {}
+                shell.value.runtime.cancel(timer: timer)
+                shell.value.introduced(connection, number, first)
+            }
+        }
+    }
+
+    /// The connection's first frame says whose session it is.
+    private func introduced(_ connection: any Connection, _ number: Int, _ first: Payload?) {
+        guard removeNewcomer(number) != nil, let first else { return }
+        do throws(TransportError) {
+            guard case .hello(let client, let incarnation, let received, let attempt) = try SessionFrame(first) else {
+                return turnAway(connection, .broken)
+            }
+            let hello = ClientHello(incarnation: incarnation, received: received, attempt: attempt)
+            switch registry.decide(client, isMeant: { $0.isMeant(by: hello) }) {
+            case .resume(let session): attach(connection, number, to: session, hello)
+            case .begin: attach(connection, number, to: begin(client, connection), hello)
+            case .replace(let former):
+                former.run { $0.supersede(&$2) }
+                attach(connection, number, to: begin(client, connection), hello)
+            case .refuse(.full) where makeRoom(): attach(connection, number, to: begin(client, connection), hello)
+            case .refuse(let refusal): turnAway(connection, refusal)
+            }
+        } catch {
+            turnAway(connection, error.code == .handshakeFailed ? .version : .broken)
+        }
+    }
+
+    private func begin(_ client: SessionID?, _ connection: any Connection) -> SessionDriver {
+        let machine = ServerSessionStateMachine(
+            configuration.supervisor,
+            incarnation: random.next() | 1,
+            lifetime: configuration.sessionLifetime,
+            at: runtime.clock
+        )
+        let session = SessionDriver(machine, on: runtime, counting: total)
+        lastSession += 1
+        let id = lastSession
+        sessions[id] = session
+        order.insert(id, from: connection.network, at: runtime.clock) { Line.place(session, isOfCrowd: $0) }
+        session.onUse = { [self] session in
+            order.move(id, at: runtime.clock) { Line.place(session, isOfCrowd: $0) }
+        }
+        if let client { registry.insert(client, session) }
+        session.onOver = { [self] session in
+            sessions[id] = nil
+            order.remove(id)
+            keepCounting(session)
+            if let client { registry.remove(client) }
+        }
+        onSession(Session(session))
+        return session
+    }
+
+    private func attach(
+        _ connection: any Connection,
+        _ number: Int,
+        to session: SessionDriver,
+        _ hello: ClientHello?
+    ) {
+        let port = ConnectionHandle(connection, number, session)
+        session.ports[number] = port
+        session.run { $0.attach(number, connection.capabilities, hello: hello, at: $1, &$2) }
+        let confined = RuntimeBound(port, to: runtime)
+        Task(executorPreference: runtime.taskExecutor) { await ConnectionHandle.read(confined, isGreeted: true) }
+    }
+
+    // MARK: Room
+
+    private func removeNewcomer(_ number: Int) -> (any Connection)? {
+        newcomerOrder.remove(number)
+        return newcomers.removeValue(forKey: number)
+    }
+
+    private func endOldestNewcomer() {
+        guard let oldest = newcomerOrder.first, let connection = removeNewcomer(oldest) else { return }
+        let sentence =
+            "more than \(configuration.maximumNewcomers) connections have not said whose they are; this one for longest"
+        abandon(connection, CloseReason(TransportError(.tooManyRequests, .handshake, sentence)))
+    }
+
+    /// Ends the session that is the next to make room for another; `false` if there is none.
+    private func makeRoom() -> Bool {
+        guard configuration.makesRoom else { return false }
+        for line in 0..<Line.linked.rawValue {
+            guard let (id, _) = order.first(in: line), let session = sessions[id] else { continue }
+            let sentence = "the server has as many sessions as it may have, and another client needed the place"
+            session.run { $0.close(CloseReason(TransportError(.tooManyRequests, .open, sentence)), &$2) }
+            return true
+        }
+        return false
+    }
+
+    /// Ends a connection without waiting for an answer to the close frame, where that is possible.
+    private func abandon(_ connection: any Connection, _ reason: CloseReason) {
+        if let near = connection as? any SameLoopConnection, near.isHere {
+            near.abandon(reason)
+        } else {
+            hangUp(connection, reason)
+        }
+    }
+
+    private func turnAway(_ connection: any Connection, _ refusal: SessionFrame.Refusal) {
+        Task(executorPreference: runtime.taskExecutor) {
+            _ = await connection.send(SessionFrame.refused(refusal).payload)
+            await connection.close(CloseReason(refusal.error))
+        }
+    }
+
+    @discardableResult
+    private func hangUp(_ connection: any Connection, _ reason: CloseReason) -> Task<Int, Never> {
+        Task(executorPreference: runtime.taskExecutor) { await connection.close(reason) }
+    }
+
+    /// Ends all connections.
+    ///
+    /// - Returns: tasks that end when the connections are closed.
+    func dropConnections() -> [Task<Int, Never>] {
+        dropNewcomers() + sessions.values.flatMap { $0.dropConnections() }
+    }
+
+    /// Ends all sessions, with a word to those that have a connection.
+    func close() -> [Task<Int, Never>] {
+        isClosed = true
+        return dropNewcomers()
+            + sessions.values.compactMap { session in
+                session.run { $0.close(.user, &$2) }
+                return session.goodbye
+            }
+    }
+
+    private func dropNewcomers() -> [Task<Int, Never>] {
+        let connections = Array(newcomers.values)
+        for number in newcomers.keys { newcomerOrder.remove(number) }
+        newcomers = [:]
+        return connections.map { hangUp($0, .user) }
+    }
+}
+
+/// The lines of sessions, in which the first makes room first.
+private enum Line: Int, CaseIterable {
+    case unusedCrowd, usedCrowd, unusedLinkedCrowd, unused, used
+    /// They have a connection, and make room for no other.
+    case linked
+
+    static var count: Int { allCases.count }
+
+    static func place(_ session: SessionDriver, isOfCrowd: Bool) -> Int {
+        let line: Line =
+            switch (session.hasConnection, session.isUsed) {
+            case (true, true): .linked
+            case (true, false): isOfCrowd ? .unusedLinkedCrowd : .linked
+            case (false, true): isOfCrowd ? .usedCrowd : .used
+            case (false, false): isOfCrowd ? .unusedCrowd : .unused
+            }
+        return line.rawValue
+    }
+}
+
+extension ClientLines {
+    /// Where there are two lines, the second of which goes last: the one that has been there for longest.
+    fileprivate var first: ID? { first(in: 0)?.id ?? first(in: 1)?.id }
+}
+
+extension Connection {
+    /// The network of its peer, if that is known.
+    fileprivate var network: UInt64? { (self as? any LocatedConnection)?.peerNetwork }
+}
+
+// MARK: Memory
+
+private struct EndedSession {
+    weak var buffer: SessionBuffer?
+}
+
+extension SessionServerDriver: BufferKeeper {
+    /// The app may let the session go, or take what it keeps.
+    private func keepCounting(_ session: SessionDriver) {
+        if ended.count > 2 * sessions.count + 64 { ended.removeAll { ($0.buffer?.bytes ?? 0) == 0 } }
+        ended.append(EndedSession(buffer: session.buffer))
+    }
+
+    private var largestEnded: SessionBuffer? {
+        ended.lazy.compactMap(\.buffer).max { $0.bytes < $1.bytes }
+    }
+
+    var largestBuffered: Int {
+        sessions.values.reduce(largestEnded?.bytes ?? 0) { max($0, $1.buffer.bytes) }
+    }
+
+    func endLargest(_ limit: Int) {
+        let largest = sessions.values.max { $0.buffer.bytes < $1.buffer.bytes }
+        if let ended = largestEnded, ended.bytes > largest?.buffer.bytes ?? 0 { return ended.discard() }
+        guard let largest else { return }
+        let sentence =
+            "the server keeps more than \(limit) bytes, and for this session most: \(largest.buffer.bytes)"
+        largest.discard(CloseReason(TransportError(.resourcesExhausted, .open, sentence)))
+    }
+}

@@ -1,0 +1,350 @@
+/// An event that a connection reports to its owner.
+enum ConnectionEvent: Sendable {
+    case received(Payload)
+    case pong(Duration)
+    case settled(MessageID, SendOutcome)
+    /// Whether messages are read. They are not while the app does not take them.
+    case reading(Bool)
+    /// Whether there is room for messages. In a session they are read all the same.
+    case taking(Bool)
+    /// A message was passed over because of its size.
+    case discarded(DiscardedMessage)
+    case ended(CloseReason)
+}
+
+/// The owner of a connection: a supervisor, or a session of a server. Lives on its runtime.
+protocol ConnectionOwner: AnyObject {
+    var runtime: any SupervisorRuntime { get }
+    /// The messages that have been received and not taken.
+    var intake: Intake { get }
+    var delivery: DeliveryConfiguration { get }
+    /// The app has processed the message of this key, or has released it unprocessed.
+    func processed(_ key: UInt64, isAbandoned: Bool)
+    /// The memory that a connection uses for the owner has changed.
+    func bufferChanged()
+    /// The connection of this number reports an event.
+    func happened(_ event: ConnectionEvent, on connection: Int)
+}
+
+/// One open connection for its owner: reads, sends and reports until it is closed. Lives on the owner's runtime.
+final class ConnectionHandle {
+    /// How many sends may wait for a connection that does not take them. A peer that keeps to the window never causes
+    /// so many: it would have to send without reading.
+    private static let maximumSendsUnderWay = 4096
+
+    let owner: any ConnectionOwner
+    let number: Int
+    let connection: any Connection
+    let immediate: (any SameLoopConnection)?
+    /// A connection that acknowledges messages itself, at a time that the app can choose: over a broker.
+    private let confirming: (any SameLoopConnection)?
+    private var isConfirmedByHand = false
+    /// Whether a send that returns at once is settled. Not over a connection with acknowledgements of its own.
+    private let settlesAtOnce: Bool
+    /// How many messages are taken beyond the room for them. In a session that is read on, it is one window, which the
+    /// peer sends without an acknowledgement, because acknowledgements for others come in between. Otherwise it is as
+    /// many again, for what an ended connection had received.
+    private let excess: Int
+    /// Whether the connection is read while there is no room. Nothing is acknowledged then.
+    private let readsOn: Bool
+    /// Sends in tasks of their own that have not ended. No other send may overtake them.
+    private var sendsUnderWay = 0
+    /// The owner has released the connection: only outcomes of its messages are reported.
+    private(set) var isClosed = false
+    /// The connection has ended while it was not read, or is about to end.
+    private var isOver = false
+    private var isWatched = false
+    /// Whether the owner was last notified that there is room.
+    private var isTaking = true
+    /// Continues reading, if that waits for room.
+    private var reader: (() -> Void)?
+
+    init(_ connection: any Connection, _ number: Int, _ owner: any ConnectionOwner) {
+        self.connection = connection
+        self.number = number
+        self.owner = owner
+        let near = connection as? any SameLoopConnection
+        immediate = near?.isHere == true ? near : nil
+        let style = Delivery.style(owner.delivery, connection.capabilities)
+        let acknowledges = connection.capabilities.acknowledgesMessages || connection.capabilities.routesByTopic
+        confirming = style != .session && acknowledges ? near : nil
+        settlesAtOnce = !connection.capabilities.acknowledgesMessages
+        // Over a connection that loses messages, what is not acknowledged is sent again and again.
+        readsOn = style == .session && connection.capabilities.isReliable
+        // The first message beyond the window shows a peer that does not keep to it.
+        excess = readsOn ? Int(SessionReceiver.window) + 1 : owner.intake.limit
+        if owner.intake.isAcknowledgedByApp { confirmByHand(isRead: false) }
+        immediate?.reportDiscarded { [owner] in owner.happened(.discarded($0), on: number) }
+    }
+
+    /// The memory of pending sends in bytes: a task each, and its message.
+    var bufferedBytes: Int { sendsUnderWay * 1024 }
+
+    /// How many bytes the connection has received, if that is known at once; else 0.
+    var bytesReceived: UInt64 { immediate?.bytesReceivedNow ?? 0 }
+
+    /// The network has changed.
+    func networkChanged() {
+        if !isClosed { immediate?.networkChanged() }
+    }
+
+    var confined: RuntimeBound<ConnectionHandle> { RuntimeBound(self, to: owner.runtime) }
+
+    // MARK: Acknowledgement after processing
+
+    /// From now on messages are acknowledged by ``confirm(_:)`` and not when the next one is requested. For a
+    /// connection that lives elsewhere, it must be called before the connection is read.
+    func confirmByHand(isRead: Bool) {
+        guard let confirming, immediate != nil || !isRead else { return }
+        isConfirmedByHand = true
+        confirming.confirmByHand()
+    }
+
+    /// Acknowledges the `count` oldest messages that were not acknowledged.
+    func confirm(_ count: Int) {
+        if isConfirmedByHand { confirming?.confirm(count) }
+    }
+
+    private func report(_ event: ConnectionEvent) {
+        if !isClosed { owner.happened(event, on: number) }
+    }
+
+    // MARK: Sending
+
+    /// Sends; with an identifier, the outcome is reported.
+    func transmit(_ id: MessageID?, _ payload: Payload) {
+        if settlesAtOnce, sendsUnderWay == 0, let immediate, let outcome = immediate.sendNow(payload) {
+            return settled(id, outcome)
+        }
+        begin(id) { connection in
+            guard let id, connection.capabilities.completesSends else { return await connection.send(payload) }
+            return await connection.send(payload, as: id, isRepeated: false)
+        }
+    }
+
+    /// Completes a message that a former connection has left, and reports the outcome.
+    ///
+    /// - Parameter orSend: whether a connection that does not know the message sends it again.
+    func complete(_ id: MessageID, _ payload: Payload, orSend: Bool) {
+        begin(id) { connection in
+            let outcome = await connection.send(payload, as: id, isRepeated: true)
+            guard orSend, case .unknown(let error) = outcome, error.code == .notFound else { return outcome }
+            return await connection.send(payload, as: id, isRepeated: false)
+        }
+    }
+
+    /// Sends in a task of its own, unless too many are pending.
+    @inline(__always)
+    private func begin(_ id: MessageID?, _ send: @escaping @Sendable (any Connection) async -> SendOutcome) {
+        guard sendsUnderWay < Self.maximumSendsUnderWay else {
+            let error = TransportError(.bufferFull, .open, "the peer sends, but does not read")
+            giveUp(error)
+            return settled(id, .rejected(error))
+        }
+        sendsUnderWay += 1
+        Task(executorPreference: owner.runtime.taskExecutor) { [connection, confined] in
+            let outcome = await send(connection)
+            confined.value.sendsUnderWay -= 1
+            confined.value.owner.bufferChanged()
+            confined.value.settled(id, outcome)
+        }
+    }
+
+    private func settled(_ id: MessageID?, _ outcome: SendOutcome) {
+        // The connection is of no use any more, and the message waits for the next one.
+        if case .rejected(let error) = outcome, !error.isFinal { giveUp(error) }
+        if let id { owner.happened(.settled(id, outcome), on: number) }
+    }
+
+    /// Sends the protocol's own ping. A failure is not reported, because silence shows it.
+    func ping() {
+        Task(executorPreference: owner.runtime.taskExecutor) { [connection, confined] in
+            do throws(TransportError) {
+                let time = try await connection.ping()
+                confined.value.report(.pong(time))
+            } catch {}
+        }
+    }
+
+    // MARK: Reading
+
+    // Messages are asked for one by one: by a call if the connection lives on the same loop, and otherwise by a task.
+    // Either way a message is confirmed to the peer when the next one is asked for, and not before.
+
+    /// Reads and reports until the connection ends. For a connection on the same loop, it only starts that.
+    ///
+    /// - Parameter isGreeted: whether the peer's greeting has come already. In a session that is read on, it is read in
+    ///   any case.
+    static func read(_ port: RuntimeBound<ConnectionHandle>, isGreeted: Bool) async {
+        port.value.noteRoom()
+        let mustPause = (isGreeted || !port.value.readsOn) && port.value.isOverfull
+        if port.value.immediate != nil { return mustPause ? port.value.readLater() : port.value.readHere() }
+        if mustPause { await pause(port) }
+        let connection = port.value.connection
+        var failure: TransportError?
+        do throws(TransportError) {
+            while !port.value.mustStop, let payload = try await connection.receive() {
+                if port.value.mustPause(after: payload) { await pause(port) }
+                // Requesting more would confirm a message that was not reported.
+                if port.value.isClosed { break }
+            }
+        } catch {
+            failure = error
+        }
+        await end(port, failure)
+    }
+
+    /// No more messages come. Reports the end of the connection.
+    private static func end(_ port: RuntimeBound<ConnectionHandle>, _ failure: TransportError?) async {
+        let connection = port.value.connection
+        // As a rule the connection has ended by then. If it has not, it can't be read any more. The close is not
+        // awaited, because it may take long, and the next connection is to be opened now.
+        if let failure { port.value.end(CloseReason(failure)) }
+        let reason = await connection.closed()
+        port.value.takeAgain()
+        port.value.report(.ended(reason))
+    }
+
+    /// Whether a connection that has ended is read no further, because the owner holds as much as it may.
+    private var mustStop: Bool { isOver && isOverfull }
+
+    private var isOverfull: Bool { owner.intake.isFull(beyond: excess) }
+
+    private func mustPause(after payload: Payload) -> Bool {
+        report(.received(payload))
+        noteRoom()
+        guard !isClosed, readsOn ? isOverfull : !owner.intake.hasRoom else { return false }
+        // The message was reported. The next request, which confirms it to the peer, may come after the end of the connection.
+        immediate?.confirmNow()
+        return !isOver
+    }
+
+    // MARK: Room
+
+    /// Notifies the owner of a session that there is no room, and later that there is.
+    private func noteRoom() {
+        guard readsOn, isTaking, !isClosed, !owner.intake.hasRoom else { return }
+        isTaking = false
+        owner.intake.onRoom = { [self] in roomMade() }
+        owner.happened(.taking(false), on: number)
+    }
+
+    private func roomMade() {
+        takeAgain()
+        resumeReading()
+    }
+
+    private func takeAgain() {
+        guard !isTaking else { return }
+        isTaking = true
+        owner.intake.onRoom = nil
+        owner.happened(.taking(true), on: number)
+    }
+
+    private static func pause(_ port: RuntimeBound<ConnectionHandle>) async {
+        await withUnsafeContinuation { continuation in port.value.waitForRoom { continuation.resume() } }
+    }
+
+    private func waitForRoom(_ goOn: @escaping () -> Void) {
+        guard !owner.intake.hasRoom, !isClosed, !isOver else { return goOn() }
+        reader = goOn
+        report(.reading(false))
+        owner.intake.onRoom = { [self] in roomMade() }
+        watch()
+    }
+
+    /// The end of a connection must be noticed though the app takes no messages.
+    private func watch() {
+        guard !isWatched else { return }
+        isWatched = true
+        Task(executorPreference: owner.runtime.taskExecutor) { [connection, confined] in
+            _ = await connection.closed()
+            confined.value.isOver = true
+            confined.value.resumeReading()
+        }
+    }
+
+    private func resumeReading() {
+        guard let goOn = reader.take() else { return }
+        owner.intake.onRoom = nil
+        // Also for a released connection, because the next one is read from its beginning.
+        owner.happened(.reading(true), on: number)
+        goOn()
+    }
+
+    // MARK: The end
+
+    /// Closes the connection; the task ends when the connection is closed, with the number of undelivered bytes.
+    @discardableResult
+    func close(_ reason: CloseReason) -> Task<Int, Never> {
+        isClosed = true
+        takeAgain()
+        resumeReading()
+        return end(reason)
+    }
+
+    private func giveUp(_ error: TransportError) {
+        guard !isOver, !isClosed else { return }
+        isOver = true
+        resumeReading()
+        end(CloseReason(error))
+    }
+
+    @discardableResult
+    private func end(_ reason: CloseReason) -> Task<Int, Never> {
+        Task(executorPreference: owner.runtime.taskExecutor) { [connection] in await connection.close(reason) }
+    }
+
+    /// Ends the connection without waiting for an answer of the peer.
+    func abandon(_ reason: CloseReason) {
+        guard let immediate else {
+            close(reason)
+            return
+        }
+        isClosed = true
+        takeAgain()
+        resumeReading()
+        immediate.abandon(reason)
+    }
+}
+
+// MARK: A connection on the same loop
+
+extension ConnectionHandle: ConnectionReceiver {
+    /// The requested message has come. The connection accepts sends and its close meanwhile, as it does from a server's
+    /// handler.
+    func receive(_ arrival: Result<Payload?, TransportError>) {
+        if goesOn(after: arrival) { readHere() }
+    }
+
+    /// Takes the messages that have come, and requests a call for the next one.
+    private func readHere() {
+        guard let immediate else { return }
+        while !isClosed {
+            guard !mustStop else { return endHere(nil) }
+            guard let arrival = immediate.receiveNow(orTell: self), goesOn(after: arrival) else { return }
+        }
+    }
+
+    /// Reports what has come. Whether to request the next message now.
+    private func goesOn(after arrival: Result<Payload?, TransportError>) -> Bool {
+        switch arrival {
+        case .success(let payload?):
+            guard mustPause(after: payload) else { return true }
+            readLater()
+        case .success(nil): endHere(nil)
+        case .failure(let error): endHere(error)
+        }
+        return false
+    }
+
+    /// Continues when there is room, in a job of its own, because the code that makes room is still running.
+    private func readLater() {
+        waitForRoom { [confined] in confined.execute { confined.value.readHere() } }
+    }
+
+    private func endHere(_ failure: TransportError?) {
+        let port = confined
+        Task(executorPreference: owner.runtime.taskExecutor) { await ConnectionHandle.end(port, failure) }
+    }
+}

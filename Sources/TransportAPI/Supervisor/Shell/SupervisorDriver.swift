@@ -1,0 +1,318 @@
+/// Runs a ``SupervisorStateMachine``: feeds it what happens and does what it asks for. Lives on its runtime;
+/// ``Supervisor`` is its face for everybody else.
+final class SupervisorDriver: ConnectionOwner {
+    /// An attempt to connect, or the connection that it gave.
+    private enum Attempt {
+        case connecting(Task<Void, Never>)
+        case open(ConnectionHandle)
+
+        var port: ConnectionHandle? {
+            if case .open(let port) = self { port } else { nil }
+        }
+
+        /// Cancels the attempt, or closes its connection. After that only outcomes of its messages are reported.
+        ///
+        /// - Returns: a task that ends when the connection is closed, with the number of undelivered bytes.
+        func close(_ reason: CloseReason) -> Task<Int, Never>? {
+            switch self {
+            case .open(let port): return port.close(reason)
+            case .connecting(let task):
+                task.cancel()
+                return nil
+            }
+        }
+
+        /// Like ``close(_:)``, but does not wait for the answer of the peer.
+        func abandon(_ reason: CloseReason) {
+            switch self {
+            case .open(let port): port.abandon(reason)
+            case .connecting(let task): task.cancel()
+            }
+        }
+    }
+
+    let runtime: any SupervisorRuntime
+    let endpoints: [Endpoint]
+    let factory: TransportFactory
+    private var transports: [Endpoint: (prepared: Endpoint, transport: any Transport)] = [:]
+    let preparation: EndpointPreparation?
+    private let observer: (any SupervisorObserver)?
+    /// Asked for each message, where looking at the observer itself would copy it.
+    private let isObserved: Bool
+    let states = MulticastBuffer<SupervisorState>(limit: 64, .dropOldest, keepsBacklog: false)
+    let intake: Intake
+    let outgoing: PendingSends
+
+    // Unchecked exclusivity, here and below, because nobody is called while these change.
+    @exclusivity(unchecked) private var machine: SupervisorStateMachine
+    @exclusivity(unchecked) private var random: RandomSource
+    private(set) var state = SupervisorState.idle
+    private var roundTrip = RoundTripTime()
+    private let queue = ActionQueue()
+    private let timer: DeadlineTimer
+    @exclusivity(unchecked) private var attempts: [Int: Attempt] = [:]
+    /// Is told of each connection before it is used.
+    private(set) var onConnection: ((any Connection, Endpoint) -> Void)?
+    /// What was learned about keepalive intervals.
+    var intervals: AdaptiveInterval? { machine.adaptive?.intervals }
+    let closers = CloseWaiters()
+    /// The close of the last connection that was closed; gives the number of undelivered bytes.
+    private(set) var goodbye: Task<Int, Never>?
+    private let paths: (any PathMonitor)?
+    private var pathWatch: (any Sendable)?
+    private var isBeginning = false
+
+    init(_ setup: Supervisor.Setup, on runtime: any SupervisorRuntime) {
+        self.runtime = runtime
+        endpoints = setup.endpoints
+        factory = setup.factory
+        preparation = setup.preparation
+        observer = setup.observer
+        isObserved = setup.observer != nil
+        outgoing = PendingSends(setup.store.map { CalledOutStore($0, runtime) })
+        timer = DeadlineTimer(on: runtime)
+        intake = Intake(setup.configuration, on: runtime)
+        random = runtime.makeRandomSource()
+        machine = SupervisorStateMachine(
+            setup.configuration,
+            endpoints: setup.endpoints,
+            intervals: setup.intervals,
+            client: setup.client,
+            using: &random
+        )
+        paths = setup.paths
+    }
+
+    /// The recipe for an endpoint, which is the one of the connection before unless the endpoint has been prepared
+    /// otherwise since: a transport may hand on what a connection has left behind, such as a session of MQTT, to its
+    /// next one.
+    func transport(to endpoint: Endpoint, as prepared: Endpoint) throws(TransportError) -> any Transport {
+        if let former = transports[endpoint], former.prepared == prepared { return former.transport }
+        let transport = try factory(prepared)
+        transports[endpoint] = (prepared, transport)
+        return transport
+    }
+
+    /// The first thing that happens on the runtime.
+    func begin(_ confined: RuntimeBound<SupervisorDriver>) {
+        // A monitor that tells of the present path at once is heard before the first attempt.
+        isBeginning = true
+        pathWatch = paths?.watch { path in
+            if confined.runtime.isCurrent, confined.value.isBeginning { return confined.value.changed(to: path) }
+            confined.runtime.execute { confined.value.changed(to: path) }
+        }
+        isBeginning = false
+        outgoing.restore { handIn($0, $1) }
+    }
+
+    /// The connection goes on from its new address before it is asked whether it lives.
+    private func changed(to path: NetworkPath) {
+        attempts[machine.connection]?.port?.networkChanged()
+        handle(.path(path))
+    }
+
+    // MARK: Events and actions
+
+    func handle(_ event: SupervisorStateMachine.Event) {
+        machine.handle(event, at: runtime.clock, using: &random, &queue.actions)
+        let isOutermost = queue.performAll(perform)
+        if intake.isAcknowledgedByApp { intake.unprocessedCount = machine.unprocessedCount }
+        // Most messages have ended by then, and with them their deadline.
+        if isOutermost { armTimer() }
+    }
+
+    private func armTimer() {
+        timer.arm(machine.deadline) { [self] in
+            handle(.tick(bytesReceived: attempts[machine.connection]?.port?.bytesReceived ?? 0))
+        }
+    }
+
+    private func perform(_ action: SupervisorAction) {
+        switch action {
+        case .transmit(let connection, let id, let payload): port(connection, for: id)?.transmit(id, payload)
+        case .complete(let connection, let id, let payload, let orSend):
+            port(connection, for: id)?.complete(id, payload, orSend: orSend)
+        case .deliver(let payload): deliver(payload)
+        case .deliverUnprocessed(let key, let payload):
+            if isObserved { note(.received(bytes: payload.bytes.count)) }
+            intake.give(payload, key)
+        case .confirm(let connection, let count): attempts[connection]?.port?.confirm(count)
+        case .accepted(let id): outgoing.accepted(id)
+        case .finish(let id, let outcome): finished(id, outcome)
+        case .connect(let connection, let endpoint, let timeout, let isRefresh):
+            let confined = RuntimeBound(self, to: runtime)
+            attempts[connection] = .connecting(
+                Self.connect(confined, connection, to: endpoints[endpoint], timeout, isRefresh)
+            )
+        case .abandon(let connection): attempts.removeValue(forKey: connection)?.abandon(CloseReason(.keepalive))
+        case .close(let connection, let reason): goodbye = attempts.removeValue(forKey: connection)?.close(reason)
+        case .ping(let connection): attempts[connection]?.port?.ping()
+        case .state(let state): changed(to: state)
+        case .note(let note): self.note(note)
+        }
+    }
+
+    @inline(never)
+    func note(_ note: SupervisorEvent) {
+        if case .roundTrip(let time) = note { roundTrip.measured(time) }
+        guard let observer else { return }
+        runtime.callOut { [time = runtime.clock] in observer.note(note, at: time) }
+    }
+
+    private func changed(to state: SupervisorState) {
+        self.state = state
+        note(.state(state))
+        states.send(state)
+        guard state.isFinal else { return }
+        states.finish()
+        intake.finish()
+        outgoing.undelivered.finish()
+        pathWatch = nil
+        closers.finish()
+    }
+
+    /// The smoothed round-trip time, once one was measured.
+    var roundTripTime: Duration? { roundTrip.smoothed }
+
+    // MARK: Attempts
+
+    /// Makes one attempt in a task of its own, which goes on to read the connection that it gives.
+    private static func connect(
+        _ confined: RuntimeBound<SupervisorDriver>,
+        _ number: Int,
+        to endpoint: Endpoint,
+        _ timeout: Duration,
+        _ isRefresh: Bool
+    ) -> Task<Void, Never> {
+        Task(executorPreference: confined.runtime.taskExecutor) {
+            let connection: any Connection
+            do throws(TransportError) {
+                let preparation = confined.value.preparation
+                let prepared = try await prepare(endpoint, preparation, isRefresh)
+                // An attempt that has been abandoned must not leave its recipe to the next one.
+                guard !Task.isCancelled else { throw .cancelledSend }
+                let transport = try confined.value.transport(to: endpoint, as: prepared)
+                connection = try await transport.connect(timeout: timeout)
+            } catch {
+                return confined.value.failed(number, error)
+            }
+            guard let port = confined.value.connected(number, connection, endpoint) else {
+                await connection.close()
+                return
+            }
+            await ConnectionHandle.read(port, isGreeted: false)
+        }
+    }
+
+    private static func prepare(
+        _ endpoint: Endpoint,
+        _ preparation: EndpointPreparation?,
+        _ isRefresh: Bool
+    ) async throws(TransportError) -> Endpoint {
+        guard let preparation else { return endpoint }
+        do {
+            return try await preparation(endpoint, isRefresh)
+        } catch let error as TransportError {
+            throw error
+        } catch {
+            throw TransportError(.systemError, .configure, "the endpoint could not be prepared: \(error)")
+        }
+    }
+
+    private func failed(_ number: Int, _ error: TransportError) {
+        // One that has been abandoned is not there any more.
+        guard attempts.removeValue(forKey: number) != nil else { return }
+        handle(.failed(number, error))
+    }
+
+    /// An attempt has given a connection; `nil` if the connection is not needed any more.
+    private func connected(_ number: Int, _ connection: any Connection, _ endpoint: Endpoint) -> RuntimeBound<
+        ConnectionHandle
+    >? {
+        guard attempts[number] != nil else { return nil }
+        let port = ConnectionHandle(connection, number, self)
+        attempts[number] = .open(port)
+        onConnection?(connection, endpoint)
+        handle(.connected(number, connection.capabilities))
+        return port.confined
+    }
+
+    // MARK: Connections
+
+    var delivery: DeliveryConfiguration { machine.configuration.delivery }
+
+    func watchConnections(_ action: @escaping (any Connection, Endpoint) -> Void) {
+        onConnection = action
+        if let port = attempts[machine.connection]?.port { action(port.connection, endpoints[machine.endpoint]) }
+    }
+
+    func happened(_ event: ConnectionEvent, on connection: Int) {
+        switch event {
+        case .received(let payload): handle(.received(connection, payload))
+        case .pong(let time): handle(.pong(connection, time))
+        case .settled(let id, let outcome): handle(.settled(connection, id, outcome))
+        case .reading(let isReading): handle(.reading(isReading))
+        case .taking(let isTaking): handle(.taking(isTaking))
+        case .discarded(let message): note(.discarded(message))
+        case .ended(let reason):
+            attempts[connection] = nil
+            handle(.ended(connection, reason))
+        }
+    }
+
+    /// The app acknowledges each message from now on, once it has processed it.
+    func acknowledgeAfterProcessing() {
+        guard !intake.isAcknowledgedByApp else { return }
+        intake.acknowledgeByApp(reportingTo: self)
+        for attempt in attempts.values { attempt.port?.confirmByHand(isRead: true) }
+        handle(.acknowledgesAfterProcessing)
+        intake.offerRoom()
+    }
+
+    func processed(_ key: UInt64, isAbandoned: Bool) {
+        intake.settled(key)
+        handle(.processed(key, isAbandoned: isAbandoned))
+        intake.offerRoom()
+    }
+
+    /// The supervisor's limits hold for it alone.
+    func bufferChanged() {}
+
+    // MARK: Messages
+
+    /// The connection that is to take a message; `nil` once it has ended, which is reported.
+    private func port(_ connection: Int, for id: MessageID?) -> ConnectionHandle? {
+        if let port = attempts[connection]?.port { return port }
+        let gone = TransportError(.connectionLost, .open, "the connection has ended")
+        if let id { handle(.settled(connection, id, .rejected(gone))) }
+        return nil
+    }
+
+    private func deliver(_ payload: Payload) {
+        if isObserved { note(.received(bytes: payload.bytes.count)) }
+        intake.give(payload)
+    }
+
+    /// Puts a message into the outbox; the outcome, if it is known already.
+    func submit(_ payload: Payload) -> (MessageID, SendOutcome?) {
+        outgoing.handIn(payload) { handIn($0, $1) }
+    }
+
+    private func handIn(_ id: MessageID, _ payload: Payload) {
+        if isObserved { note(.submitted(id, bytes: payload.bytes.count)) }
+        handle(.submit(id, payload))
+    }
+
+    private func finished(_ id: MessageID, _ outcome: SendOutcome) {
+        if outgoing.finished(id, outcome, isOver: machine.isOver), isObserved { note(.finished(id, outcome)) }
+    }
+
+    /// Nobody waits any more for a place in the outbox for this message; one that has its place is the supervisor's.
+    func cancel(submitter id: MessageID) {
+        if outgoing.isWaiting(submitter: id) { handle(.cancel(id)) }
+    }
+
+    func wait(closer id: UInt64, _ continuation: UnsafeContinuation<Void, Never>) {
+        if state.isFinal { continuation.resume() } else { closers.wait(id, continuation) }
+    }
+}

@@ -1,0 +1,178 @@
+import SocketIO
+import TransportAPI
+
+/// How far a close that this side has asked for has come. Its time limit starts again whenever the peer takes bytes.
+struct CloseProgress {
+    /// When the close began, in nanoseconds of ``MonotonicClock``.
+    let began: Int64
+    /// When the peer last took bytes; at first when the close began.
+    private(set) var movedAt: Int64
+    /// How many bytes the peer had not taken then.
+    private var left: Int
+
+    init(now: Int64, left: Int) {
+        (began, movedAt, self.left) = (now, now, left)
+    }
+
+    /// Compares how much is left with what was left before; whether the peer has taken bytes since.
+    mutating func update(left: Int, now: Int64) -> Bool {
+        defer { self.left = left }
+        guard left < self.left else { return false }
+        movedAt = now
+        return true
+    }
+
+    /// When the close has taken too long: since the peer last took bytes, or in all.
+    func deadline(_ limits: ConnectionLimits) -> Int64 {
+        min(
+            Instant(nanoseconds: movedAt).advanced(by: limits.closeTimeout).nanoseconds,
+            Instant(nanoseconds: began).advanced(by: limits.closeTotal).nanoseconds
+        )
+    }
+}
+
+extension ConnectionDriver {
+    // MARK: Closing
+
+    /// Begins the protocol's close handshake; the core reports the end when it has come. Messages that were written before are
+    /// still sent. Messages that wait for room end `rejected`.
+    package func beginClose(_ reason: CloseReason) {
+        guard phase == .open else {
+            return end(reason, abort: phase == .opening)
+        }
+        guard closing == nil else { return }
+        closing = CloseProgress(now: loop.now, left: undelivered)
+        waiting.rejectBlocked(reason.sendError)
+        enterCore()
+        core.close(reason, &context)
+        lookAfterClose()
+        leaveCore()
+        pump()
+        readWhilePossible()
+    }
+
+    /// Whether this side has begun the close handshake.
+    var isClosing: Bool { closing != nil }
+
+    /// Writes a close frame and ends the connection without waiting for the answer.
+    func abandon(_ reason: CloseReason) {
+        if phase == .open {
+            enterCore()
+            core.close(reason, &context)
+            leaveCore()
+        }
+        end(reason, abort: phase == .opening)
+    }
+
+    /// How many bytes were accepted that the peer is not known to have received: those that wait here, those that the kernel
+    /// holds, and those that the protocol would repeat.
+    var undelivered: Int {
+        let repeated = phase == .closed ? 0 : core.unacknowledgedBytes
+        // What a core repeats may wait in the output as well.
+        return repeated > 0 ? repeated : context.output.count + channel.unacknowledgedBytes
+    }
+
+    /// Resumes `continuation` when the connection is closed, with the number of undelivered bytes.
+    func awaitClosed(_ id: UInt64, _ continuation: UnsafeContinuation<Int, Never>) {
+        if phase == .closed {
+            continuation.resume(returning: undeliveredAtEnd)
+        } else {
+            waiting.closing.append((id, continuation))
+        }
+    }
+
+    /// The caller stops waiting; the connection closes all the same.
+    func cancelClosed(_ id: UInt64) {
+        guard let index = waiting.closing.firstIndex(where: { $0.id == id }) else { return }
+        waiting.closing.remove(at: index).continuation.resume(returning: undelivered)
+    }
+
+    /// Notes whether the peer has taken bytes, and sets the time to look again.
+    func lookAfterClose() {
+        guard closing != nil else { return }
+        if closing?.update(left: undelivered, now: loop.now) == true {
+            context.outputMoved = Instant(nanoseconds: loop.now)
+        }
+        guard let deadline = closing?.deadline(limits) else { return }
+        let soon = Instant(nanoseconds: loop.now).advanced(by: limits.closeTimeout / 4).nanoseconds
+        ownDeadline = min(deadline, max(soon, loop.now + 1_000_000))
+    }
+
+    /// Ends the connection if the peer has taken nothing for too long.
+    func closeTimerFired() {
+        guard let closing, closing.deadline(limits) <= loop.now else { return }
+        guard phase == .open else { return close(abort: undelivered > 0) }
+        // Without an answer to the close frame, what this side has said counts.
+        end(closeReasonSoFar() ?? .user, abort: undelivered > 0)
+    }
+
+    // MARK: The end
+
+    /// Ends the connection for its users through `error`.
+    func end(_ error: TransportError, abort: Bool = false) {
+        end(CloseReason(error), abort: abort)
+    }
+
+    /// Ends the connection for its users: every operation that waits ends. What the core has written last, which may
+    /// say why, is still sent, unless `abort` says that there is no point.
+    func end(_ reason: CloseReason, abort: Bool = false) {
+        guard phase == .opening || phase == .open else {
+            if abort { close(abort: true) }
+            return
+        }
+        let wasOpen = phase == .open
+        phase = .draining
+        self.reason = reason
+        undeliveredAtEnd = core.unacknowledgedBytes
+        letGoOfParts()
+        if isClosing {
+            lookAfterClose()
+        } else {
+            ownDeadline = Instant(nanoseconds: loop.now).advanced(by: limits.linger).nanoseconds
+        }
+        waiting.receiver.take()?.take(reason.receiveResult)
+        waiting.finish(reason)
+        handler?.ended(self, reason)
+        handler = nil
+        owner?.ended(self, reason, wasOpen: wasOpen)
+        onSignal = nil
+        onDiscard = nil
+        guard !abort else { return close(abort: true) }
+        requestFlush()
+        armTimer()
+    }
+
+    /// The last byte is with the kernel. Closing a TCP connection now could destroy it on its way, because a reset answers
+    /// whatever arrives later (RFC 9112, section 9.6). So this side ends its half and reads on until the peer ends its own.
+    func finishDraining() {
+        guard channel.shutdownWriting() else { return close(abort: false) }
+        // The peer may have ended its half before, which was read then, and which not every poller reports again.
+        isReadable = true
+        readWhilePossible()
+    }
+
+    func close(abort: Bool) {
+        guard phase != .closed else { return }
+        if phase != .draining { end(CloseReason(.network)) }
+        guard phase != .closed else { return }
+        undeliveredAtEnd = max(undeliveredAtEnd, context.output.count + channel.unacknowledgedBytes)
+        phase = .closed
+        cancelTimer()
+        // Nobody can ask a connection that never was open.
+        if statistics.handshakeDuration != .zero { statistics.add(channel.segmentCounts) }
+        channel.close(abort: abort)
+        input = ByteBuffer()
+        context.output = ByteBuffer()
+        tellMemory()
+        waiting.finishClosing(undeliveredAtEnd)
+        owner.take()?.closed(self)
+    }
+}
+
+extension ConnectionStatistics {
+    mutating func add(_ counts: SegmentCounts?) {
+        segmentsSent = counts?.sent
+        segmentsReceived = counts?.received
+        headerBytes = counts?.headerBytes
+    }
+}

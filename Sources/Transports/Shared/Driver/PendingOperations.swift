@@ -1,0 +1,128 @@
+import TransportAPI
+
+/// Everybody who waits for something of one connection. Each waits under an id of its own, so that a cancellation finds its
+/// operation and no other, and each is answered exactly once.
+///
+/// The continuations are unsafe ones, because checking would cost an allocation for each message; that each is resumed
+/// once follows from its being taken out of here before.
+struct PendingOperations {
+    typealias Received = Result<Payload?, TransportError>
+
+    /// Who has asked for the next message.
+    enum Receiver {
+        case task(id: UInt64, UnsafeContinuation<Received, Never>)
+        /// Lives on the loop.
+        case neighbour(any ConnectionReceiver)
+
+        func take(_ arrival: Received) {
+            switch self {
+            case .task(_, let continuation): continuation.resume(returning: arrival)
+            case .neighbour(let receiver): receiver.receive(arrival)
+            }
+        }
+    }
+
+    /// A message that waits for room in the write buffer or in the protocol's window.
+    struct BlockedSend {
+        var id: UInt64
+        var payload: Payload
+        var continuation: UnsafeContinuation<SendOutcome, Never>
+    }
+
+    /// A ping that waits for its answer.
+    struct Ping {
+        var id: UInt64
+        var sentAt: Int64
+        /// `nil` if nobody waits for it, or not any more: the answer will come all the same, and must not be taken for
+        /// the next one's.
+        var continuation: UnsafeContinuation<Result<Duration, TransportError>, Never>?
+    }
+
+    private var lastID: UInt64 = 0
+    var opener: UnsafeContinuation<TransportError?, Never>?
+    var receiver: Receiver?
+    var blocked: [BlockedSend] = []
+    /// Messages that were sent and wait for their acknowledgement; `nil` if nobody waits for that.
+    var unacknowledged: [UInt64: UnsafeContinuation<SendOutcome, Never>?] = [:]
+    var pings: [Ping] = []
+    /// How many answers come before that to the first of ``pings``: to those that were given up.
+    var pingsGivenUp: UInt64 = 0
+    /// Callers that wait for the connection's end.
+    var closers: [(id: UInt64, continuation: UnsafeContinuation<CloseReason?, Never>)] = []
+    /// Callers that wait until the connection is closed; they get the number of undelivered bytes.
+    var closing: [(id: UInt64, continuation: UnsafeContinuation<Int, Never>)] = []
+
+    mutating func newID() -> UInt64 {
+        lastID += 1
+        return lastID
+    }
+
+    /// Refuses the messages that wait for room: this side closes the connection.
+    mutating func rejectBlocked(_ error: TransportError) {
+        let all = blocked
+        blocked = []
+        for send in all { send.continuation.resume(returning: .rejected(error)) }
+    }
+
+    /// Resumes the callers that wait until the connection is closed.
+    mutating func finishClosing(_ undelivered: Int) {
+        let all = closing
+        closing = []
+        for waiter in all { waiter.continuation.resume(returning: undelivered) }
+    }
+
+    /// Ends all operations but the wait for a message and for the closed connection: the connection has ended.
+    mutating func finish(_ reason: CloseReason) {
+        let all = self
+        opener = nil
+        blocked = []
+        unacknowledged = [:]
+        pings = []
+        closers = []
+
+        let error = reason.endError
+        all.opener?.resume(returning: error)
+        for send in all.blocked { send.continuation.resume(returning: .rejected(reason.sendError)) }
+        for send in all.unacknowledged.values { send?.resume(returning: .unknown(error)) }
+        for ping in all.pings { ping.continuation?.resume(returning: .failure(error)) }
+        for closer in all.closers { closer.continuation.resume(returning: reason) }
+    }
+}
+
+extension CloseReason {
+    /// What operations fail with after a connection has ended for this reason.
+    var endError: TransportError {
+        if let error { return error }
+        let sentence = text.isEmpty ? "" : ": \(text)"
+        switch initiator {
+        case .user: return TransportError(.closedByUser, .open, "this side has closed the connection")
+        case .peer:
+            return TransportError(
+                .closedByPeer,
+                .open,
+                "the far side has closed\(sentence)",
+                detail: code.map(Int.init)
+            )
+        case .network: return TransportError(.connectionLost, .open, "the connection is lost\(sentence)")
+        case .keepalive: return TransportError(.keepaliveTimeout, .open, "the far side fell silent\(sentence)")
+        case .protocolError: return TransportError(.protocolViolation, .open, "the protocol was broken\(sentence)")
+        case .authentication: return TransportError(.authenticationFailed, .open, "the far side refused us\(sentence)")
+        }
+    }
+
+    /// What a message is refused with that comes after the end, or did not leave before it: by the connection, not for
+    /// what it is.
+    var sendError: TransportError {
+        var error = endError
+        error.phase = .closing
+        return error
+    }
+
+    /// What `receive` gives after the last message: the end, if it was a clean one.
+    var receiveResult: Result<Payload?, TransportError> {
+        switch initiator {
+        case .user, .peer: error == nil || error?.code == .closedByPeer ? .success(nil) : .failure(endError)
+        default: .failure(endError)
+        }
+    }
+}

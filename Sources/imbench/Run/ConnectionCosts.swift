@@ -1,0 +1,105 @@
+import SocketIO
+import TransportAPI
+import Transports
+
+/// Bytes of one transport, counted by its connections and by the kernel.
+struct ConnectionCosts: Sendable {
+    /// The cost of opening a connection.
+    var handshake: Handshake?
+    private var messages: UInt64 = 0
+    private var bytes: UInt64 = 0
+    private var headers = 0.0
+    private var hasHeaders = true
+
+    private static let samples = 5
+    private static let secondsPerDay: Int64 = 86_400
+    /// Waits for the TCP acknowledgement, which is delayed by up to 40 ms and is a cost of a keepalive on an idle connection.
+    private static let settling = Duration.milliseconds(60)
+
+    /// Opens and closes a few connections.
+    @concurrent
+    static func measure(_ transport: any Transport, timeout: Duration) async throws(TransportError) -> ConnectionCosts {
+        var costs = ConnectionCosts()
+        var times: [Double] = []
+        for _ in 0..<samples {
+            let connection = try await transport.connect(timeout: timeout)
+            let opened = await connection.statistics()
+            times.append(Double(opened.handshakeDuration.wholeNanoseconds) / 1e6)
+            costs.handshake = Handshake(
+                milliseconds: 0,
+                bytes: Double(opened.handshakeBytes),
+                roundTrips: opened.handshakeRoundTrips
+            )
+            await connection.close()
+        }
+        costs.handshake?.milliseconds = RepeatStatistics(times)?.median ?? 0
+        return costs
+    }
+
+    /// Bytes of all layers and both directions in a day with one ping in each keepalive interval of the transport;
+    /// `nil` without a ping.
+    @concurrent
+    static func keepaliveBytesPerDay(
+        _ transport: any Transport,
+        on loop: EventLoop,
+        _ limits: EchoBench.Limits
+    ) async throws(TransportError) -> Double? {
+        let connection = try await transport.connect(timeout: limits.connect)
+        guard connection.capabilities.hasNativePing else {
+            await connection.close()
+            return nil
+        }
+        var beats: [Double] = []
+        do throws(TransportError) {
+            for _ in 0..<samples {
+                await loop.pause(settling)
+                let before = total(await connection.statistics())
+                let sentence = "the server has not answered a ping for \(limits.ping.settingText)"
+                _ = try await within(limits.ping, on: loop, else: sentence) { () async throws(TransportError) in
+                    try await connection.ping()
+                }
+                await loop.pause(settling)
+                beats.append(Double(total(await connection.statistics()) - before))
+            }
+        } catch {
+            // A server that does not answer a ping does not answer this either.
+            Task { await connection.close() }
+            throw error
+        }
+        await connection.close()
+        let interval = Double(connection.capabilities.keepaliveInterval.wholeNanoseconds)
+        return RepeatStatistics(beats).map { $0.median * Double(Self.secondsPerDay) * 1e9 / interval }
+    }
+
+    private static func total(_ statistics: ConnectionStatistics) -> UInt64 {
+        statistics.bytesSent + statistics.bytesReceived + (statistics.headerBytes ?? 0)
+    }
+
+    /// Adds the counts of the connections during a slice.
+    mutating func add(from before: [ConnectionStatistics], to after: [ConnectionStatistics]) {
+        for (before, after) in zip(before, after) {
+            messages += after.messagesSent - before.messagesSent
+            bytes += after.bytesSent - before.bytesSent
+            guard let headersAfter = after.headerBytes, let sent = after.segmentsSent,
+                let received = after.segmentsReceived,
+                let sentBefore = before.segmentsSent, sent + received > 0
+            else {
+                hasHeaders = false
+                continue
+            }
+            headers += Double(headersAfter) / Double(sent + received) * Double(sent - sentBefore)
+        }
+    }
+
+    /// The bytes of one message to the server.
+    func perMessage(text: Int, encoded: Int) -> BytesPerMessage? {
+        guard messages > 0 else { return nil }
+        let count = Double(messages)
+        return BytesPerMessage(
+            payload: Double(text),
+            codec: Double(encoded - text),
+            framing: Double(bytes) / count - Double(encoded),
+            transportIP: hasHeaders ? headers / count : nil
+        )
+    }
+}

@@ -1,0 +1,244 @@
+import Simulation
+import SocketIO
+import TransportAPI
+
+/// An app that uses one connection: sends, receives, pings and closes as its plan says, and writes down what comes of it.
+final class ConnectionUser: @unchecked Sendable {
+    // Unchecked, because all of it is of the one thread that simulates.
+
+    private let run: StackRun
+    private let connection: any Connection
+    private let app: StackPlan.App
+    private let loop: EventLoop
+    private let number: Int
+    private let isServer: Bool
+    private let process: SimulatedProcess
+    /// The largest message that its connection takes.
+    private let limit: Int
+    /// Whether its process ends once the connection is closed.
+    private let exits: Bool
+    private var answers = 0
+    private var isClosing = false
+    /// When its first close began.
+    private var closeBegan: Int64?
+    /// What its sends have called written.
+    private var written: [StackMessage] = []
+
+    init(
+        _ run: StackRun,
+        _ connection: any Connection,
+        _ app: StackPlan.App,
+        on loop: EventLoop,
+        isServer: Bool,
+        _ process: SimulatedProcess,
+        limit: Int,
+        exits: Bool = false
+    ) {
+        (self.run, self.connection, self.app, self.loop, self.isServer, self.process) = (
+            run, connection, app, loop, isServer, process
+        )
+        (self.limit, self.exits) = (limit, exits)
+        number = run.newUser()
+    }
+
+    private var name: String { "\(isServer ? "server" : "client") \(number)" }
+
+    func live() async {
+        if isSubscriber { run.ledger.subscribes(name) }
+        let box = EnderBox()
+        box.id = run.whenOver {
+            await self.close(); self.run.isDone(box.id)
+        }
+        let preference: EventLoop? = app.isOnLoop ? loop : nil
+        let receiver = Task(executorPreference: preference) { await self.receiveAll() }
+        let ended = Task(executorPreference: preference) { await self.waitForEnd() }
+        var senders: [Task<Void, Never>] = []
+        for sender in 0..<app.senders {
+            senders.append(Task(executorPreference: preference) { await self.sendAll(sender) })
+        }
+        let pinger = Task(executorPreference: preference) { await self.pingAll() }
+        if let delay = app.closesAfter {
+            let closer = Task(executorPreference: preference) {
+                await self.run.world.pause(delay)
+                await self.close()
+            }
+            await closer.value
+        }
+        for sender in senders { await sender.value }
+        await pinger.value
+        // A server waits for its client to close.
+        if isServer { await ended.value }
+        await waitForArrivals()
+        await close()
+        await ended.value
+        await receiver.value
+        run.isDone(box.id)
+    }
+
+    /// Whether it takes all that a broker passes on.
+    private var isSubscriber: Bool { run.plan.carrier.isAcknowledged && app.appetite != .never }
+
+    /// What the broker has acknowledged reaches all who are subscribed, and wait for it.
+    private func waitForArrivals() async {
+        run.hasSent()
+        guard run.plan.carrier.isAcknowledged, run.plan.isCalm else { return }
+        // If that takes too long the schedule is over, which fails. Those that share a topic wait for each other.
+        while !run.isOver, !isClosing,
+            run.ledger.lacking(ofUser: run.plan.isShared ? nil : number) != nil || run.mustWait
+        {
+            await run.world.pause(1_000_000_000)
+        }
+    }
+
+    private func close() async {
+        isClosing = true
+        // What comes while it closes is dropped.
+        if isServer { run.stopsWatching() }
+        run.ledger.leaves(name)
+        let operation = run.ledger.begin("\(name): close")
+        let before = written
+        let began = closeBegan ?? run.world.now
+        closeBegan = began
+        var undelivered = 0
+        if run.defect == .earlyClose {
+            _ = Task(executorPreference: loop) { await self.connection.close() }
+        } else {
+            undelivered = await connection.close()
+        }
+        // Without an answer in time, it only says that the other host has everything, where a reset may destroy it.
+        let isAnswered = run.world.now - began < 5_000_000_000
+        run.ledger.end(operation)
+        if exits, !run.isOver { run.world.kill(process) }
+        let reason = run.defect == .earlyClose ? .user : await connection.closed()
+        // An app that takes everything, and is still there, gets all that was written before.
+        guard undelivered == 0, isAnswered, reason.error == nil, !isServer, !run.isOver, !run.wasKilled else { return }
+        let server = run.plan.server
+        guard [.tcp, .webSocket].contains(run.plan.carrier), server.closesAfter == nil, server.appetite != .never,
+            server.appetite != .answering, run.plan.maximumBuffered == 0
+        else { return }
+        run.ledger.expect(before)
+    }
+
+    private func waitForEnd() async {
+        let operation = run.ledger.begin("\(name): closed")
+        let reason = await connection.closed()
+        run.ledger.leaves(name)
+        run.world.trace.note(32, number, 0, "\(name) ended: \(reason)")
+        if !process.isDead, run.plan.isCalm, !run.isOver, let error = reason.error { check(error) }
+        run.ledger.end(operation)
+    }
+
+    /// What may end a connection while everything works.
+    private func check(_ error: TransportError) {
+        // A client that reads nothing is ended by a server, and an app that closes ends both.
+        let isSilent = [run.plan.client, run.plan.server].contains {
+            $0.appetite == .never || $0.appetite == .answering
+        }
+        let mayLose = run.plan.path.loss > 0
+        // One that is larger than a subscriber takes ends its connection.
+        if run.plan.isShared, error.code == .messageTooLarge { return }
+        if !isSilent, !mayLose, run.plan.carrier != .datagrams,
+            [.protocolViolation, .messageTooLarge].contains(error.code)
+        {
+            run.ledger.fail("\(name) ended while everything worked: \(error)")
+        }
+    }
+
+    private func sendAll(_ sender: Int) async {
+        for index in 0..<app.messages where !isClosing && !run.isOver {
+            if app.pause > 0 { await run.world.pause(Int64(run.draw(0...app.pause))) }
+            let message = StackMessage(user: number, sender: sender, number: index)
+            guard await send(message) else { return }
+        }
+    }
+
+    /// Sends one message; `false` if the connection has ended.
+    private func send(_ message: StackMessage) async -> Bool {
+        // Only what it takes is without a limit then.
+        let size = min(run.drawSize(limit), run.defect == .oversizedDropped ? limit : .max)
+        let payload = Payload(message.bytes(size))
+        run.ledger.sends(message, size: size, audience: run.plan.isShared ? nil : name)
+        let operation = run.ledger.begin("\(name): send \(message.number) of \(size) bytes")
+        let outcome: SendOutcome
+        if app.cancelled > 0, run.chance(app.cancelled) {
+            let task = Task(executorPreference: app.isOnLoop ? loop : nil) { await self.connection.send(payload) }
+            run.world.after(Int64(run.draw(0...2_000_000))) { task.cancel() }
+            outcome = await task.value
+        } else {
+            outcome = await connection.send(payload)
+        }
+        run.ledger.end(operation)
+        run.world.trace.note(33, message.number, outcome.isSuccess ? 1 : 0, "\(name): \(message.number) \(outcome)")
+        process.isDead ? run.ledger.loses(message) : run.ledger.settled(message, outcome)
+        switch outcome {
+        case .acknowledged, .written:
+            if size > limit {
+                run.ledger.fail("\(name) sent \(size) bytes, more than \(limit)")
+            }
+            written.append(message)
+            if isServer { run.accepts(size) }
+            return true
+        case .expired: return true
+        case .rejected(let error):
+            return error.code == .messageTooLarge || error.code == .bufferFull || error.code == .cancelled
+        case .unknown(let error): return error.code == .cancelled
+        }
+    }
+
+    private func receiveAll() async {
+        guard app.appetite != .never else { return }
+        var count = 0
+        while true {
+            let operation = run.ledger.begin("\(name): receive")
+            let payload: Payload?
+            do {
+                payload = try await connection.receive()
+            } catch {
+                payload = nil
+            }
+            run.ledger.end(operation)
+            guard let payload else { return }
+            if isServer { run.takes(payload.bytes.count) }
+            if run.defect == .oversizedDropped, payload.bytes.count > limit { continue }
+            count += 1
+            if !process.isDead {
+                run.ledger.arrives(
+                    payload.bytes,
+                    at: name,
+                    isOrdered: run.plan.carrier.isOrdered,
+                    isOnce: run.plan.carrier.isReliable && run.plan.carrier != .mqtt1
+                        && run.plan.carrier != .mqttWebSocket
+                )
+            }
+            await digest(payload, count)
+        }
+    }
+
+    private func digest(_ payload: Payload, _ count: Int) async {
+        switch app.appetite {
+        case .atOnce, .never: break
+        case .slowly: await run.world.pause(Int64(run.draw(0...20_000_000)))
+        case .bursts: if count % 8 == 0 { await run.world.pause(Int64(run.draw(0...3_000_000_000))) }
+        case .answering:
+            guard let message = StackMessage(payload.bytes), !message.isAnswer else { return }
+            answers += 1
+            _ = await send(StackMessage(user: number, sender: 0, number: answers, isAnswer: true))
+        }
+    }
+
+    private func pingAll() async {
+        for _ in 0..<app.pings where !isClosing {
+            let operation = run.ledger.begin("\(name): ping")
+            if run.plan.carrier == .datagrams {
+                // Its ping or the answer may be lost, and nothing repeats them.
+                let ping = Task(executorPreference: app.isOnLoop ? loop : nil) { _ = try? await self.connection.ping() }
+                run.world.after(5_000_000_000) { ping.cancel() }
+                await ping.value
+            } else {
+                do { _ = try await connection.ping() } catch {}
+            }
+            run.ledger.end(operation)
+            await run.world.pause(Int64(run.draw(0...100_000_000)))
+        }
+    }
+}

@@ -1,0 +1,142 @@
+import Testing
+
+@testable import TransportAPI
+
+@Suite struct ConnectionRulesTests {
+    private static var watchful: SupervisorConfiguration {
+        var configuration = SupervisorConfiguration.session
+        configuration.keepalive.interval = .seconds(30)
+        configuration.keepalive.timeout = .seconds(8)
+        return configuration
+    }
+
+    @Test("a connection that falls silent after a message is found dead within interval and timeout")
+    func deadInTime() {
+        var client = MachineHarness(Self.watchful)
+        client.open()
+        client.wait(.seconds(30))
+        client.tell(.tick(bytesReceived: 500))
+        client.wait(.seconds(8))
+        client.tell(.tick(bytesReceived: 500))
+        #expect(client.hasAbandoned(1))
+    }
+
+    @Test("bytes of a message that is not complete answer a probe")
+    func partialMessage() {
+        var client = MachineHarness(Self.watchful)
+        client.open()
+        client.wait(.seconds(30))
+        client.tell(.tick(bytesReceived: 500))
+        client.wait(.seconds(8))
+        client.tell(.tick(bytesReceived: 600))
+        #expect(!client.hasAbandoned(1))
+        #expect(client.machine.deadline == Instant.zero.advanced(by: .seconds(60)))
+    }
+
+    @Test(
+        "a connection that falls silent within a message is found dead within interval and timeout after the last byte"
+    )
+    func deadWithinMessage() {
+        var client = MachineHarness(Self.watchful)
+        client.open()
+        client.wait(.seconds(30))
+        client.tell(.tick(bytesReceived: 500))
+        #expect(client.machine.deadline == Instant.zero.advanced(by: .seconds(32)), "it looks for bytes while it waits")
+        // The last byte comes before 32 s, so that the loss is known before 70 s.
+        let limit = Instant.zero.advanced(by: .seconds(70))
+        while !client.hasAbandoned(1), let deadline = client.machine.deadline, deadline < limit {
+            client.now = deadline
+            client.tell(.tick(bytesReceived: 600))
+        }
+        #expect(client.hasAbandoned(1))
+    }
+
+    @Test("one lost packet is no sign of death where packets get lost")
+    func lostProbe() {
+        var client = MachineHarness(Self.watchful)
+        client.open(.datagrams)
+        client.wait(.seconds(30))
+        var probes = 0
+        for _ in 0..<4 {
+            probes += client.tell(.tick(bytesReceived: 0)).count
+            client.wait(.seconds(2))
+        }
+        #expect(probes == 4)
+        #expect(!client.hasAbandoned(1))
+        client.tell(.tick(bytesReceived: 0))
+        #expect(client.hasAbandoned(1))
+    }
+
+    @Test("without a network silence means nothing, even when reading begins again")
+    func silentWithoutNetwork() {
+        var client = MachineHarness(Self.watchful)
+        client.open()
+        client.tell(.path(NetworkPath(isUsable: false)))
+        client.tell(.reading(false))
+        client.tell(.reading(true))
+        var deadline = client.machine.keepalive?.deadline
+        #expect(deadline == nil)
+        client.tell(.path(NetworkPath(isUsable: true)))
+        deadline = client.machine.keepalive?.deadline
+        #expect(deadline != nil)
+    }
+
+    @Test("a change of the network asks for no ping where there is none")
+    func nothingToAsk() {
+        var client = MachineHarness(SupervisorConfiguration())
+        client.open(Capabilities(hasNativePing: false, maximumMessageSize: 100))
+        client.tell(.path(NetworkPath(isUsable: true, network: "other")))
+        #expect(client.machine.deadline == nil)
+    }
+
+    @Test("an attempt that was to refresh the credentials and got nowhere leaves it to the next one")
+    func refreshesAgain() {
+        var client = MachineHarness(.session)
+        client.tell(.connect)
+        client.tell(.failed(1, TransportError(.authenticationFailed, .handshake, "expired")))
+        client.tell(.suspend)
+        client.tell(.resume)
+        #expect(client.attempts == [false, true, true])
+        client.tell(.connected(3, .session))
+        client.tell(.ended(3, lost))
+        client.tell(.tick(bytesReceived: 0))
+        #expect(client.attempts == [false, true, true, false])
+    }
+
+    @Test("a stable connection proves itself by being suspended too: old failures and an old refresh are forgotten")
+    func suspendedStable() {
+        var configuration = SupervisorConfiguration.session
+        configuration.maximumAttempts = 3
+        var client = MachineHarness(configuration)
+        let expired = TransportError(.authenticationFailed, .handshake, "expired")
+        client.tell(.connect)
+        client.tell(.failed(1, gone))
+        client.tell(.tick(bytesReceived: 0))
+        client.tell(.failed(2, expired))
+        client.tell(.connected(3, .session))
+        client.tell(.received(3, SessionFrame.welcome(incarnation: 7, received: 0).payload))
+        client.wait(.seconds(3600))
+        client.tell(.suspend)
+        client.tell(.resume)
+        client.tell(.failed(4, expired))
+        #expect(client.attempts == [false, false, true, false, true])
+        #expect(client.machine.phase != .closed)
+    }
+
+    @Test("a server that takes each connection and ends it at once meets longer and longer pauses")
+    func acceptAndClose() {
+        var configuration = SupervisorConfiguration.session
+        configuration.backoff = .exponential(initial: .seconds(1), maximum: .seconds(60), multiplier: 2, jitter: .none)
+        var client = MachineHarness(configuration)
+        client.tell(.connect)
+        while client.now < Instant.zero.advanced(by: .seconds(3600)) {
+            client.tell(.connected(client.machine.connection, .session))
+            client.tell(.ended(client.machine.connection, CloseReason(.peer)))
+            guard let next = client.machine.deadline else { break }
+            client.now = next
+            client.tell(.tick(bytesReceived: 0))
+        }
+        #expect(client.attempts.count > 60)
+        #expect(client.attempts.count <= 67)
+    }
+}

@@ -1,0 +1,66 @@
+import EmbeddedServers
+import SocketIO
+import TestSupport
+import Testing
+import TransportAPI
+import Transports
+
+@Suite("Adaptive keepalive over real connections", .timeLimit(.minutes(5)), .ownThread)
+struct AdaptiveKeepaliveConnectionTests {
+    /// Those that have a network below them, on which a connection could be forgotten.
+    static let names = TransportRegistry.standard.transports.filter { $0.defaultPort != nil }.map(\.name)
+
+    private func configuration(_ endpoint: Endpoint) throws -> TransportConfiguration {
+        var options = endpoint
+        options.options += try TransportRegistry.standard.transport(named: endpoint.scheme).loopback("adaptive")
+        var configuration = TransportConfiguration(endpoints: [options])
+        var adaptive = AdaptiveKeepaliveConfiguration()
+        adaptive.minimum = .milliseconds(20)
+        adaptive.maximum = .milliseconds(80)
+        configuration.supervisor.keepalive.adaptive = adaptive
+        return configuration
+    }
+
+    /// Waits until the connection has the longest interval.
+    private final class Watch: SupervisorObserver {
+        private let intervals = AsyncStream<Duration>.makeStream()
+
+        func note(_ note: SupervisorEvent, at _: Instant) {
+            if case .keepaliveInterval(let interval) = note { intervals.continuation.yield(interval) }
+        }
+
+        func longest() async {
+            for await interval in intervals.stream where interval == .milliseconds(80) { return }
+        }
+    }
+
+    @Test("reaches the longest interval that is allowed where nothing forgets connections", arguments: names)
+    func plain(name: String) async throws {
+        let server = try await EmbeddedServer.start("\(name)://127.0.0.1:0")
+        let watch = Watch()
+        let supervisor = try Supervisor(try configuration(server.endpoint)) { $0.observer = watch }
+        supervisor.connect()
+        await watch.longest()
+        await supervisor.close()
+        await server.stop()
+    }
+
+    @Test("reaches it in a session, on one connection", arguments: ["tcp", "ws", "udp"])
+    func session(name: String) async throws {
+        let count = Locked(0)
+        let server = SessionServer(on: EventLoop.shared) { _ in count.withLock { $0 += 1 } }
+        let listener = try await TransportRegistry.standard.listen("\(name)://127.0.0.1:0")
+        let serving = Task { try await server.serve(listener) }
+        var configuration = try configuration(listener.endpoint)
+        configuration.supervisor.delivery.mode = .session
+        let watch = Watch()
+        let supervisor = try Supervisor(configuration) { $0.observer = watch }
+        supervisor.connect()
+        await watch.longest()
+        #expect(count.withLock { $0 } == 1)
+        await supervisor.close()
+        await listener.close()
+        await server.close()
+        try await serving.value
+    }
+}
