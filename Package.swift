@@ -9,24 +9,31 @@ let package = Package(
     products: [
         .library(name: "TransportAPI", targets: ["TransportAPI"]),
         .library(name: "Codecs", targets: ["Codecs"]),
+        .library(name: "Protocols", targets: ["Protocols"]),
         .library(name: "Transports", targets: ["Transports"]),
         .library(name: "EmbeddedServers", targets: ["EmbeddedServers"]),
         .executable(name: "imbench", targets: ["imbench"]),
     ],
     targets: [
-        .target(name: "TransportAPI"),
-        .target(name: "Codecs"),
+        // Queues, a heap, Base64 and UTF-8: what several modules need and no standard library has.
+        .target(name: "Primitives"),
+        .target(name: "TransportAPI", dependencies: ["Primitives"]),
+        .target(name: "Codecs", dependencies: ["Primitives"]),
+        // The protocols as values: bytes in, bytes out. They import neither sockets nor codecs.
+        .target(name: "Protocols", dependencies: ["TransportAPI", "Primitives"]),
         .target(name: "CSocketIO"),
-        .target(name: "SocketIO", dependencies: ["CSocketIO"]),
-        .target(name: "Transports", dependencies: ["TransportAPI", "Codecs", "SocketIO"]),
-        .target(name: "EmbeddedServers", dependencies: ["Transports"]),
+        .target(name: "SocketIO", dependencies: ["CSocketIO", "Primitives"]),
+        .target(name: "Transports", dependencies: ["Protocols", "TransportAPI", "Codecs", "SocketIO", "Primitives"]),
+        .target(name: "EmbeddedServers", dependencies: ["Transports", "Protocols", "Primitives"]),
         // A kernel, a clock and a network of a seed, in which everything above runs unchanged.
         .target(name: "CSimulation"),
-        .target(name: "Simulation", dependencies: ["SocketIO", "CSocketIO", "CSimulation"]),
+        .target(name: "Simulation", dependencies: ["SocketIO", "CSocketIO", "CSimulation", "Primitives"]),
         .executableTarget(
             name: "imbench",
             dependencies: [
-                "EmbeddedServers", "Transports", "TransportAPI", "Codecs", "SocketIO", "CSocketIO", "Simulation",
+                "EmbeddedServers", "Transports", "Protocols", "TransportAPI", "Codecs", "SocketIO", "CSocketIO",
+                "Simulation",
+                "Primitives",
             ],
             resources: [.embedInCode("Corpus/messages.tsv")]
         ),
@@ -39,26 +46,30 @@ let package = Package(
         ),
         .target(name: "TestSupport", dependencies: ["SocketIO"], path: "Tests/TestSupport"),
         .testTarget(name: "TransportAPITests", dependencies: ["TransportAPI"]),
-        .testTarget(name: "CodecsTests", dependencies: ["Codecs"]),
+        .testTarget(name: "CodecsTests", dependencies: ["Codecs", "Primitives"]),
         .testTarget(
             name: "SimulationTests",
-            dependencies: ["Simulation", "EmbeddedServers", "Transports", "SocketIO", "TestSupport"]
+            dependencies: ["Simulation", "EmbeddedServers", "Transports", "Protocols", "SocketIO", "TestSupport"]
         ),
-        .testTarget(name: "SocketIOTests", dependencies: ["SocketIO", "CSocketIO", "CTestWidth"]),
+        .testTarget(name: "SocketIOTests", dependencies: ["SocketIO", "CSocketIO", "Primitives", "CTestWidth"]),
         .testTarget(
             name: "TransportsTests",
-            dependencies: ["Transports", "EmbeddedServers", "SocketIO", "CSocketIO", "TestSupport"]
+            dependencies: [
+                "Transports", "Protocols", "EmbeddedServers", "SocketIO", "CSocketIO", "Primitives", "TestSupport",
+            ]
         ),
         .testTarget(
             name: "EmbeddedServersTests",
-            dependencies: ["EmbeddedServers", "Transports", "TestSupport"],
+            dependencies: ["EmbeddedServers", "Transports", "Protocols", "TestSupport"],
             exclude: ["Foreign/Support"]
         ),
-        .testTarget(name: "imbenchTests", dependencies: ["imbench", "TestSupport"]),
+        .testTarget(name: "imbenchTests", dependencies: ["imbench", "Protocols", "TestSupport"]),
         // The functions that Fuzz/, a package of its own, gives any bytes; here they replay the committed ones.
         .testTarget(
             name: "FuzzTests",
-            dependencies: ["TransportAPI", "Codecs", "SocketIO", "Transports", "EmbeddedServers"],
+            dependencies: [
+                "TransportAPI", "Codecs", "SocketIO", "Protocols", "Transports", "EmbeddedServers", "Primitives",
+            ],
             path: "Fuzz",
             exclude: ["Package.swift", "Main", "Corpora", "Crashes", "Dictionaries"],
             sources: ["Targets", "Tests"]

@@ -13,6 +13,7 @@ let package = Package(
             dependencies: [
                 .product(name: "TransportAPI", package: "im-transports"),
                 .product(name: "Codecs", package: "im-transports"),
+                .product(name: "Protocols", package: "im-transports"),
                 .product(name: "Transports", package: "im-transports"),
                 .product(name: "EmbeddedServers", package: "im-transports"),
             ],

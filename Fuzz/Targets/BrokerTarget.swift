@@ -3,6 +3,7 @@ import SocketIO
 import TransportAPI
 
 @testable import EmbeddedServers
+@testable import Protocols
 @testable import Transports
 
 private let brokerLoop = Result { try EventLoop(name: "fuzzed-broker") }

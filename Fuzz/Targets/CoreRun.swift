@@ -1,5 +1,6 @@
 import TransportAPI
 
+@testable import Protocols
 @testable import Transports
 
 /// An event, comparable.

@@ -1,5 +1,6 @@
 import TransportAPI
 
+@testable import Protocols
 @testable import Transports
 
 /// The head of a request and of an answer, in any slices, and what both sides make of it.

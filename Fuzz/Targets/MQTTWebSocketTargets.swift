@@ -1,5 +1,6 @@
 import TransportAPI
 
+@testable import Protocols
 @testable import Transports
 
 func fuzzMQTTWebSocketClient(_ bytes: [UInt8]) throws {

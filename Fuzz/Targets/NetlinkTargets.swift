@@ -1,6 +1,7 @@
 import SocketIO
 import TransportAPI
 
+@testable import Protocols
 @testable import Transports
 
 /// Datagrams of the kernel, and the network path that they come to.

@@ -1,5 +1,6 @@
 import TransportAPI
 
+@testable import Protocols
 @testable import Transports
 
 /// The URL of a proxy, the name of a server behind it, and then what the proxy answers, in any slices.

@@ -1,5 +1,6 @@
 import TransportAPI
 
+@testable import Protocols
 @testable import Transports
 
 /// Two of our own cores over a byte stream that cuts as it likes: what one sends, the other gets.

@@ -1,5 +1,6 @@
 import TransportAPI
 
+@testable import Protocols
 @testable import Transports
 
 /// Every framing, in any slices, with the user's deeds between.

@@ -1,4 +1,7 @@
+import Primitives
+
 @testable import Codecs
+@testable import Protocols
 @testable import TransportAPI
 @testable import Transports
 

@@ -1,5 +1,6 @@
 import TransportAPI
 
+@testable import Protocols
 @testable import Transports
 
 /// The router of a broker against the plain rule: who has a matching filter gets the message once, at the best QoS.

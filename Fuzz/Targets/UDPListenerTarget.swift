@@ -1,5 +1,6 @@
 import TransportAPI
 
+@testable import Protocols
 @testable import Transports
 
 /// The accepting side: nothing forged costs memory or is answered with more than came, no network has more than its part, and

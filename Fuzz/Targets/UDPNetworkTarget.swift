@@ -1,5 +1,6 @@
 import TransportAPI
 
+@testable import Protocols
 @testable import Transports
 
 /// Two cores of the reliable mode over a network that loses, doubles and reorders as the bytes say: once it behaves, each

@@ -1,5 +1,6 @@
 import TransportAPI
 
+@testable import Protocols
 @testable import Transports
 
 /// The parts of a datagram, each from the same bytes; what was read is written and read again.

@@ -1,5 +1,6 @@
 import TransportAPI
 
+@testable import Protocols
 @testable import Transports
 
 /// A session whose datagrams come from anywhere: nobody but who has proved to receive them gets more than three times what

@@ -1,3 +1,4 @@
+import Protocols
 import Transports
 
 /// What a client of a broker says of itself in CONNECT (MQTT 3.1.1, section 3.1.3).

@@ -1,4 +1,6 @@
 import Codecs
+import Primitives
+import Protocols
 import SocketIO
 import TransportAPI
 import Transports

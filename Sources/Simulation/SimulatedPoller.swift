@@ -1,3 +1,4 @@
+import Primitives
 import SocketIO
 
 /// The poller of a loop that is stepped. It behaves as epoll(7) with edges, or as poll(2) that is re-armed, and reports what is

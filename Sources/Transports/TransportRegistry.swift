@@ -1,3 +1,5 @@
+// The configurations of the protocols are part of this module's interface.
+@_exported import Protocols
 import SocketIO
 import TransportAPI
 

@@ -4,6 +4,7 @@ import Testing
 import TransportAPI
 
 @testable import EmbeddedServers
+@testable import Protocols
 @testable import Transports
 
 /// How the tests are told that the suite's server runs, and how to talk to it.

@@ -4,6 +4,7 @@ import TestSupport
 import Testing
 import TransportAPI
 
+@testable import Protocols
 @testable import Transports
 
 /// Carries bytes as they are: a peer of hand-written packets.

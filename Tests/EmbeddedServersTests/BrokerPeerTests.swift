@@ -1,4 +1,5 @@
 import EmbeddedServers
+import Protocols
 import Testing
 import TransportAPI
 import Transports

@@ -1,4 +1,5 @@
 import Codecs
+import Protocols
 import SocketIO
 import TestSupport
 import Testing

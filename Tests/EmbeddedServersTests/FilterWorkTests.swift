@@ -4,6 +4,7 @@ import Testing
 import TransportAPI
 
 @testable import EmbeddedServers
+@testable import Protocols
 @testable import Transports
 
 /// A SUBSCRIBE that takes longer than one share of a turn.

@@ -1,4 +1,5 @@
 import EmbeddedServers
+import Protocols
 import SocketIO
 import TestSupport
 import Testing

@@ -1,3 +1,5 @@
+import Primitives
+
 /// Reads a message from JSON (RFC 8259) by the proto3 JSON mapping, strictly.
 ///
 /// Each visit goes once over the declared fields, and each of them takes the member that stands next if it is its own:

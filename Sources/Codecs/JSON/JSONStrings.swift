@@ -1,3 +1,5 @@
+import Primitives
+
 // Strings (RFC 8259, sections 7 and 8.2).
 //
 // Where a block is cast to words, these are the same sixteen bytes: both types are plain bits of one size.

@@ -1,3 +1,5 @@
+import Primitives
+
 /// Writes a message as JSON (RFC 8259) by the proto3 JSON mapping.
 ///
 /// 64-bit integers are strings, bytes are base64 with padding, enums are names (numbers where the name is not known), NaN

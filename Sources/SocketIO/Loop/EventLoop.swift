@@ -1,3 +1,4 @@
+import Primitives
 import Synchronization
 
 /// One thread that waits for descriptors and timers and runs Swift tasks in between.

@@ -1,5 +1,6 @@
 #if os(Linux)
 import CSocketIO
+import Primitives
 
 /// epoll(7), edge-triggered: one registration for the whole life of a descriptor, and no system call to re-arm it.
 final class EpollPoller: Poller {

@@ -1,3 +1,5 @@
+import Primitives
+
 /// What a descriptor is ready for.
 public struct Readiness: OptionSet, Sendable {
     /// The bits.

@@ -1,3 +1,5 @@
+import Primitives
+
 /// poll(2), for systems without epoll. Level-triggered by nature, so an edge is made of it: what was reported is not
 /// watched again until the owner re-arms it.
 ///

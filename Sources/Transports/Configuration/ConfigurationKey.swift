@@ -1,4 +1,5 @@
 import Codecs
+import Protocols
 import TransportAPI
 
 /// A key of an object in the file. The same row reads its value, suggests its name and documents it.

@@ -1,4 +1,5 @@
 import Codecs
+import Protocols
 import TransportAPI
 
 /// A value of a setting before its type is known: in a configuration file, in a URL or on a command line. Its errors

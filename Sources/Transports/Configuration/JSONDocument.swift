@@ -1,4 +1,5 @@
 import Codecs
+import Protocols
 import TransportAPI
 
 /// The text of a JSON file (RFC 8259, strictly) and what it says, each name and value with its place.

@@ -1,3 +1,4 @@
+import Protocols
 import TransportAPI
 
 /// How a setting is written: the one grammar of URL options, configuration files and command lines.

@@ -1,3 +1,4 @@
+import Protocols
 import TransportAPI
 
 private let day = Duration.seconds(86_400)

@@ -1,3 +1,4 @@
+import Protocols
 import SocketIO
 
 /// One end of an in-memory connection, as a connection sees it. Lives on its loop.

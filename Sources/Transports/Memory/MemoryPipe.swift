@@ -1,3 +1,4 @@
+import Protocols
 import SocketIO
 
 /// One direction of an in-memory connection: a bounded run of bytes between two loops. Each side is told of an edge only

@@ -1,3 +1,4 @@
+import Protocols
 import TransportAPI
 
 /// An option in the query of a transport's URL.

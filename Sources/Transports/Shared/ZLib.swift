@@ -1,3 +1,4 @@
+import Protocols
 import SocketIO
 
 /// zlib, found when it is first asked for: a library that is on practically every system, and that nothing is linked with.

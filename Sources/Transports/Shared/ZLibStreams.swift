@@ -1,3 +1,4 @@
+import Protocols
 import TransportAPI
 
 /// Raw DEFLATE by zlib, out.

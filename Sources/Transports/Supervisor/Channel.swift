@@ -1,4 +1,5 @@
 import Codecs
+import Protocols
 import TransportAPI
 
 /// A supervisor and a codec together: messages of one type in and out, whatever transport and format the configuration names.

@@ -1,3 +1,4 @@
+import Protocols
 import TransportAPI
 
 /// A path monitor that is told of the network by the program: by a test, or by an app that knows it from elsewhere

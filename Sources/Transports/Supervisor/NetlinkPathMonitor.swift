@@ -1,4 +1,5 @@
 #if os(Linux)
+import Protocols
 import SocketIO
 import TransportAPI
 

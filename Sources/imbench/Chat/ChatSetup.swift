@@ -1,4 +1,5 @@
 import Codecs
+import Protocols
 import TransportAPI
 import Transports
 

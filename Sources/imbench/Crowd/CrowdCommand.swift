@@ -1,3 +1,4 @@
+import Protocols
 import SocketIO
 import TransportAPI
 import Transports
@@ -27,11 +28,11 @@ func crowd(_ options: Options) throws(SystemFailure) -> Int32 {
 /// - Throws: if the user has requested more.
 private func room(_ options: Options, others: Int) throws(SystemFailure) -> (connections: Int, descriptors: Int) {
     // The process of the clients inherits the limit.
-    let (limit, connections) = (raiseDescriptorLimit(), options.crowd.connections)
+    let (limit, connections) = (raiseDescriptorLimit(), options.crowd.idle)
     let room = max(1, limit - 64 - others)
-    guard connections <= room || !options.crowd.areConnectionsGiven else {
+    guard connections <= room || !options.crowd.isIdleGiven else {
         throw SystemFailure(
-            "--connections: a process may have \(limit) descriptors (ulimit -Hn), which is room for \(room) connections, not \(connections)"
+            "--idle: a process may have \(limit) descriptors (ulimit -Hn), which is room for \(room) connections, not \(connections)"
         )
     }
     return (min(connections, room), limit)
@@ -41,9 +42,9 @@ private func room(_ options: Options, others: Int) throws(SystemFailure) -> (con
 private func gather(_ options: Options, _ loop: EventLoop, _ run: inout RunResults) throws(SystemFailure) -> [CrowdRow]
 {
     let (connections, limit) = try room(options, others: 0)
-    if connections < options.crowd.connections {
+    if connections < options.crowd.idle {
         run.remarks.append(
-            "\(connections) in place of \(options.crowd.connections) connections: a process may have \(limit) descriptors (ulimit -Hn), "
+            "\(connections) in place of \(options.crowd.idle) connections: a process may have \(limit) descriptors (ulimit -Hn), "
                 + "and each connection takes one of the server's and one of the clients'"
         )
     }

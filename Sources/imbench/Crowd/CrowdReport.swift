@@ -32,7 +32,7 @@ struct CrowdRow: Sendable {
     static let attackColumns: [(name: String, title: String?)] = [
         ("quiet_p50_us", "p50 µs"), ("quiet_p99_us", "p99 µs"), ("attacked_p50_us", "p50 attacked"),
         ("attacked_p99_us", "p99 attacked"), ("ratio_p50", "ratio p50"), ("ratio_p99", "ratio p99"),
-        ("quiet_round_trips", nil), ("attacked_round_trips", "round trips"), ("attackers", nil), ("connections", nil),
+        ("quiet_round_trips", nil), ("attacked_round_trips", "round trips"), ("attackers", nil), ("idle", nil),
         ("connections", "connections"), ("endings", nil), ("heap_peak_bytes", "heap, B each"),
         ("heap_bound_bytes", "at most"), ("ratio_p99_least", "least ratio"), ("ratio_p99_most", "most"),
         ("repeats", nil),

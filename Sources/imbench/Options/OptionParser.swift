@@ -1,3 +1,4 @@
+import Protocols
 import TransportAPI
 import Transports
 
@@ -183,17 +184,17 @@ struct OptionParser: Sendable {
     }
 
     private func finishCrowd(_ options: inout Options, _ given: Set<String>) throws(UsageError) {
-        options.crowd.areConnectionsGiven = given.contains("connections")
+        options.crowd.isIdleGiven = given.contains("idle")
         if !given.contains("repeat") { options.repeats = 1 }
         guard options.crowd.isHostile || options.repeats == 1 else { throw UsageError("--repeat needs --hostile") }
         if options.crowd.isHostile {
-            if !options.crowd.areConnectionsGiven { options.crowd.connections = 0 }
-            guard options.crowd.connections <= IdleCrowd.connectionsPerAddress else {
-                throw UsageError("--connections: at most \(IdleCrowd.connectionsPerAddress) beside hostile clients")
+            if !options.crowd.isIdleGiven { options.crowd.idle = 0 }
+            guard options.crowd.idle <= IdleCrowd.connectionsPerAddress else {
+                throw UsageError("--idle: at most \(IdleCrowd.connectionsPerAddress) beside hostile clients")
             }
         }
         // Idle UDP clients are not measured: they use no descriptor of the server, and the answer to a ping may be lost.
-        let hasDatagrams = options.crowd.isHostile && options.crowd.connections == 0
+        let hasDatagrams = options.crowd.isHostile && options.crowd.idle == 0
         let known = CrowdOptions.transports + (hasDatagrams ? ["udp"] : [])
         guard given.contains("transport") else {
             return options.transports = options.crowd.isHostile ? known : ["ws"]

@@ -1,4 +1,5 @@
 import EmbeddedServers
+import Protocols
 import SocketIO
 import TransportAPI
 import Transports
@@ -544,11 +545,11 @@ enum OptionTable {
             .load,
             [.crowd],
             OptionRow(
-                "connections",
+                "idle",
                 "N",
                 "how many idle clients are held, in a process of their own; with --hostile beside them, if given",
                 .integer(1...CrowdOptions.mostConnections),
-                \.crowd.connections
+                \.crowd.idle
             ),
             OptionRow(
                 "hold",

@@ -111,9 +111,9 @@ struct CrowdOptions: Sendable, Equatable {
     static let mostConnections = 1_000_000
 
     /// How many idle clients there are. Beside hostile ones the default is 0.
-    var connections = 10_000
-    /// Whether the user gave `connections`. The default is reduced to what the system allows.
-    var areConnectionsGiven = false
+    var idle = 10_000
+    /// Whether the user gave `idle`. The default is reduced to what the system allows.
+    var isIdleGiven = false
     /// How long they are held, and the shortest time of each attack.
     var hold = Duration.seconds(3)
     var isHostile = false

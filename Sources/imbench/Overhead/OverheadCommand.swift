@@ -1,4 +1,5 @@
 import Codecs
+import Protocols
 import Transports
 
 /// `imbench overhead`: bytes per message, per handshake and per day of keepalive, counted on real connections through

@@ -1,3 +1,4 @@
+import Protocols
 import SocketIO
 import TransportAPI
 import Transports

@@ -1,3 +1,4 @@
+import Protocols
 import TestSupport
 import Testing
 import TransportAPI

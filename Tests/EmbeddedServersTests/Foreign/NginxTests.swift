@@ -1,4 +1,5 @@
 import Foundation
+import Protocols
 import SocketIO
 import TestSupport
 import Testing

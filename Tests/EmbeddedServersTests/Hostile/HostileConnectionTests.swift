@@ -1,4 +1,5 @@
 import EmbeddedServers
+import Protocols
 import TestSupport
 import Testing
 import TransportAPI

@@ -1,5 +1,6 @@
 import EmbeddedServers
 import Foundation
+import Protocols
 import SocketIO
 import Testing
 import TransportAPI

@@ -1,3 +1,4 @@
+import Protocols
 import Testing
 import TransportAPI
 import Transports

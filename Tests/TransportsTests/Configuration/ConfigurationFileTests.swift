@@ -1,6 +1,7 @@
 import Codecs
 import EmbeddedServers
 import Foundation
+import Protocols
 import SocketIO
 import Testing
 import TransportAPI

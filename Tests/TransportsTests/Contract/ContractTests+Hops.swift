@@ -3,6 +3,7 @@ import TestSupport
 import Testing
 import TransportAPI
 
+@testable import Protocols
 @testable import Transports
 
 // An actor that lives on the loop, called by a task that prefers another executor: at each of its suspensions the

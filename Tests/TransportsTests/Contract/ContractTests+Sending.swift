@@ -3,6 +3,7 @@ import TestSupport
 import Testing
 import TransportAPI
 
+@testable import Protocols
 @testable import Transports
 
 // Many messages: what becomes of those that wait for room or for their acknowledgement.

@@ -2,6 +2,7 @@ import TestSupport
 import Testing
 import TransportAPI
 
+@testable import Protocols
 @testable import Transports
 
 /// What every registered transport promises, whatever lies below it. A new transport is tested here by being registered.

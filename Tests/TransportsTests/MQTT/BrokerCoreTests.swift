@@ -1,6 +1,7 @@
 import Testing
 import TransportAPI
 
+@testable import Protocols
 @testable import Transports
 
 /// The rules of section 4.7 written a second time, level by level, to compare with.

@@ -1,6 +1,7 @@
 import Testing
 import TransportAPI
 
+@testable import Protocols
 @testable import Transports
 
 /// What the next connection of a kept session says of messages that the one before has left.

@@ -1,6 +1,7 @@
 import Testing
 import TransportAPI
 
+@testable import Protocols
 @testable import Transports
 
 /// Statements of MQTT 3.1.1 that no other suite is about; Docs/mqtt-conformance.md lists all.

@@ -1,6 +1,7 @@
 import Testing
 import TransportAPI
 
+@testable import Protocols
 @testable import Transports
 
 /// QoS 2, byte by byte (MQTT 3.1.1, section 4.3.3).

@@ -1,6 +1,8 @@
+import Primitives
 import Testing
 import TransportAPI
 
+@testable import Protocols
 @testable import Transports
 
 @Suite("MQTT handshake")

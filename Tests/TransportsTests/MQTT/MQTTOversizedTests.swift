@@ -1,6 +1,7 @@
 import Testing
 import TransportAPI
 
+@testable import Protocols
 @testable import Transports
 
 /// Messages that are larger than allowed.

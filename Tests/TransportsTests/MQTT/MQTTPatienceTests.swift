@@ -1,6 +1,7 @@
 import Testing
 import TransportAPI
 
+@testable import Protocols
 @testable import Transports
 
 /// What is no silence: answers that nobody reads, and what is still on its way out.

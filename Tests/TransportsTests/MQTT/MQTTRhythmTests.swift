@@ -1,6 +1,7 @@
 import Testing
 import TransportAPI
 
+@testable import Protocols
 @testable import Transports
 
 /// One keepalive for a connection of MQTT: the protocol's, at the interval that the supervisor or the URL wants.

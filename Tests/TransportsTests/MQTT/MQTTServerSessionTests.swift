@@ -1,6 +1,7 @@
 import Testing
 import TransportAPI
 
+@testable import Protocols
 @testable import Transports
 
 /// A broker's side of sessions, byte by byte: CONNACK, and what waits for a client.

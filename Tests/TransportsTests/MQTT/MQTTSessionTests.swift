@@ -2,6 +2,7 @@ import TestSupport
 import Testing
 import TransportAPI
 
+@testable import Protocols
 @testable import Transports
 
 /// Clients of sessions that outlive their connections: what they have not taken stays the broker's.

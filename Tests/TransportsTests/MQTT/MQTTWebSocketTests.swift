@@ -1,6 +1,7 @@
 import Testing
 import TransportAPI
 
+@testable import Protocols
 @testable import Transports
 
 /// MQTT over WebSocket (MQTT 3.1.1, section 6).

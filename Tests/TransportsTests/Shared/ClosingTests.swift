@@ -4,6 +4,7 @@ import TestSupport
 import Testing
 import TransportAPI
 
+@testable import Protocols
 @testable import Transports
 
 @Suite("A connection that its user closes", .timeLimit(.minutes(1)), .ownThread)

@@ -1,6 +1,7 @@
 import SocketIO
 import TransportAPI
 
+@testable import Protocols
 @testable import Transports
 
 /// A byte stream that does what a test says. Lives on the loop of its driver.

@@ -4,6 +4,7 @@ import TestSupport
 import Testing
 import TransportAPI
 
+@testable import Protocols
 @testable import Transports
 
 /// Who closes a TCP connection with bytes unread resets it, whatever was said before.

@@ -3,6 +3,7 @@ import TestSupport
 import Testing
 import TransportAPI
 
+@testable import Protocols
 @testable import Transports
 
 @Suite("The memory of what waits for the rest of its frame", .timeLimit(.minutes(5)), .ownThread)

@@ -3,6 +3,7 @@ import TestSupport
 import Testing
 import TransportAPI
 
+@testable import Protocols
 @testable import Transports
 
 @Suite("The last bytes of a connection", .timeLimit(.minutes(5)), .ownThread)

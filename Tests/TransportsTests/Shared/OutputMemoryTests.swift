@@ -3,6 +3,7 @@ import TestSupport
 import Testing
 import TransportAPI
 
+@testable import Protocols
 @testable import Transports
 
 @Suite("The memory of what waits for the kernel", .timeLimit(.minutes(5)), .ownThread)

@@ -3,6 +3,7 @@ import TestSupport
 import Testing
 import TransportAPI
 
+@testable import Protocols
 @testable import Transports
 
 @Suite("The pings of a connection", .timeLimit(.minutes(5)), .ownThread)

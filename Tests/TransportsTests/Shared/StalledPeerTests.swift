@@ -4,6 +4,7 @@ import TestSupport
 import Testing
 import TransportAPI
 
+@testable import Protocols
 @testable import Transports
 
 @Suite("A peer that stops reading", .timeLimit(.minutes(1)), .ownThread)

@@ -3,6 +3,7 @@ import TestSupport
 import Testing
 import TransportAPI
 
+@testable import Protocols
 @testable import Transports
 
 /// Works for a share on each message, for others than its sender.

@@ -3,6 +3,7 @@ import SocketIO
 import TestSupport
 import TransportAPI
 
+@testable import Protocols
 @testable import Transports
 
 /// One server, one bad path to it, a few connections, and many tasks that use them at random.

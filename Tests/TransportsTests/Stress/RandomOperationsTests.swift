@@ -6,6 +6,7 @@ import TestSupport
 import Testing
 import TransportAPI
 
+@testable import Protocols
 @testable import Transports
 
 /// Many tasks on the global pool send, receive, ping, close, connect and cancel at random, on real sockets of every

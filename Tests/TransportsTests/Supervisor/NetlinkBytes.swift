@@ -1,6 +1,7 @@
 #if os(Linux)
 import SocketIO
 
+@testable import Protocols
 @testable import Transports
 
 /// Netlink messages by hand, as the kernel would write them.

@@ -3,6 +3,7 @@ import SocketIO
 import Testing
 import TransportAPI
 
+@testable import Protocols
 @testable import Transports
 
 /// A loop whose thread has a network namespace of its own, without any network: nothing that happens in it leaves it.

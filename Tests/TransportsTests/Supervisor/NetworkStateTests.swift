@@ -3,6 +3,7 @@ import SocketIO
 import Testing
 import TransportAPI
 
+@testable import Protocols
 @testable import Transports
 
 @Suite("Network path from netlink messages")

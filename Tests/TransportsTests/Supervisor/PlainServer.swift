@@ -1,6 +1,7 @@
 import SocketIO
 import TransportAPI
 
+@testable import Protocols
 @testable import Transports
 
 /// A server of any transport that keeps what it receives, and can be stopped and started again on the same port.

@@ -1,6 +1,7 @@
 import SocketIO
 import TransportAPI
 
+@testable import Protocols
 @testable import Transports
 
 /// A session server of any transport for tests, which keeps what its sessions receive and can be started anew on its port.

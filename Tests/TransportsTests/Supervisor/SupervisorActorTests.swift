@@ -3,6 +3,7 @@ import TestSupport
 import Testing
 import TransportAPI
 
+@testable import Protocols
 @testable import Transports
 
 /// An actor that lives on the supervisor's loop, in a task that prefers another executor: between the beginning of each

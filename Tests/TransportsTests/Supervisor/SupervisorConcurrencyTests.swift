@@ -4,6 +4,7 @@ import TestSupport
 import Testing
 import TransportAPI
 
+@testable import Protocols
 @testable import Transports
 
 /// Many tasks on many threads, and one supervisor.

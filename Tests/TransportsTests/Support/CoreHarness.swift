@@ -1,5 +1,6 @@
 import TransportAPI
 
+@testable import Protocols
 @testable import Transports
 
 /// One core with its buffers, driven by hand: the stand-in for a driver in tests of cores.

@@ -3,6 +3,7 @@ import TestSupport
 import Testing
 import TransportAPI
 
+@testable import Protocols
 @testable import Transports
 
 /// A channel whose datagrams a test carries.

@@ -6,6 +6,7 @@ import TestSupport
 import Testing
 import TransportAPI
 
+@testable import Protocols
 @testable import Transports
 
 /// A client whose machine has another address by now.

@@ -2,6 +2,7 @@ import TestSupport
 import Testing
 import TransportAPI
 
+@testable import Protocols
 @testable import Transports
 
 @Suite("UDP, fragments", .timeLimit(.minutes(5)), .ownThread)

@@ -1,6 +1,7 @@
 import Testing
 import TransportAPI
 
+@testable import Protocols
 @testable import Transports
 
 /// A far side that knows the connection id and sends what the reliable mode does not allow.

@@ -1,6 +1,7 @@
 import Testing
 import TransportAPI
 
+@testable import Protocols
 @testable import Transports
 
 /// A client and a server of the reliable mode, with a network between them that a test can spoil.

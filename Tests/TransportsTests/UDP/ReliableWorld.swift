@@ -1,6 +1,7 @@
 import Testing
 import TransportAPI
 
+@testable import Protocols
 @testable import Transports
 
 /// A client and a server of the reliable mode in virtual time, without sockets, and a network between them that does by a seed

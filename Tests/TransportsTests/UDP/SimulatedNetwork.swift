@@ -1,6 +1,7 @@
 import Testing
 import TransportAPI
 
+@testable import Protocols
 @testable import Transports
 
 /// A server without sockets: the listener's core and the cores of its sessions, as a driver would hold them.

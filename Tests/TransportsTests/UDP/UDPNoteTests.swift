@@ -4,6 +4,7 @@ import TestSupport
 import Testing
 import TransportAPI
 
+@testable import Protocols
 @testable import Transports
 
 /// What strangers do to a server, and what its owner hears of that.

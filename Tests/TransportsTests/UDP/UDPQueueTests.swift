@@ -2,6 +2,7 @@ import SocketIO
 import Testing
 import TransportAPI
 
+@testable import Protocols
 @testable import Transports
 
 /// What stands in a row at a shared socket.

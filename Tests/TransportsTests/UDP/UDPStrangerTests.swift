@@ -1,6 +1,7 @@
 import Testing
 import TransportAPI
 
+@testable import Protocols
 @testable import Transports
 
 /// What is not a datagram of the session, or comes from nobody who has one.

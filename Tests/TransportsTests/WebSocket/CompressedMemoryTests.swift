@@ -1,6 +1,7 @@
 import Testing
 import TransportAPI
 
+@testable import Protocols
 @testable import Transports
 
 @Suite("The memory of compressed messages", .enabled(if: ZLib.shared != nil))

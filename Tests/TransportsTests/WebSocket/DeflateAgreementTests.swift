@@ -2,6 +2,7 @@ import EmbeddedServers
 import Testing
 import TransportAPI
 
+@testable import Protocols
 @testable import Transports
 
 @Suite("Agreeing on compression", .enabled(if: ZLib.shared != nil))

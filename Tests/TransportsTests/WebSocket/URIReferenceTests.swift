@@ -1,5 +1,6 @@
 import Testing
 
+@testable import Protocols
 @testable import Transports
 
 @Suite("References to URIs")

@@ -1,6 +1,7 @@
 import Testing
 import TransportAPI
 
+@testable import Protocols
 @testable import Transports
 
 /// Streams made of valid parts, sliced and damaged at random: the core never traps, says the same however the bytes are

@@ -1,5 +1,6 @@
 import TransportAPI
 
+@testable import Protocols
 @testable import Transports
 
 /// The handshake of RFC 6455, section 1.2, as a client would send it.

@@ -1,5 +1,6 @@
 import Codecs
 import EmbeddedServers
+import Protocols
 import SocketIO
 import TestSupport
 import Testing

@@ -1,4 +1,5 @@
 import EmbeddedServers
+import Protocols
 import SocketIO
 import TestSupport
 import Testing
@@ -94,7 +95,7 @@ struct AttackTests {
         }
         #expect(row.failure == nil)
         #expect(row.breaches.filter { !$0.contains("bytes of heap") } == [])
-        #expect(row.value("connections") == 50)
+        #expect(row.value("idle") == 50)
     }
 
     @Test("an ending that does not come is a breach")

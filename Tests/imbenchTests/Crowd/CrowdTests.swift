@@ -1,3 +1,4 @@
+import Protocols
 import SocketIO
 import TestSupport
 import Testing
@@ -32,15 +33,15 @@ struct CrowdTests {
         #expect(options.crowd.hold == .seconds(2))
         #expect(options.transports == ["ws", "mqtt"])
         #expect(try parse("crowd").transports == ["ws"])
-        #expect(try parse("crowd").crowd.connections == 10_000)
+        #expect(try parse("crowd").crowd.idle == 10_000)
         #expect(try parse("crowd --hostile").transports == ["ws", "tcp", "mqtt", "mqtt+ws", "udp"])
-        #expect(try parse("crowd --hostile").crowd.connections == 0)
-        #expect(try parse("crowd --hostile --connections 20000").crowd.connections == 20_000)
-        #expect(try parse("crowd --hostile --connections 5").transports == ["ws", "tcp", "mqtt", "mqtt+ws"])
-        #expect(try parse("crowd --connections 5").crowd.areConnectionsGiven)
-        #expect(try !parse("crowd").crowd.areConnectionsGiven)
-        #expect(throws: UsageError("--connections: at most 20000 beside hostile clients")) {
-            try parse("crowd --hostile --connections 20001")
+        #expect(try parse("crowd --hostile").crowd.idle == 0)
+        #expect(try parse("crowd --hostile --idle 20000").crowd.idle == 20_000)
+        #expect(try parse("crowd --hostile --idle 5").transports == ["ws", "tcp", "mqtt", "mqtt+ws"])
+        #expect(try parse("crowd --idle 5").crowd.isIdleGiven)
+        #expect(try !parse("crowd").crowd.isIdleGiven)
+        #expect(throws: UsageError("--idle: at most 20000 beside hostile clients")) {
+            try parse("crowd --hostile --idle 20001")
         }
         #expect(try parse("crowd --hostile").repeats == 1 && parse("crowd --hostile --repeat 3").repeats == 3)
         #expect(throws: UsageError("--repeat needs --hostile")) { try parse("crowd --repeat 3") }

@@ -1,3 +1,4 @@
+import Protocols
 import SocketIO
 import TestSupport
 import Testing

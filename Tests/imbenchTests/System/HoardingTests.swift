@@ -1,4 +1,5 @@
 import Foundation
+import Protocols
 import TestSupport
 import Testing
 import TransportAPI

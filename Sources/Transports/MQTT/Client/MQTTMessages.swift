@@ -1,3 +1,4 @@
+import Protocols
 import TransportAPI
 
 /// The messages of one filter, from ``MQTTClient/subscribe(_:qos:)``. It ends when the filter is unsubscribed and when

@@ -1,3 +1,4 @@
+import Protocols
 import TransportAPI
 
 /// What an app wants to be subscribed to, and what the session at each broker has of it: a connection asks for the difference.
@@ -173,20 +174,5 @@ struct SubscriptionReconciler {
             outcomes.append(outcome)
         }
         return outcomes
-    }
-}
-
-/// A filter as a key: by its bytes, because two that Swift holds for equal may differ on the wire.
-struct MQTTFilterKey: Hashable {
-    let text: String
-
-    init(_ text: String) { self.text = text }
-
-    static func == (left: MQTTFilterKey, right: MQTTFilterKey) -> Bool {
-        left.text.withContiguousUTF8 { left in right.text.withContiguousUTF8 { left.hasSameBytes(as: $0) } }
-    }
-
-    func hash(into hasher: inout Hasher) {
-        text.withContiguousUTF8 { hasher.combine(bytes: $0) }
     }
 }

@@ -1,3 +1,4 @@
+import Protocols
 import TransportAPI
 
 /// Receives the events of connections in place of their inboxes, synchronously and on the loop: what servers are made of.

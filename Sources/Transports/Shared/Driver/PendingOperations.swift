@@ -1,3 +1,4 @@
+import Protocols
 import TransportAPI
 
 /// Everybody who waits for something of one connection. Each waits under an id of its own, so that a cancellation finds its

@@ -1,3 +1,4 @@
+import Protocols
 import TransportAPI
 
 /// What the owner of a server hears of a client whose connection has ended, or that was turned away: who, how far it

@@ -1,3 +1,4 @@
+import Protocols
 import TransportAPI
 
 /// The limits of a server over byte streams for all its clients together. Those of one connection are
@@ -36,12 +37,5 @@ extension OptionReader {
         limits.idleTimeout = try duration("idle-timeout") ?? limits.idleTimeout
         limits.stallTimeout = try duration("stall-timeout") ?? limits.stallTimeout
         return limits
-    }
-}
-
-extension TransportError {
-    /// A limit on the number of connections is reached.
-    static func tooMany(_ sentence: String, _ phase: Phase) -> TransportError {
-        TransportError(.tooManyRequests, phase, sentence)
     }
 }

@@ -1,4 +1,5 @@
 import EmbeddedServers
+import Protocols
 import SocketIO
 import TransportAPI
 import Transports
@@ -166,7 +167,7 @@ struct AttackRun {
             ("attacked_p50_us", beside.p50), ("attacked_p99_us", beside.p99), ("ratio_p50", ratio(\.p50)),
             ("ratio_p99", ratio(\.p99)), ("quiet_round_trips", Double(alone.count)),
             ("attacked_round_trips", Double(beside.count)),
-            ("attackers", Double(attackers)), ("connections", Double(connections)),
+            ("attackers", Double(attackers)), ("idle", Double(connections)),
             ("connections", Double(attack.counts.connections)),
             ("endings", Double(attack.endings.values.reduce(0, +))),
             ("heap_peak_bytes", heapEach(quiet, attack)), ("heap_bound_bytes", Double(plan.heapBound(attackers))),

@@ -1,4 +1,5 @@
 import EmbeddedServers
+import Protocols
 import Simulation
 import SocketIO
 import TransportAPI

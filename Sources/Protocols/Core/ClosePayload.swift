@@ -1,0 +1,42 @@
+import TransportAPI
+
+/// The goodbye in the formats that are ours (framed TCP, UDP): a 16-bit code in network byte order, then a text in UTF-8.
+///
+/// The codes are those of RFC 6455, section 7.4.1, so that one table serves all transports.
+package enum ClosePayload {
+    /// The longest text, in bytes of UTF-8.
+    static let maximumTextSize = 120
+    /// The bytes that the code takes.
+    static let codeSize = 2
+
+    static let normal: UInt16 = 1000
+    static let goingAway: UInt16 = 1001
+    static let protocolError: UInt16 = 1002
+    package static let policyViolation: UInt16 = 1008
+    static let messageTooLarge: UInt16 = 1009
+    package static let tryAgainLater: UInt16 = 1013
+    static let timedOut: UInt16 = 3008
+
+    /// `text`, cut to what a goodbye holds without breaking a character.
+    static func shortened(_ text: String) -> String {
+        guard text.utf8.count > maximumTextSize else { return text }
+        var short = ""
+        var room = maximumTextSize
+        for character in text {
+            room -= character.utf8.count
+            guard room >= 0 else { break }
+            short.append(character)
+        }
+        return short
+    }
+
+    /// What the far side said with `body`, or `nil` if that is no goodbye.
+    static func reason(_ body: UnsafeRawBufferPointer) -> CloseReason? {
+        guard body.count >= codeSize, body.count <= codeSize + maximumTextSize,
+            let text = String(validating: body.dropFirst(codeSize), as: UTF8.self)
+        else { return nil }
+        let code = UInt16(bigEndian: body.loadUnaligned(as: UInt16.self))
+        let isNormal = code == normal || code == goingAway
+        return CloseReason(.peer, code: code, text: text, error: isNormal ? nil : .webSocketClose(code, reason: text))
+    }
+}

@@ -1,0 +1,272 @@
+import TransportAPI
+
+/// MQTT over WebSocket (MQTT 3.1.1, section 6): the core of one inside the core of the other, for both roles.
+///
+/// What the inner core writes in one call goes out as one binary message. What arrives is one stream of bytes to it,
+/// part by part as it comes: packets and messages need not end together, and the inner core's limits are the only ones
+/// that count. The subprotocol is "mqtt"; without it there is no connection. The goodbye is MQTT's, with a close frame
+/// behind it whose answer nobody waits for (MQTT-3.14.4-1).
+package struct MQTTWebSocketCore: ProtocolCore {
+    /// The bytes between the two cores. A class, because buffers cannot be copied and cores can: it is made when the connection
+    /// starts, after which nobody copies the core.
+    private final class Between: @unchecked Sendable {
+        // Unchecked, because only the core that made it touches it.
+        var input = ByteBuffer()
+        var output = ByteBuffer()
+    }
+
+    static let subprotocol = "mqtt"
+    private(set) var outer: WebSocketCore
+    /// Whether the client of this server connects from this machine, set before ``start(_:)``.
+    package var isPeerOnLoopback: Bool {
+        get { outer.isPeerOnLoopback }
+        set { outer.isPeerOnLoopback = newValue }
+    }
+    package var inner: MQTTCore
+    private var between: Between?
+    /// The WebSocket is open, and the inner core has started.
+    private var isInside = false
+    /// The inner core has reported the end, or an error.
+    private var isOver = false
+    /// How much of the input was left unread by the last ``next(_:_:)``.
+    private var unread = 0
+
+    /// A core for one connection. Of `configuration`, subprotocols and the largest message are set here.
+    ///
+    /// - Throws: `.invalidConfiguration` that names the key.
+    package init(_ inner: MQTTCore, over configuration: WebSocketConfiguration) throws(TransportError) {
+        var configuration = configuration
+        configuration.subprotocols = [Self.subprotocol]
+        configuration.maximumMessageSize = WebSocketConfiguration.largestMessage
+        if !inner.isClient {
+            let decide = configuration.decide
+            configuration.decide = { request in
+                guard request.subprotocols.contains(Self.subprotocol) else { return .refuse(status: 400) }
+                return decide?(request) ?? .accept
+            }
+        }
+        outer = try WebSocketCore(inner.isClient ? .client : .server, configuration, givesParts: true)
+        self.inner = inner
+    }
+
+    package var capabilities: Capabilities { inner.capabilities }
+    package var confirmsReceipt: Bool { inner.confirmsReceipt }
+    package func acknowledges(_ payload: Payload) -> Bool { inner.acknowledges(payload) }
+    package mutating func completion(of id: UInt64) -> SendCompletion? { inner.completion(of: id) }
+    /// What the outer core keeps, and a packet that is not whole.
+    package var bufferedBytes: Int {
+        mutating get { outer.bufferedBytes + (between?.input.capacity ?? 0) + inner.bufferedBytes }
+    }
+
+    package mutating func start(_ context: inout CoreContext) {
+        between = Between()
+        outer.start(&context)
+    }
+
+    package mutating func next(_ input: inout ByteBuffer, _ context: inout CoreContext) throws(TransportError)
+        -> CoreEvent?
+    {
+        // To a client, part of a long message is a sign of life.
+        if inner.isClient, input.count > unread { inner.keepAlive.lastReceived = context.now }
+        defer { unread = input.count }
+        while !isOver {
+            if isInside, let event = try nextInside(&context) { return event }
+            switch try outer.next(&input, &context) {
+            case nil: return nil
+            case .opened: try open(&context)
+            case .message(let message):
+                try take(message, &context)
+                // A peer that sends packets byte by byte, each a message, lets others be served in between.
+                return try nextInside(&context) ?? .progress
+            case .closed(let reason): return try outerClosed(reason, &context)
+            case .progress: return .progress
+            default: continue
+            }
+        }
+        input.removeAll()
+        return nil
+    }
+
+    private mutating func open(_ context: inout CoreContext) throws(TransportError) {
+        guard outer.subprotocol == Self.subprotocol else {
+            let error = ClientHandshake.failed("the server did not choose the subprotocol 'mqtt' (MQTT-6.0.0-4)")
+            throw fail(error, CloseCode.protocolError, &context)
+        }
+        isInside = true
+        inside(&context) { $0.start(&$1) }
+    }
+
+    private mutating func take(_ message: Payload, _ context: inout CoreContext) throws(TransportError) {
+        guard message.kind == .binary else {
+            let error = TransportError(.protocolViolation, .open, "a text message came over MQTT (MQTT-6.0.0-1)")
+            throw fail(error, CloseCode.unacceptableData, &context)
+        }
+        // Any part of a message is a sign of life to a server too; other frames are none, for they say nothing of MQTT
+        // (MQTT-3.1.2-24).
+        if message.bytes.isEmpty {
+            context.counters.controlWork &+= 1
+        } else {
+            inner.keepAlive.lastReceived = context.now
+        }
+        between?.input.append(contentsOf: message.bytes)
+    }
+
+    /// Lets the inner core read on.
+    private mutating func nextInside(_ context: inout CoreContext) throws(TransportError) -> CoreEvent? {
+        guard let between else { return nil }
+        let event: CoreEvent?
+        do throws(TransportError) {
+            event = try inside(&context) { (core, context) throws(TransportError) in
+                try core.next(&between.input, &context)
+            }
+        } catch {
+            throw fail(error, CloseCode.forError(error), &context)
+        }
+        if between.input.isEmpty { between.input = ByteBuffer() }
+        if case .closed(let reason)? = event {
+            isOver = true
+            outer.close(reason, &context)
+        }
+        return event
+    }
+
+    /// The far side has said goodbye in the words of WebSocket only.
+    private mutating func outerClosed(
+        _ reason: CloseReason,
+        _ context: inout CoreContext
+    ) throws(TransportError) -> CoreEvent {
+        isOver = true
+        if let error = reason.error { throw error }
+        return isInside ? try inner.inputEnded(&context) : .closed(reason)
+    }
+
+    package mutating func inputEnded(_ context: inout CoreContext) throws(TransportError) -> CoreEvent {
+        isOver = true
+        return try outer.inputEnded(&context)
+    }
+
+    package mutating func send(
+        _ payload: Payload,
+        id: UInt64,
+        _ context: inout CoreContext
+    ) throws(TransportError) -> SendStatus {
+        try inside(&context) { (core, context) throws(TransportError) in try core.send(payload, id: id, &context) }
+    }
+
+    package mutating func sendEncoded(_ bytes: UnsafeRawBufferPointer, _ context: inout CoreContext) {
+        inside(&context) { $0.sendEncoded(bytes, &$1) }
+    }
+
+    package mutating func ping(_ context: inout CoreContext) throws(TransportError) {
+        try inside(&context) { (core, context) throws(TransportError) in try core.ping(&context) }
+    }
+
+    package mutating func confirmReceipt(_ context: inout CoreContext) {
+        inside(&context) { $0.confirmReceipt(&$1) }
+    }
+
+    package mutating func close(_ reason: CloseReason, _ context: inout CoreContext) {
+        guard isInside else { return outer.close(reason, &context) }
+        inside(&context) { $0.close(reason, &$1) }
+    }
+
+    package mutating func connectionEnded() {
+        outer.connectionEnded()
+        inner.connectionEnded()
+        if let between { between.input = ByteBuffer() }
+    }
+
+    package var deadline: Instant? {
+        mutating get {
+            guard !isOver else { return nil }
+            guard isInside, let inner = inner.deadline else { return outer.deadline }
+            return outer.deadline.map { min($0, inner) } ?? inner
+        }
+    }
+
+    package mutating func deadlineReached(_ context: inout CoreContext) throws(TransportError) {
+        if let due = outer.deadline, due <= context.now { try outer.deadlineReached(&context) }
+        guard isInside, !isOver, let due = inner.deadline, due <= context.now else { return }
+        do throws(TransportError) {
+            try inside(&context) { (core, context) throws(TransportError) in try core.deadlineReached(&context) }
+        } catch {
+            // The client may connect again. After 1008 a supervisor gives up.
+            throw fail(error, ClosePayload.timedOut, &context)
+        }
+    }
+
+    // MARK: Between the cores
+
+    /// Calls the inner core, and sends what it writes as one message.
+    mutating func inside<R, E: Error>(
+        _ context: inout CoreContext,
+        _ body: (inout MQTTCore, inout CoreContext) throws(E) -> R
+    ) throws(E) -> R {
+        guard let between else { return try body(&inner, &context) }
+        inner.waiting = context.output.count
+        swap(&context.output, &between.output)
+        defer {
+            swap(&context.output, &between.output)
+            if !between.output.isEmpty {
+                between.output.withUnsafeReadableBytes { outer.writeBinary($0, &context) }
+                between.output = ByteBuffer()
+            }
+        }
+        return try body(&inner, &context)
+    }
+
+    /// Tells the far side, in a close frame, that the connection is ended; returns what to throw.
+    private mutating func fail(
+        _ error: TransportError,
+        _ code: UInt16,
+        _ context: inout CoreContext
+    ) -> TransportError {
+        isOver = true
+        outer.close(CloseReason(.protocolError, code: code, text: error.reason), &context)
+        return error
+    }
+}
+
+extension WebSocketCore {
+    /// Writes bytes as one binary message, uncompressed; nothing unless the connection is open.
+    fileprivate mutating func writeBinary(_ bytes: UnsafeRawBufferPointer, _ context: inout CoreContext) {
+        guard phase == .open else { return }
+        let key = role == .client ? UInt32(truncatingIfNeeded: context.random.next()) : nil
+        FrameWriter.write(.binary, bytes, maskKey: key, to: &context.output)
+    }
+}
+
+// What only MQTT has is the inner core's.
+extension MQTTWebSocketCore: TopicCore {
+    package var session: MQTTSession? { inner.session }
+    package var live: MQTTSession? { inner.live }
+    package var client: (name: String, hasSession: Bool) { inner.client }
+
+    package mutating func subscribe(
+        _ subscriptions: [MQTTSubscription],
+        id: UInt64,
+        _ context: inout CoreContext
+    ) throws(TransportError) {
+        try inside(&context) { (core, context) throws(TransportError) in
+            try core.subscribe(subscriptions, id: id, &context)
+        }
+    }
+
+    package mutating func grant(_ packetID: UInt16, _ granted: [MQTTQoS?], _ context: inout CoreContext) {
+        inside(&context) { $0.grant(packetID, granted, &$1) }
+    }
+
+    package mutating func confirmUnsubscribe(_ packetID: UInt16, _ context: inout CoreContext) {
+        inside(&context) { $0.confirmUnsubscribe(packetID, &$1) }
+    }
+
+    package mutating func unsubscribe(
+        _ filters: [String],
+        id: UInt64,
+        _ context: inout CoreContext
+    ) throws(TransportError) {
+        try inside(&context) { (core, context) throws(TransportError) in
+            try core.unsubscribe(filters, id: id, &context)
+        }
+    }
+}

@@ -1,0 +1,133 @@
+import TransportAPI
+
+/// Topic names and topic filters (MQTT 3.1.1, section 4.7), byte by byte: the specification forbids normalising, and
+/// Swift's comparison of strings would.
+package enum MQTTTopic {
+    static let separator = UInt8(ascii: "/")
+    static let singleLevel = UInt8(ascii: "+")
+    static let multiLevel = UInt8(ascii: "#")
+    static let system = UInt8(ascii: "$")
+
+    /// The longest topic or filter, in bytes: its length has 16 bits on the wire.
+    static let maximumLength = 65_535
+
+    /// Whether `bytes` may be published to: 1 to 65,535 bytes without wildcards and U+0000 (MQTT-3.3.2-2, MQTT-4.7.3).
+    static func isName(_ bytes: UnsafeRawBufferPointer) -> Bool {
+        guard !bytes.isEmpty, bytes.count <= maximumLength else { return false }
+        for byte in bytes where byte == singleLevel || byte == multiLevel || byte == 0 { return false }
+        return true
+    }
+
+    /// Whether `bytes` may be subscribed to: `+` fills a level, `#` fills the last one (MQTT-4.7.1).
+    static func isFilter(_ bytes: UnsafeRawBufferPointer) -> Bool {
+        guard !bytes.isEmpty, bytes.count <= maximumLength else { return false }
+        for (index, byte) in bytes.enumerated() {
+            switch byte {
+            case 0:
+                return false
+            case multiLevel:
+                guard index == bytes.count - 1, index == 0 || bytes[index - 1] == separator else { return false }
+            case singleLevel:
+                guard index == 0 || bytes[index - 1] == separator,
+                    index == bytes.count - 1 || bytes[index + 1] == separator
+                else { return false }
+            default:
+                continue
+            }
+        }
+        return true
+    }
+
+    static func isName(_ text: String) -> Bool {
+        text.withContiguousUTF8 { isName($0) }
+    }
+
+    static func isFilter(_ text: String) -> Bool {
+        text.withContiguousUTF8 { isFilter($0) }
+    }
+
+    /// Whether a message to `topic` goes to a subscriber of `filter`, both well-formed. For a few filters; a
+    /// ``TopicTrie`` serves many.
+    package static func matches(filter: String, topic: String) -> Bool {
+        filter.withContiguousUTF8 { filter in topic.withContiguousUTF8 { matches(filter: filter, topic: $0) } }
+    }
+
+    private static func matches(filter: UnsafeRawBufferPointer, topic: UnsafeRawBufferPointer) -> Bool {
+        guard let first = filter.first else { return false }
+        // A filter that begins with a wildcard keeps away from the server's own topics (MQTT-4.7.2-1).
+        if topic.first == system && (first == singleLevel || first == multiLevel) { return false }
+        var (inFilter, inTopic) = (0, 0)
+        while inFilter <= filter.count {
+            let filterEnd = levelEnd(filter, from: inFilter)
+            let isWild = filterEnd - inFilter == 1
+            if isWild && filter[inFilter] == multiLevel { return true }
+            guard inTopic <= topic.count else { return false }
+            let topicEnd = levelEnd(topic, from: inTopic)
+            if !(isWild && filter[inFilter] == singleLevel) {
+                let expected = UnsafeRawBufferPointer(rebasing: filter[inFilter..<filterEnd])
+                guard expected.hasSameBytes(as: UnsafeRawBufferPointer(rebasing: topic[inTopic..<topicEnd])) else {
+                    return false
+                }
+            }
+            inFilter = filterEnd + 1
+            inTopic = topicEnd + 1
+        }
+        return inTopic > topic.count
+    }
+
+    /// Where the level that begins at `start` ends: at the next separator or at the end.
+    static func levelEnd(_ bytes: UnsafeRawBufferPointer, from start: Int) -> Int {
+        var end = start
+        while end < bytes.count && bytes[end] != separator { end += 1 }
+        return end
+    }
+}
+
+extension MQTTPublish {
+    /// Whether it goes to a subscriber of `filter`, which is well-formed.
+    package func matches(_ filter: String) -> Bool {
+        MQTTTopic.matches(filter: filter, topic: topic)
+    }
+}
+
+extension String {
+    /// The text's UTF-8, without a copy where the string is native, as all strings on Linux are.
+    @inline(__always)
+    func withContiguousUTF8<R>(_ body: (UnsafeRawBufferPointer) -> R) -> R {
+        if let result = utf8.withContiguousStorageIfAvailable({ body(UnsafeRawBufferPointer($0)) }) { return result }
+        return Array(utf8).withUnsafeBytes(body)
+    }
+}
+
+extension UnsafeRawBufferPointer {
+    /// Compares bytes, eight at a time.
+    func hasSameBytes(as other: UnsafeRawBufferPointer) -> Bool {
+        guard count == other.count else { return false }
+        var index = 0
+        while count - index >= 8 {
+            let left = loadUnaligned(fromByteOffset: index, as: UInt64.self)
+            guard left == other.loadUnaligned(fromByteOffset: index, as: UInt64.self) else { return false }
+            index += 8
+        }
+        while index < count {
+            guard self[index] == other[index] else { return false }
+            index += 1
+        }
+        return true
+    }
+}
+
+/// A filter as a key: by its bytes, because two that Swift holds for equal may differ on the wire.
+package struct MQTTFilterKey: Hashable {
+    package let text: String
+
+    package init(_ text: String) { self.text = text }
+
+    package static func == (left: MQTTFilterKey, right: MQTTFilterKey) -> Bool {
+        left.text.withContiguousUTF8 { left in right.text.withContiguousUTF8 { left.hasSameBytes(as: $0) } }
+    }
+
+    package func hash(into hasher: inout Hasher) {
+        text.withContiguousUTF8 { hasher.combine(bytes: $0) }
+    }
+}

@@ -1,0 +1,641 @@
+import TransportAPI
+
+/// One session over UDP: messages in datagrams that may be lost, doubled or reordered on the way.
+///
+/// A client gets its session by a handshake in two round trips (Docs/wire-formats.md): hello → retry with a cookie → confirm
+/// with the cookie → accept with the connection id. A server's core is made by ``UDPListenerCore`` at the confirm, and is
+/// then handed that datagram and all others of its session.
+///
+/// What cannot be a datagram of this session is dropped and never ends it, since anybody can send a datagram; only a
+/// goodbye that carries the connection id, which only the two sides know, does. The core drops duplicates among the last
+/// 1024 sequence numbers and delivers late messages when they come.
+public struct UDPCore: ProtocolCore {
+    enum Phase {
+        case idle
+        /// Client: the hello has left. Server: the confirm has not been read yet.
+        case greeting
+        /// Client: the confirm has left.
+        case confirming
+        /// Plain: `.opened` is still to be reported.
+        case opening
+        case open
+        /// `.closed` is still to be reported.
+        case ended
+        case done
+    }
+
+    /// Client or server.
+    public let role: CoreRole
+    let configuration: UDPConfiguration
+    var phase = Phase.idle
+    var reason = CloseReason.user
+    var nonce: UInt64
+    var cookie: UInt64 = 0
+    /// Names the session on the wire, whatever address it comes from; random, and zero before the session is open.
+    public internal(set) var connectionID: UInt64
+    var timers = UDPTimers()
+    /// The reliable mode, if both sides have agreed on it and the session is open.
+    var reliable: ReliableSession?
+    var nextSequence: UInt32 = 0
+    var window = SequenceWindow()
+    var pingsSent: UInt64 = 0
+    var pongsReceived: UInt64 = 0
+    /// The tokens of pings that nobody waits for, newer than the last pong.
+    var unaskedPings: [UInt64] = []
+    var pongsToReport: UInt64 = 0
+
+    /// A client's core.
+    ///
+    /// - Throws: `.invalidConfiguration`.
+    public init(client configuration: UDPConfiguration = UDPConfiguration()) throws(TransportError) {
+        try configuration.validate()
+        self.init(.client, configuration, connectionID: 0, nonce: 0)
+    }
+
+    /// - Parameter wish: what a client that wants the reliable mode has promised to this server.
+    init(
+        _ role: CoreRole,
+        _ configuration: UDPConfiguration,
+        connectionID: UInt64,
+        nonce: UInt64,
+        wish: ReliableTerms? = nil
+    ) {
+        reliable = wish.map { ReliableSession(configuration.terms(isOrdered: $0.isOrdered), $0, configuration) }
+        self.role = role
+        self.configuration = configuration
+        self.connectionID = connectionID
+        self.nonce = nonce
+    }
+
+    package var largestDatagram: Int { configuration.largestDatagram }
+
+    /// What a reliable session holds of messages that its user has not taken and the far side has not acknowledged.
+    public var bufferedBytes: Int {
+        mutating get { reliable?.bufferedBytes ?? 0 }
+    }
+
+    /// What a reliable session has sent, or is to send, that the peer has not acknowledged.
+    public var unacknowledgedBytes: Int {
+        mutating get { reliable?.sender.pieces.buffered ?? 0 }
+    }
+
+    /// No.
+    public var acknowledges: Bool { false }
+
+    /// Neither reliable nor ordered unless configured; a native ping unless plain.
+    public var capabilities: Capabilities {
+        if let reliable { return .reliable(reliable.terms.isOrdered, reliable.maximumMessageSize) }
+        if configuration.reliability != .off {
+            return .reliable(configuration.reliability == .ordered, configuration.maximumReliableSize)
+        }
+        return Capabilities(
+            isReliable: false,
+            isOrdered: false,
+            hasNativePing: !configuration.isPlain,
+            maximumMessageSize: configuration.maximumPayloadSize
+        )
+    }
+
+    /// Reads the datagram in `input` and reports what it holds. Throws `.serverUnavailable` from a server that is full, and
+    /// `.connectionReset` from one that has forgotten the session.
+    public mutating func next(
+        _ input: inout ByteBuffer,
+        _ context: inout CoreContext
+    ) throws(TransportError) -> CoreEvent? {
+        if phase != .open {
+            guard phase != .opening else {
+                phase = .open
+                return .opened
+            }
+            guard phase != .ended else {
+                phase = .done
+                return .closed(reason)
+            }
+        }
+        if pongsToReport > 0 {
+            pongsToReport -= 1
+            return .pong
+        }
+        guard !input.isEmpty else { return phase == .open ? reliableEvent(&context) : nil }
+        defer { input.removeAll() }
+        switch phase {
+        case .open where configuration.isPlain: return plainMessage(input, context.now)
+        case .open: return try readOpen(input, &context) ?? reliableEvent(&context)
+        case .greeting, .confirming: return try readHandshake(input, &context)
+        case .idle, .opening, .ended, .done: return nil
+        }
+    }
+
+    /// Never called over datagrams.
+    public mutating func inputEnded(_ context: inout CoreContext) throws(TransportError) -> CoreEvent {
+        phase = .done
+        return .closed(reason)
+    }
+
+    /// Writes one message as a datagram. Throws `.messageTooLarge`, `.unsupported` for a topic, and what ended the session.
+    public mutating func send(
+        _ payload: Payload,
+        id: UInt64,
+        _ context: inout CoreContext
+    ) throws(TransportError) -> SendStatus {
+        guard phase == .open else { throw notOpen }
+        guard payload.topic == nil, !payload.isRetained else {
+            throw TransportError(.unsupported, .open, "UDP has no topics and retains nothing; send the message without")
+        }
+        let size = payload.bytes.count
+        if reliable != nil { return try sendReliably(payload.bytes, id, &context) }
+        guard size <= configuration.maximumPayloadSize else {
+            let limit = configuration.maximumPayloadSize
+            throw TransportError(.messageTooLarge, .open, "\(size) bytes are more than the limit of \(limit)")
+        }
+        if configuration.isPlain {
+            guard size > 0 else { throw TransportError(.unsupported, .open, "a plain datagram cannot be empty") }
+        } else {
+            appendDataHeader(roomFor: size, to: &context.output)
+        }
+        context.output.append(contentsOf: payload.bytes)
+        context.endDatagram()
+        return .written
+    }
+
+    /// Writes a ping; `.unsupported` in plain mode.
+    public mutating func ping(_ context: inout CoreContext) throws(TransportError) {
+        guard !configuration.isPlain else {
+            throw TransportError(.unsupported, .open, "plain datagrams have no ping")
+        }
+        guard phase == .open else { throw notOpen }
+        pingsSent &+= 1
+        write(.ping, connectionID, pingsSent, &context)
+        reliable?.pinged(again: false, context.now)
+    }
+
+    /// Lets the far side know at once where this one is by now.
+    public mutating func moved(_ context: inout CoreContext) {
+        guard phase == .open, role == .client, !configuration.isPlain else { return }
+        pingsSent &+= 1
+        unaskedPings.append(pingsSent)
+        if unaskedPings.count > 16 { unaskedPings.removeFirst() }
+        write(.ping, connectionID, pingsSent, &context)
+        reliable?.pinged(again: false, context.now)
+    }
+
+    /// Says goodbye once and ends at once. If the goodbye is lost, a client learns it from the server's answer to its next
+    /// datagram, and a server from the client's silence.
+    public mutating func close(_ reason: CloseReason, _ context: inout CoreContext) {
+        guard phase != .ended, phase != .done else { return }
+        if phase == .open, reliable != nil { return closeReliably(reason, &context) }
+        if phase == .open { writeBye(reason, &context) }
+        self.reason = reason
+        phase = .ended
+    }
+
+    var notOpen: TransportError {
+        switch phase {
+        case .idle, .greeting, .confirming, .opening:
+            TransportError(.wouldBlock, .handshake, "the session is not open yet")
+        case .open, .ended, .done:
+            reason.initiator == .peer
+                ? TransportError(.closedByPeer, .closing, "the far side has closed the session")
+                : TransportError(.closedByUser, .closing, "the session is closed")
+        }
+    }
+}
+
+/// What a session waits for.
+struct UDPTimers {
+    /// The first hello is repeated after this; each further time after twice as long.
+    static let firstRetransmission = Duration.milliseconds(200)
+    /// The longest pause between two hellos.
+    static let longestRetransmission = Duration.seconds(2)
+
+    var retransmission = firstRetransmission
+    var retransmitAt = Instant.zero
+    var giveUpAt = Instant.zero
+    /// When the last datagram of this session arrived.
+    var lastHeard = Instant.zero
+    /// When to look at ``lastHeard`` again. Not moved with each datagram, which would set a timer each time.
+    var idleCheckAt = Instant.zero
+}
+
+extension UDPCore {
+    /// Writes a client's hello, or sets a server's deadline; a plain session is open at once.
+    public mutating func start(_ context: inout CoreContext) {
+        guard phase == .idle else { return }
+        timers.lastHeard = context.now
+        timers.idleCheckAt = context.now.advanced(by: configuration.idleTimeout)
+        guard !configuration.isPlain else {
+            phase = .opening
+            return
+        }
+        phase = .greeting
+        guard role == .client else { return }
+        nonce = context.random.next()
+        timers.giveUpAt = context.now.advanced(by: configuration.handshakeTimeout)
+        writeRequest(&context)
+    }
+
+    /// Client: the next hello, or the end of the patience; server: when silence ends the session.
+    public var deadline: Instant? {
+        mutating get {
+            switch (phase, role) {
+            case (.greeting, .client), (.confirming, .client): min(timers.retransmitAt, timers.giveUpAt)
+            case (.greeting, .server), (.opening, .server): timers.idleCheckAt
+            case (.open, .server): reliable?.deadline.map { min($0, timers.idleCheckAt) } ?? timers.idleCheckAt
+            case (.open, .client): reliable?.deadline
+            default: nil
+            }
+        }
+    }
+
+    /// Repeats the hello or gives up with `.timedOut`; ends a silent session with `.keepaliveTimeout`; repeats what was lost.
+    public mutating func deadlineReached(_ context: inout CoreContext) throws(TransportError) {
+        guard let deadline, deadline <= context.now else { return }
+        if role == .client, phase != .open { return try handshakeDeadline(&context) }
+        if role == .server, timers.idleCheckAt <= context.now { try idleDeadline(&context) }
+        if phase == .open { try reliableDeadline(&context) }
+    }
+
+    mutating func readHandshake(
+        _ input: borrowing ByteBuffer,
+        _ context: inout CoreContext
+    ) throws(TransportError) -> CoreEvent? {
+        guard let kind = Datagram.kind(of: input), Datagram.identifier(of: input) == nonce else { return nil }
+        switch (role, kind) {
+        case (.client, .retry): retry(Datagram.number(of: input), &context)
+        case (.client, .accept):
+            guard phase == .confirming, let identifier = Datagram.number(of: input) else { return nil }
+            connectionID = identifier
+            guard configuration.reliability == .off else { throw notReliable(&context) }
+            context.counters.controlFrames &+= 1
+            phase = .open
+            return .opened
+        case (.client, .welcome):
+            guard phase == .confirming else { return nil }
+            return try welcomed(input, &context)
+        case (.client, .refusal):
+            guard phase == .confirming, configuration.reliability != .off else { return nil }
+            throw notReliable(&context)
+        case (.client, .busy):
+            phase = .done
+            throw TransportError(.serverUnavailable, .handshake, "the server has no room for another session")
+        case (.server, .confirm):
+            context.counters.controlFrames &+= 1
+            timers.lastHeard = context.now
+            phase = .open
+            writeAccept(&context)
+            return .opened
+        default: break
+        }
+        return nil
+    }
+
+    /// The first cookie is confirmed at once. A later one (the server has restarted, or its cookie was too old) waits for
+    /// the next retransmission, so that no server can make this client send faster than its timer.
+    private mutating func retry(_ offered: UInt64?, _ context: inout CoreContext) {
+        guard let offered else { return }
+        context.counters.controlFrames &+= 1
+        cookie = offered
+        guard phase == .greeting else { return }
+        phase = .confirming
+        timers.retransmission = UDPTimers.firstRetransmission
+        writeRequest(&context)
+    }
+
+    private mutating func writeRequest(_ context: inout CoreContext) {
+        if phase == .greeting {
+            write(.hello, nonce, nil, &context)
+        } else {
+            writeConfirm(&context)
+        }
+        timers.retransmitAt = context.now.advanced(by: timers.retransmission)
+        timers.retransmission = min(timers.retransmission * 2, UDPTimers.longestRetransmission)
+    }
+
+    private mutating func handshakeDeadline(_ context: inout CoreContext) throws(TransportError) {
+        guard timers.giveUpAt > context.now else {
+            phase = .done
+            throw TransportError(.timedOut, .handshake, "the server did not answer")
+        }
+        writeRequest(&context)
+    }
+
+    private mutating func idleDeadline(_ context: inout CoreContext) throws(TransportError) {
+        let end = timers.lastHeard.advanced(by: configuration.idleTimeout)
+        guard end <= context.now else {
+            timers.idleCheckAt = end
+            return
+        }
+        let error = TransportError(.keepaliveTimeout, .open, "nothing arrived for \(configuration.idleTimeout)")
+        if phase == .open {
+            writeBye(CloseReason(.keepalive, code: ClosePayload.timedOut, text: error.reason), &context)
+        }
+        reason = CloseReason(error)
+        phase = .done
+        throw error
+    }
+}
+
+// Datagrams of an open session.
+
+extension UDPCore {
+    mutating func plainMessage(_ input: borrowing ByteBuffer, _ now: Instant) -> CoreEvent? {
+        guard input.count <= configuration.maximumPayloadSize else { return nil }
+        timers.lastHeard = now
+        return input.bytes(at: 0, count: input.count).map { .message(Payload($0)) }
+    }
+
+    mutating func readOpen(
+        _ input: borrowing ByteBuffer,
+        _ context: inout CoreContext
+    ) throws(TransportError) -> CoreEvent? {
+        guard let kind = Datagram.kind(of: input), let identifier = Datagram.identifier(of: input) else { return nil }
+        guard identifier == connectionID else {
+            // Our accept was lost, and the client asks for it again.
+            if kind == .confirm, role == .server, identifier == nonce { writeAccept(&context) }
+            return nil
+        }
+        if kind == .data { return reliable == nil ? message(input, &context) : nil }
+        if kind == .packet {
+            try readPacket(input, &context)
+            return nil
+        }
+        return try control(kind, input, &context)
+    }
+
+    private mutating func message(_ input: borrowing ByteBuffer, _ context: inout CoreContext) -> CoreEvent? {
+        let size = input.count - Datagram.dataHeaderSize
+        guard size <= configuration.maximumPayloadSize,
+            let sequence = input.integer(at: Datagram.identifiedSize, as: UInt32.self)
+        else { return nil }
+        timers.lastHeard = context.now
+        switch window.insert(sequence) {
+        case .new: break
+        case .late: context.counters.reordered &+= 1
+        case .duplicate:
+            context.counters.duplicates &+= 1
+            return nil
+        }
+        return input.bytes(at: Datagram.dataHeaderSize, count: size).map { .message(Payload($0)) }
+    }
+
+    private mutating func control(
+        _ kind: Datagram.Kind,
+        _ input: borrowing ByteBuffer,
+        _ context: inout CoreContext
+    ) throws(TransportError) -> CoreEvent? {
+        switch kind {
+        case .ping:
+            guard let token = Datagram.number(of: input) else { return nil }
+            heard(&context)
+            context.counters.controlWork &+= 1
+            if reliable != nil, reliable?.pingHeard == token {
+                context.counters.repeatedBytes &+= UInt64(input.count)
+            }
+            reliable?.pingHeard = token
+            write(.pong, connectionID, token, &context)
+            return nil
+        case .pong:
+            guard let token = Datagram.number(of: input) else { return nil }
+            heard(&context)
+            return pong(token, &context)
+        case .bye:
+            let said = input.withUnsafeReadableBytes {
+                ClosePayload.reason(UnsafeRawBufferPointer(rebasing: $0.dropFirst(Datagram.identifiedSize)))
+            }
+            guard let said else { return nil }
+            heard(&context)
+            guard reliable == nil else {
+                reliable?.farewell = said
+                return nil
+            }
+            reason = said
+            phase = .done
+            return .closed(said)
+        case .gone:
+            guard role == .client else { return nil }
+            heard(&context)
+            phase = .done
+            throw TransportError(.connectionReset, .open, "the server does not know this session any more")
+        case .hello, .retry, .confirm, .accept, .welcome, .refusal, .data, .packet, .busy:
+            return nil
+        }
+    }
+
+    /// Pings may be lost: the answer to one also stands for the unanswered ones before it, so that each gets its `.pong`, but
+    /// for those that nobody waits for.
+    private mutating func pong(_ token: UInt64, _ context: inout CoreContext) -> CoreEvent? {
+        guard token > pongsReceived, token <= pingsSent else {
+            context.counters.controlWork &+= 1
+            return nil
+        }
+        pongsToReport = token - pongsReceived
+        pongsReceived = token
+        if token == pingsSent { reliable?.ponged() }
+        if !unaskedPings.isEmpty {
+            let known = unaskedPings.count
+            unaskedPings.removeAll { $0 <= token }
+            pongsToReport -= UInt64(known - unaskedPings.count)
+        }
+        guard pongsToReport > 0 else { return nil }
+        pongsToReport -= 1
+        return .pong
+    }
+
+    private mutating func heard(_ context: inout CoreContext) {
+        timers.lastHeard = context.now
+        context.counters.controlFrames &+= 1
+    }
+}
+
+// The reliable mode: its handshake, and what of the session it changes.
+
+extension Capabilities {
+    static func reliable(_ isOrdered: Bool, _ maximumMessageSize: Int) -> Capabilities {
+        Capabilities(isReliable: true, isOrdered: isOrdered, maximumMessageSize: maximumMessageSize)
+    }
+}
+
+// MARK: Handshake
+
+extension UDPCore {
+    func writeConfirm(_ context: inout CoreContext) {
+        guard configuration.reliability != .off else { return write(.confirm, nonce, cookie, &context) }
+        let start = context.output.count
+        context.output.append(integer: Datagram.Kind.confirm.rawValue)
+        context.output.append(integer: nonce)
+        context.output.append(integer: cookie)
+        configuration.terms(isOrdered: configuration.reliability == .ordered).append(to: &context.output)
+        while context.output.count - start < Datagram.requestSize { context.output.append(0) }
+        context.endDatagram()
+        context.counters.controlFrames &+= 1
+    }
+
+    /// Accepts a client, reliably if it has asked for that.
+    func writeAccept(_ context: inout CoreContext) {
+        guard let reliable else { return write(.accept, nonce, connectionID, &context) }
+        context.output.append(integer: Datagram.Kind.welcome.rawValue)
+        context.output.append(integer: nonce)
+        context.output.append(integer: connectionID)
+        reliable.terms.append(to: &context.output)
+        context.endDatagram()
+        context.counters.controlFrames &+= 1
+    }
+
+    mutating func welcomed(
+        _ input: borrowing ByteBuffer,
+        _ context: inout CoreContext
+    ) throws(TransportError) -> CoreEvent? {
+        guard let identifier = Datagram.number(of: input) else { return nil }
+        connectionID = identifier
+        context.counters.controlFrames &+= 1
+        let isOrdered = configuration.reliability == .ordered
+        guard configuration.reliability != .off, let terms = ReliableTerms(input, at: Datagram.pairSize),
+            terms.isOrdered == isOrdered
+        else { throw notReliable(&context) }
+        reliable = ReliableSession(configuration.terms(isOrdered: isOrdered), terms, configuration)
+        phase = .open
+        return .opened
+    }
+
+    /// The server does not carry messages as this client wants: leaves, should there be a session.
+    mutating func notReliable(_ context: inout CoreContext) -> TransportError {
+        phase = .done
+        if connectionID != 0 { writeBye(.user, &context) }
+        return TransportError(
+            .unsupported,
+            .handshake,
+            "the server does not carry messages with reliable=\(configuration.reliability.rawValue)"
+        )
+    }
+}
+
+// MARK: An open session
+
+extension UDPCore {
+    /// Whether receivers tell when they are done with a message, so that a slow one stops the far side.
+    public var confirmsReceipt: Bool {
+        configuration.confirmsReceipt && (reliable != nil || role == .client && configuration.reliability != .off)
+    }
+
+    /// Makes room for another message.
+    public mutating func confirmReceipt(_ context: inout CoreContext) {
+        guard phase == .open else { return }
+        reliable?.confirm(context.now)
+        reliable?.transmit(connectionID, &context)
+    }
+
+    mutating func readPacket(_ input: borrowing ByteBuffer, _ context: inout CoreContext) throws(TransportError) {
+        guard reliable != nil, reliable?.farewell == nil else { return }
+        timers.lastHeard = context.now
+        do throws(TransportError) {
+            try reliable?.read(input, &context)
+        } catch {
+            throw ended(by: error, code: ClosePayload.protocolError, &context)
+        }
+        reliable?.transmit(connectionID, &context)
+    }
+
+    /// What the reliable mode reports next, and its end.
+    mutating func reliableEvent(_ context: inout CoreContext) -> CoreEvent? {
+        guard reliable != nil else { return nil }
+        if let event = reliable?.nextEvent() {
+            reliable?.transmit(connectionID, &context)
+            return event
+        }
+        if let farewell = reliable?.farewell, reliable?.receiver.isEmpty == true || reliable?.isClosing == true {
+            phase = .done
+            reason = farewell
+            return .closed(farewell)
+        }
+        guard reliable?.isReadyToEnd(context.now) == true else { return nil }
+        writeBye(reason, &context)
+        phase = .done
+        return .closed(reason)
+    }
+
+    mutating func sendReliably(
+        _ bytes: [UInt8],
+        _ id: UInt64,
+        _ context: inout CoreContext
+    ) throws(TransportError) -> SendStatus {
+        guard let limit = reliable?.maximumMessageSize, reliable?.isClosing == false, reliable?.farewell == nil else {
+            throw reliable?.farewell == nil
+                ? TransportError(.closedByUser, .closing, "the session is closed")
+                : TransportError(.closedByPeer, .closing, "the far side has closed the session")
+        }
+        guard bytes.count <= limit else {
+            throw TransportError(.messageTooLarge, .open, "\(bytes.count) bytes are more than the limit of \(limit)")
+        }
+        let status = reliable?.send(bytes, id: id) ?? .blocked
+        reliable?.transmit(connectionID, &context)
+        return status
+    }
+
+    /// Says goodbye when all that was sent has been acknowledged, or after 5 s; at once if an error is the reason.
+    mutating func closeReliably(_ reason: CloseReason, _ context: inout CoreContext) {
+        guard reliable?.isClosing == false else { return }
+        self.reason = reason
+        guard reliable?.sender.isIdle == false, reason.error == nil else {
+            writeBye(reason, &context)
+            phase = .ended
+            return
+        }
+        reliable?.beginClose(context.now)
+    }
+
+    mutating func reliableDeadline(_ context: inout CoreContext) throws(TransportError) {
+        do throws(TransportError) {
+            try reliable?.deadlineReached(context.now)
+        } catch {
+            throw ended(by: error, code: ClosePayload.timedOut, &context)
+        }
+        if let pingAt = reliable?.pingAt, pingAt <= context.now {
+            write(.ping, connectionID, pingsSent, &context)
+            reliable?.pinged(again: true, context.now)
+            // The token is an old one, which moves no session; the number of a packet is new.
+            reliable?.sender.probe()
+        }
+        reliable?.transmit(connectionID, &context)
+    }
+
+    private mutating func ended(
+        by error: TransportError,
+        code: UInt16,
+        _ context: inout CoreContext
+    ) -> TransportError {
+        reason = CloseReason(error)
+        writeBye(CloseReason(reason.initiator, code: code, text: error.reason), &context)
+        phase = .done
+        return error
+    }
+}
+
+// What a session writes. Nothing here allocates once the output has grown to its size.
+
+extension UDPCore {
+    mutating func appendDataHeader(roomFor size: Int, to output: inout ByteBuffer) {
+        let (identifier, sequence) = (connectionID.bigEndian, nextSequence.bigEndian)
+        nextSequence &+= 1
+        _ = output.write(minimum: Datagram.dataHeaderSize &+ size) { target in
+            target.storeBytes(of: Datagram.Kind.data.rawValue.bigEndian, as: UInt32.self)
+            target.storeBytes(of: identifier, toByteOffset: Datagram.wordSize, as: UInt64.self)
+            target.storeBytes(of: sequence, toByteOffset: Datagram.identifiedSize, as: UInt32.self)
+            return Datagram.dataHeaderSize
+        }
+    }
+
+    func write(_ kind: Datagram.Kind, _ identifier: UInt64, _ number: UInt64?, _ context: inout CoreContext) {
+        Datagram.append(kind, identifier, number, to: &context.output)
+        context.endDatagram()
+        context.counters.controlFrames &+= 1
+    }
+
+    func writeBye(_ reason: CloseReason, _ context: inout CoreContext) {
+        guard !configuration.isPlain else { return }
+        Datagram.append(.bye, connectionID, to: &context.output)
+        context.output.append(integer: reason.code ?? ClosePayload.normal)
+        context.output.append(utf8: ClosePayload.shortened(reason.text))
+        context.endDatagram()
+        context.counters.controlFrames &+= 1
+    }
+}

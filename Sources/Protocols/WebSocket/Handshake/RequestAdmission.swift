@@ -1,0 +1,172 @@
+import TransportAPI
+
+/// Decides by the headers Origin and Host whether a server admits a request (RFC 6455, section 10.2).
+///
+/// A browser lets any page connect to any server. It says in Origin which page that is, and no page can change the header, so
+/// that the server has to look at it. Origin alone does not stop DNS rebinding: the name of an attacker's page can be given the
+/// address of the server, and then its origin equals Host. A page can reach loopback addresses of its user's machine that way,
+/// so that for these the name in Host counts too.
+package enum RequestAdmission {
+    /// The words of ``WebSocketConfiguration/allowedOrigins`` and ``WebSocketConfiguration/allowedHosts``.
+    static let (same, null, everything, loopback) = ("same", "null", "any", "loopback")
+
+    /// Refuses a request with status 403 if its origin or its host is not allowed.
+    ///
+    /// - Parameters:
+    ///   - host: the value of Host, or the authority of an absolute target.
+    ///   - isPeerOnLoopback: whether the client is on this machine.
+    static func check(
+        host: String,
+        origin: String?,
+        isPeerOnLoopback: Bool,
+        _ configuration: WebSocketConfiguration
+    ) throws(ServerHandshake.Refusal) {
+        if let origin, !configuration.allowedOrigins.contains(where: { admits($0, origin: origin, host: host) }) {
+            let allowed = configuration.allowedOrigins.map {
+                $0 == same ? "same (the host and port of the Host header, '\(excerpt(host))')" : $0
+            }
+            throw refusal("Origin", origin, allowed, "origins")
+        }
+        let hosts = configuration.allowedHosts ?? [isPeerOnLoopback ? loopback : everything]
+        if !hosts.contains(where: { admits($0, host: host) }) {
+            let allowed = hosts.map { $0 == loopback ? "loopback (localhost and loopback addresses)" : $0 }
+            throw refusal("Host", host, allowed, "hosts")
+        }
+    }
+
+    private static func refusal(
+        _ header: String,
+        _ value: String,
+        _ allowed: [String],
+        _ setting: String
+    ) -> ServerHandshake.Refusal {
+        let list = allowed.isEmpty ? "none" : allowed.joined(separator: ", ")
+        let sentence =
+            "the \(header) header is '\(excerpt(value))'; allowed: \(list); the server's setting '\(setting)' changes this"
+        return ServerHandshake.Refusal(status: 403, reason: sentence, body: sentence + "\n")
+    }
+
+    /// Part of a header's value that can be shown anywhere.
+    private static func excerpt(_ text: String) -> String {
+        let bytes = text.utf8.prefix(200).map { $0 >= 0x20 && $0 < 0x7f ? $0 : UInt8(ascii: "?") }
+        return String(decoding: bytes, as: UTF8.self) + (text.utf8.count > bytes.count ? "..." : "")
+    }
+
+    // MARK: Rules
+
+    private static func admits(_ rule: String, origin: String, host: String) -> Bool {
+        switch rule {
+        case everything: return true
+        case null: return origin == null
+        case same:
+            guard let origin = WebOrigin(origin), let asked = Authority(host) else { return false }
+            return origin.isServed(by: asked)
+        default: return WebOrigin(rule).map { $0 == WebOrigin(origin) } ?? false
+        }
+    }
+
+    private static func admits(_ rule: String, host: String) -> Bool {
+        if rule == everything { return true }
+        guard let asked = Authority(host) else { return false }
+        if rule == loopback { return asked.isLoopback }
+        guard let allowed = Authority(rule) else { return false }
+        return allowed.host == asked.host && (allowed.port == nil || allowed.port == asked.port)
+    }
+
+    /// Whether `text` can be a member of ``WebSocketConfiguration/allowedOrigins``.
+    package static func isOriginRule(_ text: String) -> Bool {
+        [same, null, everything].contains(text) || WebOrigin(text) != nil
+    }
+
+    /// Whether `text` can be a member of ``WebSocketConfiguration/allowedHosts``.
+    package static func isHostRule(_ text: String) -> Bool {
+        [loopback, everything].contains(text) || Authority(text) != nil
+    }
+}
+
+/// A host and a port (RFC 3986, section 3.2), for comparing: without user, in lower case.
+struct Authority: Sendable, Hashable {
+    /// A name, an IPv4 address, or an IPv6 address in brackets.
+    let host: String
+    /// `nil` where the scheme's default port is meant.
+    let port: UInt16?
+
+    /// Reads "host", "host:port" or "[::1]:port"; `nil` for anything else.
+    init?(_ text: some StringProtocol) {
+        let bytes = text.utf8
+        guard let first = bytes.first, HTTPSyntax.isVisible(text, except: "/?#@\\,\"") else { return nil }
+        let isLiteral = first == UInt8(ascii: "[")
+        let end =
+            isLiteral
+            ? bytes.firstIndex(of: UInt8(ascii: "]")).map { bytes.index(after: $0) }
+            : bytes.firstIndex(of: UInt8(ascii: ":")) ?? bytes.endIndex
+        guard let end, end > bytes.startIndex else { return nil }
+        let rest = bytes[end...]
+        // A port may be empty, which means the default one (RFC 3986, section 3.2.3).
+        guard rest.isEmpty || rest.first == UInt8(ascii: ":") else { return nil }
+        let digits = rest.dropFirst()
+        guard digits.allSatisfy({ $0 >= 0x30 && $0 <= 0x39 }) else { return nil }
+        if digits.isEmpty {
+            port = nil
+        } else {
+            guard let number = UInt16(String(decoding: digits, as: UTF8.self)) else { return nil }
+            port = number
+        }
+        host = HTTPSyntax.lowercased(bytes[..<end])
+    }
+
+    /// Whether the host is a loopback name (RFC 6761, section 6.3) or a loopback address.
+    var isLoopback: Bool {
+        let name = host.hasSuffix(".") ? String(host.dropLast()) : host
+        if name == "localhost" || name.hasSuffix(".localhost") { return true }
+        guard host.hasPrefix("[") else { return Self.isLoopback(ipv4: host) }
+        let address = host.dropFirst().dropLast()
+        if address.hasPrefix("::ffff:") {
+            let mapped = address.dropFirst(7)
+            return Self.isLoopback(ipv4: mapped)
+                || mapped.hasPrefix("7f") && mapped.utf8.dropFirst(4).first == UInt8(ascii: ":")
+        }
+        // ::1, however many zeros are written out.
+        return address.contains(":") && address.last == "1" && address.dropLast().allSatisfy { $0 == "0" || $0 == ":" }
+    }
+
+    private static func isLoopback(ipv4 text: some StringProtocol) -> Bool {
+        let parts = text.utf8.split(separator: UInt8(ascii: "."), omittingEmptySubsequences: false)
+        return parts.count == 4 && parts[0].elementsEqual("127".utf8)
+            && parts.allSatisfy { UInt8(String(decoding: $0, as: UTF8.self)) != nil }
+    }
+}
+
+/// The origin of a page as it is written (RFC 6454, section 6.2): scheme, host and port.
+struct WebOrigin: Sendable, Hashable {
+    private let scheme: String
+    private let host: String
+    /// `nil` where it is not written and the scheme has no default known here.
+    private let port: UInt16?
+
+    /// Reads "scheme://host" or "scheme://host:port"; `nil` for anything else, such as "null".
+    init?(_ text: String) {
+        guard let colon = text.utf8.firstIndex(of: UInt8(ascii: ":")), text.utf8[colon...].starts(with: "://".utf8),
+            HTTPSyntax.isToken(text.utf8[..<colon]),
+            let authority = Authority(text[text.utf8.index(colon, offsetBy: 3)...])
+        else { return nil }
+        scheme = HTTPSyntax.lowercased(text.utf8[..<colon])
+        host = authority.host
+        port = authority.port ?? Self.defaultPort(scheme)
+    }
+
+    /// Whether a page of this origin comes from the server that a request asks for. A Host header without a port means the
+    /// default port of the origin's scheme: in front of this server there may be one that speaks TLS.
+    func isServed(by asked: Authority) -> Bool {
+        guard let standard = Self.defaultPort(scheme) else { return false }
+        return host == asked.host && port == asked.port ?? standard
+    }
+
+    private static func defaultPort(_ scheme: String) -> UInt16? {
+        switch scheme {
+        case "http", "ws": 80
+        case "https", "wss": 443
+        default: nil
+        }
+    }
+}

@@ -1,0 +1,164 @@
+import TransportAPI
+
+/// A URI, or a reference that is relative to one, in its parts (RFC 3986, section 3). Fragments are left out: they
+/// never go over the wire.
+struct URIReference: Sendable, Hashable {
+    /// In lower case.
+    var scheme: String?
+    var authority: String?
+    var path: String
+    /// Without the question mark.
+    var query: String?
+}
+
+extension URIReference {
+    /// Splits `text`; `nil` if it is no URI reference.
+    init?(_ text: String) {
+        guard HTTPSyntax.isVisible(text, except: "\"<>\\^`{|}"), Self.hasWholeEscapes(text) else { return nil }
+        // All of it is ASCII from here on: characters are bytes.
+        var rest = text.prefix { $0 != "#" }
+        scheme = nil
+        if let colon = rest.firstIndex(of: ":"), !rest[..<colon].contains(where: { "/?".contains($0) }) {
+            guard Self.isScheme(rest[..<colon]) else { return nil }
+            scheme = rest[..<colon].lowercased()
+            rest = rest[rest.index(after: colon)...]
+        }
+        query = nil
+        if let question = rest.firstIndex(of: "?") {
+            query = String(rest[rest.index(after: question)...])
+            rest = rest[..<question]
+        }
+        authority = nil
+        if rest.hasPrefix("//") {
+            rest = rest.dropFirst(2)
+            let slash = rest.firstIndex(of: "/") ?? rest.endIndex
+            authority = String(rest[..<slash])
+            rest = rest[slash...]
+        }
+        path = String(rest)
+    }
+
+    private static func isScheme(_ text: Substring) -> Bool {
+        text.first?.isLetter == true && text.allSatisfy { $0.isLetter || $0.isNumber || "+-.".contains($0) }
+    }
+
+    private static func hasWholeEscapes(_ text: String) -> Bool {
+        text.split(separator: "%", omittingEmptySubsequences: false).dropFirst().allSatisfy {
+            $0.count >= 2 && $0.prefix(2).allSatisfy(\.isHexDigit)
+        }
+    }
+
+    /// What this reference means where `base` is the URI at hand (RFC 3986, section 5.2.2).
+    func resolved(against base: URIReference) -> URIReference {
+        var target = self
+        if scheme == nil {
+            target.scheme = base.scheme
+            if authority == nil {
+                target.authority = base.authority
+                if path.isEmpty {
+                    target.path = base.path
+                    if query == nil { target.query = base.query }
+                    return target
+                }
+                if !path.hasPrefix("/") { target.path = base.merged(with: path) }
+            }
+        }
+        target.path = Self.withoutDots(target.path)
+        return target
+    }
+
+    /// Puts a relative path in place of what follows the last slash (section 5.2.3).
+    private func merged(with relative: String) -> String {
+        if authority != nil, path.isEmpty { return "/" + relative }
+        let folder = path.lastIndex(of: "/").map { String(path[...$0]) } ?? ""
+        return folder + relative
+    }
+
+    /// Follows the "." and ".." of a path (section 5.2.4).
+    private static func withoutDots(_ path: String) -> String {
+        var input = path[...]
+        var output: [Substring] = []
+        while !input.isEmpty {
+            if input.hasPrefix("../") {
+                input = input.dropFirst(3)
+            } else if input.hasPrefix("./") || input.hasPrefix("/./") {
+                input = input.dropFirst(2)
+            } else if input == "/." {
+                input = "/"
+            } else if input.hasPrefix("/../") {
+                input = input.dropFirst(3)
+                _ = output.popLast()
+            } else if input == "/.." {
+                input = "/"
+                _ = output.popLast()
+            } else if input == "." || input == ".." {
+                input = ""
+            } else {
+                let end = input.dropFirst().firstIndex(of: "/") ?? input.endIndex
+                output.append(input[..<end])
+                input = input[end...]
+            }
+        }
+        return output.joined()
+    }
+}
+
+// Following a redirect (RFC 9110, section 15.4; RFC 6455, section 4.1 allows it).
+extension Redirection {
+    /// The endpoint to try after `endpoint` has answered with this: the same options, one redirect fewer, and at another origin
+    /// (scheme, host, port) without user, password, and configured headers, any of which may be a secret.
+    ///
+    /// - Parameter schemes: what the transport can speak; `http` and `https` stand for `ws` and `wss`.
+    /// - Throws: `.handshakeFailed` if the reference is none, leads from wss to ws, or to what the transport does not speak.
+    package func target(from endpoint: Endpoint, speaking schemes: [String]) throws(TransportError) -> Endpoint {
+        let query = endpoint.options.first { $0.name == "query" }?.value
+        let base = URIReference(
+            scheme: endpoint.scheme,
+            authority: WebSocketConfiguration.hostHeader(host: endpoint.host, port: endpoint.port),
+            path: endpoint.path.isEmpty ? "/" : endpoint.path,
+            query: query
+        )
+        guard let reference = URIReference(location)?.resolved(against: base), let named = reference.scheme else {
+            throw failed("its Location is no URI")
+        }
+        let scheme = ["http": "ws", "https": "wss"][named] ?? named
+        guard endpoint.scheme != "wss" || scheme == "wss" else { throw failed("it leads from wss to \(scheme)") }
+        guard schemes.contains(scheme) else { throw failed("it leads to \(scheme), which is not spoken here") }
+        guard let authority = reference.authority, !authority.contains("@") else {
+            throw failed("its Location names no host, or a user")
+        }
+        var target: Endpoint
+        do throws(TransportError) {
+            target = try Endpoint("\(scheme)://\(authority)\(reference.path)")
+        } catch {
+            throw failed("its Location can't be read: \(error.reason)")
+        }
+        // A relative reference keeps what the Host header leaves out of an address: its zone.
+        if authority == base.authority { (target.host, target.port) = (endpoint.host, endpoint.port) }
+        let isSameOrigin = target.origin == endpoint.origin
+        if isSameOrigin { (target.user, target.password) = (endpoint.user, endpoint.password) }
+        target.options = endpoint.options.filter { option in
+            switch option.name {
+            case "query", "redirects": false
+            case "header": isSameOrigin
+            default: true
+            }
+        }
+        let left = endpoint.options.first { $0.name == "redirects" }.flatMap { Int($0.value) } ?? 0
+        target.options.append(.init(name: "redirects", value: String(max(left - 1, 0))))
+        if let query = reference.query { target.options.append(.init(name: "query", value: query)) }
+        return target
+    }
+
+    private func failed(_ reason: String) -> TransportError {
+        TransportError(.handshakeFailed, .handshake, "the server redirects, but \(reason)", detail: status)
+    }
+}
+
+extension Endpoint {
+    /// Who is asked (RFC 6454, section 4).
+    fileprivate var origin: String {
+        let port = port ?? (scheme == "wss" ? 443 : 80)
+        return "\(scheme)://\(host.lowercased()):\(port)"
+    }
+}

@@ -1,0 +1,514 @@
+import Primitives
+import TransportAPI
+
+/// The WebSocket protocol (RFC 6455) for both roles: opening handshake, messages, pings, closing handshake. A value that does
+/// no I/O; see ``ProtocolCore`` for the contract with its driver.
+///
+/// | phase | goes on to | when |
+/// |---|---|---|
+/// | idle | handshaking | started |
+/// | handshaking | open | the handshake was accepted |
+/// | | ending | closed by this side: there is nothing to say goodbye to |
+/// | open | closing | this side sent its close frame first |
+/// | | awaitingEnd | the far side did, and was answered |
+/// | closing | awaitingEnd | the far side's close frame came |
+/// | | ending | it did not come in time |
+/// | awaitingEnd | ending | the connection did not end in time |
+/// | ending | ended | `closed` was reported |
+///
+/// Only clients wait for the end of the connection, within ``WebSocketConfiguration/closeTimeout``; a server reports `closed`
+/// as soon as both close frames have gone, so that it is the one to end the TCP connection (section 7.1.1). Errors other than
+/// those of `send` and `ping` lead to `ended` from everywhere, and so does the end of the input.
+public struct WebSocketCore: ProtocolCore {
+    enum Phase: Sendable, Hashable {
+        case idle, handshaking, open, closing, awaitingEnd, ending, ended
+    }
+
+    /// Client or server.
+    public let role: CoreRole
+    /// The subprotocol that was agreed on, once the connection is open.
+    public internal(set) var subprotocol: String?
+    /// Where the server sends this client, if it may follow.
+    public internal(set) var redirection: Redirection?
+
+    /// Whether the client of this server connects from this machine, set before ``start(_:)``; see
+    /// ``WebSocketConfiguration/allowedHosts``. Default `false`.
+    public var isPeerOnLoopback = false
+
+    let configuration: WebSocketConfiguration
+    var phase = Phase.idle
+    var reader: FrameReader
+    var liveness = Liveness()
+    /// What compresses messages, if that was agreed on.
+    var deflation: Deflation?
+
+    /// When the handshake or the goodbye has taken too long.
+    var phaseDeadline: Instant?
+    /// Why the connection ended, once that is known.
+    var ending = CloseReason.user
+
+    var head: HTTPHeadReader
+    /// The key that this client has sent.
+    var key = ""
+
+    /// A core for one connection.
+    ///
+    /// - Throws: `.invalidConfiguration` that names the key.
+    public init(_ role: CoreRole, _ configuration: WebSocketConfiguration) throws(TransportError) {
+        try self.init(role, configuration, givesParts: false)
+    }
+
+    /// - Parameter givesParts: whether messages are reported part by part, as they come (``FrameReader/givesParts``).
+    init(_ role: CoreRole, _ configuration: WebSocketConfiguration, givesParts: Bool) throws(TransportError) {
+        try configuration.validate()
+        var configuration = configuration
+        configuration.maximumMessageSize = min(configuration.maximumMessageSize, WebSocketConfiguration.largestMessage)
+        self.role = role
+        self.configuration = configuration
+        reader = FrameReader(
+            mustBeMasked: role == .server,
+            maximumMessageSize: configuration.maximumMessageSize,
+            maximumFragments: configuration.maximumFragments,
+            givesParts: givesParts
+        )
+        head = HTTPHeadReader(
+            maximumBytes: configuration.maximumHeaderBytes,
+            maximumCount: configuration.maximumHeaderCount,
+            skipsEmptyLines: role == .server
+        )
+    }
+
+    /// No.
+    public var acknowledges: Bool { false }
+
+    /// A reliable, ordered transport with a ping of its own that tells text from binary.
+    public var capabilities: Capabilities {
+        Capabilities(distinguishesText: true, maximumMessageSize: configuration.maximumMessageSize)
+    }
+
+    /// The message under assembly, and what compresses.
+    public var bufferedBytes: Int {
+        mutating get { reader.bufferedBytes + (deflation?.bufferedBytes ?? 0) }
+    }
+
+    /// Opens the connection.
+    public mutating func start(_ context: inout CoreContext) {
+        guard phase == .idle else { return }
+        phase = .handshaking
+        phaseDeadline = context.now.advanced(by: configuration.handshakeTimeout)
+        guard role == .client else { return }
+        key = HandshakeKey.generate(&context.random)
+        ClientHandshake.writeRequest(configuration, key: key, to: &context.output)
+    }
+
+    /// Reads on until there is something to report.
+    ///
+    /// - Throws: `.protocolViolation`, `.invalidText` or `.messageTooLarge` once the close frame that says so is written;
+    ///   what a handshake failed with.
+    public mutating func next(
+        _ input: inout ByteBuffer,
+        _ context: inout CoreContext
+    ) throws(TransportError) -> CoreEvent? {
+        switch phase {
+        case .open, .closing:
+            return try readFrames(&input, &context)
+        case .idle:
+            return nil
+        case .handshaking:
+            return try readHandshake(&input, &context)
+        case .awaitingEnd, .ended:
+            // Nothing counts after the far side's close frame (section 1.4).
+            input.removeAll()
+            return nil
+        case .ending:
+            input.removeAll()
+            return closed()
+        }
+    }
+
+    /// Ends the connection cleanly.
+    mutating func closed() -> CoreEvent {
+        phase = .ended
+        phaseDeadline = nil
+        liveness = Liveness()
+        dropMessages()
+        return .closed(ending)
+    }
+
+    /// Lets go of the message under assembly and of what compresses: nothing comes of them any more, and who ends may
+    /// linger for its last bytes, when nobody counts what it keeps.
+    mutating func dropMessages() {
+        reader.discardMessages()
+        deflation = nil
+    }
+
+    /// Lets go of the message under assembly and of what compresses.
+    public mutating func connectionEnded() {
+        dropMessages()
+    }
+
+    /// The far side has ended the connection: the last step of a goodbye, or a break.
+    ///
+    /// - Throws: `.connectionLost` if no goodbye was under way.
+    public mutating func inputEnded(_ context: inout CoreContext) throws(TransportError) -> CoreEvent {
+        switch phase {
+        case .idle, .handshaking:
+            throw end(TransportError(.connectionLost, .handshake, "the connection ended within the handshake"))
+        case .open:
+            throw end(.webSocketClose(CloseCode.abnormal))
+        case .closing, .awaitingEnd, .ending, .ended:
+            return closed()
+        }
+    }
+
+    /// When the handshake, the goodbye, or a pong that was put off wants attention.
+    public var deadline: Instant? {
+        mutating get {
+            guard let pong = liveness.pongDue else { return phaseDeadline }
+            return phaseDeadline.map { min($0, pong) } ?? pong
+        }
+    }
+
+    /// Gives up what has taken too long.
+    ///
+    /// - Throws: `.timedOut` if that was the handshake; a server has written status 408 by then.
+    public mutating func deadlineReached(_ context: inout CoreContext) throws(TransportError) {
+        writeDelayedPong(&context)
+        guard let phaseDeadline, phaseDeadline <= context.now else { return }
+        self.phaseDeadline = nil
+        switch phase {
+        case .handshaking where role == .server:
+            throw refuse(.init(status: 408, reason: "no request came in time"), &context)
+        case .handshaking:
+            throw end(TransportError(.timedOut, .handshake, "the server did not answer the handshake in time"))
+        case .closing, .awaitingEnd:
+            // The peer may still be reading what stands before the close frame.
+            let extended = context.outputMoved.advanced(by: configuration.closeTimeout)
+            if extended > context.now { self.phaseDeadline = extended } else { phase = .ending }
+        case .idle, .open, .ending, .ended:
+            break
+        }
+    }
+}
+
+// The opening handshake, read as it arrives. What follows the head in the input stays there for the frame reader.
+extension WebSocketCore {
+    mutating func readHandshake(
+        _ input: inout ByteBuffer,
+        _ context: inout CoreContext
+    ) throws(TransportError) -> CoreEvent? {
+        let isOpen = role == .client ? try readResponse(&input) : try readRequest(&input, &context)
+        guard isOpen else { return nil }
+        phase = .open
+        phaseDeadline = nil
+        return .opened
+    }
+
+    private mutating func readResponse(_ input: inout ByteBuffer) throws(TransportError) -> Bool {
+        do throws(TransportError) {
+            while let response = try readResponseHead(&input) {
+                redirection = configuration.redirects > 0 ? try ClientHandshake.redirection(response) : nil
+                let answer = try ClientHandshake.verify(response, key: key, configuration)
+                if case .accepted(let chosen, let agreement) = answer {
+                    subprotocol = chosen
+                    compress(agreement)
+                    return true
+                }
+            }
+            return false
+        } catch {
+            throw end(error)
+        }
+    }
+
+    private mutating func readResponseHead(_ input: inout ByteBuffer) throws(TransportError) -> HTTPHead? {
+        do throws(HTTPHeadError) {
+            return try head.next(&input)
+        } catch {
+            throw TransportError(response: error)
+        }
+    }
+
+    private mutating func readRequest(
+        _ input: inout ByteBuffer,
+        _ context: inout CoreContext
+    ) throws(TransportError) -> Bool {
+        do throws(ServerHandshake.Refusal) {
+            guard let head = try readRequestHead(&input) else { return false }
+            let accepted = try ServerHandshake.evaluate(head, configuration, isPeerOnLoopback: isPeerOnLoopback)
+            ServerHandshake.write(accepted, to: &context.output)
+            subprotocol = accepted.subprotocol
+            compress(accepted.compression?.agreement)
+            return true
+        } catch {
+            throw refuse(error, &context)
+        }
+    }
+
+    /// From now on compresses as agreed.
+    private mutating func compress(_ agreement: DeflateAgreement?) {
+        guard let agreement, let compression = configuration.compression else { return }
+        let isClient = role == .client
+        deflation = Deflation(compression, isClient ? agreement.client : agreement.server)
+        reader.enable(Inflation(compression, isClient ? agreement.server : agreement.client))
+    }
+
+    private mutating func readRequestHead(_ input: inout ByteBuffer) throws(ServerHandshake.Refusal) -> HTTPHead? {
+        do throws(HTTPHeadError) {
+            return try head.next(&input)
+        } catch {
+            throw ServerHandshake.Refusal(error)
+        }
+    }
+
+    /// Answers a request with an HTTP error; returns what to throw.
+    mutating func refuse(_ refusal: ServerHandshake.Refusal, _ context: inout CoreContext) -> TransportError {
+        ServerHandshake.write(refusal, to: &context.output)
+        return end(refusal.error)
+    }
+
+    /// Ends the connection; returns what to throw.
+    mutating func end(_ error: TransportError) -> TransportError {
+        phase = .ended
+        phaseDeadline = nil
+        liveness = Liveness()
+        dropMessages()
+        ending = CloseReason(error)
+        return error
+    }
+}
+
+// Frames in: messages are reported, control frames answered (RFC 6455, section 5.5).
+extension WebSocketCore {
+    mutating func readFrames(
+        _ input: inout ByteBuffer,
+        _ context: inout CoreContext
+    ) throws(TransportError) -> CoreEvent? {
+        if liveness.pongDue != nil { writeDelayedPong(&context) }
+        if liveness.takeAnswer() { return .pong }
+        let incoming: FrameReader.Incoming?
+        do throws(TransportError) {
+            incoming = try reader.next(&input)
+        } catch {
+            return try fail(error, &context)
+        }
+        context.counters.controlWork &+= reader.takeEmptyFrames()
+        switch incoming {
+        case nil: return nil
+        case .message(let payload): return .message(payload)
+        case .part: return .progress
+        case .control(let opcode, let payload):
+            context.counters.controlFrames &+= 1
+            switch opcode {
+            case .ping:
+                context.counters.controlWork &+= 1
+                answerPing(payload, &context)
+            case .pong: if !liveness.noteAnswer(payload) { context.counters.controlWork &+= 1 }
+            default: return try readClose(payload, &input, &context)
+            }
+            return liveness.takeAnswer() ? .pong : .progress
+        }
+    }
+
+    /// The far side says goodbye first, or answers ours.
+    private mutating func readClose(
+        _ payload: [UInt8],
+        _ input: inout ByteBuffer,
+        _ context: inout CoreContext
+    ) throws(TransportError) -> CoreEvent? {
+        let frame: CloseFrame
+        do throws(TransportError) {
+            frame = try CloseFrame(payload)
+        } catch {
+            return try fail(error, &context)
+        }
+        if phase == .open {
+            ending = frame.reason
+            phaseDeadline = context.now.advanced(by: configuration.closeTimeout)
+            writeClose(CloseFrame(code: frame.code), &context)
+        }
+        liveness = Liveness()
+        dropMessages()
+        input.removeAll()
+        guard role == .server else {
+            phase = .awaitingEnd
+            return nil
+        }
+        return closed()
+    }
+
+    /// Tells the far side what it did wrong, and ends the connection. After our own close frame there is nothing to
+    /// tell, and what the connection is said to have ended for remains the reason for that.
+    private mutating func fail(
+        _ error: TransportError,
+        _ context: inout CoreContext
+    ) throws(TransportError) -> CoreEvent {
+        guard phase == .open else { return closed() }
+        writeClose(CloseFrame(code: CloseCode.forError(error), text: error.reason), &context)
+        throw end(error)
+    }
+
+    /// Answers a ping at once; while the far side reads too little of our output, only the last one, and later.
+    private mutating func answerPing(_ payload: [UInt8], _ context: inout CoreContext) {
+        guard phase == .open else { return }
+        if context.output.count < Liveness.outputBound {
+            liveness.dropDelayedPong()
+            writeControl(.pong, payload, &context)
+        } else {
+            liveness.delayPong(payload, now: context.now)
+        }
+    }
+
+    /// Writes the pong that was put off, once there is room; puts it off again while there is none.
+    mutating func writeDelayedPong(_ context: inout CoreContext) {
+        guard let payload = liveness.delayedPong else { return }
+        if context.output.count < Liveness.outputBound {
+            liveness.dropDelayedPong()
+            writeControl(.pong, payload, &context)
+        } else if let due = liveness.pongDue, due <= context.now {
+            liveness.delayPong(payload, now: context.now)
+        }
+    }
+}
+
+// Frames out (RFC 6455, sections 5.2 to 5.5): nothing goes out before the handshake nor after the close frame.
+extension WebSocketCore {
+    /// Writes one message, as text or binary by its kind, in one frame or in fragments, compressed if that was agreed on.
+    ///
+    /// - Throws: `.unsupported` if the payload has a topic, `.messageTooLarge`, `.invalidText` if it is text but not UTF-8;
+    ///   `.wouldBlock` before the connection is open, and the reason for its end after that.
+    public mutating func send(
+        _ payload: Payload,
+        id: UInt64,
+        _ context: inout CoreContext
+    ) throws(TransportError) -> SendStatus {
+        guard phase == .open else { throw notOpen }
+        try admit(payload)
+        let opcode: Opcode = payload.kind == .text ? .text : .binary
+        if deflation != nil, let compressed = payload.bytes.withUnsafeBytes({ deflation?.compress($0) }) {
+            compressed.withUnsafeBytes { write($0, opcode, FrameHeader.compressed, &context) }
+        } else {
+            payload.bytes.withUnsafeBytes { write($0, opcode, 0, &context) }
+        }
+        return .written
+    }
+
+    /// `mutating`, because a closure that calls it else takes a copy of the core along.
+    @inline(__always)
+    private mutating func write(
+        _ bytes: UnsafeRawBufferPointer,
+        _ opcode: Opcode,
+        _ reservedBits: UInt8,
+        _ context: inout CoreContext
+    ) {
+        if let size = configuration.fragmentSize, bytes.count > size {
+            writeFragments(bytes, of: size, opcode, reservedBits, &context)
+        } else {
+            FrameWriter.write(
+                opcode,
+                reservedBits: reservedBits,
+                bytes,
+                maskKey: maskKey(&context),
+                to: &context.output
+            )
+        }
+    }
+
+    /// Writes a ping whose payload is its number, so that its pong is told from any other.
+    public mutating func ping(_ context: inout CoreContext) throws(TransportError) {
+        guard phase == .open else { throw notOpen }
+        writeControl(.ping, liveness.nextPing(), &context)
+    }
+
+    /// Begins the closing handshake (section 7.1.2). Messages that still arrive after that are dropped.
+    ///
+    /// The close frame carries the reason's code, or the code that fits who ended the connection, and as much of the
+    /// reason's text as fits: 123 bytes.
+    public mutating func close(_ reason: CloseReason, _ context: inout CoreContext) {
+        switch phase {
+        case .idle, .handshaking:
+            ending = reason
+            phase = .ending
+            phaseDeadline = nil
+        case .open:
+            ending = reason
+            phase = .closing
+            phaseDeadline = context.now.advanced(by: configuration.closeTimeout)
+            dropMessages()
+            liveness.dropDelayedPong()
+            writeClose(CloseFrame(code: CloseCode.forReason(reason), text: reason.text), &context)
+        case .closing, .awaitingEnd, .ending, .ended:
+            break
+        }
+    }
+
+    private func admit(_ payload: Payload) throws(TransportError) {
+        guard payload.topic == nil, !payload.isRetained else {
+            throw TransportError(.unsupported, .open, "WebSocket messages have no topic and are not retained")
+        }
+        guard payload.bytes.count <= configuration.maximumMessageSize else {
+            throw TransportError(
+                .messageTooLarge,
+                .open,
+                "a message of \(payload.bytes.count) bytes is larger than the limit of \(configuration.maximumMessageSize)"
+            )
+        }
+        guard payload.kind == .binary || payload.bytes.withUnsafeBytes({ UTF8Validator.isValid($0) }) else {
+            throw TransportError(.invalidText, .open, "the text to send is not UTF-8")
+        }
+    }
+
+    private var notOpen: TransportError {
+        switch phase {
+        case .idle, .handshaking:
+            TransportError(.wouldBlock, .handshake, "the handshake is not complete")
+        case .open, .closing, .awaitingEnd, .ending, .ended:
+            ending.error
+                ?? TransportError(
+                    ending.initiator == .user ? .closedByUser : .closedByPeer,
+                    .closing,
+                    "the connection is closed or about to be",
+                    detail: ending.code.map(Int.init)
+                )
+        }
+    }
+
+    private func writeFragments(
+        _ bytes: UnsafeRawBufferPointer,
+        of size: Int,
+        _ opcode: Opcode,
+        _ reservedBits: UInt8,
+        _ context: inout CoreContext
+    ) {
+        var start = 0
+        while start < bytes.count {
+            let end = start + min(size, bytes.count - start)
+            FrameWriter.write(
+                start == 0 ? opcode : .continuation,
+                isFinal: end == bytes.count,
+                reservedBits: start == 0 ? reservedBits : 0,
+                UnsafeRawBufferPointer(rebasing: bytes[start..<end]),
+                maskKey: maskKey(&context),
+                to: &context.output
+            )
+            start = end
+        }
+    }
+
+    func writeClose(_ frame: CloseFrame, _ context: inout CoreContext) {
+        writeControl(.close, frame.payload, &context)
+    }
+
+    func writeControl(_ opcode: Opcode, _ payload: [UInt8], _ context: inout CoreContext) {
+        context.counters.controlFrames &+= 1
+        payload.withUnsafeBytes { bytes in
+            FrameWriter.write(opcode, bytes, maskKey: maskKey(&context), to: &context.output)
+        }
+    }
+
+    /// A fresh key for each frame of a client.
+    @inline(__always)
+    private func maskKey(_ context: inout CoreContext) -> UInt32? {
+        role == .client ? UInt32(truncatingIfNeeded: context.random.next()) : nil
+    }
+}

@@ -1,0 +1,60 @@
+import Protocols
+import SocketIO
+import TransportAPI
+
+extension TransportDescriptor {
+    /// What an endpoint says about the broker that listens there.
+    package struct BrokerOptions {
+        /// Makes the broker's side of each connection, given the client's address where it is known.
+        package var makeCore: @Sendable (SocketAddress?) -> any ProtocolCore
+        package var connections: ConnectionLimits
+        package var bounds: ServerLimits
+        package var routing = BrokerCore.Limits()
+        /// How many levels a filter may have, if the endpoint says so.
+        package var filterLevels: Int?
+    }
+
+    /// Reads the options of the endpoint at which a broker listens; `change` sets what no option does.
+    package static func brokerOptions(
+        _ endpoint: Endpoint,
+        _ change: (inout MQTTServerConfiguration) -> Void
+    ) throws(TransportError) -> BrokerOptions {
+        let isOverWebSocket = endpoint.scheme == mqttWebSocket.name
+        let reader = try OptionReader(endpoint, allowed: (isOverWebSocket ? mqttWebSocket : mqtt).options)
+        var configuration = try serverConfiguration(reader)
+        configuration.routesSignals = true
+        change(&configuration)
+        var options = BrokerOptions(
+            makeCore: try brokerCore(configuration, endpoint, isOverWebSocket ? reader : nil),
+            connections: try reader.limits(),
+            bounds: try reader.serverLimits()
+        )
+        let most = try reader.integer("max-subscriptions", in: 1...1_000_000)
+        options.routing.maximumSubscriptionsPerSession = most ?? options.routing.maximumSubscriptionsPerSession
+        options.filterLevels = try reader.integer("max-filter-levels", in: BrokerCore.Limits.filterLevels)
+        return options
+    }
+
+    /// - Parameter options: of the WebSocket, if there is one.
+    private static func brokerCore(
+        _ configuration: MQTTServerConfiguration,
+        _ endpoint: Endpoint,
+        _ options: OptionReader?
+    ) throws(TransportError) -> @Sendable (SocketAddress?) -> any ProtocolCore {
+        let inner = try MQTTCore(server: configuration)
+        guard let options else {
+            return { peer in
+                var core = inner
+                core.peer = peer?.description
+                return core
+            }
+        }
+        let outer = try MQTTWebSocketCore(inner, over: webSocketServer(endpoint, options))
+        return { peer in
+            var core = outer
+            core.inner.peer = peer?.description
+            core.isPeerOnLoopback = peer?.isLoopback ?? false
+            return core
+        }
+    }
+}

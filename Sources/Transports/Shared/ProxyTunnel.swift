@@ -1,0 +1,169 @@
+import Protocols
+import SocketIO
+import TransportAPI
+
+/// A byte stream through a proxy. First it is the handler of the connection to the proxy and asks for the tunnel; from then on
+/// it hands everything on, beginning with what had come behind the proxy's answer. Lives on its loop.
+final class ProxyTunnel: ByteStream, PollHandler {
+    private let stream: any ByteStream
+    private let loop: EventLoop
+    private var handshake: ProxyHandshake
+    private var output = ByteBuffer()
+    /// What was read; once the tunnel is open, what nobody has taken yet.
+    private var input = ByteBuffer()
+    /// The last read took bytes from ``input``, and says nothing about the stream.
+    private var wasReadAhead = false
+    private var opener: UnsafeContinuation<TransportError?, Never>?
+    private var timer: UInt64?
+    /// Who uses the open tunnel.
+    private var handler: (any PollHandler)?
+
+    init(_ stream: any ByteStream, _ handshake: ProxyHandshake, on loop: EventLoop) {
+        self.stream = stream
+        self.handshake = handshake
+        self.loop = loop
+    }
+
+    /// Asks for the tunnel and waits until it is open. Everything is closed if there is none. To be called on the loop.
+    ///
+    /// - Parameter deadline: when to give up, in nanoseconds of ``MonotonicClock``.
+    nonisolated(nonsending) func open(deadline: Int64) async throws(TransportError) {
+        let confined = LoopBound(living: self, on: loop)
+        let error: TransportError? = await suspending(on: confined, as: (), #isolation) {
+            $0.opener = $1
+            $0.begin(deadline)
+        } onCancel: { tunnel, _ in
+            tunnel.finish(.cancelled(.connect))
+        } elsewhere: {
+            .notOpen
+        }
+        if let error { throw error }
+    }
+
+    private func begin(_ deadline: Int64) {
+        timer = loop.schedule(at: deadline) { [self] in
+            timer = nil
+            finish(TransportError(.timedOut, .connect, "the proxy did not answer in time"))
+        }
+        do throws(SystemError) {
+            try stream.attach(self)
+        } catch {
+            return finish(TransportError(error, .connect))
+        }
+        output.append(utf8: handshake.request)
+        writeRequest()
+    }
+
+    func ready(_ readiness: Readiness) {
+        if let handler { return handler.ready(readiness) }
+        stream.note(readiness)
+        guard opener != nil else { return }
+        if readiness.contains(.write) { writeRequest() }
+        if readiness.contains(.read) { readAnswer() }
+    }
+
+    private func writeRequest() {
+        while !output.isEmpty {
+            switch output.withUnsafeReadableBytes({ stream.write($0) }) {
+            case .bytes(let count): output.consume(count)
+            case .wouldBlock, .end: return
+            case .failed(let error): return finish(TransportError(error, .connect))
+            }
+        }
+    }
+
+    private func readAnswer() {
+        while opener != nil {
+            var result = IOResult.wouldBlock
+            var isDrained = false
+            _ = input.write(minimum: 1024) { target in
+                result = stream.read(into: target)
+                guard case .bytes(let count) = result else { return 0 }
+                isDrained = stream.isDrained(afterReading: count, of: target.count)
+                return count
+            }
+            switch result {
+            case .bytes: readHeads()
+            case .wouldBlock: return
+            case .end:
+                return finish(
+                    TransportError(.connectionLost, .connect, "the proxy ended the connection without an answer")
+                )
+            case .failed(let error): return finish(TransportError(error, .connect))
+            }
+            if isDrained { return }
+        }
+    }
+
+    private func readHeads() {
+        do throws(TransportError) {
+            if try handshake.next(&input) { finish(nil) }
+        } catch {
+            finish(error)
+        }
+    }
+
+    /// Ends the handshake; the first to call decides how.
+    private func finish(_ error: TransportError?) {
+        guard let opener else { return }
+        self.opener = nil
+        if let timer { loop.cancel(timer: timer) }
+        timer = nil
+        output = ByteBuffer()
+        if error != nil { close(abort: true) }
+        opener.resume(returning: error)
+    }
+
+    // MARK: The open tunnel
+
+    /// The proxy.
+    var peer: SocketAddress? { stream.peer }
+
+    func attach(_ handler: any PollHandler) throws(SystemError) {
+        self.handler = handler
+        // The edges of what has come since the handshake may have been seen already.
+        let confined = LoopBound(living: self, on: loop)
+        loop.execute { confined.value.handler?.ready([.read, .write]) }
+    }
+
+    func note(_ readiness: Readiness) {
+        stream.note(readiness)
+    }
+
+    func read(into buffer: UnsafeMutableRawBufferPointer) -> IOResult {
+        wasReadAhead = !input.isEmpty
+        guard wasReadAhead else { return stream.read(into: buffer) }
+        let count = input.withUnsafeReadableBytes { ahead in
+            let count = min(ahead.count, buffer.count)
+            buffer.copyMemory(from: UnsafeRawBufferPointer(rebasing: ahead[..<count]))
+            return count
+        }
+        input.consume(count)
+        if input.isEmpty { input = ByteBuffer() }
+        return .bytes(count)
+    }
+
+    func isDrained(afterReading count: Int, of capacity: Int) -> Bool {
+        !wasReadAhead && stream.isDrained(afterReading: count, of: capacity)
+    }
+
+    func write(_ bytes: UnsafeRawBufferPointer) -> IOResult {
+        stream.write(bytes)
+    }
+
+    func shutdownWriting() {
+        stream.shutdownWriting()
+    }
+
+    func close(abort: Bool) {
+        handler = nil
+        input = ByteBuffer()
+        stream.close(abort: abort)
+    }
+
+    var unacknowledgedBytes: Int { stream.unacknowledgedBytes }
+
+    func segmentCounts() -> SegmentCounts? {
+        stream.segmentCounts()
+    }
+}

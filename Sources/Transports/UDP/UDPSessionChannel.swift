@@ -1,0 +1,100 @@
+import Protocols
+import SocketIO
+import TransportAPI
+
+/// One session's part of a shared socket.
+final class UDPSessionChannel: ByteChannel {
+    private let acceptor: UDPAcceptor
+    // Unchecked exclusivity, here and below, because nobody is called while these change.
+    @exclusivity(unchecked) private var path: PathValidator<SocketAddress>
+    /// The session's driver, until it closes the channel.
+    private var handler: (any PollHandler)?
+    @exclusivity(unchecked) private(set) var bytesSent: UInt64 = 0
+    @exclusivity(unchecked) private(set) var bytesReceived: UInt64 = 0
+    @exclusivity(unchecked) private var datagramsSent: UInt64 = 0
+    @exclusivity(unchecked) private var datagramsReceived: UInt64 = 0
+
+    /// The acceptor has found no room for what this session sends, and will tell when there is some.
+    var isBlocked = false
+    /// Names the session on the wire.
+    let identifier: UInt64
+
+    init(_ acceptor: UDPAcceptor, _ address: SocketAddress, _ session: UDPCore) {
+        self.acceptor = acceptor
+        identifier = session.connectionID
+        path = PathValidator(address)
+    }
+
+    /// Where the session's datagrams go.
+    var address: SocketAddress { path.address }
+
+    /// A datagram of the session has come; answers go where it came from.
+    func heard(
+        _ datagram: borrowing ByteBuffer,
+        from sender: SocketAddress,
+        now: Instant,
+        random: inout RandomSource
+    ) {
+        bytesReceived += UInt64(datagram.count)
+        datagramsReceived += 1
+        if let token = path.heard(datagram, from: sender, now, &random) { ask(token) }
+    }
+
+    private func ask(_ token: UInt64) {
+        var ping = ByteBuffer(capacity: Datagram.pairSize)
+        Datagram.append(.ping, identifier, token, to: &ping)
+        _ = ping.withUnsafeReadableBytes { send($0) }
+    }
+
+    var isDatagram: Bool { true }
+    var roundTripsToConnect: Int { 0 }
+    var peer: SocketAddress? { address }
+
+    var segmentCounts: SegmentCounts? {
+        let headers: UInt64 = address.isIPv6 ? 48 : 28
+        return SegmentCounts(
+            sent: datagramsSent,
+            received: datagramsReceived,
+            headerBytes: (datagramsSent + datagramsReceived) * headers
+        )
+    }
+
+    func attach(_ handler: any PollHandler) {
+        self.handler = handler
+    }
+
+    func writable() {
+        handler?.ready(.write)
+    }
+
+    func note(_: Readiness) {}
+
+    /// Datagrams are handed in by the acceptor.
+    func read(into _: inout ByteBuffer, atMost _: Int) -> IOResult { .wouldBlock }
+
+    func isDrained(afterReading _: Int, of _: Int) -> Bool { true }
+
+    func flush(_ context: inout CoreContext) -> IOResult {
+        let now = context.now
+        if let token = path.question(now) { ask(token) }
+        return DatagramOutput.flush(&context) { datagram in
+            // Lost, as the network might have lost it.
+            path.maySend(datagram.count, now) ? send(datagram) : .bytes(0)
+        }
+    }
+
+    private func send(_ datagram: UnsafeRawBufferPointer) -> IOResult {
+        let result = acceptor.send(datagram, for: self)
+        if case .bytes(let count) = result {
+            bytesSent += UInt64(count)
+            datagramsSent += 1
+        }
+        return result
+    }
+
+    func shutdownWriting() -> Bool { false }
+
+    func close(abort _: Bool) {
+        handler = nil
+    }
+}
