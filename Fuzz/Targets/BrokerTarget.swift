@@ -13,25 +13,27 @@ private let brokerLoop = Result { try EventLoop(name: "fuzzed-broker") }
 func fuzzBroker(_ bytes: [UInt8]) throws {
     let loop = try brokerLoop.get()
     let end = BrokerRun.End()
-    loop.execute { BrokerRun(bytes, on: loop, end).runDeferredWork() }
+    loop.execute { BrokerRun(bytes, on: loop, end).run(.deferred) }
     end.done.wait()
     if let failure = end.failure { throw failure }
 }
 
 /// One run, a step for each turn of the loop, so that what was written is handed over in between.
-private final class BrokerRun: DeferredHandler, ConnectionOwner {
+private final class BrokerRun: ScheduledHandler, ConnectionOwner {
+    var schedule = ScheduleEntry()
     /// How a run has ended. Unchecked, because it is written before the signal and read after it.
-    final class End: DeferredHandler, @unchecked Sendable {
+    final class End: ScheduledHandler, @unchecked Sendable {
+        var schedule = ScheduleEntry()
         let done = DispatchSemaphore(value: 0)
         var failure: (any Error)?
         weak var broker: Broker?
         private var turnsLeft = 1000
 
         /// Waits behind the broker's last work, which may take several shares, until it has let go of the broker.
-        func runDeferredWork() {
+        func run(_: LoopQueue) {
             if let broker, turnsLeft > 0 {
                 turnsLeft -= 1
-                return broker.loop.deferToNextTick(self)
+                return broker.loop.add(self, to: .deferred)
             }
             if broker != nil { failure = FuzzFailure(description: "somebody keeps the broker") }
             done.signal()
@@ -83,12 +85,12 @@ private final class BrokerRun: DeferredHandler, ConnectionOwner {
         }
     }
 
-    func runDeferredWork() {
+    func run(_: LoopQueue) {
         do {
             for client in clients { try client?.read(of: published.payloads) }
             guard try step() else { return try finish() }
             try check()
-            loop.deferToNextTick(self)
+            loop.add(self, to: .deferred)
         } catch {
             end.failure = error
             end.done.signal()
@@ -200,7 +202,7 @@ private final class BrokerRun: DeferredHandler, ConnectionOwner {
         try check()
         try ensure(broker.clients.isEmpty && held == 0, "\(held) bytes are held by nobody")
         end.broker = broker
-        loop.deferToNextTick(end)
+        loop.add(end, to: .deferred)
     }
 
     func memoryChanged(by bytes: Int) { held += bytes }

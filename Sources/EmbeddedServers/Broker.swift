@@ -1,3 +1,4 @@
+import Primitives
 import Protocols
 import SocketIO
 import TransportAPI
@@ -124,7 +125,7 @@ final class Broker: ConnectionHandler {
 
     func roomMade(_ driver: ConnectionDriver) {
         guard let identifier = identifiers[ObjectIdentifier(driver)] else { return }
-        retainedDeliveries[identifier]?.waitForShare()
+        retainedDeliveries[identifier]?.deferRest()
     }
 
     func ended(_ driver: ConnectionDriver, _ reason: CloseReason) {
@@ -285,7 +286,7 @@ extension Broker {
         }
         identifiers[ObjectIdentifier(driver)] = session.id
         clients[session.id] = Client(driver: driver, will: connect.will)
-        retainedDeliveries[session.id]?.waitForShare()
+        retainedDeliveries[session.id]?.deferRest()
     }
 
     /// The connection of a session has ended; the session has too, if it is a clean one.
@@ -312,7 +313,7 @@ extension Broker {
 
     private func forget(_ identifier: UInt64) {
         core.disconnect(identifier)
-        if core.clear(atMost: 0) { loop.deferToNextTick(FilterClearing(self)) }
+        if core.clear(atMost: 0) { loop.add(FilterClearing(self), to: .deferred) }
         sessions.removeValue(forKey: identifier)?.end()
         retainedDeliveries[identifier] = nil
     }

@@ -42,7 +42,7 @@ public final class ChatRoom: Sendable {
 
     /// Lets a session in. To be called on the loop.
     func enter(_ session: Session) {
-        let member = LoopBound(living: people.value.enter(session), on: loop)
+        let member = LoopBound(people.value.enter(session), to: loop)
         Task(executorPreference: loop) { [people] in
             for await payload in session.messages {
                 // A session that floods is read as slowly as the room passes its messages on.
@@ -67,7 +67,8 @@ public final class ChatRoom: Sendable {
 ///
 /// A member that acknowledges nothing is soon sent nothing: few messages are in flight to a new member, and one more with each
 /// that it acknowledges. At most one is in flight to a member without a connection.
-final class ChatPeople: LowPriorityHandler {
+final class ChatPeople: ScheduledHandler {
+    var schedule = ScheduleEntry()
     /// One session.
     final class Member: SendObserver {
         fileprivate enum State {
@@ -166,7 +167,6 @@ final class ChatPeople: LowPriorityHandler {
     private var idle: [UInt64: Member] = [:]
     /// Members that write much, and wait for their turn to write the next message.
     private var waiting = Deque<UnsafeContinuation<Void, Never>>()
-    private var isScheduled = false
     /// When the next of them may write, and the timer for it.
     private var nextTurn: Int64 = 0
     private var timer: UInt64?
@@ -189,7 +189,7 @@ final class ChatPeople: LowPriorityHandler {
         member.spentUntil = loop.now + (Self.burst + 1) * Self.interval
         members[member.number] = member
         queue(member)
-        schedule()
+        requestRun()
         return member
     }
 
@@ -218,10 +218,10 @@ final class ChatPeople: LowPriorityHandler {
         sender.spentUntil = min(spent, loop.now + 2 * Self.burst * Self.interval)
         take(payload, from: sender, isPaced: isPaced)
         // Many members may write in the same tick.
-        let isLongTick = MonotonicClock.now() - loop.now > EventLoop.share
+        let isLongTick = MonotonicClock.now() - loop.now > EventLoop.timeBudget
         var left = isPaced || isLongTick ? 0 : Self.pieces
         while left > 0, passOn() { left -= 1 }
-        schedule()
+        requestRun()
     }
 
     /// Waits until a member may write its next message, of so many bytes; whether it is one that writes much.
@@ -232,7 +232,7 @@ final class ChatPeople: LowPriorityHandler {
         guard spentUntil(member, bytes) - loop.now > Self.burst * Self.interval else { return false }
         await withUnsafeContinuation { (continuation: UnsafeContinuation<Void, Never>) in
             waiting.append(continuation)
-            schedule()
+            requestRun()
         }
         return true
     }
@@ -280,16 +280,13 @@ final class ChatPeople: LowPriorityHandler {
         if isBusy(member) { queuedBusy.append(member) } else { queued.append(member) }
     }
 
-    private func schedule() {
+    private func requestRun() {
         let hasWork = !queued.isEmpty || !queuedBusy.isEmpty || !waiting.isEmpty && timer == nil
-        guard !isScheduled, hasWork else { return }
-        isScheduled = true
-        loop.runAtLowPriority(self)
+        if hasWork { loop.add(self, to: .lowPriority) }
     }
 
-    func runLowPriorityWork() {
-        isScheduled = false
-        let due = MonotonicClock.now() + EventLoop.share
+    func run(_: LoopQueue) {
+        let due = MonotonicClock.now() + EventLoop.timeBudget
         for _ in 0..<Self.pieces {
             guard passOn() else {
                 // All have what there is, or as much as may be in flight to them.
@@ -298,7 +295,7 @@ final class ChatPeople: LowPriorityHandler {
             }
             guard MonotonicClock.now() < due else { break }
         }
-        schedule()
+        requestRun()
     }
 
     /// Lets the next member that writes much write a message, now or when the time for it has come.
@@ -312,7 +309,7 @@ final class ChatPeople: LowPriorityHandler {
         }
         timer = loop.schedule(at: due) { [weak self] in
             self?.timer = nil
-            self?.schedule()
+            self?.requestRun()
         }
     }
 
@@ -406,7 +403,7 @@ final class ChatPeople: LowPriorityHandler {
             queue(member)
         case .idle, .queued, .gone: return
         }
-        schedule()
+        requestRun()
     }
 
     /// Tells a member what it has missed.

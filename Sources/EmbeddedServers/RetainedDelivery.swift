@@ -6,7 +6,9 @@ import Transports
 /// The retained messages that one session has asked for and has not got yet (MQTT-3.3.1-6). They are looked for in
 /// shares of the loop's turns, a few ahead of what the client's window and its connection take, so that none of them
 /// finds a queue full. A session that outlives its connection gets the rest over the next one.
-final class RetainedDelivery: DeferredHandler {
+final class RetainedDelivery: ScheduledHandler {
+    var schedule = ScheduleEntry()
+
     private struct Request {
         var qos: MQTTQoS
         /// The newest message that had been kept by then. Later ones came to the subscriber as they were published.
@@ -26,7 +28,6 @@ final class RetainedDelivery: DeferredHandler {
     /// By filter: asked for twice, it is answered once, from the start.
     private var requests: [[UInt8]: Request] = [:]
     private var current: (cursor: RetainedCursor, request: Request)?
-    private var isWaitingForShare = false
     private var topicsInVain = 0
 
     init(_ session: UInt64, _ broker: Broker) {
@@ -46,30 +47,27 @@ final class RetainedDelivery: DeferredHandler {
         if current?.cursor.filter == filter { current = nil }
     }
 
-    func runDeferredWork() {
-        isWaitingForShare = false
+    func run(_: LoopQueue) {
         goOn()
     }
 
-    /// Goes on in a later turn.
-    func waitForShare() {
-        guard !isWaitingForShare, let broker else { return }
-        isWaitingForShare = true
-        broker.loop.deferToNextTick(self)
+    /// Continues in the next tick.
+    func deferRest() {
+        broker?.loop.add(self, to: .deferred)
     }
 
     /// Delivers as much as there is room and time for.
     func goOn() {
-        guard !isWaitingForShare, let broker, let driver = broker.clients[session]?.driver else { return }
-        let due = broker.loop.shareEnd
+        guard !schedule.contains(.deferred), let broker, let driver = broker.clients[session]?.driver else { return }
+        let due = broker.loop.budgetEnd
         defer { driver.sendOutbox() }
         while begin() {
-            guard hasRoom(broker, driver) else { return driver.wantsRoom = true }
+            guard hasRoom(broker, driver) else { return driver.notifyOfRoom() }
             if !step(broker) {
                 topicsInVain += 1
                 if topicsInVain % Self.topicsPerDemand == 0 { driver.charge(1) }
             }
-            if MonotonicClock.now() >= due { return waitForShare() }
+            if MonotonicClock.now() >= due { return deferRest() }
         }
         broker.retainedDeliveries[session] = nil
     }

@@ -4,7 +4,9 @@ import Transports
 
 /// The filters of one SUBSCRIBE or UNSUBSCRIBE, worked off in shares of the loop's turns. The client's next packets wait until
 /// all of them are. Between two shares the connection may end, or another take its session over: what is left is nobody's then.
-final class SubscribeJob: DeferredHandler {
+final class SubscribeJob: ScheduledHandler {
+    var schedule = ScheduleEntry()
+
     /// How many pieces of work are done before it goes into the line of the busy. There the clock is looked at after each: one
     /// filter may have as many levels as the broker allows, and each of them be a node of its own.
     static let atOnce = 4
@@ -26,7 +28,7 @@ final class SubscribeJob: DeferredHandler {
         _ work: @escaping (Int) -> Bool,
         end: @escaping () -> Void
     ) {
-        SubscribeJob(count, driver, isWanted, work, end).runDeferredWork()
+        SubscribeJob(count, driver, isWanted, work, end).run(.deferred)
     }
 
     private init(
@@ -43,16 +45,16 @@ final class SubscribeJob: DeferredHandler {
         self.end = end
     }
 
-    func runDeferredWork() {
+    func run(_: LoopQueue) {
         guard isWanted() else { return driver.letGo() }
-        let due = driver.loop.lineEnd
+        let due = driver.loop.deferredEnd
         var pieces = 0
         while done < count {
             if work(done) { done += 1 }
             pieces += 1
             guard done < count, due == 0 ? pieces >= Self.atOnce : MonotonicClock.now() >= due else { continue }
             driver.hold()
-            return driver.loop.deferToNextTick(self)
+            return driver.loop.add(self, to: .deferred)
         }
         end()
         driver.letGo()
@@ -61,17 +63,18 @@ final class SubscribeJob: DeferredHandler {
 
 /// Clears away the filters of sessions that have ended, in shares of the loop's turns. Each such session brings one of
 /// these into the line of the busy, so that clearing away keeps up with whoever makes work of that kind.
-final class FilterClearing: DeferredHandler {
+final class FilterClearing: ScheduledHandler {
+    var schedule = ScheduleEntry()
     private let broker: Broker
 
     init(_ broker: Broker) {
         self.broker = broker
     }
 
-    func runDeferredWork() {
-        let due = broker.loop.shareEnd
+    func run(_: LoopQueue) {
+        let due = broker.loop.budgetEnd
         while broker.core.clear(atMost: 1) {
-            guard MonotonicClock.now() < due else { return broker.loop.deferToNextTick(self) }
+            guard MonotonicClock.now() < due else { return broker.loop.add(self, to: .deferred) }
         }
     }
 }

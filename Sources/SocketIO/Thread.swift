@@ -1,4 +1,5 @@
 #if os(Linux)
+import Primitives
 import CSocketIO
 #endif
 

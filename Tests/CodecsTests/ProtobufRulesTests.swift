@@ -1,4 +1,5 @@
 import Codecs
+import Primitives
 import Testing
 
 /// The rules of Protocol Buffers, "Encoding", each for every field and place that it is about.

@@ -31,7 +31,7 @@ struct FilterWorkTests {
         let second = Self.connection(core, broker, says: [.connect(hello)])
         #expect(first.reason != nil && second.reason == nil)
         // Behind the share that the work had its place for.
-        await withCheckedContinuation { loop.deferToNextTick(Fence($0)) }
+        await withCheckedContinuation { loop.add(Fence($0), to: .deferred) }
         #expect(broker.core.subscriptionCount == done)
         #expect(broker.clients.count == 1 && second.reason == nil)
         for driver in [first, second] { driver.close(abort: true) }
@@ -88,14 +88,15 @@ struct FilterWorkTests {
     }
 }
 
-private final class Fence: DeferredHandler {
+private final class Fence: ScheduledHandler {
+    var schedule = ScheduleEntry()
     private let continuation: CheckedContinuation<Void, Never>
 
     init(_ continuation: CheckedContinuation<Void, Never>) {
         self.continuation = continuation
     }
 
-    func runDeferredWork() {
+    func run(_: LoopQueue) {
         continuation.resume()
     }
 }

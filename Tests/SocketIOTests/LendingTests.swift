@@ -1,3 +1,4 @@
+import Primitives
 import Testing
 
 @testable import SocketIO
@@ -106,8 +107,8 @@ struct LendingTests {
         let loop = try Loops.of(kind)
         let count = Locked(0)
         borrowing(loop) {
-            loop.atEndOfTick(EndCount(count))
-            loop.runAtLowPriority(EndCount(count))
+            loop.add(EndCount(count), to: .tickEnd)
+            loop.add(EndCount(count), to: .lowPriority)
         }
         #expect(count.withLock { $0 } == 2)
     }
@@ -215,15 +216,15 @@ private final class Tally {
 }
 
 /// Counts how often a turn has ended.
-private final class EndCount: TickEndHandler, LowPriorityHandler {
+private final class EndCount: ScheduledHandler {
+    var schedule = ScheduleEntry()
     private let count: Locked<Int>
 
     init(_ count: Locked<Int>) {
         self.count = count
     }
 
-    func tickEnded() { count.withLock { $0 += 1 } }
-    func runLowPriorityWork() { tickEnded() }
+    func run(_: LoopQueue) { count.withLock { $0 += 1 } }
 }
 
 /// Borrows `loop` as soon as that sleeps.

@@ -14,7 +14,7 @@ struct LoopBudgetTests {
                     _ = loop.schedule(at: loop.now) {
                         order.withLock { $0.append("timer \(number)") }
                         if number == 0 { loop.execute { order.withLock { $0.append("job") } } }
-                        let end = MonotonicClock.now() + EventLoop.share
+                        let end = MonotonicClock.now() + EventLoop.timeBudget
                         while MonotonicClock.now() <= end {}
                         if number == 2 { continuation.resume() }
                     }
@@ -28,7 +28,7 @@ struct LoopBudgetTests {
     func ends() async throws {
         let loop = try EventLoop(name: "line")
         let isRight = await withCheckedContinuation { (continuation: CheckedContinuation<[Bool], Never>) in
-            loop.execute { loop.deferToNextTick(LineEnd(loop, continuation)) }
+            loop.execute { loop.add(LineEnd(loop, continuation), to: .deferred) }
         }
         #expect(isRight == [true, true])
     }
@@ -39,9 +39,9 @@ struct LoopBudgetTests {
         let order = Locked<[String]>([])
         await withCheckedContinuation { (continuation: CheckedContinuation<Void, Never>) in
             loop.execute {
-                loop.runAtLowPriority(Sender(loop, order))
-                loop.deferToNextTick(Reader(order, "first"))
-                loop.deferToNextTick(Reader(order, "second") { continuation.resume() })
+                loop.add(Sender(loop, order), to: .lowPriority)
+                loop.add(Reader(order, "first"), to: .deferred)
+                loop.add(Reader(order, "second") { continuation.resume() }, to: .deferred)
             }
         }
         #expect(order.withLock { $0 } == ["sender", "first", "sender", "second"])
@@ -49,7 +49,8 @@ struct LoopBudgetTests {
 }
 
 /// Sends in each turn, until the second reader has had its share.
-private final class Sender: LowPriorityHandler {
+private final class Sender: ScheduledHandler {
+    var schedule = ScheduleEntry()
     private let loop: EventLoop
     private let order: Locked<[String]>
 
@@ -57,15 +58,16 @@ private final class Sender: LowPriorityHandler {
         (self.loop, self.order) = (loop, order)
     }
 
-    func runLowPriorityWork() {
+    func run(_: LoopQueue) {
         guard order.withLock({ $0.last != "second" }) else { return }
         order.withLock { $0.append("sender") }
-        loop.runAtLowPriority(self)
+        loop.add(self, to: .lowPriority)
     }
 }
 
 /// Uses up the share that is left for readers while others send.
-private final class Reader: DeferredHandler {
+private final class Reader: ScheduledHandler {
+    var schedule = ScheduleEntry()
     private let order: Locked<[String]>
     private let name: String
     private let done: () -> Void
@@ -74,16 +76,17 @@ private final class Reader: DeferredHandler {
         (self.order, self.name, self.done) = (order, name, done)
     }
 
-    func runDeferredWork() {
+    func run(_: LoopQueue) {
         order.withLock { $0.append(name) }
-        let end = MonotonicClock.now() + EventLoop.shareBesidePatient
+        let end = MonotonicClock.now() + LoopScheduler.budgetBesideLowPriority
         while MonotonicClock.now() <= end {}
         done()
     }
 }
 
 /// Asks when it should stop: in the line, and then outside of it.
-private final class LineEnd: DeferredHandler {
+private final class LineEnd: ScheduledHandler {
+    var schedule = ScheduleEntry()
     private let loop: EventLoop
     private let done: CheckedContinuation<[Bool], Never>
 
@@ -91,11 +94,11 @@ private final class LineEnd: DeferredHandler {
         (self.loop, self.done) = (loop, done)
     }
 
-    func runDeferredWork() {
-        let isLine = loop.lineEnd != 0 && loop.shareEnd == loop.lineEnd
+    func run(_: LoopQueue) {
+        let isLine = loop.deferredEnd != 0 && loop.budgetEnd == loop.deferredEnd
         loop.execute { [loop, done] in
             let start = MonotonicClock.now()
-            done.resume(returning: [isLine, loop.lineEnd == 0 && loop.shareEnd >= start + EventLoop.share])
+            done.resume(returning: [isLine, loop.deferredEnd == 0 && loop.budgetEnd >= start + EventLoop.timeBudget])
         }
     }
 }

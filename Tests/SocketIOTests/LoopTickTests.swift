@@ -1,3 +1,4 @@
+import Primitives
 import Testing
 
 @testable import SocketIO
@@ -11,7 +12,7 @@ struct LoopTickTests {
             loop.execute {
                 for _ in 0..<100 { _ = loop.schedule(at: loop.now + 3600 * second) {} }
                 let turns = TurnCount(loop)
-                loop.deferToNextTick(turns)
+                loop.add(turns, to: .deferred)
                 RepeatedTimer(loop, turns, continuation).set()
             }
         }
@@ -24,7 +25,7 @@ struct LoopTickTests {
         await withCheckedContinuation { continuation in
             loop.execute {
                 let handler = RepeatedHandler(loop)
-                loop.atEndOfTick(handler)
+                loop.add(handler, to: .tickEnd)
                 _ = loop.schedule(at: loop.now + 1_000_000) {
                     handler.isOver = true
                     continuation.resume()
@@ -37,7 +38,7 @@ struct LoopTickTests {
     func repeatedHandlerInline() throws {
         let loop = try EventLoop(name: "repeated-inline")
         let handler = LoopBound(RepeatedHandler(loop), to: loop)
-        while loop.runInlineIfIdle({ loop.atEndOfTick(handler.value) }) == nil { sched_yield() }
+        while loop.runInlineIfIdle({ loop.add(handler.value, to: .tickEnd) }) == nil { sched_yield() }
         loop.execute { handler.value.isOver = true }
     }
 
@@ -49,8 +50,8 @@ struct LoopTickTests {
         let slow = TurnWork("slow", order, isSlowOn: loop)
         await withCheckedContinuation { continuation in
             loop.execute {
-                for handler in [slow, next] { loop.runAtLowPriority(handler) }
-                loop.atEndOfTick(prompt)
+                for handler in [slow, next] { loop.add(handler, to: .lowPriority) }
+                loop.add(prompt, to: .tickEnd)
                 _ = loop.schedule(at: loop.now) {
                     order.withLock { $0.append("timer") }
                     _ = loop.schedule(at: loop.now) { continuation.resume() }
@@ -62,7 +63,8 @@ struct LoopTickTests {
 }
 
 /// Asks for the end of a tick again whenever one comes, in both ways.
-private final class RepeatedHandler: TickEndHandler, LowPriorityHandler {
+private final class RepeatedHandler: ScheduledHandler {
+    var schedule = ScheduleEntry()
     private let loop: EventLoop
     var isOver = false
 
@@ -70,19 +72,16 @@ private final class RepeatedHandler: TickEndHandler, LowPriorityHandler {
         self.loop = loop
     }
 
-    func tickEnded() {
+    func run(_ queue: LoopQueue) {
         guard !isOver else { return }
-        loop.atEndOfTick(self)
-        loop.runAtLowPriority(self)
-    }
-
-    func runLowPriorityWork() {
-        if !isOver { loop.runAtLowPriority(self) }
+        if queue == .tickEnd { loop.add(self, to: .tickEnd) }
+        loop.add(self, to: .lowPriority)
     }
 }
 
 /// Notes that it had its turn; a slow one takes more time than others at the end of a turn get.
-private final class TurnWork: TickEndHandler, LowPriorityHandler, Sendable {
+private final class TurnWork: ScheduledHandler, @unchecked Sendable {
+    var schedule = ScheduleEntry()
     private let name: String
     private let order: Locked<[String]>
     private let slow: EventLoop?
@@ -91,19 +90,18 @@ private final class TurnWork: TickEndHandler, LowPriorityHandler, Sendable {
         (self.name, self.order, self.slow) = (name, order, slow)
     }
 
-    func tickEnded() {
+    func run(_: LoopQueue) {
         order.withLock { $0.append(name) }
         guard let slow else { return }
         let start = MonotonicClock.now()
-        let end = start + (start - slow.now) + EventLoop.share
+        let end = start + (start - slow.now) + EventLoop.timeBudget
         while MonotonicClock.now() <= end {}
     }
-
-    func runLowPriorityWork() { tickEnded() }
 }
 
 /// Counts the turns of its loop, until nobody is interested any more.
-private final class TurnCount: DeferredHandler {
+private final class TurnCount: ScheduledHandler {
+    var schedule = ScheduleEntry()
     private let loop: EventLoop
     private(set) var count = 0
     var isOver = false
@@ -112,9 +110,9 @@ private final class TurnCount: DeferredHandler {
         self.loop = loop
     }
 
-    func runDeferredWork() {
+    func run(_: LoopQueue) {
         count += 1
-        if !isOver { loop.deferToNextTick(self) }
+        if !isOver { loop.add(self, to: .deferred) }
     }
 }
 

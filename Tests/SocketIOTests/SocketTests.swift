@@ -1,3 +1,4 @@
+import Primitives
 import Testing
 
 @testable import SocketIO
@@ -8,7 +9,7 @@ struct SocketTests {
     func listen(on loop: EventLoop, backlog: Int32 = 16) async throws -> LoopBound<ListeningSocket> {
         try await on(loop) {
             let address = try #require(SocketAddress(numeric: "127.0.0.1", port: 0))
-            return LoopBound(living: try ListeningSocket(boundTo: address, backlog: backlog, on: loop), on: loop)
+            return LoopBound(try ListeningSocket(boundTo: address, backlog: backlog, on: loop), to: loop)
         }
     }
 
@@ -47,7 +48,7 @@ struct SocketTests {
             deadline: MonotonicClock.now() + 10 * second
         )
         try await edge(loop, .read) { try listener.value.attach($0) }
-        let server = try await on(loop) { LoopBound(living: try #require(try listener.value.accept()), on: loop) }
+        let server = try await on(loop) { LoopBound(try #require(try listener.value.accept()), to: loop) }
         #expect(try await on(loop) { server.value.peer?.host } == "127.0.0.1")
         let written = try await on(loop) { [UInt8]("hello".utf8).withUnsafeBytes { client.value.write($0) } }
         #expect(written == .bytes(5))
@@ -87,7 +88,7 @@ struct SocketTests {
             deadline: MonotonicClock.now() + 10 * second
         )
         try await edge(loop, .read) { try listener.value.attach($0) }
-        let server = try await on(loop) { LoopBound(living: try #require(try listener.value.accept()), on: loop) }
+        let server = try await on(loop) { LoopBound(try #require(try listener.value.accept()), to: loop) }
         var waiting = try await on(loop) {
             let block = [UInt8](repeating: 7, count: 1 << 20)
             var taken = 0
@@ -198,12 +199,12 @@ struct SocketTests {
         let loop = try Loops.of(kind)
         let address = try #require(SocketAddress(numeric: "::1", port: 0))
         let server = try await on(loop) {
-            LoopBound(living: try DatagramSocket(boundTo: address, on: loop), on: loop)
+            LoopBound(try DatagramSocket(boundTo: address, on: loop), to: loop)
         }
         let client = try await on(loop) {
             LoopBound(
-                living: try DatagramSocket(connectedTo: try #require(server.value.local), on: loop),
-                on: loop
+                try DatagramSocket(connectedTo: try #require(server.value.local), on: loop),
+                to: loop
             )
         }
         _ = try await on(loop) { [UInt8]("ping".utf8).withUnsafeBytes { client.value.send($0) } }

@@ -1,3 +1,4 @@
+import Primitives
 import Protocols
 import SocketIO
 import TransportAPI
@@ -81,7 +82,7 @@ public final class FaultProxy: Sendable {
         endpoint.host = engine.address.host
         endpoint.port = engine.address.port
         self.endpoint = endpoint
-        self.engine = LoopBound(living: Box(engine), on: loop)
+        self.engine = LoopBound(Box(engine), to: loop)
     }
 
     deinit {

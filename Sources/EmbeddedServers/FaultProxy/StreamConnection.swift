@@ -1,3 +1,4 @@
+import Primitives
 import SocketIO
 import TransportAPI
 
@@ -38,7 +39,7 @@ final class StreamConnection {
     /// Connects to the server; a client whose server can't be reached is reset.
     func connect(to host: String, port: UInt16) {
         let loop = path.loop
-        let this = LoopBound(living: self, on: loop)
+        let this = LoopBound(self, to: loop)
         let deadline = loop.now + Self.connectTimeout
         attempt = Task(executorPreference: loop) {
             do throws(ConnectError) {

@@ -31,9 +31,7 @@ public final class EventLoop: TaskExecutor, @unchecked Sendable {
     @exclusivity(unchecked) private(set) var timers = TimerQueue<() -> Void>()
     @exclusivity(unchecked) private var isFiring = false
     @exclusivity(unchecked) private var lastNumber: UInt64 = 0
-    @exclusivity(unchecked) var tickEndHandlers = Deque<any TickEndHandler>()
-    @exclusivity(unchecked) private var lowPriorityHandlers = Deque<any LowPriorityHandler>()
-    @exclusivity(unchecked) private var later = Deque<any DeferredHandler>()
+    let scheduler = LoopScheduler()
     /// For simulations (``step()``): a tick ends only when no handler is left, and a full connection requests another
     /// flush. Both once were so, and kept a loop busy for ever.
     package var hasEndlessTicks = false
@@ -43,19 +41,14 @@ public final class EventLoop: TaskExecutor, @unchecked Sendable {
     @exclusivity(unchecked) var isInline = false
     /// Calls of user code that wait for the loop's own thread.
     @exclusivity(unchecked) private var callsOut = Deque<@Sendable () -> Void>()
-    /// When who goes on just now (``deferToNextTick(_:)``) should stop, in nanoseconds of ``MonotonicClock``: when all
-    /// of them have had their part of this turn. 0 while nobody does.
-    @exclusivity(unchecked) public private(set) var lineEnd: Int64 = 0
-    /// How long those took who went on in this turn, in nanoseconds.
-    @exclusivity(unchecked) var laterTook: Int64 = 0
     @exclusivity(unchecked) var events = Deque<PollEvent>()
     /// Memory for reading, shared by all that live on the loop.
     @exclusivity(unchecked) var scratch = ScratchPool()
-    @usableFromInline @exclusivity(unchecked) var turnBegan: Int64 = MonotonicClock.now()
+    @usableFromInline @exclusivity(unchecked) var tickBegan: Int64 = MonotonicClock.now()
     /// The time at which the present turn began, or the loop was borrowed, in nanoseconds of ``MonotonicClock``.
     public internal(set) var now: Int64 {
-        @inlinable get { turnBegan }
-        set { turnBegan = newValue }
+        @inlinable get { tickBegan }
+        set { tickBegan = newValue }
     }
 
     /// The face of this loop that actors take as their executor.
@@ -70,7 +63,7 @@ public final class EventLoop: TaskExecutor, @unchecked Sendable {
         _ = serialExecutor
         try startThread(name) { [self] in
             ownership.take()
-            while true { turn() }
+            while true { tick() }
         }
     }
 
@@ -155,47 +148,11 @@ public final class EventLoop: TaskExecutor, @unchecked Sendable {
         timers.cancel(timer)
     }
 
-    /// Calls `handler` once at the end of this tick, or of the next one if the end of this tick has begun or its time
-    /// is used up.
-    public func atEndOfTick(_ handler: any TickEndHandler) {
-        tickEndHandlers.append(handler)
-    }
-
-    /// Calls `handler` behind all who have asked for the end of a turn: of this one, if there is time, or one of the
-    /// next. They get as much time as the rest of the turn has taken, and no less than a share.
-    ///
-    /// Answers to who has spoken in this turn are not patient. What goes to others is, so that a message for very many does not
-    /// hold up the answers.
-    public func runAtLowPriority(_ handler: any LowPriorityHandler) {
-        lowPriorityHandlers.append(handler)
-    }
-
     /// A number that nothing else on the loop has. What is kept by it has an order that does not depend on addresses, so that a
     /// simulation runs alike each time.
     package func newNumber() -> UInt64 {
         lastNumber += 1
         return lastNumber
-    }
-
-    /// How many patient handlers wait.
-    public var patientCount: Int { lowPriorityHandlers.count }
-
-    /// How long those who wait by ``deferToNextTick(_:)`` should work in one turn, all together, before they wait anew,
-    /// in nanoseconds.
-    public static let share: Int64 = 50_000
-
-    /// The same while patient handlers wait: messages that wait to be sent go before more is read from busy connections.
-    public static let shareBesidePatient: Int64 = 12_500
-
-    /// When who begins now should stop: with the others in the line, or elsewhere after a share.
-    public var shareEnd: Int64 { lineEnd != 0 ? lineEnd : MonotonicClock.now() + Self.share }
-
-    /// Calls `handler` once in a later turn, behind all that are ready then and behind all that wait in the same way already.
-    ///
-    /// What has much to do takes turns with others of its kind here. Who looks at ``lineEnd`` after each piece of work
-    /// passes it by one piece at most.
-    public func deferToNextTick(_ handler: any DeferredHandler) {
-        later.append(handler)
     }
 
     /// Calls user code, such as an observer, on the loop's own thread, in the order of these calls: now if the caller
@@ -217,12 +174,12 @@ public final class EventLoop: TaskExecutor, @unchecked Sendable {
         precondition(isCurrent, "called from outside the event loop")
     }
 
-    // MARK: The turn
+    // MARK: The tick
 
-    func turn() {
+    func tick() {
         runJobs()
-        endTurn()
-        runWaiting()
+        scheduler.endTick(since: now)
+        scheduler.runDeferred { now = $0 }
         wait()
         if hasMail.load(ordering: .relaxed) { collectMail() }
         while let event = events.popFirst() { watched.handler(event.token)?.ready(event.readiness) }
@@ -238,64 +195,8 @@ public final class EventLoop: TaskExecutor, @unchecked Sendable {
         }
     }
 
-    /// Calls each handler that waits for the end of this tick, and then low-priority ones for a limited time.
-    ///
-    /// One pass over what waits when it begins, with a limit on its time. A handler that asks again while it is called
-    /// waits for the next tick, because descriptors, timers and jobs of other connections are processed in between.
-    func endTurn() {
-        var left = tickEndHandlers.count
-        if left > Self.handlersBetweenClockReads {
-            endBusyTurn()
-        } else {
-            while left > 0, let handler = tickEndHandlers.popFirst() {
-                handler.tickEnded()
-                left -= 1
-            }
-        }
-        guard !lowPriorityHandlers.isEmpty else { return }
-        left = lowPriorityHandlers.count
-        let start = MonotonicClock.now()
-        let end = start + max(Self.share, laterTook + start - now)
-        repeat {
-            lowPriorityHandlers.popFirst()?.runLowPriorityWork()
-            left -= 1
-        } while left > 0 && MonotonicClock.now() < end
-    }
-
-    /// How many handlers are called at the end of a tick before the clock is read.
-    private static let handlersBetweenClockReads = 32
-    /// How long the handlers at the end of a tick may take together before the rest waits for the next one, in nanoseconds.
-    private static let tickEndBudget: Int64 = 2_000_000
-
-    private func endBusyTurn() {
-        var left = tickEndHandlers.count
-        let end = MonotonicClock.now() + Self.tickEndBudget
-        while left > 0, let handler = tickEndHandlers.popFirst() {
-            handler.tickEnded()
-            left -= 1
-            if left % Self.handlersBetweenClockReads == 0, MonotonicClock.now() >= end { return }
-        }
-    }
-
-    /// Lets those go on who have had their share of a former turn. What was answered in this turn is with the kernel by now.
-    private func runWaiting() {
-        laterTook = 0
-        guard !later.isEmpty else { return }
-        now = MonotonicClock.now()
-        let start = now
-        lineEnd = now + (lowPriorityHandlers.isEmpty ? Self.share : Self.shareBesidePatient)
-        var left = later.count
-        while left > 0, now < lineEnd, let handler = later.popFirst() {
-            handler.runDeferredWork()
-            left -= 1
-            now = MonotonicClock.now()
-        }
-        lineEnd = 0
-        laterTook = now - start
-    }
-
-    /// Whether nothing waits for the end of this turn or for the next one.
-    var isIdle: Bool { jobs.isEmpty && later.isEmpty && tickEndHandlers.isEmpty && lowPriorityHandlers.isEmpty }
+    /// Whether no job and no handler waits.
+    var isIdle: Bool { jobs.isEmpty && scheduler.isEmpty }
 
     private func collectMail() {
         hasMail.store(false, ordering: .sequentiallyConsistent)
@@ -318,7 +219,7 @@ public final class EventLoop: TaskExecutor, @unchecked Sendable {
             guard let next = timers.next, next <= now else { break }
             // Most have the turn for themselves, and don't look at the clock.
             let time = MonotonicClock.now()
-            if end == 0 { end = time + Self.share }
+            if end == 0 { end = time + LoopScheduler.timeBudget }
             guard time < end else { break }
         }
         isFiring = false

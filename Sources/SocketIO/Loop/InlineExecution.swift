@@ -1,4 +1,21 @@
+import Primitives
 import Synchronization
+
+/// An object that only one event loop may touch.
+package typealias LoopBound<Value: AnyObject> = Bound<Value, EventLoop>
+
+extension EventLoop: ExecutionContext {}
+
+extension Bound where Context == EventLoop {
+    /// The loop.
+    @inlinable package var loop: EventLoop { context }
+
+    /// Binds `value` to `loop`.
+    @inlinable
+    package init(_ value: Value, to loop: EventLoop) {
+        self.init(value, in: loop)
+    }
+}
 
 extension EventLoop {
     /// Runs `body` inline on the loop, on the caller's thread, if the loop's own thread sleeps. Returns `nil` at once
@@ -24,10 +41,9 @@ extension EventLoop {
         }
         isInline = true
         now = MonotonicClock.now()
-        // What the line took was in another's turn.
-        laterTook = 0
+        scheduler.beginInline()
         let value = body()
-        endTurn()
+        scheduler.endTick(since: now)
         // The thread decided how long to sleep before all this.
         if isIdle, let deadline = timers.next { poller.lowerDeadline(to: deadline) }
         let mustWake = !isIdle && isAsleep.exchange(false, ordering: .sequentiallyConsistent)

@@ -2,20 +2,12 @@ extension EventLoop {
     /// Runs one iteration on the calling thread. For a loop without a thread only (``init(stepping:names:)``).
     package func step() {
         ownership.take()
-        if hasEndlessTicks { runEndlessTick() }
-        turn()
-        ownership.giveBack()
-    }
-
-    /// Calls handlers until none is left, or so many were called that the tick would not end.
-    private func runEndlessTick() {
-        runJobs()
-        var left = 100_000
-        while left > 0, let handler = tickEndHandlers.popFirst() {
-            handler.tickEnded()
-            left -= 1
+        if hasEndlessTicks {
+            runJobs()
+            if !scheduler.endTickEndlessly() { isInEndlessTick = true }
         }
-        if left == 0 { isInEndlessTick = true }
+        tick()
+        ownership.giveBack()
     }
 
     /// When the next ``step()`` has something to do: `.min` if there is work now, `nil` if nothing but a descriptor or another

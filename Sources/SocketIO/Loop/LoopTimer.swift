@@ -1,3 +1,5 @@
+import Primitives
+
 /// A timer of an event loop that any thread may set and cancel.
 public final class LoopTimer: Sendable {
     private final class State {

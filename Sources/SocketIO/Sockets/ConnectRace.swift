@@ -1,4 +1,5 @@
 import CSocketIO
+import Primitives
 
 extension StreamSocket {
     /// Opens a TCP connection: resolves the name off the loop and races the addresses (RFC 8305), each with a head start of
@@ -6,7 +7,7 @@ extension StreamSocket {
     ///
     /// - Parameter deadline: when to give up, in nanoseconds of ``MonotonicClock``.
     @concurrent
-    public static func connect(
+    package static func connect(
         to host: String,
         port: UInt16,
         on loop: EventLoop,

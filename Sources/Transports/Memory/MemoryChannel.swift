@@ -1,3 +1,4 @@
+import Primitives
 import Protocols
 import SocketIO
 
@@ -26,7 +27,7 @@ final class MemoryChannel: ByteChannel {
 
     func attach(_ handler: any PollHandler) {
         self.handler = handler
-        let end = LoopBound(living: self, on: loop)
+        let end = LoopBound(self, to: loop)
         // Made once, and not for each message.
         let read: MemoryPipe.Signal = { end.value.handler?.ready(.read) }
         let write: MemoryPipe.Signal = { end.value.handler?.ready(.write) }

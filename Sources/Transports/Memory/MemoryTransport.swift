@@ -1,3 +1,4 @@
+import Primitives
 import Protocols
 import SocketIO
 import TransportAPI
@@ -120,7 +121,7 @@ private final class MemoryAcceptor: ConnectionOwner, Acceptor {
     private let queue: AcceptQueue
     private var live: [UInt64: ConnectionDriver] = [:]
     private var isClosed = false
-    var emptyWaiters = EmptyWaiters()
+    var emptyWaiters = Waiters<Void>()
     private(set) var port: UInt16?
 
     init(
@@ -137,7 +138,7 @@ private final class MemoryAcceptor: ConnectionOwner, Acceptor {
         self.handler = handler
         self.core = core
         self.queue = queue
-        port = MemoryHub.enter(host, endpoint.port ?? 0, LoopBound(living: self, on: loop))
+        port = MemoryHub.enter(host, endpoint.port ?? 0, LoopBound(self, to: loop))
         guard port != nil else { throw TransportError(.addressInUse, .connect, "\(endpoint) is in use") }
     }
 
@@ -157,7 +158,7 @@ private final class MemoryAcceptor: ConnectionOwner, Acceptor {
 
     func closed(_ driver: ConnectionDriver) {
         live[driver.number] = nil
-        if live.isEmpty { emptyWaiters.resumeAll() }
+        if live.isEmpty { emptyWaiters.resumeAll(returning: ()) }
     }
 
     var isEmpty: Bool { live.isEmpty }

@@ -1,3 +1,4 @@
+import Primitives
 import Protocols
 import SocketIO
 import TransportAPI
@@ -28,14 +29,11 @@ final class ProxyTunnel: ByteStream, PollHandler {
     ///
     /// - Parameter deadline: when to give up, in nanoseconds of ``MonotonicClock``.
     nonisolated(nonsending) func open(deadline: Int64) async throws(TransportError) {
-        let confined = LoopBound(living: self, on: loop)
-        let error: TransportError? = await suspending(on: confined, as: (), #isolation) {
-            $0.opener = $1
-            $0.begin(deadline)
+        let error: TransportError? = await LoopBound(self, to: loop).suspend(with: deadline, #isolation) {
+            $0.opener = $2
+            $0.begin($1)
         } onCancel: { tunnel, _ in
             tunnel.finish(.cancelled(.connect))
-        } elsewhere: {
-            .notOpen
         }
         if let error { throw error }
     }
@@ -122,7 +120,7 @@ final class ProxyTunnel: ByteStream, PollHandler {
     func attach(_ handler: any PollHandler) throws(SystemError) {
         self.handler = handler
         // The edges of what has come since the handshake may have been seen already.
-        let confined = LoopBound(living: self, on: loop)
+        let confined = LoopBound(self, to: loop)
         loop.execute { confined.value.handler?.ready([.read, .write]) }
     }
 

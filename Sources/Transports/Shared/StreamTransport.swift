@@ -1,3 +1,4 @@
+import Primitives
 import Protocols
 import SocketIO
 import TransportAPI
@@ -95,15 +96,12 @@ struct StreamTransport: Transport {
 extension ConnectionDriver {
     /// Starts, waits until the handshake is complete, and gives the connection. To be called on the loop.
     nonisolated(nonsending) func openConnection(deadline: Int64) async throws(TransportError) -> CoreConnection {
-        let confined = LoopBound(living: self, on: loop)
-        ownDeadline = deadline
-        let error: TransportError? = await suspending(on: confined, as: (), #isolation) {
-            $0.waiting.opener = $1
+        phaseDeadline = deadline
+        let error: TransportError? = await LoopBound(self, to: loop).suspend(with: (), #isolation) {
+            $0.waiting.opener = $2
             $0.start()
         } onCancel: { driver, _ in
             if driver.phase == .opening { driver.end(.cancelled(.handshake), abort: true) }
-        } elsewhere: {
-            .notOpen
         }
         if let error { throw error }
         return CoreConnection(self, capabilities: limits.describe(core.capabilities))

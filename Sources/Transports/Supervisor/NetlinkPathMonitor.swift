@@ -1,4 +1,5 @@
 #if os(Linux)
+import Primitives
 import Protocols
 import SocketIO
 import TransportAPI
@@ -43,7 +44,8 @@ public final class NetlinkPathMonitor: PathMonitor {
 
 /// The part of a ``NetlinkPathMonitor`` that lives on the loop. What the kernel tells is only the reason to read everything
 /// anew: messages can be lost, and the state can't be put together from them with certainty.
-final class NetlinkListener: PollHandler, TickEndHandler {
+final class NetlinkListener: PollHandler, ScheduledHandler {
+    var schedule = ScheduleEntry()
     private let loop: EventLoop
     private let changes: NetlinkSocket
     private var reader: NetworkReader
@@ -92,7 +94,7 @@ final class NetlinkListener: PollHandler, TickEndHandler {
         _ = loop.schedule(at: loop.now + 1) { self.ready(.read) }
     }
 
-    func tickEnded() {
+    func run(_: LoopQueue) {
         isAsked = false
         refresh()
     }
@@ -100,7 +102,7 @@ final class NetlinkListener: PollHandler, TickEndHandler {
     private func ask() {
         guard !isAsked else { return }
         isAsked = true
-        loop.atEndOfTick(self)
+        loop.add(self, to: .tickEnd)
     }
 
     private func refresh() {

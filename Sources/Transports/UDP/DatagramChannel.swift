@@ -127,10 +127,10 @@ final class DatagramChannel: ByteChannel {
 
 extension ConnectionDriver {
     /// The machine's addresses may be others by now.
-    func networkChanged() {
+    package func networkChanged() {
         guard phase == .open, channel.renew(Instant(nanoseconds: loop.now)) else { return }
         // The fresh socket has room, and will not report that.
-        stuckSince = 0
+        setStuck(since: 0)
         tellMove()
     }
 

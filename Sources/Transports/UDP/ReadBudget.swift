@@ -7,7 +7,7 @@ import SocketIO
 /// emptying has taken and one share: beyond that the kernel's queue would fill, which loses anybody's datagrams.
 struct ReadBudget {
     /// For how long a socket is emptied in one turn, in nanoseconds, with what is served meanwhile.
-    static let bound = 10 * EventLoop.share
+    static let bound = 10 * EventLoop.timeBudget
 
     /// When the present stretch of emptying or of serving began.
     private var since: Int64
@@ -23,7 +23,7 @@ struct ReadBudget {
     mutating func beginServing(_ now: Int64) -> Int64 {
         emptied += now - since
         since = now
-        return now + min(Self.bound, max(0, emptied + EventLoop.share - served))
+        return now + min(Self.bound, max(0, emptied + EventLoop.timeBudget - served))
     }
 
     /// Emptying goes on.

@@ -1,3 +1,4 @@
+import Primitives
 import Protocols
 import SocketIO
 import TransportAPI
@@ -8,7 +9,7 @@ import TransportAPI
 /// The socket is emptied in every turn. What comes alone is served at once; otherwise it waits in the sessions' own
 /// lines (``FlowQueues``), and requests for sessions in another, which are served in shares of a turn: but for who had
 /// nothing waiting, who is served before the next batch is taken (``ReadBudget``).
-final class UDPAcceptor: PollHandler, DeferredHandler, ConnectionOwner, Acceptor, BufferKeeper {
+final class UDPAcceptor: PollHandler, ScheduledHandler, ConnectionOwner, Acceptor, BufferKeeper {
     let loop: EventLoop
     let socket: DatagramSocket
     let limits: ConnectionLimits
@@ -23,7 +24,7 @@ final class UDPAcceptor: PollHandler, DeferredHandler, ConnectionOwner, Acceptor
     @exclusivity(unchecked) private var waiting = FlowQueues<(bytes: [UInt8], sender: SocketAddress)>()
     @exclusivity(unchecked) private var refusals = ReplyRateLimiter()
     @exclusivity(unchecked) private var isGoingOn = false
-    @exclusivity(unchecked) private var isWaitingForShare = false
+    @exclusivity(unchecked) var schedule = ScheduleEntry()
     @exclusivity(unchecked) var sessions: [UInt64: (driver: ConnectionDriver, channel: UDPSessionChannel)] = [:]
     /// What all sessions keep in memory, in bytes.
     @exclusivity(unchecked) var bufferedBytes = 0
@@ -38,7 +39,7 @@ final class UDPAcceptor: PollHandler, DeferredHandler, ConnectionOwner, Acceptor
     /// The socket has no room, of which the loop will tell: nothing is tried until then.
     @exclusivity(unchecked) private var isFull = false
     @exclusivity(unchecked) var isClosed = false
-    var emptyWaiters = EmptyWaiters()
+    var emptyWaiters = Waiters<Void>()
 
     init(
         _ address: SocketAddress,
@@ -69,7 +70,7 @@ final class UDPAcceptor: PollHandler, DeferredHandler, ConnectionOwner, Acceptor
             for channel in channels.dropFirst() + channels.prefix(1) {
                 channel.isBlocked = false
                 channel.writable()
-                sessions[channel.identifier]?.driver.tickEnded()
+                sessions[channel.identifier]?.driver.flushIfRequested()
             }
         }
         // What comes while it is emptied anyway waits for that.
@@ -97,7 +98,7 @@ final class UDPAcceptor: PollHandler, DeferredHandler, ConnectionOwner, Acceptor
             }
         }
         giveBack(&input)
-        if !waiting.isEmpty || requests.count > 0 { waitForShare() }
+        if !waiting.isEmpty || requests.count > 0 { deferRest() }
     }
 
     /// In the next turn: not in the line of the busy, where what the kernel can't hold meanwhile would be lost.
@@ -128,10 +129,8 @@ final class UDPAcceptor: PollHandler, DeferredHandler, ConnectionOwner, Acceptor
         }
     }
 
-    private func waitForShare() {
-        guard !isWaitingForShare else { return }
-        isWaitingForShare = true
-        loop.deferToNextTick(self)
+    private func deferRest() {
+        loop.add(self, to: .deferred)
     }
 
     /// Serves who had nothing waiting, before more is taken from the socket.
@@ -154,10 +153,9 @@ final class UDPAcceptor: PollHandler, DeferredHandler, ConnectionOwner, Acceptor
 
     /// Serves what waits, and requests in turn with it. Not for longer than others may, however much waits: what comes
     /// meanwhile has only the kernel's queue, and who sends more than is worked off loses it by its own line.
-    func runDeferredWork() {
-        isWaitingForShare = false
+    func run(_: LoopQueue) {
         var input = borrowInput()
-        let end = loop.shareEnd
+        let end = loop.budgetEnd
         repeat {
             if let (id, datagram) = waiting.popFirst() { serve(id, datagram, &input) }
             if let sender = requests.takeFirst(into: &input) {
@@ -166,7 +164,7 @@ final class UDPAcceptor: PollHandler, DeferredHandler, ConnectionOwner, Acceptor
             }
         } while (!waiting.isEmpty || requests.count > 0) && MonotonicClock.now() < end
         giveBack(&input)
-        if !waiting.isEmpty || requests.count > 0 { waitForShare() }
+        if !waiting.isEmpty || requests.count > 0 { deferRest() }
     }
 
     private func borrowInput() -> ByteBuffer {
@@ -238,7 +236,7 @@ final class UDPAcceptor: PollHandler, DeferredHandler, ConnectionOwner, Acceptor
             for session in sessions.values { session.driver.beginClose(.user) }
         }
         isClosed = true
-        for session in sessions.values where session.driver.phase == .draining { session.driver.tickEnded() }
+        for session in sessions.values where session.driver.phase == .draining { session.driver.flushIfRequested() }
         closeIfOver()
     }
 
@@ -246,7 +244,7 @@ final class UDPAcceptor: PollHandler, DeferredHandler, ConnectionOwner, Acceptor
         guard isClosed, sessions.isEmpty else { return }
         blocked = []
         socket.close()
-        emptyWaiters.resumeAll()
+        emptyWaiters.resumeAll(returning: ())
     }
 
     var isEmpty: Bool { sessions.isEmpty }
@@ -276,7 +274,7 @@ extension UDPAcceptor {
         driver.abandon(CloseReason(.user, code: ClosePayload.tryAgainLater, text: error.reason, error: error))
         isDisplacing = false
         // Its goodbye leaves now or never.
-        driver.tickEnded()
+        driver.flushIfRequested()
         driver.close(abort: true)
     }
 
@@ -330,7 +328,7 @@ extension UDPAcceptor {
     func ended(_ driver: ConnectionDriver, _ reason: CloseReason, wasOpen: Bool) {
         // Whoever has ended the last connection of a closed socket may want its address again: its goodbye leaves
         // before he goes on.
-        if isClosed { loop.execute { [driver = LoopBound(living: driver, on: loop)] in driver.value.tickEnded() } }
+        if isClosed { loop.execute { [driver = LoopBound(driver, to: loop)] in driver.value.flushIfRequested() } }
         guard core.isPlain || isDisplacing, let code = reason.error?.code else {
             return queue.note(driver.channel.peer, reason, wasOpen: wasOpen)
         }
@@ -370,13 +368,13 @@ extension ConnectionDriver {
         andFlush flushesNow: Bool = false
     ) {
         guard phase == .opening || phase == .open else { return }
-        isInShare = flushesNow
-        lastHeard = loop.now
+        share.isRunning = flushesNow
+        reading.lastHeard = loop.now
         session.heard(datagram, from: sender, now: Instant(nanoseconds: loop.now), random: &context.random)
-        swap(&input, &datagram)
+        swap(&reading.input, &datagram)
         pump()
-        swap(&input, &datagram)
-        isInShare = false
-        if flushesNow && flushRequested { tickEnded() } else { tellMemory() }
+        swap(&reading.input, &datagram)
+        share.isRunning = false
+        if flushesNow { flushIfRequested() } else { tellMemory() }
     }
 }

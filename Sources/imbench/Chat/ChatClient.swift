@@ -1,5 +1,6 @@
 import Codecs
 import EmbeddedServers
+import Primitives
 import Protocols
 import SocketIO
 import TransportAPI

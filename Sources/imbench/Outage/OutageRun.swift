@@ -1,4 +1,5 @@
 import EmbeddedServers
+import Primitives
 import Protocols
 import SocketIO
 import TransportAPI
@@ -166,7 +167,7 @@ struct OutageRun: Sendable {
         guard fault == .badCredentials, let answer = RefusingServer.answers[transport.name] else { return nil }
         let made: Result<LoopBound<RefusingServer>, TransportError> = await loop.perform { [loop] in
             do throws(SystemError) {
-                return .success(LoopBound(living: try RefusingServer(answer, on: loop), on: loop))
+                return .success(LoopBound(try RefusingServer(answer, on: loop), to: loop))
             } catch {
                 return .failure(TransportError(error, .connect))
             }

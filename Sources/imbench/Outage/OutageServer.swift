@@ -1,4 +1,5 @@
 import EmbeddedServers
+import Primitives
 import Protocols
 import SocketIO
 import TransportAPI

@@ -1,4 +1,5 @@
 import Codecs
+import Primitives
 import SocketIO
 import TransportAPI
 

@@ -107,7 +107,7 @@ struct FairnessTests {
         let order = Locked<[Int]>([])
         let soFar = await withCheckedContinuation { continuation in
             loop.execute {
-                for number in 0..<3 { loop.deferToNextTick(Worker(number, order, loop)) }
+                for number in 0..<3 { loop.add(Worker(number, order, loop), to: .deferred) }
                 _ = loop.schedule(at: loop.now) { continuation.resume(returning: order.withLock { $0.count }) }
             }
         }
@@ -132,7 +132,8 @@ private func halt(_ loop: EventLoop) async -> DispatchSemaphore {
 }
 
 /// Works for a whole share, many times.
-private final class Worker: DeferredHandler {
+private final class Worker: ScheduledHandler {
+    var schedule = ScheduleEntry()
     static let steps = 20
     private let number: Int
     private let order: Locked<[Int]>
@@ -145,11 +146,11 @@ private final class Worker: DeferredHandler {
         self.loop = loop
     }
 
-    func runDeferredWork() {
+    func run(_: LoopQueue) {
         order.withLock { $0.append(number) }
         left -= 1
-        let end = MonotonicClock.now() + EventLoop.share
+        let end = MonotonicClock.now() + EventLoop.timeBudget
         while MonotonicClock.now() < end {}
-        if left > 0 { loop.deferToNextTick(self) }
+        if left > 0 { loop.add(self, to: .deferred) }
     }
 }

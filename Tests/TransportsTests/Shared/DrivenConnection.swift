@@ -73,7 +73,7 @@ final class DrivenConnection: ConnectionOwner {
     init(_ core: any ProtocolCore, on loop: EventLoop) {
         driver = ConnectionDriver(core, over: channel, on: loop)
         driver.start()
-        driver.tickEnded()
+        driver.flushIfRequested()
     }
 
     /// Runs `body` on a loop, where drivers live.
@@ -91,21 +91,21 @@ final class DrivenConnection: ConnectionOwner {
         channel.arriving += arrivals
         driver.ready(.read)
         // Who has more than fits in one read waits in line.
-        if driver.isWaitingForShare { driver.runDeferredWork() }
-        driver.tickEnded()
+        if driver.isDeferred { driver.loop.runNow(driver, for: .deferred) }
+        driver.flushIfRequested()
     }
 
     /// Takes so many bytes of what waits.
     func take(_ count: Int) {
         channel.room = count
         driver.ready(.write)
-        driver.tickEnded()
+        driver.flushIfRequested()
     }
 
     /// Writes bytes as they are.
     func write(_ bytes: [UInt8]) {
         bytes.withUnsafeBytes { driver.sendEncoded($0) }
-        driver.tickEnded()
+        driver.flushIfRequested()
     }
 
     func memoryChanged(by bytes: Int) { told += bytes }

@@ -38,8 +38,8 @@ struct EndedMemoryTests {
             driver.tellMemory()
             let before = connection.told
             driver.end(TransportError(.keepaliveTimeout, .open, "silent"))
-            driver.tickEnded()
-            return (before, connection.told, driver.core.bufferedBytes + driver.input.capacity, driver.phase)
+            driver.flushIfRequested()
+            return (before, connection.told, driver.core.bufferedBytes + driver.reading.input.capacity, driver.phase)
         }
         #expect(before >= Self.part.count && phase == .draining)
         #expect(told == 0 && kept == 0)

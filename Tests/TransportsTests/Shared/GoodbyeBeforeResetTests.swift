@@ -107,7 +107,7 @@ struct GoodbyeBeforeResetTests {
     func behindOwnGoodbye(kind: Kind) async throws {
         let (wasOpen, reason) = try await Self.ending(kind) { connection in
             connection.driver.beginClose(CloseReason(.user, text: "bye"))
-            connection.driver.tickEnded()
+            connection.driver.flushIfRequested()
             connection.arrive(.failure(ECONNRESET))
         }
         #expect(wasOpen && reason == CloseReason(.user, text: "bye"))
@@ -157,7 +157,7 @@ struct GoodbyeBeforeResetTests {
                 }
             }
             func work() {
-                while connection.driver.isWaitingForShare { connection.driver.runDeferredWork() }
+                while connection.driver.isDeferred { connection.driver.loop.runNow(connection.driver, for: .deferred) }
             }
             connection.arrive(.bytes((0..<count).flatMap { frame(to: .client, 0x82, [UInt8($0 & 255)]) }))
             work()

@@ -36,7 +36,7 @@ struct InputMemoryTests {
             connection.arrive(.bytes(packet[(4 + cut + 10)...] + Self.packet([4, 5, 6])))
             var messages: [[UInt8]] = []
             while case .success(let payload?)? = driver.takeMessage() { messages.append(payload.bytes) }
-            return (kept, messages, connection.told - before + driver.input.capacity)
+            return (kept, messages, connection.told - before + driver.reading.input.capacity)
         }
         #expect(kept >= 4 + cut && kept <= 2 * (4 + cut))
         #expect(messages == [[1, 2, 3], long, [4, 5, 6]])

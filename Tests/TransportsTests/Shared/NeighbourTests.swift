@@ -14,9 +14,8 @@ struct NeighbourTests {
     ) async throws -> Value {
         try await DrivenConnection.onLoop { loop in
             let driven = DrivenConnection(ByteCore(), on: loop)
-            let connection = CoreConnection(driven.driver, capabilities: Capabilities(maximumMessageSize: 1000))
             defer { driven.driver.close(abort: true) }
-            return body(driven, Neighbour(connection))
+            return body(driven, Neighbour(driven.driver))
         }
     }
 
@@ -41,10 +40,10 @@ struct NeighbourTests {
             driven.arrive(.bytes([1, 2, 3]))
             var confirmed = [driven.channel.sent]
             neighbour.ask(for: 1)
-            driven.driver.tickEnded()
+            driven.driver.flushIfRequested()
             confirmed.append(driven.channel.sent)
             neighbour.ask(for: 10)
-            driven.driver.tickEnded()
+            driven.driver.flushIfRequested()
             return confirmed + [driven.channel.sent]
         }
         #expect(confirmed == [[], [200], [200, 200, 200]])
@@ -77,7 +76,7 @@ struct NeighbourTests {
     func answers() async throws {
         let sent = try await Self.onLoop { driven, neighbour in
             neighbour.onMessage = { [unowned neighbour] in
-                _ = neighbour.connection.sendNow(Payload([$0 + 10]))
+                _ = neighbour.connection.sendUnlessWaiting(Payload([$0 + 10]))
             }
             neighbour.ask(for: 10)
             driven.arrive(.bytes([1, 2, 3]))
@@ -120,13 +119,13 @@ private struct Told: Equatable, Sendable {
 
 /// Asks for messages until it has as many as it wants.
 private final class Neighbour: ConnectionReceiver {
-    let connection: CoreConnection
+    let connection: any InlineConnection
     private(set) var told = Told()
     /// Called with each message while the connection is at work.
     var onMessage: ((UInt8) -> Void)?
     private var wanted = 0
 
-    init(_ connection: CoreConnection) {
+    init(_ connection: any InlineConnection) {
         self.connection = connection
     }
 

@@ -1,3 +1,4 @@
+import Primitives
 import SocketIO
 import TestSupport
 import Testing
@@ -105,7 +106,7 @@ struct OutputMemoryTests {
                 connection.driver.flushAhead()
                 return Self.state(connection)
             }
-            connection.driver.tickEnded()
+            connection.driver.flushIfRequested()
             return (states, connection.channel.sent)
         }
         #expect(states.allSatisfy { $0.reserved <= ScratchPool.blockSize })
@@ -144,14 +145,14 @@ struct OutputMemoryTests {
             var sent = 0
             while sent < 1 << 20, send() { sent += 1 }
             // Who waits is told when the message is written.
-            let driver = LoopBound(living: connection.driver, on: loop)
+            let driver = LoopBound(connection.driver, to: loop)
             let waits = Task.immediate {
                 await withUnsafeContinuation { driver.value.send(Payload(message), 1, $0) }
             }
             let isWaiting = !connection.driver.waiting.blocked.isEmpty
             // The next turn begins behind this one.
-            connection.driver.tickEnded()
-            connection.driver.tickEnded()
+            connection.driver.flushIfRequested()
+            connection.driver.flushIfRequested()
             let isOver = connection.driver.waiting.blocked.isEmpty
             return (sent, (isOne: isWaiting, task: waits), (isOver, connection.driver.channel.bytesSent, send()))
         }

@@ -1,3 +1,4 @@
+import Primitives
 import SocketIO
 import TestSupport
 import Testing
@@ -62,7 +63,7 @@ struct PingTests {
 
     /// Pings, for nobody; what that is refused with.
     private static func refusal(_ driver: ConnectionDriver) -> TransportError.Code? {
-        do throws(TransportError) { try driver.beginPing(driver.waiting.newID()) } catch { return error.code }
+        do throws(TransportError) { try driver.beginPing(WaitID.next()) } catch { return error.code }
         return nil
     }
 

@@ -13,7 +13,7 @@ private final class BusyHandler: ConnectionHandler {
     func handle(_ event: CoreEvent, on driver: ConnectionDriver) {
         guard case .message = event else { return }
         messages += 1
-        let end = MonotonicClock.now() + EventLoop.share
+        let end = MonotonicClock.now() + EventLoop.timeBudget
         while MonotonicClock.now() <= end {}
         driver.noteMuchWork()
     }
@@ -31,8 +31,8 @@ struct UninterruptedWorkTests {
             defer { connection.driver.close(abort: true) }
             connection.channel.arriving = [.bytes(Array(repeatElement(ping, count: 3000).joined()))]
             connection.driver.ready(.read)
-            while connection.driver.isWaitingForShare { connection.driver.runDeferredWork() }
-            connection.driver.tickEnded()
+            while connection.driver.isDeferred { connection.driver.loop.runNow(connection.driver, for: .deferred) }
+            connection.driver.flushIfRequested()
             return (connection.channel.sent.count / ping.count, connection.driver.reason?.error?.code)
         }
         #expect(code == .tooManyRequests)
@@ -51,11 +51,11 @@ struct UninterruptedWorkTests {
             connection.arrive(.bytes([0, 0, 0, 1, 7]))
             connection.channel.arriving = [.bytes(Array(repeatElement(ping, count: 100).joined()))]
             connection.driver.ready(.read)
-            let isInLine = connection.driver.isWaitingForShare
-            connection.driver.tickEnded()
+            let isInLine = connection.driver.isDeferred
+            connection.driver.flushIfRequested()
             let first = connection.channel.sent.count / ping.count
-            while connection.driver.isWaitingForShare { connection.driver.runDeferredWork() }
-            connection.driver.tickEnded()
+            while connection.driver.isDeferred { connection.driver.loop.runNow(connection.driver, for: .deferred) }
+            connection.driver.flushIfRequested()
             return (isInLine, first, connection.channel.sent.count / ping.count)
         }
         #expect(isInLine && 1...4 ~= first && all == 100)
@@ -71,7 +71,7 @@ struct UninterruptedWorkTests {
             connection.channel.arriving = [.bytes(Array(repeatElement([0, 0, 0, 1, 7] as [UInt8], count: 8).joined()))]
             connection.driver.ready(.read)
             let first = handler.messages
-            while connection.driver.isWaitingForShare { connection.driver.runDeferredWork() }
+            while connection.driver.isDeferred { connection.driver.loop.runNow(connection.driver, for: .deferred) }
             return (first, handler.messages)
         }
         // The first look at the clock starts the share.

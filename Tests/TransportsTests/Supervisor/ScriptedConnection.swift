@@ -1,3 +1,4 @@
+import Primitives
 import SocketIO
 import TransportAPI
 
@@ -182,8 +183,8 @@ final class ScriptedConnection: LocatedConnection {
     nonisolated(nonsending) func statistics() async -> ConnectionStatistics { ConnectionStatistics() }
 }
 
-extension ScriptedConnection: SameLoopConnection {
-    var isHere: Bool { home != nil }
+extension ScriptedConnection: SameLoopConnection, InlineConnection {
+    var here: (any InlineConnection)? { home == nil ? nil : self }
     var bytesReceivedNow: UInt64 { 0 }
 
     func receiveNow(orTell receiver: any ConnectionReceiver) -> Result<Payload?, TransportError>? {
@@ -194,7 +195,7 @@ extension ScriptedConnection: SameLoopConnection {
 
     func abandon(_ reason: CloseReason) { end(reason) }
 
-    func sendNow(_ payload: Payload) -> SendOutcome? {
+    func sendUnlessWaiting(_ payload: Payload) -> SendOutcome? {
         state.withLock { $0.isBlocked } ? nil : take(payload)
     }
 }

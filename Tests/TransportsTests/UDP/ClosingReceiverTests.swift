@@ -72,7 +72,7 @@ struct ClosingReceiverTests {
                 driver.ready(.read)
             }
             toClient = []
-            driver.tickEnded()
+            driver.flushIfRequested()
             let sent = wire.takeSent()
             if sent.isEmpty { return }
             for datagram in sent {

@@ -70,7 +70,7 @@ struct UDPQueueTests {
 
     @Test("Of a turn, serving has as much as emptying and a share more, and both together have a bound")
     func turn() {
-        let share = EventLoop.share
+        let share = EventLoop.timeBudget
         var turn = ReadBudget(0)
         // A batch took two fifths of a share.
         var now = share * 2 / 5

@@ -1,5 +1,6 @@
 import Codecs
 import EmbeddedServers
+import Primitives
 import Protocols
 import SocketIO
 import TestSupport
@@ -37,7 +38,7 @@ struct SilentServerTests {
         let address = try #require(SocketAddress(numeric: "127.0.0.1", port: 0))
         // The kernel completes the handshakes; no program takes the connections.
         let listener = try await loop.perform {
-            Result { LoopBound(living: try ListeningSocket(boundTo: address, on: loop), on: loop) }
+            Result { LoopBound(try ListeningSocket(boundTo: address, on: loop), to: loop) }
         }.get()
         let port = try #require(await loop.perform { listener.value.local?.port })
         let rows = try await rows("tcp://127.0.0.1:\(port)", .init(ping: .milliseconds(200)))
@@ -54,7 +55,7 @@ struct SilentServerTests {
         let loop = try QuietLoop.get()
         let address = try #require(SocketAddress(numeric: "127.0.0.1", port: 0))
         let socket = try await loop.perform {
-            Result { LoopBound(living: try DatagramSocket(boundTo: address, on: loop), on: loop) }
+            Result { LoopBound(try DatagramSocket(boundTo: address, on: loop), to: loop) }
         }.get()
         let port = try #require(await loop.perform { socket.value.local?.port })
         let rows = try await rows("udp://127.0.0.1:\(port)", .init(connect: .milliseconds(200)))

@@ -1,3 +1,5 @@
+import Primitives
+
 /// A part of a server that keeps bytes for its clients: its connections, or its sessions. Lives on the server's runtime.
 package protocol BufferKeeper: AnyObject {
     /// How many bytes it keeps for the client for which it keeps most.

@@ -1,3 +1,5 @@
+import Primitives
+
 /// Runs one ``ServerSessionStateMachine``. Lives on its runtime.
 final class SessionDriver: ConnectionOwner {
     let runtime: any SupervisorRuntime

@@ -1,3 +1,5 @@
+import Primitives
+
 /// Serves clients that have supervisors: a session lives on while its client reconnects, messages to it wait in an outbox, and
 /// a client that answers no ping is let go. In plain style each connection is a session of its own.
 ///
@@ -41,7 +43,7 @@ public final class SessionServer: Sendable {
     }
 
     private let runtime: any SupervisorRuntime
-    private let shell: RuntimeBound<SessionServerDriver>
+    private let driver: RuntimeBound<SessionServerDriver>
 
     /// A server without listeners.
     ///
@@ -52,7 +54,7 @@ public final class SessionServer: Sendable {
         onSession: @escaping @Sendable (Session) -> Void
     ) {
         self.runtime = runtime
-        shell = RuntimeBound(SessionServerDriver(configuration, on: runtime, onSession), to: runtime)
+        driver = RuntimeBound(SessionServerDriver(configuration, on: runtime, onSession), to: runtime)
     }
 
     /// Takes the clients of `listener` until it is closed.
@@ -60,26 +62,26 @@ public final class SessionServer: Sendable {
     /// - Throws: what ended the listener, if it was not closed.
     public nonisolated(nonsending) func serve(_ listener: any Listener) async throws(TransportError) {
         if let listener = listener as? any BufferingListener {
-            runtime.execute { [shell] in shell.value.count(listener) }
+            runtime.execute { [driver] in driver.value.count(listener) }
         }
         while let connection = try await listener.accept() {
-            runtime.execute { [shell] in shell.value.take(connection) }
+            runtime.execute { [driver] in driver.value.take(connection) }
         }
     }
 
     /// Ends all connections, as a server does that is about to restart; the sessions wait for their clients. Returns
     /// when the connections are closed, as ``Connection/close(_:)`` closes them.
     public nonisolated(nonsending) func dropConnections() async {
-        await withTaskExecutorPreference(runtime.taskExecutor) { [shell] in
-            for close in shell.value.dropConnections() { _ = await close.value }
+        await withTaskExecutorPreference(runtime.taskExecutor) { [driver] in
+            for close in driver.value.dropConnections() { _ = await close.value }
         }
     }
 
     /// Ends all sessions; connections that come later are closed. Returns when the connections are closed, as
     /// ``Connection/close(_:)`` closes them.
     public nonisolated(nonsending) func close() async {
-        await withTaskExecutorPreference(runtime.taskExecutor) { [shell] in
-            for close in shell.value.close() { _ = await close.value }
+        await withTaskExecutorPreference(runtime.taskExecutor) { [driver] in
+            for close in driver.value.close() { _ = await close.value }
         }
     }
 }
@@ -87,17 +89,17 @@ public final class SessionServer: Sendable {
 /// One client of a ``SessionServer``, across all its connections.
 public final class Session: Sendable {
     private let runtime: any SupervisorRuntime
-    private let shell: RuntimeBound<SessionDriver>
+    private let driver: RuntimeBound<SessionDriver>
     private let received: RuntimeBound<MulticastBuffer<Payload>>
     private let delivered: RuntimeBound<MulticastBuffer<ReceivedMessage>>
     private let noted: RuntimeBound<MulticastBuffer<SupervisorEvent>>
 
-    init(_ shell: SessionDriver) {
-        runtime = shell.runtime
-        self.shell = RuntimeBound(shell, to: runtime)
-        received = RuntimeBound(shell.intake.messages, to: runtime)
-        delivered = RuntimeBound(shell.intake.deliveries, to: runtime)
-        noted = RuntimeBound(shell.notes, to: runtime)
+    init(_ driver: SessionDriver) {
+        runtime = driver.runtime
+        self.driver = RuntimeBound(driver, to: runtime)
+        received = RuntimeBound(driver.intake.messages, to: runtime)
+        delivered = RuntimeBound(driver.intake.deliveries, to: runtime)
+        noted = RuntimeBound(driver.notes, to: runtime)
     }
 
     /// The messages of the client, each once and in order. The sequence ends with the session.
@@ -107,9 +109,9 @@ public final class Session: Sendable {
     /// Ask for it in `onSession`, before the first message.
     public var deliveries: Subscription<ReceivedMessage> {
         if runtime.isCurrent {
-            shell.value.acknowledgeAfterProcessing()
+            driver.value.acknowledgeAfterProcessing()
         } else {
-            runtime.execute { [shell] in shell.value.acknowledgeAfterProcessing() }
+            runtime.execute { [driver] in driver.value.acknowledgeAfterProcessing() }
         }
         return Subscription(delivered)
     }
@@ -121,23 +123,12 @@ public final class Session: Sendable {
 
     /// Sends one message and waits for its end, as ``Supervisor/send(_:)`` does.
     public nonisolated(nonsending) func send(_ payload: Payload) async -> SendOutcome {
-        guard runtime.isCurrent else {
-            return await withTaskExecutorPreference(runtime.taskExecutor) { await self.send(payload) }
-        }
-        let (id, outcome) = shell.value.submit(payload)
+        let (id, outcome) = await driver.run(with: payload, #isolation) { $0.submit($1) }
         if let outcome { return outcome }
-        return await suspending(on: shell, as: id, #isolation) {
-            $0.outgoing.wait(sender: id, $1)
-        } onCancel: { shell, id in
-            shell.run { $0.cancel(id, at: $1, &$2) }
-        } elsewhere: {
-            // The message is on its way already.
-            await suspendingElsewhere(on: shell, nil) { (shell, continuation) -> MessageID in
-                shell.outgoing.wait(sender: id, continuation)
-                return id
-            } onCancel: { shell, id in
-                shell.run { $0.cancel(id, at: $1, &$2) }
-            }
+        return await driver.suspend(with: id, #isolation) {
+            $0.outgoing.wait(sender: $1, $2)
+        } onCancel: { driver, id in
+            driver.run { $0.cancel(id, at: $1, &$2) }
         }
     }
 
@@ -145,25 +136,25 @@ public final class Session: Sendable {
     ///
     /// - Returns: the outcome if it is known at once. Else `observer` is told it later.
     package func send(_ payload: Payload, observer: any SendObserver) -> SendOutcome? {
-        let (id, outcome) = shell.value.submit(payload)
-        if outcome == nil { shell.value.outgoing.observe(id, observer) }
+        let (id, outcome) = driver.value.submit(payload)
+        if outcome == nil { driver.value.outgoing.observe(id, observer) }
         return outcome
     }
 
     /// Whether it holds received messages that the app has not taken. To be called on the runtime.
-    package var hasMessages: Bool { shell.value.intake.messages.bytes > 0 }
+    package var hasMessages: Bool { driver.value.intake.messages.bytes > 0 }
 
     /// Whether the session has a connection. To be called on the runtime.
-    package var isConnected: Bool { shell.value.hasConnection }
+    package var isConnected: Bool { driver.value.hasConnection }
 
     /// Ends the session. Returns when its connection is closed, as ``Connection/close(_:)`` closes it.
     ///
     /// - Returns: how many bytes were accepted by the connection and are not known to have reached the client; 0 if all did.
     @discardableResult
     public nonisolated(nonsending) func close(_ reason: CloseReason = .user) async -> Int {
-        await withTaskExecutorPreference(runtime.taskExecutor) { [shell] in
-            shell.value.run { $0.close(reason, &$2) }
-            return await shell.value.goodbye?.value ?? 0
+        await withTaskExecutorPreference(runtime.taskExecutor) { [driver] in
+            driver.value.run { $0.close(reason, &$2) }
+            return await driver.value.goodbye?.value ?? 0
         }
     }
 }

@@ -1,3 +1,5 @@
+import Primitives
+
 /// Runs the sessions of a server. Lives on its runtime.
 final class SessionServerDriver {
     private let runtime: any SupervisorRuntime
@@ -161,7 +163,7 @@ final class SessionServerDriver {
 
     /// Ends a connection without waiting for an answer to the close frame, where that is possible.
     private func abandon(_ connection: any Connection, _ reason: CloseReason) {
-        if let near = connection as? any SameLoopConnection, near.isHere {
+        if let near = (connection as? any SameLoopConnection)?.here {
             near.abandon(reason)
         } else {
             hangUp(connection, reason)

@@ -1,3 +1,5 @@
+import Primitives
+
 /// An event that a connection reports to its owner.
 enum ConnectionEvent: Sendable {
     case received(Payload)
@@ -35,7 +37,8 @@ final class ConnectionHandle {
     let owner: any ConnectionOwner
     let number: Int
     let connection: any Connection
-    let immediate: (any SameLoopConnection)?
+    /// The connection for direct calls, if it lives on the same loop.
+    let inline: (any InlineConnection)?
     /// A connection that acknowledges messages itself, at a time that the app can choose: over a broker.
     private let confirming: (any SameLoopConnection)?
     private var isConfirmedByHand = false
@@ -64,7 +67,7 @@ final class ConnectionHandle {
         self.number = number
         self.owner = owner
         let near = connection as? any SameLoopConnection
-        immediate = near?.isHere == true ? near : nil
+        inline = near?.here
         let style = Delivery.style(owner.delivery, connection.capabilities)
         let acknowledges = connection.capabilities.acknowledgesMessages || connection.capabilities.routesByTopic
         confirming = style != .session && acknowledges ? near : nil
@@ -74,18 +77,18 @@ final class ConnectionHandle {
         // The first message beyond the window shows a peer that does not keep to it.
         excess = readsOn ? Int(SessionReceiver.window) + 1 : owner.intake.limit
         if owner.intake.isAcknowledgedByApp { confirmByHand(isRead: false) }
-        immediate?.reportDiscarded { [owner] in owner.happened(.discarded($0), on: number) }
+        inline?.reportDiscarded { [owner] in owner.happened(.discarded($0), on: number) }
     }
 
     /// The memory of pending sends in bytes: a task each, and its message.
     var bufferedBytes: Int { sendsUnderWay * 1024 }
 
     /// How many bytes the connection has received, if that is known at once; else 0.
-    var bytesReceived: UInt64 { immediate?.bytesReceivedNow ?? 0 }
+    var bytesReceived: UInt64 { inline?.bytesReceivedNow ?? 0 }
 
     /// The network has changed.
     func networkChanged() {
-        if !isClosed { immediate?.networkChanged() }
+        if !isClosed { inline?.networkChanged() }
     }
 
     var confined: RuntimeBound<ConnectionHandle> { RuntimeBound(self, to: owner.runtime) }
@@ -95,7 +98,7 @@ final class ConnectionHandle {
     /// From now on messages are acknowledged by ``confirm(_:)`` and not when the next one is requested. For a
     /// connection that lives elsewhere, it must be called before the connection is read.
     func confirmByHand(isRead: Bool) {
-        guard let confirming, immediate != nil || !isRead else { return }
+        guard let confirming, inline != nil || !isRead else { return }
         isConfirmedByHand = true
         confirming.confirmByHand()
     }
@@ -113,7 +116,7 @@ final class ConnectionHandle {
 
     /// Sends; with an identifier, the outcome is reported.
     func transmit(_ id: MessageID?, _ payload: Payload) {
-        if settlesAtOnce, sendsUnderWay == 0, let immediate, let outcome = immediate.sendNow(payload) {
+        if settlesAtOnce, sendsUnderWay == 0, let inline, let outcome = inline.sendUnlessWaiting(payload) {
             return settled(id, outcome)
         }
         begin(id) { connection in
@@ -178,7 +181,7 @@ final class ConnectionHandle {
     static func read(_ port: RuntimeBound<ConnectionHandle>, isGreeted: Bool) async {
         port.value.noteRoom()
         let mustPause = (isGreeted || !port.value.readsOn) && port.value.isOverfull
-        if port.value.immediate != nil { return mustPause ? port.value.readLater() : port.value.readHere() }
+        if port.value.inline != nil { return mustPause ? port.value.readLater() : port.value.readHere() }
         if mustPause { await pause(port) }
         let connection = port.value.connection
         var failure: TransportError?
@@ -215,7 +218,7 @@ final class ConnectionHandle {
         noteRoom()
         guard !isClosed, readsOn ? isOverfull : !owner.intake.hasRoom else { return false }
         // The message was reported. The next request, which confirms it to the peer, may come after the end of the connection.
-        immediate?.confirmNow()
+        inline?.confirmTaken()
         return !isOver
     }
 
@@ -297,14 +300,14 @@ final class ConnectionHandle {
 
     /// Ends the connection without waiting for an answer of the peer.
     func abandon(_ reason: CloseReason) {
-        guard let immediate else {
+        guard let inline else {
             close(reason)
             return
         }
         isClosed = true
         takeAgain()
         resumeReading()
-        immediate.abandon(reason)
+        inline.abandon(reason)
     }
 }
 
@@ -319,10 +322,10 @@ extension ConnectionHandle: ConnectionReceiver {
 
     /// Takes the messages that have come, and requests a call for the next one.
     private func readHere() {
-        guard let immediate else { return }
+        guard let inline else { return }
         while !isClosed {
             guard !mustStop else { return endHere(nil) }
-            guard let arrival = immediate.receiveNow(orTell: self), goesOn(after: arrival) else { return }
+            guard let arrival = inline.receiveNow(orTell: self), goesOn(after: arrival) else { return }
         }
     }
 

@@ -1,3 +1,5 @@
+import Primitives
+
 /// A received message that the app acknowledges once it has processed it. What is not acknowledged is delivered again:
 /// by the peer of a session over the next connection, by a broker in a kept session of MQTT, also to the next process
 /// if this one ends.

@@ -1,3 +1,5 @@
+import Primitives
+
 /// Gives each element to all who listen, each with a bounded buffer of its own. Lives on a runtime.
 package final class MulticastBuffer<Element: Sendable> {
     /// What happens to an element that finds a listener's buffer full.
@@ -13,7 +15,7 @@ package final class MulticastBuffer<Element: Sendable> {
         // Unchecked exclusivity, because nobody is called while these change.
         @exclusivity(unchecked) private var buffer: [Element] = []
         @exclusivity(unchecked) private var head = 0
-        @exclusivity(unchecked) fileprivate var waiter: (id: UInt64, continuation: UnsafeContinuation<Element?, Never>)?
+        @exclusivity(unchecked) fileprivate var waiters = Waiters<Element?>()
         @exclusivity(unchecked) fileprivate var isFinished = false
         /// How much memory its elements take.
         @exclusivity(unchecked) fileprivate var bytes = 0
@@ -31,10 +33,7 @@ package final class MulticastBuffer<Element: Sendable> {
         var isFull: Bool { count >= limit || bytes >= byteLimit }
 
         func give(_ element: Element, _ bound: Bound) {
-            if let waiter {
-                self.waiter = nil
-                return waiter.continuation.resume(returning: element)
-            }
+            if waiters.resumeFirst(returning: element) { return }
             let size = size(element)
             if bound == .dropOldest {
                 while count > 0, count >= limit || size > byteLimit - bytes { _ = take() }
@@ -70,7 +69,6 @@ package final class MulticastBuffer<Element: Sendable> {
     private let size: (Element) -> Int
     // Unchecked exclusivity, for the same reason as a listener's.
     @exclusivity(unchecked) private var listeners: [Listener] = []
-    @exclusivity(unchecked) private var lastWaitID: UInt64 = 0
     /// What arrived while nobody listened, for the first who will.
     private let backlog: Listener?
     private let returnsUntaken: Bool
@@ -164,8 +162,7 @@ package final class MulticastBuffer<Element: Sendable> {
 
     private func end(_ listener: Listener) {
         listener.isFinished = true
-        listener.waiter?.continuation.resume(returning: nil)
-        listener.waiter = nil
+        listener.waiters.resumeAll(returning: nil)
     }
 
     /// Somebody listens from now on, and is given `first` before all else.
@@ -200,26 +197,18 @@ package final class MulticastBuffer<Element: Sendable> {
         return listener.isFinished ? .some(nil) : nil
     }
 
-    /// Tells one wait from the next, so that a cancellation that comes late finds its own or none.
-    func newWaitID() -> UInt64 {
-        lastWaitID += 1
-        return lastWaitID
-    }
-
     /// Gives the next element, or the end, as soon as it is there. One waits at a time: a second one gets the end.
     func wait(_ listener: Listener, _ waitID: UInt64, _ continuation: UnsafeContinuation<Element?, Never>) {
-        guard listener.waiter == nil else { return continuation.resume(returning: nil) }
+        guard listener.waiters.isEmpty else { return continuation.resume(returning: nil) }
         if let next = next(listener) {
             continuation.resume(returning: next)
         } else {
-            listener.waiter = (waitID, continuation)
+            listener.waiters.append(waitID, continuation)
         }
     }
 
     /// Ends a wait, unless it has ended.
     func cancel(_ waitID: UInt64) {
-        guard let listener = listeners.first(where: { $0.waiter?.id == waitID }) else { return }
-        listener.waiter?.continuation.resume(returning: nil)
-        listener.waiter = nil
+        for listener in listeners { listener.waiters.resume(waitID, returning: nil) }
     }
 }

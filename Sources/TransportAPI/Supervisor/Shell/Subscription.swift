@@ -1,28 +1,30 @@
+import Primitives
+
 /// What a supervisor tells those who listen: any number may, each with a bounded buffer of its own. Listening begins when the
 /// sequence is made and ends when it and its iterators are let go, or the task is cancelled. One task at a time may wait.
 public struct Subscription<Element: Sendable>: AsyncSequence, Sendable {
     /// Keeps the listener's place for as long as anybody can ask for its elements.
     @usableFromInline final class Place: Sendable {
-        fileprivate let broadcast: RuntimeBound<MulticastBuffer<Element>>
+        fileprivate let buffer: RuntimeBound<MulticastBuffer<Element>>
         fileprivate let listener: RuntimeBound<Listener>
 
         fileprivate init(
-            _ broadcast: RuntimeBound<MulticastBuffer<Element>>,
+            _ buffer: RuntimeBound<MulticastBuffer<Element>>,
             _ first: @escaping @Sendable () -> Element?
         ) {
-            let listener = RuntimeBound(Listener(first), to: broadcast.runtime)
-            self.broadcast = broadcast
+            let listener = RuntimeBound(Listener(first), to: buffer.runtime)
+            self.buffer = buffer
             self.listener = listener
-            if broadcast.runtime.isCurrent {
-                _ = listener.value.entry(in: broadcast.value)
+            if buffer.runtime.isCurrent {
+                _ = listener.value.entry(in: buffer.value)
             } else {
-                broadcast.runtime.execute { _ = listener.value.entry(in: broadcast.value) }
+                buffer.runtime.execute { _ = listener.value.entry(in: buffer.value) }
             }
         }
 
         deinit {
-            broadcast.runtime.execute { [broadcast, listener] in
-                broadcast.value.remove(listener.value.entry(in: broadcast.value))
+            buffer.runtime.execute { [buffer, listener] in
+                buffer.value.remove(listener.value.entry(in: buffer.value))
             }
         }
     }
@@ -36,9 +38,9 @@ public struct Subscription<Element: Sendable>: AsyncSequence, Sendable {
             self.first = first
         }
 
-        func entry(in broadcast: MulticastBuffer<Element>) -> MulticastBuffer<Element>.Listener {
+        func entry(in buffer: MulticastBuffer<Element>) -> MulticastBuffer<Element>.Listener {
             if let entered { return entered }
-            let new = broadcast.add(first: first?())
+            let new = buffer.add(first: first?())
             entered = new
             first = nil
             return new
@@ -48,10 +50,10 @@ public struct Subscription<Element: Sendable>: AsyncSequence, Sendable {
     private let place: Place
 
     package init(
-        _ broadcast: RuntimeBound<MulticastBuffer<Element>>,
+        _ buffer: RuntimeBound<MulticastBuffer<Element>>,
         first: @escaping @Sendable () -> Element? = { nil }
     ) {
-        place = Place(broadcast, first)
+        place = Place(buffer, first)
     }
 
     /// Begins to read. All iterators of one sequence share its place: each element goes to one of them.
@@ -91,33 +93,18 @@ extension Subscription.Place {
 
     @inline(never)
     private func fill(_ element: inout Element?, _ isolation: isolated (any Actor)?) async {
-        guard let here = broadcast.here, let entry = listener.here?.entry(in: here) else {
-            element = await nextElsewhere(isolation)
-            return
-        }
-        if let next = here.next(entry) {
+        if let here = buffer.here, let next = here.next(listener.value.entry(in: here)) {
             element = next
-            return
-        }
-        let waitID = here.newWaitID()
-        element = await suspending(on: broadcast, as: waitID, isolation) {
-            $0.wait(entry, waitID, $1)
-        } onCancel: {
-            $0.cancel($1)
-        } elsewhere: {
-            await nextElsewhere(isolation)
+        } else {
+            element = await wait(isolation)
         }
     }
 
-    private func nextElsewhere(_ isolation: isolated (any Actor)?) async -> Element? {
-        let listener = listener
-        if case let element?? = broadcast.runInlineIfIdle({ $0.next(listener.value.entry(in: $0)) }) { return element }
-        return await suspendingElsewhere(on: broadcast, isolation) { (broadcast, continuation) -> UInt64 in
-            let waitID = broadcast.newWaitID()
-            broadcast.wait(listener.value.entry(in: broadcast), waitID, continuation)
-            return waitID
+    private func wait(_ isolation: isolated (any Actor)?) async -> Element? {
+        await buffer.suspend(with: (listener, WaitID.next()), isolation) {
+            $0.wait($1.0.value.entry(in: $0), $1.1, $2)
         } onCancel: {
-            $0.cancel($1)
+            $0.cancel($1.1)
         }
     }
 }

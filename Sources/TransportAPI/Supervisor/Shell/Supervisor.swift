@@ -1,3 +1,5 @@
+import Primitives
+
 /// Keeps one connection alive: connects, reconnects, watches over it, and sees to it that each message ends in one outcome.
 ///
 /// All members may be called from any task; from one that prefers the supervisor's runtime as its executor, they do not
@@ -39,7 +41,7 @@ public final class Supervisor: Sendable {
     /// The name of the messages' format that the setup gave.
     public let format: String?
     package let runtime: any SupervisorRuntime
-    private let shell: RuntimeBound<SupervisorDriver>
+    private let driver: RuntimeBound<SupervisorDriver>
     private let isStored: Bool
     private let stateChanges: RuntimeBound<MulticastBuffer<SupervisorState>>
     private let received: RuntimeBound<MulticastBuffer<Payload>>
@@ -53,36 +55,36 @@ public final class Supervisor: Sendable {
         guard !setup.endpoints.isEmpty else {
             throw TransportError(.invalidConfiguration, .configure, "endpoints: there must be at least one")
         }
-        let shell = SupervisorDriver(setup, on: runtime)
+        let driver = SupervisorDriver(setup, on: runtime)
         self.runtime = runtime
         format = setup.format
         isStored = setup.store != nil
-        stateChanges = RuntimeBound(shell.states, to: runtime)
-        received = RuntimeBound(shell.intake.messages, to: runtime)
-        delivered = RuntimeBound(shell.intake.deliveries, to: runtime)
-        returned = RuntimeBound(shell.outgoing.undelivered, to: runtime)
-        let confined = RuntimeBound(shell, to: runtime)
-        self.shell = confined
+        stateChanges = RuntimeBound(driver.states, to: runtime)
+        received = RuntimeBound(driver.intake.messages, to: runtime)
+        delivered = RuntimeBound(driver.intake.deliveries, to: runtime)
+        returned = RuntimeBound(driver.outgoing.undelivered, to: runtime)
+        let confined = RuntimeBound(driver, to: runtime)
+        self.driver = confined
         // Before anything else that its maker may ask for.
-        if runtime.isCurrent { shell.begin(confined) } else { runtime.execute { confined.value.begin(confined) } }
+        if runtime.isCurrent { driver.begin(confined) } else { runtime.execute { confined.value.begin(confined) } }
     }
 
     // MARK: Life
 
     /// Starts, or connects now instead of waiting for the next attempt.
     public func connect() {
-        runtime.execute { [shell] in shell.value.handle(.connect) }
+        runtime.execute { [driver] in driver.value.handle(.connect) }
     }
 
     /// The app goes to the background: the connection is closed and nothing is tried until ``resume()``. Messages stay
     /// in the outbox.
     public func suspend() {
-        runtime.execute { [shell] in shell.value.handle(.suspend) }
+        runtime.execute { [driver] in driver.value.handle(.suspend) }
     }
 
     /// The app is back: connects at once.
     public func resume() {
-        runtime.execute { [shell] in shell.value.handle(.resume) }
+        runtime.execute { [driver] in driver.value.handle(.resume) }
     }
 
     /// Ends for good: messages that wait end in `.rejected` or `.unknown`, and nothing is ever tried again. Returns when the
@@ -94,24 +96,17 @@ public final class Supervisor: Sendable {
         guard runtime.isCurrent else {
             return await withTaskExecutorPreference(runtime.taskExecutor) { await self.close(reason) }
         }
-        shell.value.handle(.close(reason))
-        return await shell.value.goodbye?.value ?? 0
+        driver.value.handle(.close(reason))
+        return await driver.value.goodbye?.value ?? 0
     }
 
     /// Waits until the supervisor has ended: closed, or given up. Returns early if the task is cancelled.
     public nonisolated(nonsending) func closed() async {
-        guard let id = shell.here?.closers.newID() else { return await closedElsewhere() }
-        await suspending(on: shell, as: id, #isolation) {
-            $0.wait(closer: id, $1)
+        await driver.suspend(with: WaitID.next(), #isolation) {
+            $0.wait(closer: $1, $2)
         } onCancel: {
-            $0.closers.cancel($1)
-        } elsewhere: {
-            await closedElsewhere()
+            $0.closers.resume($1, returning: ())
         }
-    }
-
-    private nonisolated(nonsending) func closedElsewhere() async {
-        await withTaskExecutorPreference(runtime.taskExecutor) { await self.closed() }
     }
 
     // MARK: Messages
@@ -119,31 +114,10 @@ public final class Supervisor: Sendable {
     /// Sends one message and waits for its end: the far side's acknowledgement where there is one, else until the
     /// connection has taken it. With no connection the message waits in the outbox. Cancelling the task ends the wait.
     public nonisolated(nonsending) func send(_ payload: Payload) async -> SendOutcome {
-        guard let here = shell.here else { return await sendFromElsewhere(payload) }
-        let (id, outcome) = here.submit(payload)
+        let (id, outcome) = await driver.run(with: payload, mayRunInline: !isStored, #isolation) { $0.submit($1) }
         if let outcome { return outcome }
-        return await suspending(on: shell, as: id, #isolation) {
-            $0.outgoing.wait(sender: id, $1)
-        } onCancel: {
-            $0.handle(.cancel($1))
-        } elsewhere: {
-            await sendFromElsewhere(payload, handedIn: id)
-        }
-    }
-
-    /// - Parameter handedIn: the message, if that has been handed in.
-    private nonisolated(nonsending) func sendFromElsewhere(
-        _ payload: Payload,
-        handedIn: MessageID? = nil
-    ) async -> SendOutcome {
-        await suspendingElsewhere(on: shell, #isolation, isShort: !isStored) { (shell, continuation) -> MessageID in
-            let (id, outcome) = handedIn.map { ($0, nil) } ?? shell.submit(payload)
-            if let outcome {
-                continuation.resume(returning: outcome)
-            } else {
-                shell.outgoing.wait(sender: id, continuation)
-            }
-            return id
+        return await driver.suspend(with: id, #isolation) {
+            $0.outgoing.wait(sender: $1, $2)
         } onCancel: {
             $0.handle(.cancel($1))
         }
@@ -154,32 +128,15 @@ public final class Supervisor: Sendable {
     ///
     /// - Throws: why there is no place for it.
     public nonisolated(nonsending) func submit(_ payload: Payload) async throws(TransportError) -> MessageID {
-        guard let here = shell.here else {
-            let result: Result<MessageID, TransportError> = await withTaskExecutorPreference(runtime.taskExecutor) {
-                do throws(TransportError) { return .success(try await self.submit(payload)) } catch {
-                    return .failure(error)
-                }
-            }
-            return try result.get()
+        let (id, outcome, hasPlace) = await driver.run(with: payload, mayRunInline: !isStored, #isolation) {
+            $0.submitAlone($1)
         }
-        let (id, outcome) = here.submit(payload)
         if case .rejected(let error) = outcome { throw error }
-        if let outcome {
-            here.outgoing.note(outcome, of: id, payload)
-            return id
-        }
-        if here.outgoing.letGo(id) { return id }
-        return try await suspending(on: shell, as: id, #isolation) {
-            $0.outgoing.wait(submitter: id, $1)
+        if hasPlace { return id }
+        return try await driver.suspend(with: id, #isolation) {
+            $0.outgoing.wait(submitter: $1, $2)
         } onCancel: {
             $0.cancel(submitter: $1)
-        } elsewhere: {
-            await suspendingElsewhere(on: shell, nil) { (shell, continuation) -> MessageID in
-                shell.outgoing.wait(submitter: id, continuation)
-                return id
-            } onCancel: {
-                $0.cancel(submitter: $1)
-            }
         }.get()
     }
 
@@ -204,51 +161,42 @@ public final class Supervisor: Sendable {
     /// one whose task was cancelled, is kept for the next one.
     public var deliveries: Subscription<ReceivedMessage> {
         if runtime.isCurrent {
-            shell.value.acknowledgeAfterProcessing()
+            driver.value.acknowledgeAfterProcessing()
         } else {
-            runtime.execute { [shell] in shell.value.acknowledgeAfterProcessing() }
+            runtime.execute { [driver] in driver.value.acknowledgeAfterProcessing() }
         }
         return Subscription(delivered)
     }
 
     /// The state now and each change of it. A listener that falls 64 changes behind misses the oldest.
     public var states: Subscription<SupervisorState> {
-        Subscription(stateChanges) { [shell] in shell.value.state }
+        Subscription(stateChanges) { [driver] in driver.value.state }
     }
 
     /// The state now.
     public nonisolated(nonsending) func state() async -> SupervisorState {
-        guard runtime.isCurrent else {
-            return await withTaskExecutorPreference(runtime.taskExecutor) { await self.state() }
-        }
-        return shell.value.state
+        await driver.run(with: (), #isolation) { driver, _ in driver.state }
     }
 
     /// What was learned about keepalive intervals, network by network, to be given to the next supervisor; `nil` unless the
     /// keepalive is adaptive.
     public nonisolated(nonsending) func intervals() async -> AdaptiveInterval? {
-        guard runtime.isCurrent else {
-            return await withTaskExecutorPreference(runtime.taskExecutor) { await self.intervals() }
-        }
-        return shell.value.intervals
+        await driver.run(with: (), #isolation) { driver, _ in driver.intervals }
     }
 
     /// Has `action` called on the runtime with each connection and its endpoint, before anything is sent over it or
     /// read from it, and with the one that there is now. Who asks last is told, and nobody else.
     package func onConnection(_ action: @escaping @Sendable (any Connection, Endpoint) -> Void) {
-        runtime.execute { [shell] in shell.value.watchConnections(action) }
+        runtime.execute { [driver] in driver.value.watchConnections(action) }
     }
 
     /// Tells the observer something that the supervisor can't see itself.
     package func report(_ note: SupervisorEvent) {
-        runtime.execute { [shell] in shell.value.note(note) }
+        runtime.execute { [driver] in driver.value.note(note) }
     }
 
     /// The smoothed round-trip time (RFC 6298), once one was measured.
     public nonisolated(nonsending) func roundTripTime() async -> Duration? {
-        guard runtime.isCurrent else {
-            return await withTaskExecutorPreference(runtime.taskExecutor) { await self.roundTripTime() }
-        }
-        return shell.value.roundTripTime
+        await driver.run(with: (), #isolation) { driver, _ in driver.roundTripTime }
     }
 }

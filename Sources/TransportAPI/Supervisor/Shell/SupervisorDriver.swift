@@ -1,3 +1,5 @@
+import Primitives
+
 /// Runs a ``SupervisorStateMachine``: feeds it what happens and does what it asks for. Lives on its runtime;
 /// ``Supervisor`` is its face for everybody else.
 final class SupervisorDriver: ConnectionOwner {
@@ -55,7 +57,7 @@ final class SupervisorDriver: ConnectionOwner {
     private(set) var onConnection: ((any Connection, Endpoint) -> Void)?
     /// What was learned about keepalive intervals.
     var intervals: AdaptiveInterval? { machine.adaptive?.intervals }
-    let closers = CloseWaiters()
+    var closers = Waiters<Void>()
     /// The close of the last connection that was closed; gives the number of undelivered bytes.
     private(set) var goodbye: Task<Int, Never>?
     private let paths: (any PathMonitor)?
@@ -168,7 +170,7 @@ final class SupervisorDriver: ConnectionOwner {
         intake.finish()
         outgoing.undelivered.finish()
         pathWatch = nil
-        closers.finish()
+        closers.resumeAll(returning: ())
     }
 
     /// The smoothed round-trip time, once one was measured.
@@ -298,6 +300,16 @@ final class SupervisorDriver: ConnectionOwner {
         outgoing.handIn(payload) { handIn($0, $1) }
     }
 
+    /// Like ``submit(_:)``, for a caller that does not wait for the outcome: ``PendingSends/undelivered`` reports it.
+    ///
+    /// - Returns: also whether the message has a place in the outbox, or an outcome.
+    func submitAlone(_ payload: Payload) -> (MessageID, SendOutcome?, hasPlace: Bool) {
+        let (id, outcome) = submit(payload)
+        guard let outcome else { return (id, nil, outgoing.letGo(id)) }
+        if case .rejected = outcome {} else { outgoing.note(outcome, of: id, payload) }
+        return (id, outcome, true)
+    }
+
     private func handIn(_ id: MessageID, _ payload: Payload) {
         if isObserved { note(.submitted(id, bytes: payload.bytes.count)) }
         handle(.submit(id, payload))
@@ -313,6 +325,6 @@ final class SupervisorDriver: ConnectionOwner {
     }
 
     func wait(closer id: UInt64, _ continuation: UnsafeContinuation<Void, Never>) {
-        if state.isFinal { continuation.resume() } else { closers.wait(id, continuation) }
+        if state.isFinal { continuation.resume() } else { closers.append(id, continuation) }
     }
 }

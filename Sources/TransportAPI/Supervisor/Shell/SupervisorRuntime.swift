@@ -1,3 +1,5 @@
+import Primitives
+
 /// What a supervisor's shell lives on: one thread at a time, a clock, timers and random numbers. An event loop is one; tests
 /// make their own.
 public protocol SupervisorRuntime: AnyObject, Sendable {
@@ -35,36 +37,34 @@ extension SupervisorRuntime {
     }
 }
 
-/// An object that only one runtime may touch, in a value that any thread may pass on.
-///
-/// `Value` is a class and not any type, because Swift 6.3 miscompiles the getters of this struct otherwise: a property of the
-/// object that is read twice is loaded once, whatever a call or an `await` between the two has changed.
-package struct RuntimeBound<Value: AnyObject>: Confinement, @unchecked Sendable {
-    // Unchecked, because the check below is what makes it safe.
-
+/// A runtime as the context of objects.
+package struct RuntimeContext: ExecutionContext {
     package let runtime: any SupervisorRuntime
-    private let confined: Value
 
-    /// Confines `value`, which from now on nobody touches but through here.
-    package init(_ value: Value, to runtime: any SupervisorRuntime) {
-        confined = value
+    package init(_ runtime: any SupervisorRuntime) {
         self.runtime = runtime
     }
 
-    /// The value. Stops the program if the caller is elsewhere: a mistake in this program that would race.
-    package var value: Value {
-        precondition(runtime.isCurrent, "called from outside the supervisor's runtime")
-        return confined
-    }
-
-    /// The value if the caller is on the runtime; else `nil`.
-    package var here: Value? { runtime.isCurrent ? confined : nil }
+    package var isCurrent: Bool { runtime.isCurrent }
 
     package func execute(_ work: @escaping @Sendable () -> Void) {
         runtime.execute(work)
     }
 
-    package func runInlineIfIdle<Result: Sendable>(_ body: (Value) -> Result) -> Result? {
-        runtime.runInlineIfIdle { body(confined) }
+    package func runInlineIfIdle<Result: Sendable>(_ body: () -> Result) -> Result? {
+        runtime.runInlineIfIdle(body)
+    }
+}
+
+/// An object that only one runtime may touch.
+package typealias RuntimeBound<Value: AnyObject> = Bound<Value, RuntimeContext>
+
+extension Bound where Context == RuntimeContext {
+    /// The runtime.
+    package var runtime: any SupervisorRuntime { context.runtime }
+
+    /// Binds `value` to `runtime`.
+    package init(_ value: Value, to runtime: any SupervisorRuntime) {
+        self.init(value, in: RuntimeContext(runtime))
     }
 }

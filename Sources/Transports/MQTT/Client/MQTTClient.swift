@@ -1,3 +1,4 @@
+import Primitives
 import Protocols
 import SocketIO
 import TransportAPI
@@ -104,7 +105,10 @@ public final class MQTTClient: Sendable {
     /// The messages of a filter from now on, without asking the broker for any: for filters that the URL subscribes to.
     public nonisolated(nonsending) func listen(to filter: String) async throws(TransportError) -> MQTTMessages {
         try MQTTCheck.subscriptions([MQTTSubscription(filter)])
-        return MQTTMessages(client: self, elements: await onLoop { $0.routes.listen(filter) })
+        return MQTTMessages(
+            client: self,
+            elements: await subscriber.run(with: filter, #isolation) { $0.routes.listen($1) }
+        )
     }
 
     /// Subscribes, and gives the filter's messages until it is unsubscribed or the client ends. Waits for the broker's answer,
@@ -122,7 +126,9 @@ public final class MQTTClient: Sendable {
     ) async throws(TransportError) -> MQTTMessages {
         try MQTTCheck.subscriptions([MQTTSubscription(filter)])
         // What is retained may come before SUBACK.
-        let (isNew, elements) = await onLoop { (!$0.routes.has(filter), $0.routes.listen(filter)) }
+        let (isNew, elements) = await subscriber.run(with: filter, #isolation) {
+            (!$0.routes.has($1), $0.routes.listen($1))
+        }
         try await ask(filter, qos, isNew: isNew)
         return MQTTMessages(client: self, elements: elements)
     }
@@ -135,9 +141,10 @@ public final class MQTTClient: Sendable {
         onMessage: @escaping @Sendable (Payload) -> Void
     ) async throws(TransportError) {
         try MQTTCheck.subscriptions([MQTTSubscription(filter)])
-        let isNew = await onLoop { subscriber in
-            defer { subscriber.routes.call(filter, onMessage) }
-            return !subscriber.routes.has(filter)
+        let isNew = await subscriber.run(with: (filter, onMessage), #isolation) {
+            let isNew = !$0.routes.has($1.0)
+            $0.routes.call($1.0, $1.1)
+            return isNew
         }
         try await ask(filter, qos, isNew: isNew)
     }
@@ -177,7 +184,7 @@ public final class MQTTClient: Sendable {
 
     /// How many messages came that nobody listens to.
     public nonisolated(nonsending) func unclaimed() async -> UInt64 {
-        await onLoop { $0.routes.unclaimed }
+        await subscriber.run(with: (), #isolation) { subscriber, _ in subscriber.routes.unclaimed }
     }
 
     // MARK: On the loop
@@ -189,50 +196,24 @@ public final class MQTTClient: Sendable {
     /// Gives out a message, as soon as there is room for the next.
     private static func deliver(_ payload: Payload, _ subscriber: LoopBound<MQTTSubscriber>) async {
         let routes = subscriber.value.routes
-        await routes.deliver(payload, LoopBound(living: routes, on: subscriber.loop))
+        await routes.deliver(payload, LoopBound(routes, to: subscriber.loop))
     }
 
-    private nonisolated(nonsending) func onLoop<Value: Sendable>(
-        _ body: @escaping @Sendable (MQTTSubscriber) -> Value
-    ) async -> Value {
-        let subscriber = subscriber
-        return await withTaskExecutorPreference(loop) { await Self.perform(subscriber, body) }
-    }
-
-    @concurrent
-    private static func perform<Value: Sendable>(
-        _ subscriber: LoopBound<MQTTSubscriber>,
-        _ body: @Sendable (MQTTSubscriber) -> Value
-    ) async -> Value {
-        body(subscriber.value)
-    }
-
-    /// Wishes for a filter, or with no QoS for its end, and waits for the answer.
+    /// Asks for a filter, or without a QoS for its end, and waits for the answer.
     private nonisolated(nonsending) func ask(
         _ filter: String,
         _ qos: MQTTQoS?,
         isNew: Bool
     ) async throws(TransportError) {
-        let subscriber = subscriber
-        let answer = await withTaskExecutorPreference(loop) { await Self.ask(subscriber, filter, qos, isNew) }
-        try answer.get()
-    }
-
-    @concurrent
-    private static func ask(
-        _ subscriber: LoopBound<MQTTSubscriber>,
-        _ filter: String,
-        _ qos: MQTTQoS?,
-        _ isNew: Bool
-    ) async -> MQTTSubscriber.Answer {
-        let number = subscriber.value.wish(filter, qos, isNew: isNew)
-        return await suspending(on: subscriber, as: (number, filter), #isolation) {
-            $0.wait(filter, .init(number: number, isSubscribing: qos != nil, isNew: isNew, continuation: $1))
+        let answer = await subscriber.suspend(
+            with: (id: WaitID.next(), filter: filter, qos: qos, isNew: isNew),
+            #isolation
+        ) {
+            $0.request($1.filter, $1.qos, isNew: $1.isNew, $1.id, $2)
         } onCancel: {
-            $0.cancel($1.0, for: $1.1)
-        } elsewhere: {
-            .failure(.notOpen)
+            $0.cancel($1.id, for: $1.filter)
         }
+        try answer.get()
     }
 }
 

@@ -1,3 +1,4 @@
+import Primitives
 import Protocols
 import SocketIO
 import TransportAPI
@@ -7,11 +8,13 @@ import TransportAPI
 final class MQTTSubscriber {
     typealias Answer = Result<Void, TransportError>
 
-    /// Who waits for the answer to a wish.
-    struct Waiter {
+    /// A caller that waits for the answer to a request.
+    private struct Waiter {
+        let id: UInt64
+        /// The number of the request.
         let number: UInt64
         let isSubscribing: Bool
-        /// Nobody had the filter before: if it comes to nothing, the filter is given up.
+        /// No caller had the filter before. If the request fails, the filter is dropped.
         let isNew: Bool
         let continuation: UnsafeContinuation<Answer, Never>
     }
@@ -40,13 +43,13 @@ final class MQTTSubscriber {
     /// There is a connection. One that has no topics, or lives elsewhere, carries no subscriptions.
     func linked(_ connection: any Connection, to broker: Endpoint?) {
         if let driver { unlinked(driver) }
-        guard ending == nil, let connection = connection as? CoreConnection, connection.isHere else { return }
-        let driver = connection.driver.value
+        guard ending == nil, let connection = connection as? CoreConnection, let driver = connection.driver.here
+        else { return }
         guard driver.phase == .open, let client = (driver.core as? any TopicCore)?.client else { return }
         self.driver = driver
         driver.onSignal = { [self] in take($0) }
         wishes.linked(to: broker, as: client.name, isPresent: client.hasSession)
-        let confined = LoopBound(living: self, on: loop)
+        let confined = LoopBound(self, to: loop)
         Task(executorPreference: loop) {
             _ = await connection.closed()
             confined.value.unlinked(connection.driver.value)
@@ -65,28 +68,36 @@ final class MQTTSubscriber {
 
     // MARK: Wishes
 
-    /// A filter is wanted, or not any more if there is no QoS. Gives the number under which to wait for the answer.
-    func wish(_ filter: String, _ qos: MQTTQoS?, isNew: Bool) -> UInt64 {
-        guard let qos else { return wishes.drop(filter) }
-        if isNew { routes.ask(filter) }
-        return wishes.want(MQTTSubscription(filter, qos: qos))
-    }
-
-    func wait(_ filter: String, _ waiter: Waiter) {
+    /// Requests a filter, or its end if there is no QoS. Resumes `continuation` with the broker's answer.
+    func request(
+        _ filter: String,
+        _ qos: MQTTQoS?,
+        isNew: Bool,
+        _ id: UInt64,
+        _ continuation: UnsafeContinuation<Answer, Never>
+    ) {
+        let number: UInt64
+        if let qos {
+            if isNew { routes.ask(filter) }
+            number = wishes.want(MQTTSubscription(filter, qos: qos))
+        } else {
+            number = wishes.drop(filter)
+        }
+        let waiter = Waiter(id: id, number: number, isSubscribing: qos != nil, isNew: isNew, continuation: continuation)
         waiting[MQTTFilterKey(filter), default: []].append(waiter)
         if let ending { return settle(filter, .max, .failure(ending), .failure(ending)) }
         ask()
         if isSupervised, driver == nil, !waiter.isSubscribing { giveUp(filter) }
     }
 
-    func cancel(_ number: UInt64, for filter: String) {
+    func cancel(_ id: UInt64, for filter: String) {
         let key = MQTTFilterKey(filter)
-        guard let index = waiting[key]?.firstIndex(where: { $0.number == number }),
+        guard let index = waiting[key]?.firstIndex(where: { $0.id == id }),
             let waiter = waiting[key]?.remove(at: index)
         else { return }
         if !waiter.isSubscribing {
             if !wishes.wants(filter) { routes.remove(filter) }
-        } else if waiter.isNew, wishes.isNewest(number, of: filter) {
+        } else if waiter.isNew, wishes.isNewest(waiter.number, of: filter) {
             _ = wishes.drop(filter, always: false)
             routes.remove(filter)
             ask()

@@ -32,6 +32,14 @@ struct CloseProgress {
     }
 }
 
+/// The end of a connection.
+struct CloseState {
+    /// The close that this side has begun; `nil` before.
+    var progress: CloseProgress?
+    /// How many bytes were accepted and not delivered, once the connection has ended.
+    var undelivered = 0
+}
+
 extension ConnectionDriver {
     // MARK: Closing
 
@@ -41,8 +49,8 @@ extension ConnectionDriver {
         guard phase == .open else {
             return end(reason, abort: phase == .opening)
         }
-        guard closing == nil else { return }
-        closing = CloseProgress(now: loop.now, left: undelivered)
+        guard closing.progress == nil else { return }
+        closing.progress = CloseProgress(now: loop.now, left: undelivered)
         waiting.rejectBlocked(reason.sendError)
         enterCore()
         core.close(reason, &context)
@@ -53,10 +61,10 @@ extension ConnectionDriver {
     }
 
     /// Whether this side has begun the close handshake.
-    var isClosing: Bool { closing != nil }
+    var isClosing: Bool { closing.progress != nil }
 
     /// Writes a close frame and ends the connection without waiting for the answer.
-    func abandon(_ reason: CloseReason) {
+    package func abandon(_ reason: CloseReason) {
         if phase == .open {
             enterCore()
             core.close(reason, &context)
@@ -76,32 +84,41 @@ extension ConnectionDriver {
     /// Resumes `continuation` when the connection is closed, with the number of undelivered bytes.
     func awaitClosed(_ id: UInt64, _ continuation: UnsafeContinuation<Int, Never>) {
         if phase == .closed {
-            continuation.resume(returning: undeliveredAtEnd)
+            continuation.resume(returning: closing.undelivered)
         } else {
-            waiting.closing.append((id, continuation))
+            waiting.closing.append(id, continuation)
         }
     }
 
     /// The caller stops waiting; the connection closes all the same.
     func cancelClosed(_ id: UInt64) {
-        guard let index = waiting.closing.firstIndex(where: { $0.id == id }) else { return }
-        waiting.closing.remove(at: index).continuation.resume(returning: undelivered)
+        waiting.closing.resume(id, returning: undelivered)
+    }
+
+    /// Resumes `continuation` when the connection has ended, with the reason.
+    func awaitEnd(_ id: UInt64, _ continuation: UnsafeContinuation<CloseReason?, Never>) {
+        if let reason { continuation.resume(returning: reason) } else { waiting.closers.append(id, continuation) }
+    }
+
+    /// The caller stops waiting for the end.
+    func cancelEnd(_ id: UInt64) {
+        waiting.closers.resume(id, returning: nil)
     }
 
     /// Notes whether the peer has taken bytes, and sets the time to look again.
     func lookAfterClose() {
-        guard closing != nil else { return }
-        if closing?.update(left: undelivered, now: loop.now) == true {
+        guard closing.progress != nil else { return }
+        if closing.progress?.update(left: undelivered, now: loop.now) == true {
             context.outputMoved = Instant(nanoseconds: loop.now)
         }
-        guard let deadline = closing?.deadline(limits) else { return }
+        guard let deadline = closing.progress?.deadline(limits) else { return }
         let soon = Instant(nanoseconds: loop.now).advanced(by: limits.closeTimeout / 4).nanoseconds
-        ownDeadline = min(deadline, max(soon, loop.now + 1_000_000))
+        phaseDeadline = min(deadline, max(soon, loop.now + 1_000_000))
     }
 
     /// Ends the connection if the peer has taken nothing for too long.
     func closeTimerFired() {
-        guard let closing, closing.deadline(limits) <= loop.now else { return }
+        guard let progress = closing.progress, progress.deadline(limits) <= loop.now else { return }
         guard phase == .open else { return close(abort: undelivered > 0) }
         // Without an answer to the close frame, what this side has said counts.
         end(closeReasonSoFar() ?? .user, abort: undelivered > 0)
@@ -124,12 +141,12 @@ extension ConnectionDriver {
         let wasOpen = phase == .open
         phase = .draining
         self.reason = reason
-        undeliveredAtEnd = core.unacknowledgedBytes
+        closing.undelivered = core.unacknowledgedBytes
         letGoOfParts()
         if isClosing {
             lookAfterClose()
         } else {
-            ownDeadline = Instant(nanoseconds: loop.now).advanced(by: limits.linger).nanoseconds
+            phaseDeadline = Instant(nanoseconds: loop.now).advanced(by: limits.linger).nanoseconds
         }
         waiting.receiver.take()?.take(reason.receiveResult)
         waiting.finish(reason)
@@ -137,7 +154,7 @@ extension ConnectionDriver {
         handler = nil
         owner?.ended(self, reason, wasOpen: wasOpen)
         onSignal = nil
-        onDiscard = nil
+        discards.stop()
         guard !abort else { return close(abort: true) }
         requestFlush()
         armTimer()
@@ -148,7 +165,7 @@ extension ConnectionDriver {
     func finishDraining() {
         guard channel.shutdownWriting() else { return close(abort: false) }
         // The peer may have ended its half before, which was read then, and which not every poller reports again.
-        isReadable = true
+        reading.isReadable = true
         readWhilePossible()
     }
 
@@ -156,22 +173,41 @@ extension ConnectionDriver {
         guard phase != .closed else { return }
         if phase != .draining { end(CloseReason(.network)) }
         guard phase != .closed else { return }
-        undeliveredAtEnd = max(undeliveredAtEnd, context.output.count + channel.unacknowledgedBytes)
+        closing.undelivered = max(closing.undelivered, context.output.count + channel.unacknowledgedBytes)
         phase = .closed
         cancelTimer()
         // Nobody can ask a connection that never was open.
         if statistics.handshakeDuration != .zero { statistics.add(channel.segmentCounts) }
         channel.close(abort: abort)
-        input = ByteBuffer()
+        reading.input = ByteBuffer()
         context.output = ByteBuffer()
         tellMemory()
-        waiting.finishClosing(undeliveredAtEnd)
+        waiting.closing.resumeAll(returning: closing.undelivered)
         owner.take()?.closed(self)
     }
 }
 
+extension ConnectionDriver {
+    /// The statistics as of now.
+    var currentStatistics: ConnectionStatistics {
+        var current = statistics
+        current.bytesSent = channel.bytesSent
+        current.bytesReceived = channel.bytesReceived
+        current.controlFrames = context.counters.controlFrames
+        current.unexpectedAcknowledgements = context.counters.unexpectedAcknowledgements
+        current.duplicates = context.counters.duplicates
+        current.reordered = context.counters.reordered
+        if phase != .closed { current.add(channel.segmentCounts) }
+        return current
+    }
+
+    package var bytesReceivedNow: UInt64 {
+        channel.bytesReceived - min(channel.bytesReceived, context.counters.repeatedBytes)
+    }
+}
+
 extension ConnectionStatistics {
-    mutating func add(_ counts: SegmentCounts?) {
+    fileprivate mutating func add(_ counts: SegmentCounts?) {
         segmentsSent = counts?.sent
         segmentsReceived = counts?.received
         headerBytes = counts?.headerBytes

@@ -2,63 +2,105 @@ import Protocols
 import SocketIO
 import TransportAPI
 
-// Reading, in shares: one loop serves many connections, and none may keep it from the others for long. Who has little
-// to say is served at once. A connection that fills a whole read, or whose share of the turn is over, is busy: it waits
-// in line with all others of its kind (``EventLoop/deferToNextTick(_:)``), and goes there straight away whatever it
-// says in the next moments. So do the clients of a server with their first words, for nobody knows them yet.
+/// The part of the loop's time that one connection uses.
+struct TimeShare {
+    /// When the present budget ends, in nanoseconds of ``MonotonicClock``; 0 until the clock was read.
+    var end: Int64 = 0
+    /// Until when the connection counts as busy, because it has used a whole budget.
+    var busyUntil: Int64 = 0
+    /// Whether the connection runs now as one of the deferred handlers.
+    var isRunning = false
+}
+
+/// What a connection reads, and whether it may.
+struct ReadState: ~Copyable {
+    /// Why no events are taken from the core.
+    struct Pauses: OptionSet {
+        let rawValue: UInt8
+        /// The inbox is full.
+        static let fullInbox = Pauses(rawValue: 1)
+        /// The peer does not read so much output that it may not send more.
+        static let fullOutput = Pauses(rawValue: 2)
+        /// The handler works on what the peer has sent.
+        static let handler = Pauses(rawValue: 4)
+    }
+
+    /// What has come and was not consumed.
+    var input = ByteBuffer()
+    /// The channel may have more to read.
+    var isReadable = false
+    /// How much is read at a time, in bytes: less while it takes long to process.
+    var size = 16 << 10
+    /// When something came last; 0 before anything has.
+    var lastHeard: Int64 = 0
+    /// Something has come since the connection was open.
+    var hasSpoken = false
+    var pauses: Pauses = []
+    /// Events are being taken from the core.
+    var isPumping = false
+    /// The last event was much work: the clock is read before the next one.
+    var mustCheckTime = false
+    var controlRate = ControlRateMeter()
+}
+
+// One loop serves many connections. A connection that has little to read is served at once. One that fills a whole read,
+// or exceeds its time budget, is busy for a while: it is continued together with the other busy connections
+// (``LoopQueue/deferred``). So are the first bytes of a server's clients, because those are not known yet.
 extension ConnectionDriver {
-    /// How much is read at first, in bytes.
-    static let firstReadSize = 16 << 10
     private static let leastReadSize = 1 << 10
     /// How long a server works on what had come over a connection that is no more, in nanoseconds.
     private static let patienceWithBroken: Int64 = 1_000_000
     /// For how long a connection stays busy, in nanoseconds.
     private static let busyTime: Int64 = 100_000_000
 
-    /// The share has come that was waited for.
-    package func runDeferredWork() {
-        isWaitingForShare = false
-        shareEnd = loop.lineEnd
-        isInShare = true
+    /// Runs with the other deferred handlers, until their time budget is used up.
+    func runShare() {
+        share.end = loop.deferredEnd
+        share.isRunning = true
         pump()
         readWhilePossible()
-        isInShare = false
-        if flushRequested { tickEnded() }
+        share.isRunning = false
+        if writing.flush != .none { flushIfRequested() }
     }
 
     /// Whether what comes is seen to in the line: of who is busy, and of a server's clients that are not known yet, or
     /// not any more.
-    var mustStandInLine: Bool { isBusy || owner != nil && (!hasSpoken || phase == .draining) }
+    var mustDefer: Bool { isBusy || owner != nil && (!reading.hasSpoken || phase == .draining) }
 
     /// Whether the far side has yet to say a word, its handshake included, or to end that.
-    var isNewcomer: Bool { phase == .opening || phase == .open && lastHeard == 0 }
+    var isNewcomer: Bool { phase == .opening || phase == .open && reading.lastHeard == 0 }
 
-    var isBusy: Bool { loop.now < busyUntil }
+    var isBusy: Bool { loop.now < share.busyUntil }
 
-    func waitForShare() {
-        guard !isWaitingForShare else { return }
-        isWaitingForShare = true
-        loop.deferToNextTick(self)
+    /// Continues in the next tick, with the other deferred handlers.
+    func deferWork() {
+        loop.add(self, to: .deferred)
     }
 
+    /// Whether the connection waits to be continued.
+    var isDeferred: Bool { schedule.contains(.deferred) }
+
     /// Leaves the rest to a later share. Who has only had what others left of theirs is not known to have much to say.
-    private func giveWay(at time: Int64 = .max) {
-        if !isInShare || time - loop.now >= EventLoop.share / 2 { busyUntil = loop.now + Self.busyTime }
-        waitForShare()
+    private func yield(at time: Int64 = .max) {
+        if !share.isRunning || time - loop.now >= EventLoop.timeBudget / 2 {
+            share.busyUntil = loop.now + Self.busyTime
+        }
+        deferWork()
     }
 
     /// Gives way if this connection has worked for long enough. Outside of the line the first look at the clock only
     /// starts the share, so that whoever has little to do is not asked for the time.
-    private func giveWayIfShareIsOver() {
+    private func yieldIfBudgetIsOver() {
         let time = MonotonicClock.now()
-        if shareEnd == 0 { shareEnd = time + EventLoop.share }
-        if time >= shareEnd { giveWay(at: time) }
+        if share.end == 0 { share.end = time + EventLoop.timeBudget }
+        if time >= share.end { yield(at: time) }
     }
 
     /// Whether events may be taken from the core. An inbox that nobody empties must not keep the answer to our goodbye from
     /// being read; what else comes then is dropped and counted, as over datagrams.
     var mayRead: Bool {
-        (inboxHasRoom && !isPausedForWrites || isClosing || channel.isDatagram) && !isWaitingForShare && !isHeld
+        (inboxHasRoom && !reading.pauses.contains(.fullOutput) || isClosing || channel.isDatagram) && !isDeferred
+            && !reading.pauses.contains(.handler)
     }
 
     /// Whether another message may be read. An app that waits for an acknowledgement before it takes the next message
@@ -72,126 +114,134 @@ extension ConnectionDriver {
 
     /// Reads on if a full inbox had stopped it, because a send now waits for its acknowledgement.
     func readForAcknowledgement() {
-        if isStalled, isAwaitingAcknowledgement { waitForShare() }
+        if reading.pauses.contains(.fullInbox), isAwaitingAcknowledgement { deferWork() }
     }
 
     /// Reads and delivers until the channel is empty, the share is over, or nobody consumes.
     func readWhilePossible() {
-        guard !isPumping, !isWaitingForShare else { return }
+        guard !reading.isPumping, !isDeferred else { return }
         // What has come counts before the end that may be behind it.
-        if isStalled, mayRead {
-            isStalled = false
+        if reading.pauses.contains(.fullInbox), mayRead {
+            resume(.fullInbox)
             pump()
         }
-        reading: while isReadable, phase != .closed, mayRead || phase == .draining && !isWaitingForShare {
-            if phase == .draining { input.removeAll() }
+        reads: while reading.isReadable, phase != .closed, mayRead || phase == .draining && !isDeferred {
+            if phase == .draining { reading.input.removeAll() }
             borrowInput()
-            let room = min(input.writableCount, readSize)
-            switch channel.read(into: &input, atMost: readSize) {
+            let room = min(reading.input.writableCount, reading.size)
+            switch channel.read(into: &reading.input, atMost: reading.size) {
             case .bytes(let count):
-                lastHeard = loop.now
-                if phase == .opening { countRoundTrip() } else { hasSpoken = true }
+                reading.lastHeard = loop.now
+                if phase == .opening { countRoundTrip() } else { reading.hasSpoken = true }
                 if channel.isDrained(afterReading: count, of: room) {
-                    isReadable = false
+                    reading.isReadable = false
                     if phase != .draining { pump() }
                 } else if channel.mayLookLater {
                     if phase != .draining { pump() }
-                    waitForPatience()
-                    break reading
+                    runAtLowPriority()
+                    break reads
                 } else if isBusy || channel.isDatagram {
                     // A second datagram is not much yet.
                     pumpMuch()
                 } else {
-                    giveWay()
+                    yield()
                 }
             case .wouldBlock:
-                isReadable = false
+                reading.isReadable = false
             case .end where channel.isDatagram:
                 continue
             case .end:
-                isReadable = false
+                reading.isReadable = false
                 inputEnded()
             case .failed(let error):
-                isReadable = false
+                reading.isReadable = false
                 readFailed(error)
             }
         }
-        returnMemory(&input)
+        returnMemory(&reading.input)
         tellMemory()
     }
 
     /// Works off a read that has left something behind, looks at how long that took, and reads accordingly much next time.
     private func pumpMuch() {
         let start = MonotonicClock.now()
-        if shareEnd == 0 { shareEnd = start + EventLoop.share }
+        if share.end == 0 { share.end = start + EventLoop.timeBudget }
         if phase != .draining { pump() }
         let taken = MonotonicClock.now() - start
-        if taken > EventLoop.share {
-            readSize = max(readSize / 2, Self.leastReadSize)
-        } else if taken < EventLoop.share / 4 {
-            readSize = min(readSize * 2, ScratchPool.blockSize)
+        if taken > EventLoop.timeBudget {
+            reading.size = max(reading.size / 2, Self.leastReadSize)
+        } else if taken < EventLoop.timeBudget / 4 {
+            reading.size = min(reading.size * 2, ScratchPool.blockSize)
         }
-        if start + taken >= shareEnd, phase != .closed { giveWay(at: start + taken) }
+        if start + taken >= share.end, phase != .closed { yield(at: start + taken) }
     }
 
     /// Takes events from the core until it has no more, the share is over, or the inbox is full.
     func pump() {
-        guard !isPumping, !isWaitingForShare, phase == .opening || phase == .open else { return }
-        isPumping = true
+        guard !reading.isPumping, !isDeferred, phase == .opening || phase == .open else { return }
+        reading.isPumping = true
         enterCore()
         var events = 0
         let asked = context.counters.controlWork
         do throws(TransportError) {
             while phase == .opening || phase == .open, mayRead {
-                guard let event = try core.next(&input, &context) else { break }
+                guard let event = try core.next(&reading.input, &context) else { break }
                 deliver(event)
-                if isMuchWork {
-                    isMuchWork = false
+                if reading.mustCheckTime {
+                    reading.mustCheckTime = false
                     events |= 3
                 }
                 events &+= 1
                 guard events & 3 == 0, !channel.isDatagram else { continue }
                 // Who asks for too much is ended now, and not when its share is over.
-                if context.counters.controlWork != controlWork.seen { limitControlRate() }
-                if owner != nil, !isInShare, context.counters.controlWork - asked >= Self.controlWorkAtOnce {
-                    giveWay()
+                if context.counters.controlWork != reading.controlRate.seen { limitControlRate() }
+                if owner != nil, !share.isRunning, context.counters.controlWork - asked >= Self.controlWorkAtOnce {
+                    yield()
                 } else {
-                    giveWayIfShareIsOver()
+                    yieldIfBudgetIsOver()
                 }
             }
         } catch {
             end(error)
         }
-        isPumping = false
-        if context.counters.controlWork != controlWork.seen { limitControlRate() }
-        if !inboxHasRoom { isStalled = true }
-        if limits.readsOnlyWhileRead, context.output.count / 2 >= limits.writeBuffer { isPausedForWrites = true }
-        if channel.isDatagram { input.removeAll() }
+        reading.isPumping = false
+        if context.counters.controlWork != reading.controlRate.seen { limitControlRate() }
+        if !inboxHasRoom { reading.pauses.insert(.fullInbox) }
+        if limits.readsOnlyWhileRead, context.output.count / 2 >= limits.writeBuffer {
+            reading.pauses.insert(.fullOutput)
+        }
+        if channel.isDatagram { reading.input.removeAll() }
         leaveCore()
     }
 
     /// Takes no more from the far side until ``letGo()``: its handler is at work on what it has said, which is much.
     package func hold() {
-        isHeld = true
-        if !isInShare { busyUntil = loop.now + Self.busyTime }
+        reading.pauses.insert(.handler)
+        if !share.isRunning { share.busyUntil = loop.now + Self.busyTime }
     }
 
     /// Goes on behind all others that wait for their share.
     package func letGo() {
-        guard isHeld else { return }
-        isHeld = false
-        waitForShare()
+        guard reading.pauses.contains(.handler) else { return }
+        reading.pauses.remove(.handler)
+        deferWork()
+    }
+
+    /// Ends a pause. Until now, received bytes may not have been read.
+    func resume(_ pause: ReadState.Pauses) {
+        reading.pauses.remove(pause)
+        noteUnread()
     }
 
     /// What was just delivered has been much work, though it may have brought nobody anything: the clock is looked at
     /// before the next.
     package func noteMuchWork() {
-        isMuchWork = true
+        reading.mustCheckTime = true
     }
 
     private func countRoundTrip() {
-        if isWaitingForAnswer { statistics.handshakeRoundTrips += 1 }
-        isWaitingForAnswer = false
+        if writing.isUnanswered { statistics.handshakeRoundTrips += 1 }
+        writing.isUnanswered = false
     }
 
     private func inputEnded() {
@@ -216,21 +266,21 @@ extension ConnectionDriver {
         if !channel.isDatagram {
             // There is no line to wait in any more: only the clock ends this. What is here already gets more time than what is
             // still with the kernel; from its server a client hears all of it.
-            isInShare = true
+            share.isRunning = true
             let end = MonotonicClock.now() + Self.patienceWithBroken
             repeat {
-                isWaitingForShare = false
-                shareEnd = 0
+                schedule.remove(.deferred)
+                share.end = 0
                 pump()
-            } while isWaitingForShare && phase == .open && (owner == nil || MonotonicClock.now() < end)
-            isWaitingForShare = false
-            shareEnd = 0
+            } while isDeferred && phase == .open && (owner == nil || MonotonicClock.now() < end)
+            schedule.remove(.deferred)
+            share.end = 0
             while phase == .opening || phase == .open, mayRead {
                 borrowInput()
-                guard case .bytes = channel.read(into: &input, atMost: readSize) else { break }
+                guard case .bytes = channel.read(into: &reading.input, atMost: reading.size) else { break }
                 pumpMuch()
             }
-            isInShare = false
+            share.isRunning = false
         }
         broken(by: error)
     }
@@ -262,12 +312,14 @@ extension ConnectionDriver {
     /// Counts work that the far side has asked for, beside what its core counts (``CoreCounters/controlWork``).
     package func charge(_ controlWork: UInt64) {
         context.counters.controlWork &+= controlWork
-        if !isPumping { limitControlRate() }
+        if !reading.isPumping { limitControlRate() }
     }
 
     /// Ends a connection whose far side keeps us busy and brings nothing.
     func limitControlRate() {
-        guard controlWork.count(context.counters.controlWork, now: loop.now) > limits.controlRate, phase == .open else {
+        guard reading.controlRate.count(context.counters.controlWork, now: loop.now) > limits.controlRate,
+            phase == .open
+        else {
             return
         }
         let error = TransportError.tooMany(
@@ -315,13 +367,13 @@ extension ConnectionDriver {
     /// to the front of a whole block once that memory is full, so that much is read behind it; one that is too long for
     /// that grows where it is, and is read in ever larger parts.
     func borrowInput() {
-        guard input.writableCount < Self.room else { return }
-        if input.capacity < ScratchPool.blockSize, input.count < Self.shortPart {
+        guard reading.input.writableCount < Self.room else { return }
+        if reading.input.capacity < ScratchPool.blockSize, reading.input.count < Self.shortPart {
             var block = takeBlock()
-            input.withUnsafeReadableBytes { block.append(contentsOf: $0) }
-            input = block
+            reading.input.withUnsafeReadableBytes { block.append(contentsOf: $0) }
+            reading.input = block
         } else {
-            input.reserve(max(Self.room, input.count))
+            reading.input.reserve(max(Self.room, reading.input.count))
         }
     }
 
@@ -350,13 +402,13 @@ extension ConnectionDriver {
         }
     }
 
-    /// Lets go of what has come in part, since nothing more is read. The input of a session over a shared socket is
+    /// Lets go of what has come in part, since nothing more is read. The reading.input of a session over a shared socket is
     /// lent for one datagram.
     func letGoOfParts() {
         core.connectionEnded()
         guard !channel.isDatagram else { return }
-        input.removeAll()
-        returnMemory(&input)
+        reading.input.removeAll()
+        returnMemory(&reading.input)
     }
 
     /// Tells the owner what this connection keeps in memory: what waits for its rest, for the kernel, and for
@@ -365,7 +417,7 @@ extension ConnectionDriver {
         guard let owner else { return }
         let isAlive = phase == .opening || phase == .open
         let held =
-            (isAlive ? core.bufferedBytes : 0) + input.ownMemory + context.output.ownMemory
+            (isAlive ? core.bufferedBytes : 0) + reading.input.ownMemory + context.output.ownMemory
             + (phase == .closed ? 0 : inbox.bufferedBytes)
         guard held != bufferedBytes else { return }
         let change = held - bufferedBytes

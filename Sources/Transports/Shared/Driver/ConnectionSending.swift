@@ -1,3 +1,4 @@
+import Primitives
 import Protocols
 import SocketIO
 import TransportAPI
@@ -28,7 +29,7 @@ extension ConnectionDriver {
 
     private func opened() {
         phase = .open
-        ownDeadline = nil
+        phaseDeadline = nil
         statistics.handshakeBytes = channel.bytesSent + UInt64(context.output.count) + channel.bytesReceived
         statistics.handshakeRoundTrips += channel.roundTripsToConnect
         statistics.handshakeDuration = .nanoseconds(MonotonicClock.now() - started)
@@ -36,25 +37,15 @@ extension ConnectionDriver {
         owner?.opened(self)
     }
 
-    /// How many messages that were passed over wait for a listener.
-    private static let maximumUnreported = 16
-
     private func discarded(_ message: DiscardedMessage) {
         statistics.discarded += 1
         statistics.lastDiscarded = message
-        if let onDiscard {
-            onDiscard(message)
-        } else if unreported.count < Self.maximumUnreported, handler == nil {
-            unreported.append(message)
-        }
+        if handler == nil { discards.add(message) }
     }
 
     /// Reports the messages that are passed over to `action`, also those that were before.
-    func reportDiscarded(to action: @escaping (DiscardedMessage) -> Void) {
-        if phase == .open { onDiscard = action }
-        let messages = unreported
-        unreported = []
-        for message in messages { action(message) }
+    package func reportDiscarded(to action: @escaping (DiscardedMessage) -> Void) {
+        discards.report(to: action, andLater: phase == .open)
     }
 
     private func received(_ payload: Payload) {
@@ -86,6 +77,12 @@ extension ConnectionDriver {
         return reason?.receiveResult
     }
 
+    package func receiveNow(orTell receiver: any ConnectionReceiver) -> Result<Payload?, TransportError>? {
+        if let message = takeMessage() { return message }
+        waiting.receiver = .neighbour(receiver)
+        return nil
+    }
+
     /// Gives the next message, or the end, as soon as it is there.
     func receive(_ id: UInt64, _ continuation: UnsafeContinuation<PendingOperations.Received, Never>) {
         if let message = takeMessage() {
@@ -96,7 +93,7 @@ extension ConnectionDriver {
     }
 
     /// The receiver is done with what it was given, if it has not said so yet.
-    func confirmTaken() {
+    package func confirmTaken() {
         if unconfirmed > 0, !isConfirmedByHand { confirm(unconfirmed) }
     }
 
@@ -122,7 +119,7 @@ extension ConnectionDriver {
             return swap(&context.output, &nowhere)
         }
         // From a receiver on the loop it may come between two events; the core's surroundings are seen to then.
-        guard !isPumping else { return confirmReceipts(count) }
+        guard !reading.isPumping else { return confirmReceipts(count) }
         enterCore()
         confirmReceipts(count)
         leaveCore()
@@ -134,9 +131,9 @@ extension ConnectionDriver {
 
     /// Goes on reading if a full inbox had stopped it.
     private func resumeReading() {
-        guard isStalled, inbox.isHalfEmpty else { return }
-        isStalled = false
-        shareEnd = 0
+        guard reading.pauses.contains(.fullInbox), inbox.isHalfEmpty else { return }
+        resume(.fullInbox)
+        share.end = 0
         pump()
         readWhilePossible()
     }
@@ -149,15 +146,22 @@ extension ConnectionDriver {
 
 // MARK: Sending
 
-extension ConnectionDriver: MessagePeer {
+extension ConnectionDriver: MessagePeer, InlineConnection {
     /// Sends at once or not at all, for servers: a message that finds the write buffer full is refused.
     package func sendNow(_ payload: Payload) -> SendOutcome {
         guard context.output.count < limits.writeBuffer else { return .rejected(.bufferFull) }
         return sendAtOnce(payload) ?? .rejected(.bufferFull)
     }
 
-    /// Sends at once; `nil`: it would have to wait.
-    func sendUnlessWaiting(_ payload: Payload) -> SendOutcome? {
+    /// Sends at once and hands much output to the kernel. Returns `nil`, and sends nothing, if it would have to wait.
+    func sendAhead(_ payload: Payload) -> SendOutcome? {
+        guard let outcome = sendUnlessWaiting(payload) else { return nil }
+        flushAhead()
+        return outcome
+    }
+
+    package func sendUnlessWaiting(_ payload: Payload) -> SendOutcome? {
+        guard !acknowledges || !core.acknowledges(payload) else { return nil }
         guard phase != .open || !isOutputFull && waiting.blocked.isEmpty else { return nil }
         return sendAtOnce(payload)
     }
@@ -165,7 +169,7 @@ extension ConnectionDriver: MessagePeer {
     /// Sends a message whose acknowledgement nobody waits for; `nil` if the core has no room for it.
     private func sendAtOnce(_ payload: Payload) -> SendOutcome? {
         guard phase == .open, !isClosing else { return .rejected(sendRefusal) }
-        let id = waiting.newID()
+        let id = WaitID.next()
         switch handToCore(payload, id) {
         case .success(.written): return .written
         case .success(.awaitingAcknowledgement):
@@ -213,7 +217,7 @@ extension ConnectionDriver: MessagePeer {
 
     private func handToCore(_ payload: Payload, _ id: UInt64) -> Result<SendStatus, TransportError> {
         // Between two events, the core's surroundings are seen to.
-        let isAlone = !isPumping
+        let isAlone = !reading.isPumping
         if isAlone { enterCore() }
         defer { if isAlone { leaveCore() } }
         do throws(TransportError) {
@@ -333,132 +337,35 @@ extension ConnectionDriver {
     }
 }
 
-// What the core writes, on its way to the kernel.
-extension ConnectionDriver {
-    /// From how much on output is not patient any more, in bytes.
-    private static let patientOutput = 16 << 10
-    /// How many patient connections may each keep a whole block for their output.
-    private static let patientBlocks = 64
-
-    /// Asks for the output to be handed to the kernel when this turn ends, with all else that is written until then;
-    /// that of a busy connection when its share ends, of which it is a part. A server answers who has spoken in this
-    /// turn before it writes to others, unless so much waits for one of them that it may not grow.
-    func requestFlush() {
-        guard phase != .closed else { return }
-        let isPatient =
-            owner != nil && phase == .open && !isClosing && lastHeard != loop.now
-            && context.output.count < Self.patientOutput
-        if flushRequested {
-            guard isFlushPatient, !isPatient else { return }
-        }
-        flushRequested = true
-        isFlushPatient = false
-        if isInShare { return }
-        if isBusy { return waitForShare() }
-        guard isPatient else { return loop.atEndOfTick(self) }
-        isFlushPatient = true
-        waitForPatience()
+/// Messages that were passed over because of their size, and whom to report them to.
+struct DiscardedMessages {
+    private enum State {
+        /// There is no listener yet: the first messages are kept for it.
+        case kept([DiscardedMessage])
+        case reported((DiscardedMessage) -> Void)
     }
 
-    /// Waits for what comes behind the end of a turn. Who was more urgent in the meantime has its place still.
-    func waitForPatience() {
-        guard !isInPatientLine else { return }
-        isInPatientLine = true
-        loop.runAtLowPriority(self)
-    }
+    private static let maximumKept = 16
+    private var state = State.kept([])
 
-    package func runLowPriorityWork() {
-        isInPatientLine = false
-        tickEnded()
-        // What came alone is answered by now; what has come meanwhile is not.
-        if isReadable, channel.isDatagram { readWhilePossible() }
-    }
-
-    func flush() {
-        guard phase != .closed else { return }
-        isWaitingForAnswer = true
-        let before = context.output.count
-        let result = channel.flush(&context)
-        if result != .wouldBlock { stuckSince = 0 }
-        if context.hasMoved { tellMove() }
-        switch result {
-        case .bytes, .end: returnMemory(&context.output)
-        case .wouldBlock:
-            if stuckSince == 0 || context.output.count < before, !loop.hasEndlessTicks { stuckSince = loop.now }
-            returnMemory(&context.output)
-        case .failed(let error): return writeFailed(error)
-        }
-        if phase == .draining {
-            if context.output.isEmpty { finishDraining() }
-        } else if context.output.count < limits.writeBuffer {
-            if wantsRoom, isNearlyEmpty {
-                wantsRoom = false
-                handler?.roomMade(self)
-            }
-            sendBlocked()
-            if isPausedForWrites {
-                isPausedForWrites = false
-                waitForShare()
-            }
+    mutating func add(_ message: DiscardedMessage) {
+        switch state {
+        case .reported(let action): action(message)
+        case .kept(let messages):
+            if messages.count < Self.maximumKept { state = .kept(messages + [message]) }
         }
     }
 
-    /// Hands output to the kernel before the turn is over once it is about to outgrow its block, unless the kernel
-    /// takes nothing anyway: who sends much in one turn then writes all of it to the same memory. It counts as waiting
-    /// until the turn is over (``isOutputFull``), for who never had to wait would keep the loop from everybody else. To
-    /// be called by who sends, and not by a core or what it calls.
-    func flushAhead() {
-        let waiting = context.output.count
-        guard waiting > ScratchPool.blockSize - Self.room, flushRequested, stuckSince == 0, !isPumping,
-            !isWaitingForShare
-        else { return }
-        flush()
-        sentAhead += waiting - context.output.count
-        tellMemory()
+    /// Reports the kept messages, and later ones if `isLasting`.
+    mutating func report(to action: @escaping (DiscardedMessage) -> Void, andLater isLasting: Bool) {
+        var messages: [DiscardedMessage] = []
+        if case .kept(let kept) = state { messages = kept }
+        state = isLasting ? .reported(action) : .kept([])
+        for message in messages { action(message) }
     }
 
-    /// Whether who sends has to wait: for the kernel to take what waits, or, if so much has left in this turn, for the next.
-    var isOutputFull: Bool { context.output.count + sentAhead >= limits.writeBuffer }
-
-    // MARK: The core's surroundings
-
-    /// To be called before the core: gives it the time and memory to write to.
-    func enterCore() {
-        context.now = Instant(nanoseconds: loop.now)
-        borrowMemory(&context.output)
+    /// The connection has ended: nothing is reported any more.
+    mutating func stop() {
+        if case .reported = state { state = .kept([]) }
     }
-
-    /// To be called after the core: hands on what it wrote, and keeps its deadline. While the channel is full, nothing
-    /// is requested: the channel reports when there is room (``ready(_:)``). The output may grow until then, so that a
-    /// server counts it.
-    func leaveCore() {
-        if context.output.isEmpty {
-            returnMemory(&context.output)
-        } else {
-            if stuckSince == 0 {
-                requestFlush()
-            } else if owner != nil, !isTellRequested {
-                isTellRequested = true
-                loop.atEndOfTick(self)
-            }
-            // Of a message for thousands, each keeps its copy and not a whole block.
-            if isFlushPatient, loop.patientCount > Self.patientBlocks { returnMemory(&context.output) }
-        }
-        armTimer()
-    }
-
-    /// Writes one whole message that is encoded already in the core's own format, so that a server encodes once for many.
-    package func sendEncoded(_ bytes: UnsafeRawBufferPointer) {
-        guard phase == .open else { return }
-        enterCore()
-        core.sendEncoded(bytes, &context)
-        statistics.messagesSent += 1
-        leaveCore()
-    }
-
-    /// Whether the write buffer takes more.
-    package var hasRoom: Bool { phase == .open && context.output.count < limits.writeBuffer }
-
-    /// Whether little of the output is left: room for what can wait, beside what can't.
-    package var isNearlyEmpty: Bool { phase == .open && context.output.count < min(limits.writeBuffer, 64 << 10) }
 }

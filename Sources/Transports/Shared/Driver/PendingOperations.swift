@@ -1,3 +1,4 @@
+import Primitives
 import Protocols
 import TransportAPI
 
@@ -39,7 +40,6 @@ struct PendingOperations {
         var continuation: UnsafeContinuation<Result<Duration, TransportError>, Never>?
     }
 
-    private var lastID: UInt64 = 0
     var opener: UnsafeContinuation<TransportError?, Never>?
     var receiver: Receiver?
     var blocked: [BlockedSend] = []
@@ -49,27 +49,15 @@ struct PendingOperations {
     /// How many answers come before that to the first of ``pings``: to those that were given up.
     var pingsGivenUp: UInt64 = 0
     /// Callers that wait for the connection's end.
-    var closers: [(id: UInt64, continuation: UnsafeContinuation<CloseReason?, Never>)] = []
+    var closers = Waiters<CloseReason?>()
     /// Callers that wait until the connection is closed; they get the number of undelivered bytes.
-    var closing: [(id: UInt64, continuation: UnsafeContinuation<Int, Never>)] = []
-
-    mutating func newID() -> UInt64 {
-        lastID += 1
-        return lastID
-    }
+    var closing = Waiters<Int>()
 
     /// Refuses the messages that wait for room: this side closes the connection.
     mutating func rejectBlocked(_ error: TransportError) {
         let all = blocked
         blocked = []
         for send in all { send.continuation.resume(returning: .rejected(error)) }
-    }
-
-    /// Resumes the callers that wait until the connection is closed.
-    mutating func finishClosing(_ undelivered: Int) {
-        let all = closing
-        closing = []
-        for waiter in all { waiter.continuation.resume(returning: undelivered) }
     }
 
     /// Ends all operations but the wait for a message and for the closed connection: the connection has ended.
@@ -79,14 +67,13 @@ struct PendingOperations {
         blocked = []
         unacknowledged = [:]
         pings = []
-        closers = []
 
         let error = reason.endError
         all.opener?.resume(returning: error)
         for send in all.blocked { send.continuation.resume(returning: .rejected(reason.sendError)) }
         for send in all.unacknowledged.values { send?.resume(returning: .unknown(error)) }
         for ping in all.pings { ping.continuation?.resume(returning: .failure(error)) }
-        for closer in all.closers { closer.continuation.resume(returning: reason) }
+        closers.resumeAll(returning: reason)
     }
 }
 

@@ -1,3 +1,4 @@
+import Primitives
 import Protocols
 import SocketIO
 import TransportAPI
@@ -11,7 +12,7 @@ package protocol Acceptor: AnyObject {
     /// Whether it has no connection any more.
     var isEmpty: Bool { get }
     /// The callers that wait for that. The acceptor resumes them when its last connection is closed.
-    var emptyWaiters: EmptyWaiters { get set }
+    var emptyWaiters: Waiters<Void> { get set }
     /// Counts what its connections keep for a total that others share.
     func join(_ total: BufferedTotal)
 }
@@ -75,8 +76,8 @@ package final class CoreListener: BufferingListener {
         endpoint.port = acceptor.port
         self.endpoint = endpoint
         self.loop = loop
-        self.acceptor = LoopBound(living: Box(acceptor), on: loop)
-        self.queue = LoopBound(living: queue, on: loop)
+        self.acceptor = LoopBound(Box(acceptor), to: loop)
+        self.queue = LoopBound(queue, to: loop)
         ownsConnections = mode.behaves
     }
 
@@ -88,22 +89,11 @@ package final class CoreListener: BufferingListener {
     }
 
     package nonisolated(nonsending) func accept() async throws(TransportError) -> (any Connection)? {
-        guard let here = queue.here else { return try await acceptElsewhere().get() }
-        if let next = here.next() { return try next.get() }
-        let id = here.newID()
-        return try await suspending(on: queue, as: id, #isolation) {
-            $0.wait(id, $1)
+        try await queue.suspend(with: WaitID.next(), #isolation) {
+            $0.wait($1, $2)
         } onCancel: {
             $0.cancel($1)
-        } elsewhere: {
-            await acceptElsewhere()
         }.get()
-    }
-
-    private nonisolated(nonsending) func acceptElsewhere() async -> Result<(any Connection)?, TransportError> {
-        await withTaskExecutorPreference(loop) {
-            do throws(TransportError) { return .success(try await self.accept()) } catch { return .failure(error) }
-        }
     }
 
     package func join(_ total: RuntimeBound<BufferedTotal>) {
@@ -116,41 +106,10 @@ package final class CoreListener: BufferingListener {
         acceptor.value.value.close(endConnections: ownsConnections)
         queue.value.close()
         guard ownsConnections else { return }
-        let id = acceptor.value.value.emptyWaiters.newID()
-        await suspending(on: acceptor, as: id, #isolation) {
-            (acceptor, continuation: UnsafeContinuation<Void, Never>) in
-            let acceptor = acceptor.value
-            if acceptor.isEmpty { continuation.resume() } else { acceptor.emptyWaiters.append(id, continuation) }
+        await acceptor.suspend(with: WaitID.next(), #isolation) {
+            if $0.value.isEmpty { $2.resume() } else { $0.value.emptyWaiters.append($1, $2) }
         } onCancel: {
-            $0.value.emptyWaiters.cancel($1)
-        } elsewhere: {
+            $0.value.emptyWaiters.resume($1, returning: ())
         }
-    }
-}
-
-/// The callers that wait until an acceptor has no connection any more. Lives on the acceptor's loop.
-package struct EmptyWaiters {
-    private var waiting: [UInt64: UnsafeContinuation<Void, Never>] = [:]
-    private var lastID: UInt64 = 0
-
-    mutating func newID() -> UInt64 {
-        lastID += 1
-        return lastID
-    }
-
-    mutating func append(_ id: UInt64, _ continuation: UnsafeContinuation<Void, Never>) {
-        waiting[id] = continuation
-    }
-
-    /// This caller waits no longer.
-    mutating func cancel(_ id: UInt64) {
-        waiting.removeValue(forKey: id)?.resume()
-    }
-
-    /// The acceptor has no connection any more.
-    mutating func resumeAll() {
-        let all = waiting
-        waiting = [:]
-        for continuation in all.values { continuation.resume() }
     }
 }

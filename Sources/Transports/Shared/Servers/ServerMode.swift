@@ -1,3 +1,4 @@
+import Primitives
 import Protocols
 import SocketIO
 import TransportAPI
@@ -82,9 +83,7 @@ package final class AcceptQueue {
     static let limit = 1024
 
     private var connections: [any Connection] = []
-    private var waiter:
-        (id: UInt64, continuation: UnsafeContinuation<Result<(any Connection)?, TransportError>, Never>)?
-    private var lastID: UInt64 = 0
+    private var waiters = Waiters<Result<(any Connection)?, TransportError>>()
     private var isClosed = false
     /// Called when there is room again.
     var onRoom: (() -> Void)?
@@ -108,11 +107,8 @@ package final class AcceptQueue {
     var hasRoom: Bool { connections.count < Self.limit }
 
     func append(_ connection: any Connection) {
-        if let waiter = waiter.take() {
-            waiter.continuation.resume(returning: .success(connection))
-        } else if !isClosed {
-            connections.append(connection)
-        }
+        guard !waiters.resumeFirst(returning: .success(connection)), !isClosed else { return }
+        connections.append(connection)
     }
 
     /// The next connection, or the answer that there is none; `nil` if the caller must wait.
@@ -123,27 +119,20 @@ package final class AcceptQueue {
             return .success(connection)
         }
         if isClosed { return .success(nil) }
-        return waiter == nil ? nil : .failure(TransportError(.busy, .open, "another task is accepting already"))
-    }
-
-    func newID() -> UInt64 {
-        lastID += 1
-        return lastID
+        return waiters.isEmpty ? nil : .failure(TransportError(.busy, .open, "another task is accepting already"))
     }
 
     func wait(_ id: UInt64, _ continuation: UnsafeContinuation<Result<(any Connection)?, TransportError>, Never>) {
-        if let next = next() { continuation.resume(returning: next) } else { waiter = (id, continuation) }
+        if let next = next() { continuation.resume(returning: next) } else { waiters.append(id, continuation) }
     }
 
     func cancel(_ id: UInt64) {
-        guard let waiter, waiter.id == id else { return }
-        self.waiter = nil
-        waiter.continuation.resume(returning: .failure(.cancelled(.open)))
+        waiters.resume(id, returning: .failure(.cancelled(.open)))
     }
 
     func close() {
         isClosed = true
         connections = []
-        waiter.take()?.continuation.resume(returning: .success(nil))
+        waiters.resumeAll(returning: .success(nil))
     }
 }

@@ -1,9 +1,10 @@
+import Primitives
 import Protocols
 import SocketIO
 import TransportAPI
 
 /// Accepts TCP connections and runs a server core over each, within the bounds of ``ServerLimits``. Lives on its loop.
-package final class StreamAcceptor: PollHandler, DeferredHandler, ConnectionOwner, Acceptor, BufferKeeper {
+package final class StreamAcceptor: PollHandler, ScheduledHandler, ConnectionOwner, Acceptor, BufferKeeper {
     /// How many connections may wait in the kernel to be accepted, about.
     private static let backlog = 1024
 
@@ -25,8 +26,8 @@ package final class StreamAcceptor: PollHandler, DeferredHandler, ConnectionOwne
     /// What the connections keep together with other parts of the server.
     private var total = BufferedTotal()
     private var isClosed = false
-    package var emptyWaiters = EmptyWaiters()
-    private var isWaitingForShare = false
+    package var emptyWaiters = Waiters<Void>()
+    package var schedule = ScheduleEntry()
     private var retry: UInt64?
     var isSweeping = false
 
@@ -49,35 +50,32 @@ package final class StreamAcceptor: PollHandler, DeferredHandler, ConnectionOwne
         self.makeCore = makeCore
         try socket.attach(self)
         total.add(self, keeping: 0, limit: bounds.maximumBuffered)
-        queue.onRoom = { [self] in waitForShare() }
+        queue.onRoom = { [self] in deferRest() }
     }
 
     package var port: UInt16? { socket.local?.port }
 
     package func ready(_: Readiness) {
-        waitForShare()
+        deferRest()
     }
 
     /// Those that are there already are not held up by newcomers: these are accepted in the line of the busy.
-    private func waitForShare() {
-        guard !isClosed, !isWaitingForShare else { return }
-        isWaitingForShare = true
-        loop.deferToNextTick(self)
+    private func deferRest() {
+        if !isClosed { loop.add(self, to: .deferred) }
     }
 
-    package func runDeferredWork() {
-        isWaitingForShare = false
+    package func run(_: LoopQueue) {
         acceptWhilePossible()
     }
 
     // MARK: Newcomers
 
     private func acceptWhilePossible() {
-        let end = loop.shareEnd
+        let end = loop.budgetEnd
         while !isClosed {
             // Hanging up on one is as much work as taking another: the clock is looked at in between.
             guard hangUpOnOldest() || acceptNext() else { return }
-            guard MonotonicClock.now() < end else { return waitForShare() }
+            guard MonotonicClock.now() < end else { return deferRest() }
         }
     }
 
@@ -142,7 +140,7 @@ package final class StreamAcceptor: PollHandler, DeferredHandler, ConnectionOwne
         guard retry == nil else { return }
         retry = loop.schedule(at: loop.now + 100_000_000) { [self] in
             retry = nil
-            waitForShare()
+            deferRest()
         }
     }
 
@@ -186,8 +184,8 @@ package final class StreamAcceptor: PollHandler, DeferredHandler, ConnectionOwne
             perAddress[network] = left > 0 ? left : nil
         }
         // Not from within an event of this connection or another's.
-        if wasFull { waitForShare() }
-        if live.isEmpty { emptyWaiters.resumeAll() }
+        if wasFull { deferRest() }
+        if live.isEmpty { emptyWaiters.resumeAll(returning: ()) }
     }
 
     package var isEmpty: Bool { live.isEmpty }
@@ -258,7 +256,7 @@ extension StreamAcceptor {
         isSweeping = true
         let patience = min(bounds.idleTimeout.wholeNanoseconds, bounds.stallTimeout.wholeNanoseconds)
         _ = loop.schedule(at: loop.now + max(patience / 4, 10_000_000)) { [self] in
-            loop.deferToNextTick(Sweep(self, loop))
+            loop.add(Sweep(self, loop), to: .deferred)
         }
     }
 
@@ -270,7 +268,8 @@ extension StreamAcceptor {
 
 /// One look at all connections of an acceptor, in shares of the loop's turns: those of a crowd that went silent
 /// together are overdue together.
-private final class Sweep: DeferredHandler {
+private final class Sweep: ScheduledHandler {
+    var schedule = ScheduleEntry()
     /// After how many connections the clock is looked at, if none of them was overdue.
     private static let stretch = 64
 
@@ -284,12 +283,12 @@ private final class Sweep: DeferredHandler {
         left = Array(acceptor.live.keys)
     }
 
-    func runDeferredWork() {
-        let end = loop.shareEnd
+    func run(_: LoopQueue) {
+        let end = loop.budgetEnd
         while let number = left.popLast() {
             let wasOverdue = acceptor.live[number]?.endIfOverdue(acceptor.bounds) ?? false
             guard wasOverdue || left.count % Self.stretch == 0, MonotonicClock.now() >= end else { continue }
-            return loop.deferToNextTick(self)
+            return loop.add(self, to: .deferred)
         }
         acceptor.swept(loop)
     }
@@ -300,12 +299,12 @@ extension ConnectionDriver {
     fileprivate func endIfOverdue(_ bounds: ServerLimits) -> Bool {
         guard phase == .open else { return false }
         let now = loop.now
-        if stuckSince != 0, now - stuckSince >= bounds.stallTimeout.wholeNanoseconds {
+        if writing.stuckSince != 0, now - writing.stuckSince >= bounds.stallTimeout.wholeNanoseconds {
             let sentence = "the client has taken nothing of what waits for it in \(bounds.stallTimeout)"
             end(TransportError(.timedOut, .open, sentence), abort: true)
             return true
         }
-        guard now - max(lastHeard, started) >= bounds.idleTimeout.wholeNanoseconds else { return false }
+        guard now - max(reading.lastHeard, started) >= bounds.idleTimeout.wholeNanoseconds else { return false }
         let sentence = "nothing has come from the client in \(bounds.idleTimeout)"
         abandon(CloseReason(TransportError(.keepaliveTimeout, .open, sentence)))
         return true

@@ -1,8 +1,7 @@
-import Protocols
 import SocketIO
 import TransportAPI
 
-/// Runs `operation` on `loop` and comes back to the caller with what it gives.
+/// Runs `operation` on `loop` and returns its result to the caller, on the caller's executor.
 nonisolated(nonsending) func running<Value: Sendable>(
     on loop: EventLoop,
     _ operation: @Sendable @concurrent () async throws(TransportError) -> Value
@@ -11,16 +10,4 @@ nonisolated(nonsending) func running<Value: Sendable>(
         do throws(TransportError) { return .success(try await operation()) } catch { return .failure(error) }
     }
     return try result.get()
-}
-
-extension LoopBound: Confinement {
-    @usableFromInline
-    package func execute(_ work: @escaping @Sendable () -> Void) {
-        loop.execute(work)
-    }
-
-    @usableFromInline
-    package func runInlineIfIdle<Result: Sendable>(_ body: (Value) -> Result) -> Result? {
-        loop.runInlineIfIdle { body(value) }
-    }
 }

@@ -1,0 +1,193 @@
+import Primitives
+
+/// When a loop runs a handler.
+public enum LoopQueue: UInt8, Sendable {
+    /// At the end of the tick: the place to hand the kernel in one call what was written during the tick.
+    case tickEnd = 1
+    /// After the end of the tick: work that others do not wait for, such as a message for many connections.
+    case lowPriority = 2
+    /// In the next tick, behind everything that is ready then: the rest of a work that has exceeded its time budget.
+    case deferred = 4
+}
+
+/// Work that a loop runs later; see ``EventLoop/add(_:to:)``.
+public protocol ScheduledHandler: AnyObject {
+    /// The queues that the handler is in. Kept by the loop; a handler only stores it.
+    var schedule: ScheduleEntry { get set }
+    /// Its time has come, for the reason that it was added to `queue`. To run again, it adds itself again.
+    func run(_ queue: LoopQueue)
+}
+
+/// Which queues of a loop a handler is in, and for which of them it still is to be called.
+public struct ScheduleEntry: Sendable {
+    private var queued: UInt8 = 0
+    private var wanted: UInt8 = 0
+
+    /// In no queue.
+    public init() {}
+
+    /// Whether the handler is to be called for `queue`.
+    public func contains(_ queue: LoopQueue) -> Bool { wanted & queue.rawValue != 0 }
+
+    /// Withdraws the handler from `queue`. It keeps its place, for the case that it is added again soon.
+    public mutating func remove(_ queue: LoopQueue) { wanted &= ~queue.rawValue }
+
+    /// Whether the handler has no place in `queue` yet, and gets one now.
+    fileprivate mutating func insert(_ queue: LoopQueue) -> Bool {
+        wanted |= queue.rawValue
+        defer { queued |= queue.rawValue }
+        return queued & queue.rawValue == 0
+    }
+
+    /// Whether the handler, which leaves `queue`, is to be called.
+    fileprivate mutating func take(_ queue: LoopQueue) -> Bool {
+        defer {
+            wanted &= ~queue.rawValue
+            queued &= ~queue.rawValue
+        }
+        return contains(queue)
+    }
+}
+
+/// Divides the time of a loop between its handlers. One loop serves many connections, and none may keep it from the others
+/// for long.
+///
+/// - A handler is called once for each queue that it was added to, however often it was added.
+/// - Each queue is run in one pass over the handlers that are in it when the pass begins. A handler that adds itself again
+///   while it runs is called in the next tick, because descriptors, timers and jobs are processed in between.
+/// - Each pass has a time budget. Handlers that exceed it are called in the next tick, in their order.
+/// - Deferred handlers share one budget (``deferredEnd``). It is smaller while low-priority handlers wait, because messages
+///   that wait to be sent go before more is read from busy connections.
+/// - Low-priority handlers get as much time as the rest of the tick has taken, and no less than one budget.
+final class LoopScheduler {
+    /// The time budget of one handler, and of all deferred handlers of a tick together, in nanoseconds.
+    static let timeBudget: Int64 = 50_000
+    /// The budget of the deferred handlers while low-priority handlers wait, in nanoseconds.
+    static let budgetBesideLowPriority: Int64 = 12_500
+    /// How long the handlers at the end of a tick may take together, in nanoseconds.
+    static let tickEndBudget: Int64 = 2_000_000
+    /// How many handlers are called at the end of a tick before the clock is read.
+    static let handlersBetweenClockReads = 32
+
+    // Unchecked exclusivity, because no handler runs during an access.
+    @exclusivity(unchecked) private var tickEnd = Deque<any ScheduledHandler>()
+    @exclusivity(unchecked) private var lowPriority = Deque<any ScheduledHandler>()
+    @exclusivity(unchecked) private var deferred = Deque<any ScheduledHandler>()
+    /// While deferred handlers run: when their budget ends, in nanoseconds. 0 otherwise.
+    @exclusivity(unchecked) private(set) var deferredEnd: Int64 = 0
+    /// How long the deferred handlers of this tick took, in nanoseconds.
+    @exclusivity(unchecked) private var deferredTime: Int64 = 0
+    private let clock: () -> Int64
+
+    init(clock: @escaping () -> Int64 = MonotonicClock.now) {
+        self.clock = clock
+    }
+
+    /// Whether no handler waits.
+    var isEmpty: Bool { tickEnd.isEmpty && lowPriority.isEmpty && deferred.isEmpty }
+
+    /// How many low-priority handlers wait.
+    var lowPriorityCount: Int { lowPriority.count }
+
+    /// When a handler that begins now should stop: with the other deferred handlers, or elsewhere after one budget.
+    var budgetEnd: Int64 { deferredEnd != 0 ? deferredEnd : clock() + Self.timeBudget }
+
+    func add(_ handler: any ScheduledHandler, to queue: LoopQueue) {
+        guard handler.schedule.insert(queue) else { return }
+        switch queue {
+        case .tickEnd: tickEnd.append(handler)
+        case .lowPriority: lowPriority.append(handler)
+        case .deferred: deferred.append(handler)
+        }
+    }
+
+    /// Runs the handlers that wait for the end of the tick, and then low-priority handlers.
+    ///
+    /// - Parameter start: when the tick began.
+    func endTick(since start: Int64) {
+        var left = tickEnd.count
+        // As a rule there are few handlers, and the clock is not read.
+        let end = left > Self.handlersBetweenClockReads ? clock() + Self.tickEndBudget : .max
+        while left > 0, let handler = tickEnd.popFirst() {
+            call(handler, .tickEnd)
+            left -= 1
+            if end != .max, left % Self.handlersBetweenClockReads == 0, clock() >= end { break }
+        }
+        guard !lowPriority.isEmpty else { return }
+        left = lowPriority.count
+        let begin = clock()
+        let due = begin + max(Self.timeBudget, deferredTime + begin - start)
+        repeat {
+            if let handler = lowPriority.popFirst() { call(handler, .lowPriority) }
+            left -= 1
+        } while left > 0 && clock() < due
+    }
+
+    /// Runs the deferred handlers. What was answered in this tick is with the kernel by now.
+    ///
+    /// - Parameter timeChanged: called with the time before each handler.
+    func runDeferred(_ timeChanged: (Int64) -> Void) {
+        deferredTime = 0
+        guard !deferred.isEmpty else { return }
+        let start = clock()
+        var now = start
+        deferredEnd = start + (lowPriority.isEmpty ? Self.timeBudget : Self.budgetBesideLowPriority)
+        var left = deferred.count
+        timeChanged(now)
+        while left > 0, now < deferredEnd, let handler = deferred.popFirst() {
+            call(handler, .deferred)
+            left -= 1
+            now = clock()
+            timeChanged(now)
+        }
+        deferredEnd = 0
+        deferredTime = now - start
+    }
+
+    /// A caller's thread runs one operation and the end of a tick: what deferred handlers took was in another tick.
+    func beginInline() {
+        deferredTime = 0
+    }
+
+    /// Runs the handlers at the end of the tick until none is left, for a simulation of loops that did so. `false` if
+    /// there is no end.
+    func endTickEndlessly() -> Bool {
+        var left = 100_000
+        while left > 0, let handler = tickEnd.popFirst() {
+            call(handler, .tickEnd)
+            left -= 1
+        }
+        return left > 0
+    }
+
+    private func call(_ handler: any ScheduledHandler, _ queue: LoopQueue) {
+        if handler.schedule.take(queue) { handler.run(queue) }
+    }
+}
+
+extension EventLoop {
+    /// Calls `handler` later, once, when the time for `queue` has come. To be called on the loop.
+    public func add(_ handler: any ScheduledHandler, to queue: LoopQueue) {
+        scheduler.add(handler, to: queue)
+    }
+
+    /// Calls `handler` now if it waits in `queue`, and not again until it is added again. For tests that do not wait for a
+    /// tick.
+    package func runNow(_ handler: any ScheduledHandler, for queue: LoopQueue) {
+        guard handler.schedule.contains(queue) else { return }
+        handler.schedule.remove(queue)
+        handler.run(queue)
+    }
+
+    /// How many low-priority handlers wait.
+    public var lowPriorityCount: Int { scheduler.lowPriorityCount }
+
+    /// The time budget of one handler, in nanoseconds.
+    public static var timeBudget: Int64 { LoopScheduler.timeBudget }
+
+    /// When the deferred handlers that run now should stop, in nanoseconds of ``MonotonicClock``. 0 while none runs.
+    public var deferredEnd: Int64 { scheduler.deferredEnd }
+
+    /// When a handler that begins now should stop, in nanoseconds of ``MonotonicClock``.
+    public var budgetEnd: Int64 { scheduler.budgetEnd }
+}
