@@ -1,10 +1,8 @@
 import Codecs
 import EmbeddedServers
-import Protocols
 import SocketIO
 import TestSupport
 import Testing
-import TransportAPI
 import Transports
 
 @testable import imbench
