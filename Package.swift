@@ -44,20 +44,30 @@ let package = Package(
             dependencies: ["TransportAPI", "Transports"],
             path: "Tests/CloseAndExit"
         ),
-        .target(name: "TestSupport", dependencies: ["SocketIO"], path: "Tests/TestSupport"),
-        .testTarget(name: "TransportAPITests", dependencies: ["TransportAPI"]),
-        .testTarget(name: "CodecsTests", dependencies: ["Codecs", "Primitives"]),
+        // What the tests of several modules share. It sees no more of a module than the other modules do.
+        .target(
+            name: "TestSupport",
+            dependencies: ["Protocols", "TransportAPI", "SocketIO"],
+            path: "Tests/TestSupport"
+        ),
+        // Tests/ has the folders of Sources/: tests are where the source is that they are of.
+        .testTarget(name: "PrimitivesTests", dependencies: ["Primitives"]),
+        .testTarget(name: "TransportAPITests", dependencies: ["TransportAPI", "SocketIO", "TestSupport"]),
+        .testTarget(name: "CodecsTests", dependencies: ["Codecs"]),
+        // Transports has the compressor, and the rules for changes of addresses, that some cores are run with.
         .testTarget(
-            name: "SimulationTests",
-            dependencies: ["Simulation", "EmbeddedServers", "Transports", "Protocols", "SocketIO", "TestSupport"]
+            name: "ProtocolsTests",
+            dependencies: ["Protocols", "TransportAPI", "SocketIO", "Transports", "TestSupport"]
         ),
         .testTarget(name: "SocketIOTests", dependencies: ["SocketIO", "CSocketIO", "Primitives", "CTestWidth"]),
         .testTarget(
             name: "TransportsTests",
             dependencies: [
-                "Transports", "Protocols", "EmbeddedServers", "SocketIO", "CSocketIO", "Primitives", "TestSupport",
+                "Transports", "Protocols", "TransportAPI", "Codecs", "EmbeddedServers", "SocketIO", "CSocketIO",
+                "TestSupport",
             ]
         ),
+        .testTarget(name: "SimulationTests", dependencies: ["Simulation", "EmbeddedServers", "Transports"]),
         .testTarget(
             name: "EmbeddedServersTests",
             dependencies: ["EmbeddedServers", "Transports", "Protocols", "TestSupport"],

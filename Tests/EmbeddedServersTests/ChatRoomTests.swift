@@ -1,5 +1,4 @@
 import Codecs
-import Protocols
 import SocketIO
 import TestSupport
 import Testing

@@ -1,7 +1,5 @@
 import EmbeddedServers
 import Foundation
-import Protocols
-import SocketIO
 import TestSupport
 import Testing
 import TransportAPI

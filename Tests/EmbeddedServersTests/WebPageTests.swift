@@ -1,6 +1,4 @@
 import EmbeddedServers
-import Protocols
-import SocketIO
 import TestSupport
 import Testing
 import TransportAPI

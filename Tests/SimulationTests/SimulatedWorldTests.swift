@@ -1,5 +1,3 @@
-import Protocols
-import SocketIO
 import Testing
 import TransportAPI
 import Transports

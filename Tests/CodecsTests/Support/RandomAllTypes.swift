@@ -1,5 +1,3 @@
-import Codecs
-
 extension SeededGenerator {
     mutating func signed<I: FixedWidthInteger & SignedInteger>(_ type: I.Type = I.self) -> I {
         let magnitude: I.Magnitude = number()

@@ -1,9 +1,7 @@
 import EmbeddedServers
-import Protocols
 import TestSupport
 import Testing
 import TransportAPI
-import Transports
 
 @Suite("Fault proxy", .timeLimit(.minutes(5)), .ownThread)
 struct FaultProxyTests {

@@ -1,10 +1,8 @@
 import EmbeddedServers
-import Protocols
 import SocketIO
 import TestSupport
 import Testing
 import TransportAPI
-import Transports
 
 @Suite("Faults of streams", .timeLimit(.minutes(5)), .ownThread)
 struct StreamFaultTests {

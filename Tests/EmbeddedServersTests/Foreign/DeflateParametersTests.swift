@@ -1,4 +1,3 @@
-import Protocols
 import TestSupport
 import Testing
 import TransportAPI

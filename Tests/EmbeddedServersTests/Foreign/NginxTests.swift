@@ -1,5 +1,4 @@
 import Foundation
-import Protocols
 import SocketIO
 import TestSupport
 import Testing

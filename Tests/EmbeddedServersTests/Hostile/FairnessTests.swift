@@ -1,12 +1,9 @@
 import Foundation
-import Protocols
 import SocketIO
 import TestSupport
 import Testing
 import TransportAPI
 import Transports
-
-@testable import EmbeddedServers
 
 /// Tells who spoke, message by message.
 private final class Order: ServerBehaviour {

@@ -1,8 +1,6 @@
 import EmbeddedServers
-import Protocols
 import TestSupport
 import Testing
-import TransportAPI
 import Transports
 
 /// Clients that speak MQTT, and mean no good.

@@ -1,5 +1,4 @@
 import EmbeddedServers
-import Protocols
 import TestSupport
 import Testing
 import TransportAPI

@@ -1,8 +1,5 @@
-import EmbeddedServers
-import Protocols
 import TestSupport
 import Testing
-import TransportAPI
 import Transports
 
 /// Clients that keep to the handshake and to nothing after it.

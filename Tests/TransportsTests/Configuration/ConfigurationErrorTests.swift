@@ -1,4 +1,3 @@
-import Protocols
 import Testing
 import TransportAPI
 import Transports

@@ -1,4 +1,3 @@
-import Codecs
 import EmbeddedServers
 import Foundation
 import Protocols

@@ -1,7 +1,6 @@
 import Testing
 import TransportAPI
 
-@testable import Protocols
 @testable import Transports
 
 @Suite("The text of configuration files")

@@ -4,7 +4,6 @@ import TestSupport
 import Testing
 import TransportAPI
 
-@testable import Protocols
 @testable import Transports
 
 @Suite("An app that waits for a send inside its receive loop", .timeLimit(.minutes(1)), .ownThread)

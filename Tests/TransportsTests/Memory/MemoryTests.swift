@@ -3,7 +3,6 @@ import TestSupport
 import Testing
 import TransportAPI
 
-@testable import Protocols
 @testable import Transports
 
 @Suite("memory://", .timeLimit(.minutes(5)), .ownThread)

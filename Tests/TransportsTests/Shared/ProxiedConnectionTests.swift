@@ -3,7 +3,6 @@ import TestSupport
 import Testing
 import TransportAPI
 
-@testable import Protocols
 @testable import Transports
 
 @Suite("Connections through a proxy", .timeLimit(.minutes(5)), .ownThread)

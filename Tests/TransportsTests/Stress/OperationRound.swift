@@ -3,7 +3,6 @@ import SocketIO
 import TestSupport
 import TransportAPI
 
-@testable import Protocols
 @testable import Transports
 
 /// One server, one bad path to it, a few connections, and many tasks that use them at random.

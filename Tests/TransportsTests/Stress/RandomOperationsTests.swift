@@ -1,12 +1,10 @@
 import CSocketIO
-import EmbeddedServers
 import Foundation
 import SocketIO
 import TestSupport
 import Testing
 import TransportAPI
 
-@testable import Protocols
 @testable import Transports
 
 /// Many tasks on the global pool send, receive, ping, close, connect and cancel at random, on real sockets of every

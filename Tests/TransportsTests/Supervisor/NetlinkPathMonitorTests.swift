@@ -3,7 +3,6 @@ import SocketIO
 import Testing
 import TransportAPI
 
-@testable import Protocols
 @testable import Transports
 
 /// A loop whose thread has a network namespace of its own, without any network: nothing that happens in it leaves it.

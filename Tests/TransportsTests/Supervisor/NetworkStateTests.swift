@@ -3,7 +3,6 @@ import SocketIO
 import Testing
 import TransportAPI
 
-@testable import Protocols
 @testable import Transports
 
 @Suite("Network path from netlink messages")

@@ -2,7 +2,6 @@ import SocketIO
 import Testing
 import TransportAPI
 
-@testable import Protocols
 @testable import Transports
 
 @Suite("Path monitors")

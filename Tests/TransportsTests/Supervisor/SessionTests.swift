@@ -3,7 +3,6 @@ import TestSupport
 import Testing
 import TransportAPI
 
-@testable import Protocols
 @testable import Transports
 
 /// Sessions between a supervisor and a session server over every transport that leaves acknowledging to them.

@@ -3,9 +3,6 @@ import TestSupport
 import Testing
 import TransportAPI
 
-@testable import Protocols
-@testable import Transports
-
 /// An actor that lives on the supervisor's loop, in a task that prefers another executor: between the beginning of each
 /// wait and the wait itself, others may run on the loop.
 @Suite("A supervisor and an actor on its loop", .timeLimit(.minutes(5)), .ownThread)

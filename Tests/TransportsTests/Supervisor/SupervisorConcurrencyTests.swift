@@ -4,7 +4,6 @@ import TestSupport
 import Testing
 import TransportAPI
 
-@testable import Protocols
 @testable import Transports
 
 /// Many tasks on many threads, and one supervisor.

@@ -3,7 +3,6 @@ import TestSupport
 import Testing
 import TransportAPI
 
-@testable import Protocols
 @testable import Transports
 
 /// What a supervisor makes of a web server's answers, and of a server that does not answer.

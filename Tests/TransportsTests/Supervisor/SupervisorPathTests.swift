@@ -1,4 +1,3 @@
-import Protocols
 import SocketIO
 import TestSupport
 import Testing

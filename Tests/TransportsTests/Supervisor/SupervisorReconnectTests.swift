@@ -3,7 +3,6 @@ import TestSupport
 import Testing
 import TransportAPI
 
-@testable import Protocols
 @testable import Transports
 
 /// One supervisor over every registered transport, and servers that come and go.

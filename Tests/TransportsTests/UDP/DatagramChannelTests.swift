@@ -129,23 +129,5 @@ struct DatagramChannelTests {
         await connection.close()
         await server.stop()
     }
-
-    @Test("says so by a ping of its own, which answers nobody else's")
-    func ping() throws {
-        var pair = try UDPSessionTests.Pair()
-        pair.client.core.moved(&pair.client.context)
-        let datagrams = pair.client.takeDatagrams()
-        #expect(datagrams.map { $0[3] } == [6])
-        for answer in pair.server.receive(datagrams[0]) { pair.client.feed(datagram: answer) }
-        #expect(pair.client.pongs == 0)
-        try pair.client.core.ping(&pair.client.context)
-        pair.client.core.moved(&pair.client.context)
-        try pair.client.core.ping(&pair.client.context)
-        let more = pair.client.takeDatagrams()
-        for answer in pair.server.receive(more[1]) { pair.client.feed(datagram: answer) }
-        #expect(pair.client.pongs == 1)
-        for answer in pair.server.receive(more[2]) { pair.client.feed(datagram: answer) }
-        #expect(pair.client.pongs == 2)
-    }
 }
 #endif

@@ -150,6 +150,27 @@ struct DeflateOptionsTests {
         #expect(sentence.hasPrefix("chat.json:2") && sentence.contains(#"deflate-window is "8""#), "\(sentence)")
     }
 
+    @Test(
+        "client and server agree by their URLs, whatever each is set to",
+        .enabled(if: ZLib.shared != nil),
+        arguments: ["on", "small", "off"],
+        ["on", "small", "off"]
+    )
+    func agreement(client: String, server: String) async throws {
+        let echo = try await EmbeddedServer.start("ws://127.0.0.1:0/?deflate=\(server)")
+        let port = try #require(echo.endpoint.port)
+        let connection = try await TransportRegistry.standard.connect("ws://127.0.0.1:\(port)/?deflate=\(client)")
+        let message = Payload(text: String(repeating: "soup or salad? ", count: 1000))
+        for _ in 0..<3 {
+            #expect(await connection.send(message) == .written)
+            #expect(try await connection.receive() == message)
+        }
+        let sent = await connection.statistics().bytesSent
+        #expect((sent < 5000) == (client != "off" && server != "off"))
+        await connection.close()
+        await echo.stop()
+    }
+
     // MARK: Without zlib
 
     @Test(

@@ -1,10 +1,7 @@
-import Codecs
 import EmbeddedServers
-import Protocols
 import SocketIO
 import TestSupport
 import Testing
-import TransportAPI
 import Transports
 
 @testable import imbench

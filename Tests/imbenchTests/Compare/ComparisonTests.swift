@@ -1,5 +1,4 @@
 import Testing
-import TransportAPI
 
 @testable import imbench
 

@@ -1,5 +1,4 @@
 import EmbeddedServers
-import SocketIO
 import TestSupport
 import Testing
 

@@ -1,9 +1,5 @@
-import Protocols
-import SocketIO
 import TestSupport
 import Testing
-import TransportAPI
-import Transports
 
 @testable import imbench
 

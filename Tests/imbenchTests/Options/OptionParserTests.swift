@@ -1,6 +1,4 @@
-import SocketIO
 import Testing
-import TransportAPI
 
 @testable import imbench
 

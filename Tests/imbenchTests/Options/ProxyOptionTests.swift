@@ -1,6 +1,5 @@
 import EmbeddedServers
 import Testing
-import TransportAPI
 
 @testable import imbench
 

@@ -1,6 +1,5 @@
 import Codecs
 import EmbeddedServers
-import Protocols
 import SocketIO
 import TestSupport
 import Testing

@@ -5,7 +5,6 @@ import Protocols
 import SocketIO
 import TestSupport
 import Testing
-import TransportAPI
 import Transports
 
 @testable import imbench

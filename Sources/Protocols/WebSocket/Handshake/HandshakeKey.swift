@@ -2,7 +2,7 @@ import Primitives
 import TransportAPI
 
 /// The proof that the server has understood the client's handshake (RFC 6455, sections 4.1 and 4.2.2).
-enum HandshakeKey {
+package enum HandshakeKey {
     /// The GUID of section 1.3.
     private static let suffix = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
 
@@ -27,7 +27,7 @@ enum HandshakeKey {
     }
 
     /// The value of Sec-WebSocket-Accept that answers `key`.
-    static func accept(for key: String) -> String {
+    package static func accept(for key: String) -> String {
         String(decoding: Base64.encode(SHA1.digest(Array(key.utf8) + suffix.utf8)), as: UTF8.self)
     }
 

@@ -1,0 +1,169 @@
+import EmbeddedServers
+import SocketIO
+import TestSupport
+import Testing
+import TransportAPI
+import Transports
+
+/// ``MQTTClient`` with the embedded broker, over both transports.
+@Suite("A client's subscriptions", .timeLimit(.minutes(5)), .ownThread)
+struct BrokerClientTests {
+    private static let schemes = ["mqtt", "mqtt+ws"]
+
+    private func connect(_ server: EmbeddedServer, _ options: String = "qos=1") async throws -> any Connection {
+        let port = try #require(server.endpoint.port)
+        return try await TransportRegistry.standard.connect(
+            "\(server.endpoint.scheme)://127.0.0.1:\(port)/?\(options)"
+        )
+    }
+
+    private func text(_ payload: Payload?) -> String? {
+        payload.map { String(decoding: $0.bytes, as: UTF8.self) }
+    }
+
+    @Test("each sequence gets the messages of its filter, until it is unsubscribed", arguments: schemes)
+    func sequences(scheme: String) async throws {
+        let server = try await EmbeddedServer.start("\(scheme)://127.0.0.1:0")
+        let publisher = try await connect(server)
+        let client = try MQTTClient(try await connect(server))
+        var lunch = try await client.subscribe("rooms/lunch").makeAsyncIterator()
+        var all = try await client.subscribe("rooms/#", qos: .exactlyOnce).makeAsyncIterator()
+        for (room, word) in [("lunch", "soup"), ("ops", "alarm"), ("lunch", "salad")] {
+            #expect(await publisher.send(Payload(text: word, topic: "rooms/\(room)")) == .acknowledged)
+        }
+        #expect(text(try await lunch.next()) == "soup")
+        #expect(text(try await lunch.next()) == "salad")
+        for word in ["soup", "alarm", "salad"] { #expect(text(try await all.next()) == word) }
+        try await client.unsubscribe("rooms/#")
+        #expect(try await all.next() == nil)
+        // What matches no filter any more does not come.
+        #expect(await publisher.send(Payload(text: "alarm", topic: "rooms/ops")) == .acknowledged)
+        #expect(await publisher.send(Payload(text: "tea", topic: "rooms/lunch")) == .acknowledged)
+        #expect(text(try await lunch.next()) == "tea")
+        #expect(await client.unclaimed() == 0)
+        // Unsubscribing what is not subscribed is confirmed too.
+        try await client.unsubscribe("nothing")
+        await client.close()
+        #expect(try await lunch.next() == nil)
+        await publisher.close()
+        await server.stop()
+    }
+
+    @Test("a callback is called for each message of its filter, and those of the URL's filters are listened to")
+    func callbacks() async throws {
+        let server = try await EmbeddedServer.start("mqtt://127.0.0.1:0")
+        let client = try MQTTClient(try await connect(server, "qos=1&subscribe=url/%23"))
+        let (words, report) = AsyncStream.makeStream(of: String.self)
+        try await client.subscribe("a/+") { report.yield(String(decoding: $0.bytes, as: UTF8.self)) }
+        var other = try await client.listen(to: "url/x").makeAsyncIterator()
+        for (topic, word) in [("a/b", "1"), ("url/x", "2"), ("url/y", "3"), ("a/c", "4")] {
+            #expect(await client.publish(Payload(text: word, topic: topic)) == .acknowledged)
+        }
+        var seen = words.makeAsyncIterator()
+        #expect(await seen.next() == "1")
+        #expect(await seen.next() == "4")
+        #expect(text(try await other.next()) == "2")
+        #expect(await client.unclaimed() == 1)
+        await client.close()
+        await server.stop()
+    }
+
+    @Test("a message that waits for the window goes out when SUBACK has made room", arguments: schemes)
+    func publishBehindSubscribe(scheme: String) async throws {
+        let server = try await EmbeddedServer.start("\(scheme)://127.0.0.1:0")
+        let client = try MQTTClient(try await connect(server, "qos=1&in-flight=1&keep-alive=0"))
+        for number in 0..<20 {
+            async let subscription = client.subscribe("rooms/\(number)")
+            #expect(await client.publish(Payload(text: "soup", topic: "rooms/lunch")) == .acknowledged)
+            _ = try await subscription
+        }
+        await client.close()
+        await server.stop()
+    }
+
+    @Test("a refused filter is a typed error, and its connection lives on")
+    func refused() async throws {
+        // Point to point, a server keeps a hundred filters of a client.
+        let listener = try await TransportRegistry.standard.listen("mqtt://127.0.0.1:0")
+        let port = try #require(listener.endpoint.port)
+        let client = try MQTTClient(try await TransportRegistry.standard.connect("mqtt://127.0.0.1:\(port)"))
+        for number in 0..<100 { try await client.subscribe("t/\(number)") }
+        let error = await #expect(throws: TransportError.self) { try await client.subscribe("one/too/many") }
+        #expect(error?.code == .forbidden && error?.detail == 0x80 && error?.phase == .open)
+        let malformed = await #expect(throws: TransportError.self) { try await client.subscribe("a#") }
+        #expect(malformed?.code == .invalidConfiguration)
+        try await client.unsubscribe("t/0")
+        try await client.subscribe("one/too/many")
+        await client.close()
+        let late = await #expect(throws: TransportError.self) { try await client.subscribe("t") }
+        #expect(late?.code == .closedByUser)
+        await listener.close()
+    }
+
+    @Test("who waits for a broker's answer is told when the connection ends, and when the task is cancelled")
+    func unanswered() async throws {
+        let server = try await EmbeddedServer.start("mqtt://127.0.0.1:0")
+        let proxy = try await FaultProxy.start(to: server.endpoint, seed: 1)
+        let port = try #require(proxy.endpoint.port)
+        let connection = try await TransportRegistry.standard.connect("mqtt://127.0.0.1:\(port)")
+        let client = try MQTTClient(connection)
+        await proxy.set(PathFaults(blackHoleToClient: true))
+        let sent = await connection.statistics().controlFrames
+        let cancelled = Task { try await client.subscribe("a") }
+        while await connection.statistics().controlFrames == sent { await Task.yield() }
+        cancelled.cancel()
+        let first = await #expect(throws: TransportError.self) { _ = try await cancelled.value }
+        #expect(first?.code == .cancelled)
+        let waiting = Task(executorPreference: EventLoop.shared) { try await client.subscribe("b") }
+        await proxy.cut(.reset)
+        let second = await #expect(throws: TransportError.self) { _ = try await waiting.value }
+        #expect(second?.code == .connectionReset || second?.code == .connectionLost)
+        await proxy.stop()
+        await server.stop()
+    }
+
+    @Test("a sequence that nobody reads stops the connection and not the broker, and loses nothing when it is read")
+    func backpressure() async throws {
+        let server = try await EmbeddedServer.start("mqtt://127.0.0.1:0/?stall-timeout=1h")
+        let publisher = try await connect(server, "publish=t&qos=1")
+        let client = try MQTTClient(try await connect(server, "qos=1&inbox=4"), buffer: 4)
+        var messages = try await client.subscribe("t").makeAsyncIterator()
+        for number in 0..<500 { #expect(await publisher.send(Payload(text: "\(number)")) == .acknowledged) }
+        for number in 0..<500 { #expect(text(try await messages.next()) == "\(number)") }
+        await client.close()
+        await publisher.close()
+        await server.stop()
+    }
+
+    @Test("a sequence keeps its client, and so the connection; and ends with what ends that")
+    func keepsClient() async throws {
+        let server = try await EmbeddedServer.start("mqtt://127.0.0.1:0")
+        let proxy = try await FaultProxy.start(to: server.endpoint, seed: 1)
+        let port = try #require(proxy.endpoint.port)
+        let publisher = try await connect(server, "publish=t&qos=1")
+        func subscribe() async throws -> MQTTMessages {
+            let connection = try await TransportRegistry.standard.connect("mqtt://127.0.0.1:\(port)")
+            return try await MQTTClient(connection).subscribe("t")
+        }
+        var messages = try await subscribe().makeAsyncIterator()
+        #expect(await publisher.send(Payload(text: "tea")) == .acknowledged)
+        #expect(text(try await messages.next()) == "tea")
+        await proxy.cut(.reset)
+        let error = await #expect(throws: TransportError.self) { try await messages.next() }
+        #expect(error?.code == .connectionReset || error?.code == .connectionLost)
+        #expect(try await messages.next() == nil)
+        await publisher.close()
+        await proxy.stop()
+        await server.stop()
+    }
+
+    @Test("connections without topics are refused")
+    func otherTransport() async throws {
+        let server = try await EmbeddedServer.start("tcp://127.0.0.1:0")
+        let connection = try await connect(server, "")
+        let error = #expect(throws: TransportError.self) { _ = try MQTTClient(connection) }
+        #expect(error?.code == .unsupported)
+        await connection.close()
+        await server.stop()
+    }
+}

@@ -1,0 +1,77 @@
+import Foundation
+import SocketIO
+import Testing
+import Transports
+
+/// A mosquitto that can be stopped or killed and started again with what it has saved.
+final class PersistentMosquitto {
+    private let reserved: ReservedPort
+    private let reservedForWebSocket: ReservedPort
+    private let folder: ScratchFolder
+    private let configuration: String
+    private var process: Peer
+
+    /// Room for all that can be under way: of what is beyond it, some is repeated after a restart (Docs/mqtt.md).
+    static let roomy = ["max_inflight_messages 65534"]
+
+    /// - Parameter settings: what its configuration has beside the rest; unless told otherwise, that it saves its database
+    ///   after every five changes.
+    init(_ settings: [String] = ["autosave_on_changes true", "autosave_interval 5"]) async throws {
+        reserved = try ReservedPort(isDatagram: false)
+        reservedForWebSocket = try ReservedPort(isDatagram: false)
+        folder = try ScratchFolder()
+        // Its output is not read, so it says no more than what a pipe holds: not that it saves, which it does all the time.
+        let text = """
+            \(getuid() == 0 ? "user root" : "")
+            log_dest stderr
+            log_type error
+            persistence true
+            persistence_location \(folder.path)/
+            max_queued_messages 0
+            \(settings.joined(separator: "\n"))
+            set_tcp_nodelay true
+            allow_anonymous true
+            listener \(reserved.port) 127.0.0.1
+            listener \(reservedForWebSocket.port) 127.0.0.1
+            protocol websockets
+
+            """
+        configuration = try folder.write("mosquitto.conf", text)
+        process = try Self.spawn(configuration)
+        await answer()
+    }
+
+    var port: UInt16 { reserved.port }
+    /// Where it listens for WebSockets.
+    var webSocketPort: UInt16 { reservedForWebSocket.port }
+
+    private static func spawn(_ configuration: String) throws -> Peer {
+        try Peer(try #require(Peers.mosquitto), ["-c", configuration])
+    }
+
+    /// Waits until it lets clients in.
+    private func answer() async {
+        while !Task.isCancelled {
+            if let connection = try? await TransportRegistry.standard.connect("mqtt://127.0.0.1:\(port)") {
+                await connection.close()
+                return
+            }
+            await Task.yield()
+        }
+    }
+
+    /// Asks it to save its database when it has handled what it is handling.
+    func save() { process.signal(SIGUSR1) }
+    func kill() { process.destroy() }
+
+    func start() async throws {
+        process = try Self.spawn(configuration)
+        await answer()
+    }
+
+    /// Has it save its database and end.
+    func stop() throws {
+        process.signal(SIGTERM)
+        #expect(try process.finish() == 0)
+    }
+}

@@ -1,0 +1,88 @@
+import EmbeddedServers
+import SocketIO
+import Testing
+import TransportAPI
+import Transports
+
+/// A broker that can be stopped and started, a proxy before it, and a client that comes back.
+final class SubscriberRig {
+    let supervisor: Supervisor
+    let client: MQTTClient
+    let proxy: FaultProxy
+    var server: EmbeddedServer
+    private let url: String
+    private let port: ReservedPort
+    private var states: Subscription<SupervisorState>.Iterator
+    private var publisher: (any Connection)?
+
+    init(_ scheme: String = "mqtt", _ options: String = "", qos: Int = 1, serving: String = "") async throws {
+        port = try ReservedPort(isDatagram: false)
+        url = "\(scheme)://\(port.address)/"
+        server = try await EmbeddedServer.startBroker(url + serving)
+        proxy = try await FaultProxy.start(to: server.endpoint, seed: 1)
+        let proxied = try #require(proxy.endpoint.port)
+        let file = """
+            {
+              "endpoints": ["\(scheme)://127.0.0.1:\(proxied)/?qos=\(qos)&\(options)"],
+              "backoff": {"policy": "exponential", "initial": "20ms", "maximum": "200ms", "jitter": "equal"}
+            }
+            """
+        supervisor = try Supervisor(TransportConfiguration(json: file.utf8))
+        states = supervisor.states.makeAsyncIterator()
+        client = try MQTTClient(supervisor)
+    }
+
+    /// Waits for the state that comes next and is such.
+    @discardableResult
+    func wait(for isSuch: (SupervisorState) -> Bool) async -> SupervisorState? {
+        while let state = await states.next() { if isSuch(state) { return state } }
+        return nil
+    }
+
+    func connect() async {
+        supervisor.connect()
+        await wait(for: \.isOpen)
+    }
+
+    /// Ends the connection; returns when the next one is there.
+    func cut() async {
+        await proxy.cut(.reset)
+        await wait(for: \.isOpen)
+    }
+
+    /// Has the broker forget everything.
+    func restart(_ limits: BrokerLimits = BrokerLimits()) async throws {
+        await publisher?.close()
+        publisher = nil
+        await server.stop()
+        server = try await EmbeddedServer.startBroker(url, limits: limits)
+        await wait(for: \.isOpen)
+    }
+
+    func suspend() async {
+        supervisor.suspend()
+        await wait { $0 == .suspended }
+    }
+
+    func resume() async {
+        supervisor.resume()
+        await wait(for: \.isOpen)
+    }
+
+    /// Does something on the loop of the supervisor: what is called there before anything else, comes before that.
+    func begin<Value: Sendable>(_ work: @escaping @Sendable () async throws -> Value) -> Task<Value, any Error> {
+        Task(executorPreference: EventLoop.shared, operation: work)
+    }
+
+    func publish(_ text: String, to topic: String) async throws {
+        if publisher == nil { publisher = try await TransportRegistry.standard.connect("\(url)?qos=1") }
+        #expect(await publisher?.send(Payload(text: text, topic: topic)) == .acknowledged)
+    }
+
+    func stop() async {
+        await publisher?.close()
+        await supervisor.close()
+        await proxy.stop()
+        await server.stop()
+    }
+}

@@ -1,0 +1,55 @@
+import Primitives
+import Testing
+
+@Suite("The queue")
+struct DequeTests {
+    @Test("agrees with an array through random additions, removals and changes", arguments: 1...5)
+    func random(seed: UInt64) {
+        var random = SplitMix(state: seed)
+        var queue = Deque<Int>()
+        var model: [Int] = []
+        for step in 0..<20_000 {
+            // Grows for a while, then shrinks.
+            let adds = step / 2_000 % 2 == 0 ? 3 : 1
+            switch Int(random.next() % 5) {
+            case 0..<adds:
+                queue.append(step)
+                model.append(step)
+            case 4 where !model.isEmpty:
+                let offset = Int(random.next() % UInt64(model.count))
+                queue[offset] += 7
+                model[offset] += 7
+                #expect(queue[offset] == model[offset])
+            default:
+                #expect(queue.popFirst() == (model.isEmpty ? nil : model.removeFirst()))
+            }
+            #expect(queue.count == model.count && queue.first == model.first)
+        }
+    }
+
+    @Test("releases an element as soon as it is taken")
+    func release() {
+        final class Element {}
+        var queue = Deque<Element>()
+        weak var first: Element?
+        do {
+            let element = Element()
+            first = element
+            queue.append(element)
+        }
+        for _ in 0..<100 { queue.append(Element()) }
+        #expect(first != nil)
+        _ = queue.popFirst()
+        #expect(first == nil)
+    }
+
+    @Test("keeps its value when a copy changes")
+    func copies() {
+        var queue = Deque<Int>()
+        for number in 0..<10 { queue.append(number) }
+        var copy = queue
+        _ = copy.popFirst()
+        copy[0] = 99
+        #expect(queue.count == 10 && queue.first == 0 && queue[1] == 1 && copy.first == 99)
+    }
+}

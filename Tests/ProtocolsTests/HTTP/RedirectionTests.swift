@@ -1,0 +1,115 @@
+import TestSupport
+import Testing
+import TransportAPI
+
+@testable import Protocols
+
+@Suite("Redirects")
+struct RedirectionTests {
+    static func target(
+        _ location: String,
+        from url: String = "ws://ann:secret@a.example:81/b/c?redirects=3&query=q%3D1&subprotocol=s",
+        speaking schemes: [String] = ["ws", "wss"]
+    ) throws(TransportError) -> Endpoint {
+        let endpoint = try Endpoint(url)
+        return try Redirection(status: 307, location: location).target(from: endpoint, speaking: schemes)
+    }
+
+    @Test(
+        "a Location is understood from the URL that was asked for",
+        arguments: [
+            ("/x?y=z", "ws://a.example:81/x?subprotocol=s&redirects=2&query=y%3Dz"),
+            ("x", "ws://a.example:81/b/x?subprotocol=s&redirects=2"),
+            ("", "ws://a.example:81/b/c?subprotocol=s&redirects=2&query=q%3D1"),
+            ("?", "ws://a.example:81/b/c?subprotocol=s&redirects=2&query"),
+            ("//b/x#y", "ws://b/x?subprotocol=s&redirects=2"),
+            ("http://b:82", "ws://b:82?subprotocol=s&redirects=2"),
+            ("https://b/", "wss://b/?subprotocol=s&redirects=2"),
+            ("ws://[::1]:83/", "ws://[::1]:83/?subprotocol=s&redirects=2"),
+        ]
+    )
+    func targets(location: String, url: String) throws {
+        #expect(try Self.target(location).description == url)
+    }
+
+    @Test(
+        "user, password and configured headers go to the origin that they are meant for, and to no other",
+        arguments: [
+            ("/x", true), ("http://A.example:81/", true), ("ws://a.example:81", true), ("//b:81/", false),
+            ("//a.example:82/", false), ("//a.example/", false), ("https://a.example:81/", false),
+            ("//a.example.evil:81/", false),
+        ]
+    )
+    func credentials(location: String, areSent: Bool) throws {
+        let url = "ws://ann:secret@a.example:81/?redirects=2&header=aUthorization:x&header=Cookie:y&header=X-Other:z"
+        let target = try Self.target(location, from: url)
+        #expect((target.user, target.password) == (areSent ? ("ann", "secret") : (nil, nil)))
+        let all = ["aUthorization:x", "Cookie:y", "X-Other:z"]
+        #expect(target.options.filter { $0.name == "header" }.map(\.value) == (areSent ? all : []))
+    }
+
+    @Test("what was left out at another origin does not come back with the way back")
+    func wayBack() throws {
+        let elsewhere = try Self.target("//b/", from: "ws://ann:secret@a/?redirects=2&header=Cookie:y")
+        let back = try Redirection(status: 302, location: "//a/").target(from: elsewhere, speaking: ["ws"])
+        #expect(back.user == nil && back.description == "ws://a/?redirects=0")
+    }
+
+    @Test("a zone stays with the address that it belongs to")
+    func zone() throws {
+        #expect(try Self.target("/x", from: "ws://[fe80::1%25eth0]:81").host == "fe80::1%eth0")
+    }
+
+    @Test(
+        "a redirect that leads nowhere is refused with the status that sent there",
+        arguments: [
+            "a b", "http:x", "http://", "http://u:p@b/", "ftp://b/", "ws://b:99999/", "wss://b/", "//[::1", "%zz",
+        ]
+    )
+    func refused(location: String) {
+        let error = #expect(throws: TransportError.self) { try Self.target(location, speaking: ["ws"]) }
+        #expect(error?.code == .handshakeFailed && error?.phase == .handshake && error?.detail == 307)
+    }
+
+    @Test("no redirect leads from wss to ws", arguments: ["ws://a/", "http://a/", "HTTP://b/"])
+    func downgrade(location: String) throws {
+        let error = #expect(throws: TransportError.self) { try Self.target(location, from: "wss://a/?redirects=1") }
+        #expect(error?.code == .handshakeFailed && error?.reason.contains("from wss") == true)
+        #expect(try Self.target("/x", from: "wss://a/?redirects=1").scheme == "wss")
+    }
+
+    @Test("damaged references end in an error or in an endpoint of a scheme that is spoken")
+    func damaged() throws {
+        var random = RandomSource.seeded(7)
+        var followed = 0
+        for round in 0..<3000 {
+            var bytes = text(["http://b:82/a/../b?c=d#e", "../x/%41?y", "//[::1]:83/"][round % 3])
+            for _ in 0..<1 + round % 4 { mutate(&bytes, using: &random) }
+            do {
+                let target = try Self.target(String(decoding: bytes, as: UTF8.self))
+                #expect(["ws", "wss"].contains(target.scheme) && !target.host.isEmpty)
+                followed += 1
+            } catch {
+                #expect(error.code == .handshakeFailed)
+            }
+        }
+        #expect(followed > 300 && followed < 3000)
+    }
+
+    @Test(
+        "the core tells where it is sent, if it may follow",
+        arguments: [301, 302, 303, 307, 308, 300, 304, 305, 200]
+    )
+    func core(status: Int) throws {
+        for redirects in [0, 1] {
+            var client = try ClientHandshakeTests.client { $0.redirects = redirects }
+            client.feed(text("HTTP/1.1 \(status) X\r\nLocation: /x\r\n\r\n"), slice: 5)
+            let isFollowed = redirects > 0 && [301, 302, 303, 307, 308].contains(status)
+            #expect(client.core.redirection == (isFollowed ? Redirection(status: status, location: "/x") : nil))
+            #expect(client.failure == .httpStatus(status))
+        }
+        var twice = try ClientHandshakeTests.client { $0.redirects = 1 }
+        twice.feed(text("HTTP/1.1 302 X\r\nLocation: /x\r\nLocation: /y\r\n\r\n"))
+        #expect(twice.core.redirection == nil && twice.failure?.code == .handshakeFailed)
+    }
+}

@@ -1,0 +1,99 @@
+import Testing
+import TransportAPI
+
+@testable import Protocols
+
+/// What a message costs in a tree that was made to be expensive.
+@Suite("MQTT, how much of a topic is looked at")
+struct TopicTrieTests {
+    /// A tree in which the topic `a/a/…`, of 11 levels, leads to 2,048 nodes at the same depth, each with a child `x…`.
+    private func wide(_ name: String) -> TopicTrie {
+        var trie = TopicTrie()
+        for bits in 0..<2048 {
+            let levels = (0..<11).map { bits >> $0 & 1 == 0 ? "a" : "+" } + [name]
+            let node = levels.joined(separator: "/").withContiguousUTF8 { trie.insert($0) }
+            trie.nodes[Int(node)].subscribers.append(.init(session: Int32(bits), qos: .atMostOnce))
+        }
+        return trie
+    }
+
+    private func match(_ trie: inout TopicTrie, _ topic: String) -> (found: Int, examined: Int) {
+        let before = trie.examined
+        topic.withContiguousUTF8 { trie.match($0) }
+        return (trie.matched.count, trie.examined - before)
+    }
+
+    private static let head = String(repeating: "a/", count: 11)
+
+    @Test("a level is scanned and hashed once, however many nodes lie at its depth", arguments: [1, 50, 1000])
+    func once(length: Int) {
+        let name = String(repeating: "x", count: length)
+        var trie = wide(name)
+        let topic = Self.head + name
+        let (found, examined) = match(&trie, topic)
+        #expect(found == 2048 && examined <= 2 * topic.utf8.count)
+    }
+
+    @Test("a level that is longer than all names is not even hashed, and still matches wildcards")
+    func tooLong() {
+        var trie = wide("x")
+        for filter in [Self.head + "+", "a/#"] {
+            let node = filter.withContiguousUTF8 { trie.insert($0) }
+            trie.nodes[Int(node)].subscribers.append(.init(session: 1, qos: .atMostOnce))
+        }
+        let topic = Self.head + String(repeating: "x", count: 65_000)
+        let (found, examined) = match(&trie, topic)
+        // Each of the short levels is hashed; of the long one only the end is looked for.
+        #expect(found == 2 && examined <= topic.utf8.count + 11)
+    }
+
+    @Test("empty levels, and topics that end above or below all filters, are matched as before")
+    func edges() {
+        var trie = TopicTrie()
+        for filter in ["a//b", "a/+/b", "/", "+/+", "a/#"] {
+            let node = filter.withContiguousUTF8 { trie.insert($0) }
+            trie.nodes[Int(node)].subscribers.append(.init(session: 1, qos: .atMostOnce))
+        }
+        for (topic, found) in [("a//b", 3), ("a/x/b", 2), ("/", 2), ("a", 1), ("a/", 2), ("a//b/c", 1), ("b", 0)] {
+            #expect(match(&trie, topic).found == found)
+        }
+    }
+
+    @Test("a trie that lost its filters has lost their nodes and edges")
+    func pruning() {
+        var trie = TopicTrie()
+        let filters = (0..<500).map { "root/\($0 % 20)/+/\($0)/#" }
+        for filter in filters { _ = filter.withContiguousUTF8 { trie.insert($0) } }
+        #expect(trie.nodeCount > 1000)
+        for filter in filters {
+            let node = filter.withContiguousUTF8 { trie.find($0) }
+            #expect(node != nil)
+            if let node { trie.prune(node) }
+        }
+        #expect(trie.nodeCount == 1)
+        #expect(trie.edgeCount == 0 && (0..<trie.buckets.count).allSatisfy { trie.buckets[$0] == -1 })
+    }
+
+    @Test("filters are found again while others come and go, whose nodes they take over")
+    func reuse() {
+        var trie = TopicTrie()
+        var generator = RandomSource.seeded(11)
+        var present: Set<Int> = []
+        for _ in 0..<20_000 {
+            let number = Int(generator.next() % 1500)
+            let filter = "a\(number % 7)/\(number)/c"
+            if present.remove(number) != nil {
+                if let node = filter.withContiguousUTF8({ trie.find($0) }) { trie.prune(node) }
+            } else {
+                _ = filter.withContiguousUTF8 { trie.insert($0) }
+                present.insert(number)
+            }
+        }
+        for number in 0..<1500 {
+            let node = "a\(number % 7)/\(number)/c".withContiguousUTF8 { trie.find($0) }
+            #expect((node != nil) == present.contains(number))
+        }
+        // Two for each filter, and the seven that they begin with.
+        #expect(trie.nodeCount == 1 + 7 + present.count * 2 && trie.edgeCount == 7 + present.count * 2)
+    }
+}

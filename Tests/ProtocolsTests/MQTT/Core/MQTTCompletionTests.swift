@@ -1,0 +1,71 @@
+import TestSupport
+import Testing
+import TransportAPI
+
+@testable import Protocols
+
+/// What the next connection of a kept session says of messages that the one before has left.
+@Suite("Messages that the next connection of an MQTT session completes")
+struct MQTTCompletionTests {
+    private static let name = SendID.named | 5
+    private let session = MQTTSession()
+
+    private func connection(_ qos: MQTTQoS, isPresent: Bool) throws -> MQTTHarness {
+        var configuration = MQTTConfiguration()
+        configuration.clientID = "ann"
+        configuration.qos = qos
+        configuration.publishTopic = "t"
+        configuration.cleanSession = false
+        var client = MQTTHarness(try MQTTCore(client: configuration, session: session))
+        client.start()
+        client.feed([0x20, 2, isPresent ? 1 : 0, 0])
+        return client
+    }
+
+    /// What a broker answers to the message of this packet identifier, up to its end.
+    private func answers(_ qos: MQTTQoS) -> [UInt8] {
+        qos == .atLeastOnce ? [0x40, 2, 0, 1] : [0x50, 2, 0, 1, 0x70, 2, 0, 1]
+    }
+
+    @Test(
+        "A message in flight is pending, and acknowledged under its id",
+        arguments: [MQTTQoS.atLeastOnce, .exactlyOnce]
+    )
+    func pending(qos: MQTTQoS) throws {
+        var first = try connection(qos, isPresent: false)
+        _ = try first.send(Payload([9]), id: Self.name)
+        var second = try connection(qos, isPresent: true)
+        #expect(second.core.capabilities.completesSends)
+        #expect(second.core.completion(of: Self.name) == .pending)
+        second.feed(answers(qos))
+        #expect(second.acknowledged == [Self.name])
+        #expect(second.core.completion(of: Self.name) == nil)
+    }
+
+    @Test(
+        "A message that is completed before its caller asks is known as acknowledged, also over a later connection",
+        arguments: [false, true]
+    )
+    func acknowledged(isLater: Bool) throws {
+        var first = try connection(.exactlyOnce, isPresent: false)
+        _ = try first.send(Payload([9]), id: Self.name)
+        var second = try connection(.exactlyOnce, isPresent: true)
+        second.feed(answers(.exactlyOnce))
+        #expect(second.acknowledged.isEmpty)
+        var last = isLater ? try connection(.exactlyOnce, isPresent: true) : second
+        #expect(last.core.completion(of: Self.name) == .acknowledged)
+        #expect(last.core.completion(of: Self.name) == nil)
+    }
+
+    @Test("Nothing is known of a message that another session has, or that a forgetful broker had taken")
+    func unknown() throws {
+        var first = try connection(.exactlyOnce, isPresent: false)
+        #expect(first.core.completion(of: Self.name) == nil)
+        _ = try first.send(Payload([9]), id: Self.name)
+        first.feed([0x50, 2, 0, 1])
+        var second = try connection(.exactlyOnce, isPresent: false)
+        #expect(second.core.completion(of: Self.name) == nil)
+        let clean = try mqttClient()
+        #expect(!clean.core.capabilities.completesSends)
+    }
+}

@@ -1,0 +1,88 @@
+import Testing
+
+@testable import Protocols
+
+@Suite("MQTT topics")
+struct MQTTTopicTests {
+    @Test(
+        "names are refused for wildcards, U+0000 and being empty or too long",
+        arguments: [
+            ("a", true), ("/", true), ("a//b", true), (" ", true), ("$SYS/x", true), ("ä/日本", true),
+            ("", false), ("+", false), ("a/#", false), ("a+b", false), ("a\u{0}", false),
+        ]
+    )
+    func names(name: String, isValid: Bool) {
+        #expect(MQTTTopic.isName(name) == isValid)
+    }
+
+    @Test(
+        "filters take + as a whole level and # as the last",
+        arguments: [
+            ("#", true), ("+", true), ("a/#", true), ("a/+/b", true), ("+/+", true), ("/+", true), ("/", true),
+            ("+/#", true), ("a/+", true), ("/#", true),
+            ("", false), ("a#", false), ("#/a", false), ("a/#/b", false), ("a+", false), ("+a", false),
+            ("a/b+/c", false),
+            ("##", false), ("++", false), ("a/+#", false), ("a\u{0}", false),
+        ]
+    )
+    func filters(filter: String, isValid: Bool) {
+        #expect(MQTTTopic.isFilter(filter) == isValid)
+    }
+
+    @Test("65,535 bytes are allowed and not one more")
+    func length() {
+        let longest = String(repeating: "a", count: 65_535)
+        #expect(MQTTTopic.isName(longest) && MQTTTopic.isFilter(longest))
+        #expect(!MQTTTopic.isName(longest + "a") && !MQTTTopic.isFilter(longest + "a"))
+    }
+
+    static let table: [(String, String, Bool)] = [
+        ("sport/tennis/player1/#", "sport/tennis/player1", true),
+        ("sport/tennis/player1/#", "sport/tennis/player1/ranking", true),
+        ("sport/tennis/player1/#", "sport/tennis/player1/score/wimbledon", true),
+        ("sport/#", "sport", true),
+        ("sport/#", "sports", false),
+        ("#", "a/b/c", true),
+        ("#", "/", true),
+        ("sport/tennis/+", "sport/tennis/player1", true),
+        ("sport/tennis/+", "sport/tennis/player1/ranking", false),
+        ("sport/+", "sport", false),
+        ("sport/+", "sport/", true),
+        ("+", "finance", true),
+        ("+", "/finance", false),
+        ("+/+", "/finance", true),
+        ("/+", "/finance", true),
+        ("+/#", "a", true),
+        ("+/a/#", "b/a", true),
+        ("a/+/c", "a//c", true),
+        ("a//c", "a//c", true),
+        ("a/c", "a//c", false),
+        ("a", "A", false),
+        ("a", "a/", false),
+        ("a/", "a", false),
+        ("#", "$SYS/x", false),
+        ("+/x", "$SYS/x", false),
+        ("+", "$SYS", false),
+        ("$SYS/#", "$SYS/x", true),
+        ("$SYS/#", "$SYS", true),
+        ("$SYS/+", "$SYS/x", true),
+        ("a/#", "a/$x", true),
+        ("a/+", "a/$x", true),
+        ("\u{e9}", "e\u{301}", false),
+    ]
+
+    @Test("filters match as the specification's examples say", arguments: table)
+    func matches(filter: String, topic: String, expected: Bool) {
+        #expect(MQTTTopic.matches(filter: filter, topic: topic) == expected)
+    }
+
+    @Test("the broker routes as the specification's examples say", arguments: table)
+    func routes(filter: String, topic: String, expected: Bool) throws {
+        var broker = BrokerCore()
+        _ = try broker.connect(1, clientID: "a")
+        #expect(broker.subscribe(1, to: filter, qos: .atMostOnce) == .atMostOnce)
+        var deliveries: [BrokerCore.Delivery] = []
+        broker.route(topic: topic, qos: .atMostOnce, into: &deliveries)
+        #expect(deliveries.isEmpty == !expected)
+    }
+}

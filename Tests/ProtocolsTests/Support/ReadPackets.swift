@@ -1,0 +1,30 @@
+import TransportAPI
+
+@testable import Protocols
+
+/// What a reader makes of bytes that arrive `slices` at a time (the rest at once): packets, and what ended them.
+func readPackets(
+    _ bytes: [UInt8],
+    slices: [Int] = [],
+    maximumMessageSize: Int = 1 << 20
+) -> (packets: [MQTTPacket], failure: TransportError?) {
+    var reader = MQTTPacketReader(maximumMessageSize: maximumMessageSize)
+    reader.phase = .open
+    var input = ByteBuffer()
+    var packets: [MQTTPacket] = []
+    var rest = bytes[...]
+    var sizes = slices.makeIterator()
+    do throws(TransportError) {
+        repeat {
+            let size = sizes.next() ?? .max
+            input.append(contentsOf: Array(rest.prefix(size)))
+            rest = rest.dropFirst(size)
+            repeat {
+                while let packet = try reader.next(&input) { packets.append(packet) }
+            } while reader.begun != nil
+        } while !rest.isEmpty
+    } catch {
+        return (packets, error)
+    }
+    return (packets, nil)
+}

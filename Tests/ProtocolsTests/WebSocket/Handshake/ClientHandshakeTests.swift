@@ -1,0 +1,186 @@
+import TestSupport
+import Testing
+import TransportAPI
+
+@testable import Protocols
+
+@Suite("The client's handshake")
+struct ClientHandshakeTests {
+    static func client(_ change: (inout WebSocketConfiguration) throws -> Void = { _ in }) throws -> WebSocketHarness {
+        var configuration = WebSocketConfiguration(host: "example.com", port: 9000, path: "/chat?room=1")
+        try change(&configuration)
+        var harness = WebSocketHarness(try WebSocketCore(.client, configuration))
+        harness.start()
+        return harness
+    }
+
+    @Test("the request says everything that was configured")
+    func request() throws {
+        var client = try Self.client {
+            $0.origin = "http://example.com"
+            $0.subprotocols = ["chat.v2", "chat"]
+            $0.headers = [try HTTPHeader("Authorization", "Bearer x")]
+        }
+        let key = client.core.key
+        let expected = [
+            "GET /chat?room=1 HTTP/1.1", "Host: example.com:9000", "Upgrade: websocket", "Connection: Upgrade",
+            "Sec-WebSocket-Key: \(key)", "Sec-WebSocket-Version: 13", "Origin: http://example.com",
+            "Sec-WebSocket-Protocol: chat.v2, chat", "Authorization: Bearer x", "", "",
+        ]
+        #expect(String(decoding: client.takeOutput(), as: UTF8.self) == expected.joined(separator: "\r\n"))
+        #expect(HandshakeKey.isValid(key))
+    }
+
+    @Test("a good response opens the connection, whole and byte by byte", arguments: [1, 5, .max])
+    func opens(slice: Int) throws {
+        var client = try Self.client { $0.subprotocols = ["a", "b"] }
+        client.feed(response(key: client.core.key, with: ["Sec-WebSocket-Protocol: b", "X-Other: 1"]), slice: slice)
+        #expect(client.isOpen && client.failure == nil)
+        #expect(client.core.subprotocol == "b")
+        #expect(client.core.deadline == nil)
+    }
+
+    @Test("frames that come with the response are read", arguments: [1, .max])
+    func pipelined(slice: Int) throws {
+        var client = try Self.client()
+        client.feed(response(key: client.core.key) + frame(to: .client, 0x81, text("hi")), slice: slice)
+        #expect(client.messages == [Payload(text: "hi")])
+        #expect(client.events.count == 2)
+    }
+
+    @Test("interim responses are passed over")
+    func interim() throws {
+        var client = try Self.client()
+        client.feed(text("HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n") + response(key: client.core.key))
+        #expect(client.isOpen == true)
+    }
+
+    @Test(
+        "a response that breaks the rules fails the handshake",
+        arguments: [
+            ("Upgrade", []), ("Upgrade", ["Upgrade: h2c"]), ("Upgrade", ["Upgrade: websocket", "Upgrade: websocket"]),
+            ("Connection", []), ("Connection", ["Connection: close"]), (nil, ["Connection: upgrade"]),
+            (nil, ["Content-Length: 2"]), (nil, ["Transfer-Encoding: chunked"]), (nil, [" folded"]),
+            (nil, ["X: a\0"]), (nil, ["X: a\nY: b"]), (nil, ["X: a\rY: b"]), ("Sec-WebSocket-Accept", []),
+            ("Sec-WebSocket-Accept", ["Sec-WebSocket-Accept: \(sampleAccept)"]),
+            (nil, ["Sec-WebSocket-Accept: \(sampleAccept)"]), (nil, ["Sec-WebSocket-Protocol: c"]),
+            (nil, ["Sec-WebSocket-Protocol: a", "Sec-WebSocket-Protocol: b"]),
+            (nil, ["Sec-WebSocket-Extensions: permessage-deflate"]), (nil, ["Sec-WebSocket-Extensions:"]),
+            (nil, ["Sec-WebSocket-Extensions: ;"]), (nil, ["Sec-WebSocket-Protocol:"]),
+            (nil, ["Sec-WebSocket-Protocol: a, b"]),
+        ] as [(String?, [String])]
+    )
+    func refused(name: String?, lines: [String]) throws {
+        var client = try Self.client { $0.subprotocols = ["a", "b"] }
+        client.feed(response(key: client.core.key, replacing: name, with: lines), slice: 9)
+        #expect(client.failure?.code == .handshakeFailed && client.failure?.phase == .handshake)
+        #expect(client.events.isEmpty)
+    }
+
+    @Test(
+        "a first line that is not HTTP/1.1's fails the handshake",
+        arguments: [
+            "HTTP/1.0 101 X", "HTTP/2.1 101 X", "HTTP/1.10 101 X", "HTTP/1.1 1x1 X", "HTTP/1.1 1011 X", "HTTP/1.1",
+            "SSH-2.0-x", "HTTP/1.1  101", "\r\nHTTP/1.1 101 X",
+        ]
+    )
+    func statusLine(line: String) throws {
+        var client = try Self.client()
+        client.feed(response(line, key: client.core.key))
+        #expect(client.failure?.code == .handshakeFailed)
+    }
+
+    @Test("an answer of a higher minor version is read as HTTP/1.1", arguments: ["HTTP/1.2", "HTTP/1.9"])
+    func minorVersion(version: String) throws {
+        var client = try Self.client()
+        client.feed(response("\(version) 101 Switching Protocols", key: client.core.key))
+        #expect(client.isOpen == true)
+    }
+
+    @Test("tokens may differ in case and come in lists")
+    func lenient() throws {
+        var client = try Self.client()
+        let head = [
+            "HTTP/1.1 101", "UPGRADE: WebSocket", "connection: keep-alive, UPGRADE",
+            "sec-websocket-accept: \(HandshakeKey.accept(for: client.core.key))", "", "",
+        ]
+        client.feed(text(head.joined(separator: "\r\n")))
+        #expect(client.isOpen == true)
+    }
+
+    @Test(
+        "another status is reported as such, with what Retry-After says",
+        arguments: [
+            (401, .authenticationFailed), (403, .forbidden), (404, .notFound), (302, .handshakeFailed),
+            (200, .handshakeFailed),
+            (426, .handshakeFailed), (429, .tooManyRequests), (503, .serverUnavailable),
+        ] as [(Int, TransportError.Code)]
+    )
+    func status(status: Int, code: TransportError.Code) throws {
+        var client = try Self.client()
+        client.feed(text("HTTP/1.1 \(status) Whatever\r\nRetry-After: 30\r\nContent-Length: 4\r\n\r\nbody"))
+        #expect(client.failure == .httpStatus(status, retryAfter: .seconds(30)))
+        #expect(client.failure?.code == code)
+    }
+
+    @Test("a head beyond the limit fails the handshake")
+    func tooLarge() throws {
+        var client = try Self.client { $0.maximumHeaderBytes = 256 }
+        client.feed(response(key: client.core.key, with: ["X: " + String(repeating: "y", count: 256)]), slice: 50)
+        #expect(client.failure?.code == .handshakeFailed)
+    }
+
+    @Test("more headers than allowed fail the handshake, and so do interim responses without an end")
+    func tooMany() throws {
+        var client = try Self.client { $0.maximumHeaderCount = 10 }
+        client.feed(response(key: client.core.key, with: Array(repeating: "X: y", count: 7)))
+        #expect(client.isOpen == true)
+        client = try Self.client { $0.maximumHeaderCount = 10 }
+        client.feed(response(key: client.core.key, with: Array(repeating: "X: y", count: 8)))
+        #expect(client.failure?.code == .handshakeFailed)
+        client = try Self.client()
+        for _ in 0..<1000 { client.feed(text("HTTP/1.1 102 Processing\r\n\r\n")) }
+        #expect(client.failure?.code == .handshakeFailed)
+    }
+
+    @Test("a server that does not answer is given up after the timeout, and not before")
+    func timeout() throws {
+        var client = try Self.client { $0.handshakeTimeout = .seconds(3) }
+        client.feed(text("HTTP/1.1 101 Swi"))
+        client.advance(by: .milliseconds(2999))
+        #expect(client.failure == nil)
+        client.advance(by: .milliseconds(1))
+        #expect(client.failure?.code == .timedOut && client.failure?.phase == .handshake)
+    }
+
+    @Test("the end of the input within the handshake loses the connection")
+    func ended() throws {
+        var client = try Self.client()
+        client.feed(text("HTTP/1.1 101"))
+        client.endInput()
+        #expect(client.failure?.code == .connectionLost && client.failure?.phase == .handshake)
+    }
+
+    @Test("closing within the handshake says nothing and ends at once")
+    func closing() throws {
+        var client = try Self.client()
+        _ = client.takeOutput()
+        client.core.close(.user, &client.context)
+        client.drain()
+        #expect(client.closeReason == .user)
+        #expect(client.takeOutput().isEmpty)
+        #expect(client.core.deadline == nil)
+    }
+
+    @Test("nothing can be sent before the connection is open")
+    func sendEarly() throws {
+        var client = try Self.client()
+        let before = client.context.output.count
+        #expect {
+            try client.send(Payload(text: "x"))
+        } throws: { error in
+            (error as? TransportError)?.code == .wouldBlock
+        }
+        #expect(client.context.output.count == before)
+    }
+}

@@ -1,0 +1,41 @@
+import Primitives
+import Testing
+
+@testable import SocketIO
+
+@Suite("What is confined to a loop")
+struct LoopBoundTests {
+    /// Lives on a loop. Its timer holds it, and no argument of the calls below leads to it.
+    private final class Tally {
+        var count = 0
+    }
+
+    /// In a debug build this holds with any code. An optimised build did not load `count` again while `LoopBound` took
+    /// values of any type (`swift test -c release -Xswiftc -enable-testing --filter LoopBoundTests`).
+    @Test("A caller that holds the object sees what a timer has changed while it waited")
+    func changesAcrossAwait() async throws {
+        let loop = try EventLoop(name: "confined")
+        let tally = LoopBound(Tally(), to: loop)
+        let seen = await Task(executorPreference: loop) {
+            let held = tally.value
+            var seen = [held.count]
+            for _ in 0..<3 {
+                _ = loop.schedule(at: loop.now) { tally.value.count += 1 }
+                await withUnsafeContinuation { continuation in
+                    _ = loop.schedule(at: loop.now) { continuation.resume() }
+                }
+                seen.append(held.count)
+            }
+            return seen
+        }.value
+        #expect(seen == [0, 1, 2, 3])
+    }
+
+    @Test("A caller on the loop has the object, a caller elsewhere does not")
+    func here() async throws {
+        let loop = try EventLoop(name: "here")
+        let tally = LoopBound(Tally(), to: loop)
+        #expect(tally.here == nil)
+        #expect(try await on(loop) { tally.here != nil })
+    }
+}

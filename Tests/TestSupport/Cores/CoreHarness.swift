@@ -1,0 +1,151 @@
+import Protocols
+import TransportAPI
+
+/// One core with its buffers, driven by hand: the stand-in for a driver in tests of cores.
+package struct CoreHarness<Core: ProtocolCore>: ~Copyable {
+    package var core: Core
+    package var input = ByteBuffer()
+    package var context: CoreContext
+    package var events: [CoreEvent] = []
+    package var failure: TransportError?
+
+    package init(_ core: Core, seed: UInt64 = 1, now: Instant = .zero) {
+        self.core = core
+        context = CoreContext(now: now, random: .seeded(seed))
+    }
+
+    package mutating func start() {
+        core.start(&context)
+    }
+
+    /// Feeds bytes of a stream, `slice` at a time, and collects what the core reports.
+    package mutating func feed(_ bytes: [UInt8], slice: Int = .max) {
+        var rest = bytes[...]
+        repeat {
+            input.append(contentsOf: Array(rest.prefix(slice)))
+            rest = rest.dropFirst(slice)
+            drain()
+        } while !rest.isEmpty && failure == nil
+    }
+
+    /// Feeds one datagram.
+    package mutating func feed(datagram: [UInt8]) {
+        input.append(contentsOf: datagram)
+        drain()
+    }
+
+    /// Calls `next` once; whether there was something to report.
+    package mutating func drainOne() -> Bool {
+        guard failure == nil else { return false }
+        do throws(TransportError) {
+            guard let event = try core.next(&input, &context) else { return false }
+            events.append(event)
+            return true
+        } catch {
+            failure = error
+            return false
+        }
+    }
+
+    /// Calls `next` until it has nothing more to report.
+    package mutating func drain() {
+        guard failure == nil else { return }
+        do throws(TransportError) {
+            while let event = try core.next(&input, &context) {
+                if case .progress = event { continue }
+                events.append(event)
+            }
+        } catch {
+            failure = error
+        }
+    }
+
+    package mutating func send(_ payload: Payload, id: UInt64 = 0) throws(TransportError) -> SendStatus {
+        try core.send(payload, id: id, &context)
+    }
+
+    /// Moves the clock on, and calls every deadline on the way.
+    package mutating func advance(by duration: Duration) {
+        let end = context.now.advanced(by: duration)
+        while failure == nil, let deadline = core.deadline, deadline <= end {
+            context.now = max(context.now, deadline)
+            do throws(TransportError) {
+                try core.deadlineReached(&context)
+            } catch {
+                failure = error
+            }
+            drain()
+        }
+        context.now = end
+    }
+
+    /// The far side has closed its half.
+    package mutating func endInput() {
+        guard failure == nil else { return }
+        do throws(TransportError) {
+            events.append(try core.inputEnded(&context))
+        } catch {
+            failure = error
+        }
+    }
+
+    /// Takes the bytes that the core has written.
+    package mutating func takeOutput() -> [UInt8] {
+        defer {
+            context.output.removeAll()
+            context.datagramEnds.removeAll()
+        }
+        return context.output.bytes(at: 0, count: context.output.count) ?? []
+    }
+
+    /// Takes the datagrams that the core has written.
+    package mutating func takeDatagrams() -> [[UInt8]] {
+        let ends = context.datagramEnds
+        let all = takeOutput()
+        return zip([0] + ends, ends).map { Array(all[$0..<$1]) }
+    }
+
+    package var messages: [Payload] {
+        events.compactMap { if case .message(let payload) = $0 { payload } else { nil } }
+    }
+
+    /// How many pings were answered.
+    package var pongs: Int { events.count { if case .pong = $0 { true } else { false } } }
+
+    package var isOpen: Bool {
+        events.contains { if case .opened = $0 { true } else { false } }
+    }
+
+    package var closeReason: CloseReason? {
+        events.lazy.compactMap { if case .closed(let reason) = $0 { reason } else { nil } }.first
+    }
+}
+
+/// Carries bytes between two cores over a byte stream, `slice` at a time, until both are silent.
+package func exchange<A: ProtocolCore, B: ProtocolCore>(
+    _ left: inout CoreHarness<A>,
+    _ right: inout CoreHarness<B>,
+    slice: Int = .max
+) {
+    while true {
+        let toRight = left.takeOutput()
+        let toLeft = right.takeOutput()
+        if toRight.isEmpty && toLeft.isEmpty { return }
+        if !toRight.isEmpty { right.feed(toRight, slice: slice) }
+        if !toLeft.isEmpty { left.feed(toLeft, slice: slice) }
+    }
+}
+
+/// Carries datagrams between two cores until both are silent.
+package func exchangeDatagrams<A: ProtocolCore, B: ProtocolCore>(
+    _ left: inout CoreHarness<A>,
+    _ right: inout CoreHarness<B>
+) {
+    while true {
+        let toRight = left.takeDatagrams()
+        let toLeft = right.takeDatagrams()
+        if toRight.isEmpty && toLeft.isEmpty { return }
+        for datagram in toRight { right.feed(datagram: datagram) }
+        for datagram in toLeft { left.feed(datagram: datagram) }
+    }
+}

@@ -1,0 +1,75 @@
+import Protocols
+import TransportAPI
+
+/// The bytes of a packet.
+package func encoded(_ packet: MQTTPacket) -> [UInt8] {
+    var output = ByteBuffer()
+    MQTTPacketWriter.write(packet, into: &output)
+    return output.bytes(at: 0, count: output.count) ?? []
+}
+
+/// Text with its 16-bit length.
+package func field(_ text: String) -> [UInt8] {
+    [UInt8(text.utf8.count >> 8), UInt8(text.utf8.count & 255)] + Array(text.utf8)
+}
+
+package typealias MQTTHarness = CoreHarness<MQTTCore>
+
+package func mqttClient(_ change: (inout MQTTConfiguration) -> Void = { _ in }) throws(TransportError) -> MQTTHarness {
+    var configuration = MQTTConfiguration()
+    configuration.clientID = "ann"
+    change(&configuration)
+    return MQTTHarness(try MQTTCore(client: configuration))
+}
+
+/// A client's next connection in a session that its broker has kept, open.
+package func mqttClient(of session: MQTTSession) throws -> MQTTHarness {
+    var configuration = MQTTConfiguration()
+    configuration.clientID = "ann"
+    configuration.cleanSession = false
+    var client = MQTTHarness(try MQTTCore(client: configuration, session: session))
+    client.start()
+    client.feed([0x20, 2, 1, 0])
+    return client
+}
+
+package func mqttServer(_ change: (inout MQTTServerConfiguration) -> Void = { _ in }) throws(TransportError)
+    -> MQTTHarness
+{
+    var configuration = MQTTServerConfiguration()
+    change(&configuration)
+    return MQTTHarness(try MQTTCore(server: configuration), seed: 2)
+}
+
+/// Starts both sides and carries bytes until they are silent.
+package func connect(_ client: inout MQTTHarness, _ server: inout MQTTHarness, slice: Int = .max) {
+    server.start()
+    client.start()
+    exchange(&client, &server, slice: slice)
+}
+
+extension CoreHarness where Core == MQTTCore {
+    package var signals: [MQTTSignal] {
+        events.compactMap { if case .signal(let signal) = $0 { signal.mqtt } else { nil } }
+    }
+
+    package var acknowledged: [UInt64] {
+        events.compactMap { if case .acknowledged(let id) = $0 { id } else { nil } }
+    }
+
+    /// A client that a broker of hand-written bytes has let in.
+    package mutating func openByHand() {
+        start()
+        feed([0x20, 2, 0, 0])
+        _ = takeOutput()
+    }
+
+    /// A server that a client of hand-written bytes has opened.
+    package mutating func acceptByHand(keepAlive: UInt16 = 0) {
+        start()
+        var hello = MQTTConnect(clientID: "bob")
+        hello.keepAlive = keepAlive
+        feed(encoded(.connect(hello)))
+        _ = takeOutput()
+    }
+}

@@ -1,0 +1,201 @@
+import Primitives
+import SocketIO
+import TransportAPI
+
+/// A connection that does what a test tells it to do.
+package final class ScriptedConnection: LocatedConnection {
+    private struct State: Sendable {
+        var inbox: [Payload] = []
+        var receiver: UnsafeContinuation<Void, Never>?
+        var neighbour: RuntimeBound<Box<any ConnectionReceiver>>?
+        var sent: [Payload] = []
+        var blocked: [UnsafeContinuation<Void, Never>] = []
+        var isBlocked = false
+        var outcome = SendOutcome.written
+        var reason: CloseReason?
+        var closers: [UnsafeContinuation<Void, Never>] = []
+        var pings = 0
+        var roundTrip: Duration?
+        var closesSlowly = false
+        var slowCloses: [UnsafeContinuation<Void, Never>] = []
+    }
+
+    package let capabilities: Capabilities
+    package let peerNetwork: UInt64?
+    /// Where the supervisor lives, if the connection lives there too.
+    private let home: VirtualRuntime?
+    private let state = Locked(State())
+
+    package init(_ capabilities: Capabilities, at home: VirtualRuntime? = nil, from network: UInt64? = nil) {
+        self.capabilities = capabilities
+        peerNetwork = network
+        self.home = home
+    }
+
+    // MARK: For tests
+
+    /// What was sent over it.
+    package var sent: [Payload] { state.withLock { $0.sent } }
+    /// The same, as text.
+    package var texts: [String] { sent.map { String(decoding: $0.bytes, as: UTF8.self) } }
+    package var pings: Int { state.withLock { $0.pings } }
+    package var reason: CloseReason? { state.withLock { $0.reason } }
+    /// What was received and nobody has taken.
+    package var unread: Int { state.withLock { $0.inbox.count } }
+
+    /// Answers pings after `time`; `nil`: not at all.
+    package func answerPings(_ time: Duration?) { state.withLock { $0.roundTrip = time } }
+
+    /// Each message that is taken from now on ends so.
+    package func settle(_ outcome: SendOutcome) { state.withLock { $0.outcome = outcome } }
+
+    /// A close takes until ``finishClosing()`` from now on.
+    package func closeSlowly() { state.withLock { $0.closesSlowly = true } }
+
+    /// Ends the closes that take long.
+    package func finishClosing() {
+        let closes = state.withLock { state in
+            state.closesSlowly = false
+            defer { state.slowCloses = [] }
+            return state.slowCloses
+        }
+        for close in closes { close.resume() }
+    }
+
+    /// Messages wait from now on, or no longer.
+    package func block(_ isBlocked: Bool) {
+        let waiting = state.withLock { state in
+            state.isBlocked = isBlocked
+            defer { if !isBlocked { state.blocked = [] } }
+            return isBlocked ? [] : state.blocked
+        }
+        for continuation in waiting { continuation.resume() }
+    }
+
+    /// A message comes from the far side.
+    package func give(_ payload: Payload) {
+        state.withLock { state in
+            state.inbox.append(payload)
+            return state.receiver.take()
+        }?.resume()
+        tellNeighbour()
+    }
+
+    /// Calls who has asked for it.
+    private func tellNeighbour() {
+        guard let neighbour = state.withLock({ $0.neighbour.take() }) else { return }
+        home?.execute { [self] in
+            if let arrival = next() { neighbour.value.value.receive(arrival) }
+        }
+    }
+
+    /// The connection ends.
+    package func end(_ reason: CloseReason) {
+        let waiting = state.withLock { state in
+            if state.reason == nil { state.reason = reason }
+            defer { (state.closers, state.blocked) = ([], []) }
+            return state.closers + state.blocked + [state.receiver.take()].compactMap { $0 }
+        }
+        for continuation in waiting { continuation.resume() }
+        tellNeighbour()
+    }
+
+    // MARK: Connection
+
+    package nonisolated(nonsending) func send(_ payload: Payload) async -> SendOutcome {
+        if state.withLock({ $0.isBlocked && $0.reason == nil }) {
+            await withUnsafeContinuation { continuation in
+                let isFree = state.withLock { state in
+                    guard state.isBlocked, state.reason == nil else { return true }
+                    state.blocked.append(continuation)
+                    return false
+                }
+                if isFree { continuation.resume() }
+            }
+        }
+        return take(payload)
+    }
+
+    private func take(_ payload: Payload) -> SendOutcome {
+        state.withLock { state in
+            if let reason = state.reason {
+                return .rejected(reason.error ?? TransportError(.closedByPeer, .open, "ended"))
+            }
+            state.sent.append(payload)
+            return state.outcome
+        }
+    }
+
+    package nonisolated(nonsending) func receive() async throws(TransportError) -> Payload? {
+        if let next = next() { return try next.get() }
+        await withUnsafeContinuation { continuation in
+            let isReady = state.withLock { state in
+                guard state.inbox.isEmpty, state.reason == nil else { return true }
+                state.receiver = continuation
+                return false
+            }
+            if isReady { continuation.resume() }
+        }
+        return try next()?.get()
+    }
+
+    private func next() -> Result<Payload?, TransportError>? {
+        state.withLock { state in
+            if !state.inbox.isEmpty { return .success(state.inbox.removeFirst()) }
+            guard let reason = state.reason else { return nil }
+            return reason.error.map { .failure($0) } ?? .success(nil)
+        }
+    }
+
+    package nonisolated(nonsending) func ping() async throws(TransportError) -> Duration {
+        let time = state.withLock { state in
+            state.pings += 1
+            return state.roundTrip
+        }
+        if let time { return time }
+        _ = await closed()
+        throw TransportError(.connectionLost, .open, "the connection has ended")
+    }
+
+    package nonisolated(nonsending) func close(_ reason: CloseReason) async -> Int {
+        end(reason)
+        await withUnsafeContinuation { continuation in
+            let isSlow = state.withLock { state in
+                if state.closesSlowly { state.slowCloses.append(continuation) }
+                return state.closesSlowly
+            }
+            if !isSlow { continuation.resume() }
+        }
+        return 0
+    }
+
+    package nonisolated(nonsending) func closed() async -> CloseReason {
+        await withUnsafeContinuation { continuation in
+            let isOver = state.withLock { state in
+                if state.reason == nil { state.closers.append(continuation) }
+                return state.reason != nil
+            }
+            if isOver { continuation.resume() }
+        }
+        return reason ?? .user
+    }
+
+    package nonisolated(nonsending) func statistics() async -> ConnectionStatistics { ConnectionStatistics() }
+}
+
+extension ScriptedConnection: SameLoopConnection, InlineConnection {
+    package var here: (any InlineConnection)? { home == nil ? nil : self }
+    package var bytesReceivedNow: UInt64 { 0 }
+
+    package func receiveNow(orTell receiver: any ConnectionReceiver) -> Result<Payload?, TransportError>? {
+        if let arrival = next() { return arrival }
+        if let home { state.withLock { $0.neighbour = RuntimeBound(Box(receiver), to: home) } }
+        return nil
+    }
+
+    package func abandon(_ reason: CloseReason) { end(reason) }
+
+    package func sendUnlessWaiting(_ payload: Payload) -> SendOutcome? {
+        state.withLock { $0.isBlocked } ? nil : take(payload)
+    }
+}

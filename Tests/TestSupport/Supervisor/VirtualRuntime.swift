@@ -1,0 +1,150 @@
+import SocketIO
+import TransportAPI
+
+#if canImport(Glibc)
+import Glibc
+#elseif canImport(Musl)
+import Musl
+#else
+import Darwin
+#endif
+
+/// A runtime whose time stands still until a test moves it, and whose jobs run when the test says so, on the test's own
+/// thread: a day of attempts takes as long as its jobs.
+package final class VirtualRuntime: SupervisorRuntime, TaskExecutor {
+    private enum Job {
+        case task(UnownedJob)
+        case work(@Sendable () -> Void)
+    }
+
+    private struct Timer: @unchecked Sendable {
+        // Unchecked: set and called by the thread that runs the jobs.
+        var id: UInt64
+        var deadline: Instant
+        var action: () -> Void
+    }
+
+    private struct State: Sendable {
+        var jobs: [Job] = []
+        var timers: [Timer] = []
+        var lastTimer: UInt64 = 0
+        var now = Instant(nanoseconds: 1_000_000_000)
+        var thread: pthread_t?
+    }
+
+    /// What a test expected to be done is waiting for something that never comes.
+    package struct Stuck: Error {}
+
+    private let state = Locked(State())
+    private let seed: UInt64
+
+    package init(seed: UInt64 = 1) {
+        self.seed = seed
+    }
+
+    package var taskExecutor: any TaskExecutor { self }
+    package var isCurrent: Bool { state.withLock { $0.thread == pthread_self() } }
+    package var clock: Instant { state.withLock { $0.now } }
+    package func execute(_ work: @escaping @Sendable () -> Void) { state.withLock { $0.jobs.append(.work(work)) } }
+    package func makeRandomSource() -> RandomSource { .seeded(seed) }
+
+    package func enqueue(_ job: consuming ExecutorJob) {
+        let job = UnownedJob(job)
+        state.withLock { $0.jobs.append(.task(job)) }
+    }
+
+    package func schedule(at deadline: Instant, _ action: @escaping () -> Void) -> UInt64 {
+        let timer = Timer(id: 0, deadline: deadline, action: action)
+        return state.withLock { state in
+            state.lastTimer += 1
+            state.timers.append(timer)
+            state.timers[state.timers.count - 1].id = state.lastTimer
+            return state.lastTimer
+        }
+    }
+
+    package func cancel(timer: UInt64) {
+        let gone = state.withLock { state in
+            let index = state.timers.firstIndex { $0.id == timer }
+            return index.map { state.timers.remove(at: $0) }
+        }
+        _ = consume gone
+    }
+
+    /// How many timers are set.
+    package var timerCount: Int { state.withLock { $0.timers.count } }
+
+    // MARK: For tests
+
+    /// Runs what can run without the time going on.
+    package func settle() {
+        state.withLock { $0.thread = pthread_self() }
+        defer { state.withLock { $0.thread = nil } }
+        while let job = state.withLock({ $0.jobs.isEmpty ? nil : $0.jobs.removeFirst() }) {
+            switch job {
+            case .task(let job): job.runSynchronously(on: asUnownedTaskExecutor())
+            case .work(let work): work()
+            }
+        }
+    }
+
+    /// Lets time pass, and everything happen that falls due in it.
+    package func advance(by duration: Duration) {
+        settle()
+        let end = clock.advanced(by: duration)
+        while let timer = takeTimer(before: end) {
+            state.withLock { state in
+                state.now = max(state.now, timer.deadline)
+                state.thread = pthread_self()
+            }
+            timer.action()
+            settle()
+        }
+        state.withLock { $0.now = end }
+    }
+
+    private func takeTimer(before end: Instant) -> Timer? {
+        state.withLock { state in
+            guard let next = state.timers.indices.min(by: { state.timers[$0].deadline < state.timers[$1].deadline }),
+                state.timers[next].deadline <= end
+            else { return nil }
+            return state.timers.remove(at: next)
+        }
+    }
+
+    /// Begins something here whose result a test asks for later.
+    package func begin<Value: Sendable>(_ body: @escaping @Sendable () async -> Value) -> Pending<Value> {
+        let pending = Pending<Value>()
+        pending.task = Task(executorPreference: self) { pending.finish(await body()) }
+        settle()
+        return pending
+    }
+
+    /// Does something that needs no time.
+    @discardableResult
+    package func run<Value: Sendable>(_ body: @escaping @Sendable () async -> Value) throws -> Value {
+        guard let value = begin(body).value else { throw Stuck() }
+        return value
+    }
+}
+
+/// Something that was begun.
+package final class Pending<Value: Sendable>: Sendable {
+    private let state = Locked<(value: Value?, task: Task<Void, Never>?)>((nil, nil))
+
+    /// The result, once it is there.
+    package var value: Value? { state.withLock { $0.value } }
+
+    fileprivate var task: Task<Void, Never>? {
+        get { state.withLock { $0.task } }
+        set { state.withLock { $0.task = newValue } }
+    }
+
+    fileprivate func finish(_ value: Value) {
+        state.withLock { $0.value = value }
+    }
+
+    package func cancel() {
+        task?.cancel()
+    }
+}

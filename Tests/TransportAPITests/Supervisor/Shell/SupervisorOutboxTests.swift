@@ -1,0 +1,258 @@
+import TestSupport
+import Testing
+import TransportAPI
+
+/// What becomes of messages that wait, with time under the test's control.
+@Suite("A supervisor's outbox", .timeLimit(.minutes(5)), .ownThread)
+struct SupervisorOutboxTests {
+    let runtime = VirtualRuntime()
+    let script = Script()
+
+    /// A supervisor that is not connected and has room for `count` messages.
+    func supervisor(_ count: Int, _ policy: OutboxConfiguration.Policy = .wait) throws -> Supervisor {
+        let setup = try script.setup {
+            $0.outbox.maximumCount = count
+            $0.outbox.whenFull = policy
+        }
+        return try Supervisor(setup, on: runtime)
+    }
+
+    func send(_ supervisor: Supervisor, _ texts: ClosedRange<Int>) -> [Pending<SendOutcome>] {
+        texts.map { number in runtime.begin { await supervisor.send(bytes("\(number)")) } }
+    }
+
+    func code(_ outcome: SendOutcome?) -> TransportError.Code? {
+        if case .rejected(let error) = outcome { error.code } else { nil }
+    }
+
+    @Test("keeps messages without a connection and sends them in order, those that wait for room too")
+    func waits() throws {
+        let supervisor = try supervisor(3)
+        let sends = send(supervisor, 1...6)
+        let refused = send(supervisor, 7...7)
+        #expect(sends.allSatisfy { $0.value == nil })
+        #expect(code(refused[0].value) == .bufferFull)
+        supervisor.connect()
+        runtime.settle()
+        #expect(script.last?.texts == ["1", "2", "3", "4", "5", "6"])
+        #expect(sends.allSatisfy { $0.value == .written })
+        try runtime.run { await supervisor.close() }
+    }
+
+    @Test("refuses the newest when it is full, if so configured")
+    func refusesNewest() throws {
+        let supervisor = try supervisor(3, .refuseNewest)
+        let sends = send(supervisor, 1...5)
+        #expect(sends.map { code($0.value) } == [nil, nil, nil, .bufferFull, .bufferFull])
+        supervisor.connect()
+        runtime.settle()
+        #expect(script.last?.texts == ["1", "2", "3"])
+        try runtime.run { await supervisor.close() }
+    }
+
+    @Test("drops the oldest when it is full, if so configured")
+    func dropsOldest() throws {
+        let supervisor = try supervisor(3, .dropOldest)
+        let sends = send(supervisor, 1...5)
+        #expect(sends.map { code($0.value) } == [.bufferFull, .bufferFull, nil, nil, nil])
+        supervisor.connect()
+        runtime.settle()
+        #expect(script.last?.texts == ["3", "4", "5"])
+        try runtime.run { await supervisor.close() }
+    }
+
+    @Test("ends messages that grow too old")
+    func expiry() throws {
+        let setup = try script.setup { $0.outbox.maximumAge = .seconds(60) }
+        let supervisor = try Supervisor(setup, on: runtime)
+        let old = runtime.begin { await supervisor.send(bytes("old")) }
+        runtime.advance(by: .seconds(30))
+        let young = runtime.begin { await supervisor.send(bytes("young")) }
+        runtime.advance(by: .seconds(31))
+        #expect(old.value == .expired)
+        #expect(young.value == nil)
+        supervisor.connect()
+        runtime.settle()
+        #expect(script.last?.texts == ["young"])
+        try runtime.run { await supervisor.close() }
+    }
+
+    @Test("gives back what was submitted and not delivered")
+    func undelivered() throws {
+        let supervisor = try supervisor(2)
+        let submitted = try (1...2).map { number in
+            try runtime.run { try? await supervisor.submit(bytes("\(number)")) }
+        }
+        #expect(submitted.compactMap(\.?.number) == [1, 2])
+        let third = runtime.begin { try? await supervisor.submit(bytes("3")) }
+        #expect(third.value == nil)
+        try runtime.run { await supervisor.close() }
+        runtime.settle()
+        // It was refused to its caller, and so is not given back.
+        #expect(third.value == .some(nil))
+        let back = try runtime.run { await supervisor.undelivered.reduce(into: []) { $0.append($1) } }
+        #expect(back.map(\.payload.string) == ["1", "2"])
+        #expect(back.map(\.id) == submitted)
+        #expect(back.allSatisfy { code($0.outcome) == .closedByUser })
+        let late = try runtime.run { () -> TransportError? in
+            do throws(TransportError) { _ = try await supervisor.submit(bytes("late")) } catch { return error }
+            return nil
+        }
+        #expect(late?.code == .closedByUser)
+    }
+
+    @Test("lets go of a message whose sender is cancelled while it waits")
+    func cancelWaiting() throws {
+        let supervisor = try supervisor(2)
+        let sends = send(supervisor, 1...4)
+        sends[0].cancel()
+        sends[3].cancel()
+        runtime.settle()
+        #expect(code(sends[0].value) == .cancelled)
+        #expect(code(sends[3].value) == .cancelled)
+        supervisor.connect()
+        runtime.settle()
+        #expect(script.last?.texts == ["2", "3"])
+        try runtime.run { await supervisor.close() }
+    }
+
+    @Test("does not know what became of a message whose sender is cancelled on its way, and says so once")
+    func cancelUnderWay() throws {
+        var setup = try script.setup()
+        let recorder = Recorder()
+        setup.observer = recorder
+        let supervisor = try Supervisor(setup, on: runtime)
+        supervisor.connect()
+        runtime.settle()
+        script.last?.block(true)
+        let sends = send(supervisor, 1...2)
+        sends[0].cancel()
+        runtime.settle()
+        guard case .unknown(let error) = sends[0].value else {
+            Issue.record("it ended in \(String(describing: sends[0].value))")
+            return
+        }
+        #expect(error.code == .cancelled)
+        script.last?.block(false)
+        runtime.settle()
+        #expect(sends[1].value == .written)
+        #expect(recorder.notes.count { if case .finished(MessageID(1), _) = $0 { true } else { false } } == 1)
+        try runtime.run { await supervisor.close() }
+    }
+
+    @Test("keeps a message whose submitter is cancelled once it has its place")
+    func cancelSubmitted() throws {
+        let supervisor = try supervisor(1)
+        let submit = runtime.begin {
+            withUnsafeCurrentTask { $0?.cancel() }
+            return try? await supervisor.submit(bytes("kept"))
+        }
+        #expect(submit.value == MessageID(1))
+        let waiting = runtime.begin { try? await supervisor.submit(bytes("not kept")) }
+        waiting.cancel()
+        runtime.settle()
+        #expect(waiting.value == .some(nil))
+        supervisor.connect()
+        runtime.settle()
+        #expect(script.last?.texts == ["kept"])
+        try runtime.run { await supervisor.close() }
+    }
+
+    @Test("keeps a message whose submitter is cancelled in the moment in which it gets its place")
+    func cancelAdmitted() throws {
+        let supervisor = try supervisor(1)
+        let first = runtime.begin { await supervisor.send(bytes("not kept")) }
+        let second = runtime.begin { try? await supervisor.submit(bytes("kept")) }
+        first.cancel()
+        second.cancel()
+        runtime.settle()
+        #expect(code(first.value) == .cancelled)
+        #expect(second.value == MessageID(2))
+        supervisor.connect()
+        runtime.settle()
+        #expect(script.last?.texts == ["kept"])
+        try runtime.run { await supervisor.close() }
+    }
+}
+
+// Connections that give messages back, refuse them, or make them wait.
+extension SupervisorOutboxTests {
+    @Test("holds what the connection gave back, in order, until the next connection")
+    func givenBack() throws {
+        let supervisor = try supervisor(10)
+        supervisor.connect()
+        runtime.settle()
+        script.last?.block(true)
+        let sends = send(supervisor, 1...5)
+        script.last?.end(CloseReason(TransportError(.connectionReset, .open, "reset")))
+        let more = send(supervisor, 6...8)
+        #expect((sends + more).allSatisfy { $0.value == nil })
+        runtime.advance(by: .seconds(2))
+        #expect(script.connections.count == 2)
+        #expect(script.last?.texts == ["1", "2", "3", "4", "5", "6", "7", "8"])
+        #expect((sends + more).allSatisfy { $0.value == .written })
+        try runtime.run { await supervisor.close() }
+    }
+
+    @Test("does not offer a message again and again to a connection that gives it back", arguments: [true, false])
+    func refusingConnection(isHere: Bool) throws {
+        let script = Script(at: isHere ? runtime : nil)
+        let supervisor = try Supervisor(script.setup(), on: runtime)
+        supervisor.connect()
+        runtime.settle()
+        script.last?.settle(.rejected(TransportError(.connectionLost, .open, "it is about to end")))
+        let sends = send(supervisor, 1...2)
+        runtime.advance(by: .seconds(2))
+        #expect(script.connections.count == 2)
+        #expect(script.connections[0].sent.count <= 2)
+        #expect(script.last?.texts == ["1", "2"])
+        #expect(sends.allSatisfy { $0.value == .written })
+        try runtime.run { await supervisor.close() }
+    }
+
+    @Test("keeps a message that came too late for a connection, whatever that ended by", arguments: [true, false])
+    func lateForConnection(isHere: Bool) throws {
+        let script = Script(at: isHere ? runtime : nil)
+        let supervisor = try Supervisor(script.setup(), on: runtime)
+        supervisor.connect()
+        runtime.settle()
+        // What ended the connection would never be mended by sending again, were it the message's fault.
+        script.last?.settle(.rejected(TransportError(.messageTooLarge, .closing, "the far side hung up", detail: 1009)))
+        let sends = send(supervisor, 1...2)
+        runtime.advance(by: .seconds(2))
+        #expect(script.last?.texts == ["1", "2"])
+        #expect(sends.allSatisfy { $0.value == .written })
+        try runtime.run { await supervisor.close() }
+    }
+
+    @Test("lets nothing overtake a message that waits for the connection", arguments: [true, false])
+    func blockedConnection(isHere: Bool) throws {
+        let script = Script(at: isHere ? runtime : nil)
+        let supervisor = try Supervisor(script.setup(), on: runtime)
+        supervisor.connect()
+        runtime.settle()
+        script.last?.block(true)
+        let first = send(supervisor, 1...3)
+        script.last?.block(false)
+        let more = send(supervisor, 4...6)
+        #expect(script.last?.texts == (1...6).map(String.init))
+        #expect((first + more).allSatisfy { $0.value == .written })
+        try runtime.run { await supervisor.close() }
+    }
+
+    @Test("ends a message that no connection would take, and sends those behind it", arguments: [true, false])
+    func poison(isHere: Bool) throws {
+        let script = Script(at: isHere ? runtime : nil)
+        let supervisor = try Supervisor(script.setup(), on: runtime)
+        supervisor.connect()
+        runtime.settle()
+        for code in [TransportError.Code.messageTooLarge, .invalidText] {
+            script.last?.settle(.rejected(TransportError(code, .open, "not this one")))
+            #expect(self.code(try runtime.run { await supervisor.send(bytes("poison")) }) == code)
+        }
+        script.last?.settle(.written)
+        #expect(try runtime.run { await supervisor.send(bytes("good")) } == .written)
+        #expect(script.connections.count == 1)
+        try runtime.run { await supervisor.close() }
+    }
+}

@@ -1,0 +1,124 @@
+import TestSupport
+import Testing
+import TransportAPI
+
+/// A client's app that acknowledges messages after it has processed them.
+@Suite("A supervisor whose app acknowledges messages", .timeLimit(.minutes(5)), .ownThread)
+struct SupervisorProcessingTests {
+
+    @Test("acknowledges in a session what was processed, also over the next connection")
+    func session() throws {
+        let runtime = VirtualRuntime()
+        let script = Script()
+        let supervisor = try Supervisor(script.setup { $0.delivery.mode = .session }, on: runtime)
+        let deliveries = supervisor.deliveries
+        supervisor.connect()
+        runtime.settle()
+        let connection = try #require(script.last)
+        connection.give(.welcome(incarnation: 7, received: 0))
+        for number: UInt64 in 1...3 { connection.give(.message(number, bytes("\(number)"))) }
+        runtime.settle()
+        let messages = try runtime.run { await deliveries.prefix(3).reduce(into: []) { $0.append($1) } }
+        messages[0].acknowledge()
+        runtime.settle()
+        #expect(connection.frames.last == .acknowledge(1))
+        connection.end(CloseReason(.network))
+        runtime.advance(by: .seconds(2))
+        let next = try #require(script.last)
+        guard case .hello(_, incarnation: 7, received: 1, attempt: _)? = next.frames.first else {
+            return #expect(Bool(false), "it said \(next.frames)")
+        }
+        next.give(.welcome(incarnation: 7, received: 0))
+        runtime.settle()
+        for message in messages { message.acknowledge() }
+        runtime.settle()
+        #expect(next.frames.last == .acknowledge(3))
+        try runtime.run { await supervisor.close() }
+    }
+
+    @Test("reads on when deliveries are asked for after the buffer of messages was full")
+    func lateDeliveries() throws {
+        let runtime = VirtualRuntime()
+        let script = Script(at: runtime)
+        let supervisor = try Supervisor(script.setup { $0.messageBuffer = 4 }, on: runtime)
+        supervisor.connect()
+        runtime.settle()
+        for number in 1...12 { script.last?.give(bytes("\(number)")) }
+        runtime.settle()
+        #expect(script.last?.unread == 8)
+        let deliveries = supervisor.deliveries
+        var texts: [String] = []
+        for _ in 1...12 {
+            let message = try #require(try runtime.run { await deliveries.first { _ in true } })
+            texts.append(message.payload.string)
+            message.acknowledge()
+            runtime.settle()
+        }
+        #expect(texts == (1...12).map { "\($0)" } && script.last?.unread == 0)
+        try runtime.run { await supervisor.close() }
+    }
+
+    @Test(
+        "reports that its app does not acknowledge a message, and stops reading at its limit",
+        arguments: [true, false]
+    )
+    func neverAcknowledged(isHere: Bool) throws {
+        let runtime = VirtualRuntime()
+        let script = Script(at: isHere ? runtime : nil)
+        let recorder = Recorder()
+        var setup = try script.setup {
+            $0.messageBuffer = 4
+            $0.delivery.acknowledgementReminder = .seconds(5)
+        }
+        setup.observer = recorder
+        let supervisor = try Supervisor(setup, on: runtime)
+        let deliveries = supervisor.deliveries
+        supervisor.connect()
+        runtime.settle()
+        for number in 1...12 { script.last?.give(bytes("\(number)")) }
+        let messages = try runtime.run { await deliveries.prefix(4).reduce(into: []) { $0.append($1) } }
+        #expect(script.last?.unread == 8)
+        runtime.advance(by: .seconds(12))
+        let reports = recorder.notes.compactMap { if case .unacknowledged(let held) = $0 { held } else { nil } }
+        #expect(reports.map(\.count) == [4, 4] && reports.map(\.oldest) == [.seconds(5), .seconds(10)])
+        for message in messages { message.acknowledge() }
+        runtime.settle()
+        #expect(script.last?.unread == 4)
+        try runtime.run { await supervisor.close() }
+    }
+
+    @Test("gives out what was received when it is closed; acknowledging that does nothing")
+    func closed() throws {
+        let runtime = VirtualRuntime()
+        let script = Script()
+        let supervisor = try Supervisor(script.setup { $0.delivery.mode = .session }, on: runtime)
+        let deliveries = supervisor.deliveries
+        supervisor.connect()
+        runtime.settle()
+        let connection = try #require(script.last)
+        connection.give(.welcome(incarnation: 7, received: 0))
+        for number: UInt64 in 1...3 { connection.give(.message(number, bytes("\(number)"))) }
+        runtime.settle()
+        try runtime.run { await supervisor.close() }
+        let frames = connection.frames
+        let messages = try runtime.run { await deliveries.reduce(into: [ReceivedMessage]()) { $0.append($1) } }
+        #expect(messages.map(\.payload.string) == ["1", "2", "3"])
+        for message in messages + messages { message.acknowledge() }
+        runtime.settle()
+        #expect(connection.frames == frames)
+    }
+
+    @Test("says to a session server who it is, and how often it was started")
+    func identity() throws {
+        let runtime = VirtualRuntime()
+        let script = Script()
+        var setup = try script.setup { $0.delivery.mode = .session }
+        setup.client = SessionClient(id: SessionID(high: 3, low: 4), launch: 5)
+        let supervisor = try Supervisor(setup, on: runtime)
+        supervisor.connect()
+        runtime.settle()
+        let hello = SessionFrame.hello(SessionID(high: 3, low: 4), incarnation: 0, received: 0, attempt: 5 << 16 | 1)
+        #expect(script.last?.frames == [hello])
+        try runtime.run { await supervisor.close() }
+    }
+}

@@ -1,0 +1,72 @@
+import SocketIO
+import TestSupport
+import TransportAPI
+
+/// A listener to which a test brings the clients.
+final class ScriptedListener: Listener {
+    private struct State: Sendable {
+        var waiting: [ScriptedConnection] = []
+        var acceptor: UnsafeContinuation<Void, Never>?
+        var isClosed = false
+    }
+
+    let endpoint = Endpoint(scheme: "memory", host: "server")
+    private let capabilities: Capabilities
+    private let state = Locked(State())
+
+    init(_ capabilities: Capabilities = Capabilities(maximumMessageSize: 1 << 20)) {
+        self.capabilities = capabilities
+    }
+
+    /// A client connects; what the server sends is in the connection's `sent`.
+    func connect(from network: UInt64? = nil) -> ScriptedConnection {
+        let connection = ScriptedConnection(capabilities, from: network)
+        state.withLock { state in
+            state.waiting.append(connection)
+            return state.acceptor.take()
+        }?.resume()
+        return connection
+    }
+
+    nonisolated(nonsending) func accept() async throws(TransportError) -> (any Connection)? {
+        await withUnsafeContinuation { continuation in
+            let isReady = state.withLock { state in
+                if !state.waiting.isEmpty || state.isClosed { return true }
+                state.acceptor = continuation
+                return false
+            }
+            if isReady { continuation.resume() }
+        }
+        return state.withLock { $0.waiting.isEmpty ? nil : $0.waiting.removeFirst() }
+    }
+
+    nonisolated(nonsending) func close() async {
+        state.withLock { state in
+            state.isClosed = true
+            return state.acceptor.take()
+        }?.resume()
+    }
+}
+
+extension ScriptedConnection {
+    /// What was sent over it, as frames of a session.
+    var frames: [SessionFrame] {
+        sent.compactMap { payload in
+            do throws(TransportError) { return try SessionFrame(payload) } catch { return nil }
+        }
+    }
+
+    /// The messages among them.
+    var messages: [String] {
+        frames.compactMap { if case .message(_, let payload) = $0 { payload.string } else { nil } }
+    }
+
+    /// The incarnation that the server's welcome named.
+    var incarnation: UInt64? {
+        frames.lazy.compactMap { if case .welcome(let incarnation, _) = $0 { incarnation } else { nil } }.first
+    }
+
+    func give(_ frame: SessionFrame) { give(frame.payload) }
+
+    var hasEnded: Bool { reason != nil }
+}

@@ -1,0 +1,48 @@
+import TestSupport
+import Testing
+import TransportAPI
+
+@testable import Transports
+
+@Suite("MQTT options of URLs")
+struct MQTTOptionsTests {
+    @Test("The URL sets the times that a broker may take, and both windows", arguments: ["mqtt", "mqtt+ws"])
+    func options(scheme: String) throws {
+        let text = "\(scheme)://h/?ping-timeout=3s&acknowledgement-timeout=7s&in-flight=5"
+        let endpoint = try Endpoint(text)
+        let known = scheme == "mqtt" ? TransportDescriptor.mqtt.options : TransportDescriptor.mqttWebSocket.options
+        let configuration = try TransportDescriptor.clientConfiguration(
+            endpoint,
+            OptionReader(endpoint, allowed: known)
+        )
+        #expect(configuration.pingTimeout == .seconds(3) && configuration.acknowledgementTimeout == .seconds(7))
+        #expect(configuration.maximumInFlight == 5 && configuration.maximumExactlyOnceInFlight == 5)
+        for wrong in ["ping-timeout=0s", "acknowledgement-timeout=soon", "ping-timeout=-1s"] {
+            let code = codeOf { () throws(TransportError) in
+                try TransportRegistry.standard.transport(for: Endpoint("\(scheme)://h/?\(wrong)"))
+            }
+            #expect(code == .invalidConfiguration)
+        }
+        let file = """
+            {"endpoints": ["\(text)"]}
+            """
+        #expect(try TransportConfiguration(json: file.utf8).endpoints == [endpoint])
+    }
+
+    @Test("over WebSocket, the URL takes the options of MQTT and of the handshake, and no others")
+    func overWebSocket() throws {
+        let registry = TransportRegistry.standard
+        let transport = try registry.transport(for: Endpoint("mqtt+ws://u:p@h/mqtt?publish=a&qos=1&header=X:1"))
+        #expect(transport.capabilities.routesByTopic && transport.capabilities.acknowledgesMessages)
+        let endpoint = try Endpoint("mqtt+ws://h/?deflate=on")
+        let code = codeOf { () throws(TransportError) in try registry.transport(for: endpoint) }
+        #expect(code == .invalidConfiguration)
+    }
+
+    @Test("over WebSocket, the time for the handshake is that of both protocols")
+    func handshakeTimeout() throws {
+        let endpoint = try Endpoint("mqtt+ws://127.0.0.1/?handshake-timeout=3s")
+        let options = try OptionReader(endpoint, allowed: TransportDescriptor.mqttWebSocket.options)
+        #expect(try TransportDescriptor.webSocketServer(endpoint, options).handshakeTimeout == .seconds(3))
+    }
+}

@@ -1,0 +1,197 @@
+import TestSupport
+import Testing
+import TransportAPI
+
+@testable import Protocols
+@testable import Transports
+
+/// A connection that calls who has asked for its messages, because both live on one loop.
+@Suite("A connection that calls its receiver", .timeLimit(.minutes(5)), .ownThread)
+struct ConnectionReceiverTests {
+    private static func onLoop<Value: Sendable>(
+        _ body: @escaping @Sendable (DrivenConnection, Neighbour) -> Value
+    ) async throws -> Value {
+        try await DrivenConnection.onLoop { loop in
+            let driven = DrivenConnection(ByteCore(), on: loop)
+            defer { driven.driver.close(abort: true) }
+            return body(driven, Neighbour(driven.driver))
+        }
+    }
+
+    @Test("does so for as many as it asks for, in their order, and keeps the others")
+    func order() async throws {
+        let seen = try await Self.onLoop { driven, neighbour in
+            neighbour.ask(for: 2)
+            driven.arrive(.bytes([1, 2, 3, 4]))
+            var seen = [neighbour.told.seen]
+            neighbour.ask(for: 10)
+            seen.append(neighbour.told.seen)
+            driven.arrive(.bytes([5]), .bytes([6, 7]))
+            return seen + [neighbour.told.seen]
+        }
+        #expect(seen == [[1, 2], [1, 2, 3, 4], [1, 2, 3, 4, 5, 6, 7]])
+    }
+
+    @Test("confirms a message when the next is asked for, and not before")
+    func confirmation() async throws {
+        let confirmed = try await Self.onLoop { driven, neighbour in
+            neighbour.ask(for: 1)
+            driven.arrive(.bytes([1, 2, 3]))
+            var confirmed = [driven.channel.sent]
+            neighbour.ask(for: 1)
+            driven.driver.flushIfRequested()
+            confirmed.append(driven.channel.sent)
+            neighbour.ask(for: 10)
+            driven.driver.flushIfRequested()
+            return confirmed + [driven.channel.sent]
+        }
+        #expect(confirmed == [[], [200], [200, 200, 200]])
+    }
+
+    @Test("tells it of the end once, behind all that had come")
+    func end() async throws {
+        let told = try await Self.onLoop { driven, neighbour in
+            neighbour.ask(for: 1)
+            driven.arrive(.bytes([1, 2, 3]), .end)
+            let early = neighbour.told
+            neighbour.ask(for: 10)
+            return [early, neighbour.told]
+        }
+        #expect(told == [Told(seen: [1], ends: 0), Told(seen: [1, 2, 3], ends: 1)])
+    }
+
+    @Test("tells it of the end for which it waits")
+    func awaitedEnd() async throws {
+        let told = try await Self.onLoop { driven, neighbour in
+            neighbour.ask(for: 10)
+            driven.arrive(.bytes([1]), .end)
+            driven.driver.close(abort: true)
+            return neighbour.told
+        }
+        #expect(told == Told(seen: [1], ends: 1))
+    }
+
+    @Test("takes what it sends while it is called, in that order")
+    func answers() async throws {
+        let sent = try await Self.onLoop { driven, neighbour in
+            neighbour.onMessage = { [unowned neighbour] in
+                _ = neighbour.connection.sendUnlessWaiting(Payload([$0 + 10]))
+            }
+            neighbour.ask(for: 10)
+            driven.arrive(.bytes([1, 2, 3]))
+            return driven.channel.sent.filter { $0 != 200 }
+        }
+        #expect(sent == [11, 12, 13])
+    }
+
+    @Test("ends under its hands when it says so, and gives no further message")
+    func endedByReceiver() async throws {
+        let told = try await Self.onLoop { driven, neighbour in
+            neighbour.onMessage = { [unowned neighbour] in
+                if $0 == 2 { neighbour.connection.abandon(CloseReason(.keepalive)) }
+            }
+            neighbour.ask(for: 10)
+            driven.arrive(.bytes([1, 2, 3]))
+            return neighbour.told
+        }
+        #expect(told == Told(seen: [1, 2], ends: 1))
+    }
+
+    @Test("has one receiver at a time")
+    func second() async throws {
+        let told = try await Self.onLoop { driven, neighbour in
+            let other = Neighbour(neighbour.connection)
+            neighbour.ask(for: 10)
+            other.ask(for: 10)
+            driven.arrive(.bytes([1]))
+            return [neighbour.told, other.told]
+        }
+        #expect(told == [Told(seen: [1], ends: 0), Told(seen: [], ends: 1)])
+    }
+}
+
+/// What a receiver has seen, and how often it was told of the end, or refused.
+private struct Told: Equatable, Sendable {
+    var seen: [UInt8] = []
+    var ends = 0
+}
+
+/// Asks for messages until it has as many as it wants.
+private final class Neighbour: ConnectionReceiver {
+    let connection: any InlineConnection
+    private(set) var told = Told()
+    /// Called with each message while the connection is at work.
+    var onMessage: ((UInt8) -> Void)?
+    private var wanted = 0
+
+    init(_ connection: any InlineConnection) {
+        self.connection = connection
+    }
+
+    func ask(for count: Int) {
+        wanted = count
+        while wanted > 0 {
+            guard let arrival = connection.receiveNow(orTell: self) else { return }
+            take(arrival)
+        }
+    }
+
+    func receive(_ arrival: Result<Payload?, TransportError>) {
+        take(arrival)
+        ask(for: wanted)
+    }
+
+    private func take(_ arrival: Result<Payload?, TransportError>) {
+        guard case .success(let payload?) = arrival else {
+            told.ends += 1
+            wanted = 0
+            return
+        }
+        wanted -= 1
+        told.seen += payload.bytes
+        for byte in payload.bytes { onMessage?(byte) }
+    }
+}
+
+/// Opens at once; each byte is a message, and is confirmed by another.
+private struct ByteCore: ProtocolCore {
+    private var isOpen = false
+
+    init() {}
+
+    var capabilities: Capabilities { Capabilities(hasNativePing: false, maximumMessageSize: 1000) }
+    var confirmsReceipt: Bool { true }
+    var acknowledges: Bool { false }
+    var deadline: Instant? { nil }
+
+    mutating func start(_: inout CoreContext) {}
+
+    mutating func next(_ input: inout ByteBuffer, _: inout CoreContext) throws(TransportError) -> CoreEvent? {
+        guard isOpen else {
+            isOpen = true
+            return .opened
+        }
+        guard let byte = input.byte(at: 0) else { return nil }
+        input.consume(1)
+        return .message(Payload([byte]))
+    }
+
+    mutating func confirmReceipt(_ context: inout CoreContext) {
+        context.output.append(contentsOf: [200] as [UInt8])
+    }
+
+    mutating func inputEnded(_: inout CoreContext) throws(TransportError) -> CoreEvent { .closed(CloseReason(.peer)) }
+
+    mutating func send(
+        _ payload: Payload,
+        id _: UInt64,
+        _ context: inout CoreContext
+    ) throws(TransportError) -> SendStatus {
+        context.output.append(contentsOf: payload.bytes)
+        return .written
+    }
+
+    mutating func ping(_: inout CoreContext) throws(TransportError) {}
+    mutating func close(_: CloseReason, _: inout CoreContext) {}
+    mutating func deadlineReached(_: inout CoreContext) throws(TransportError) {}
+}

@@ -1,0 +1,117 @@
+import SocketIO
+import TestSupport
+import TransportAPI
+
+@testable import Transports
+
+/// A server of any transport that keeps what it receives, and can be stopped and started again on the same port.
+final class PlainServer: Sendable {
+    private struct State: Sendable {
+        var listener: (any Listener)?
+        var connections: [any Connection] = []
+    }
+
+    private let state = Locked(State())
+    private let texts = ReceivedTexts()
+    private let listening: Endpoint
+    private let port: ReservedPort?
+    /// Where clients reach it.
+    let endpoint: Endpoint
+
+    init(_ name: String) async throws {
+        let registry = TransportRegistry.standard
+        port = try .serving(name)
+        let listener = try await registry.listen("\(name)://127.0.0.1:\(port?.port ?? 0)")
+        listening = listener.endpoint
+        var endpoint = listener.endpoint
+        endpoint.options = try registry.transport(named: name).loopback("plain")
+        self.endpoint = endpoint
+        take(listener)
+    }
+
+    /// Everything received so far.
+    var received: [String] { texts.all }
+    var connections: [any Connection] { state.withLock { $0.connections } }
+
+    func start() async throws {
+        take(try await TransportRegistry.standard.listen("\(listening)"))
+    }
+
+    private func take(_ listener: any Listener) {
+        state.withLock { $0.listener = listener }
+        Task {
+            while let connection = try await listener.accept() {
+                state.withLock { $0.connections.append(connection) }
+                Task { while let payload = try await connection.receive() { self.texts.note(payload) } }
+            }
+        }
+    }
+
+    /// Waits until so many messages have come in all.
+    func wait(for count: Int) async {
+        await texts.wait(for: count)
+    }
+
+    /// Says goodbye to all clients.
+    func dropConnections() async {
+        let connections = state.withLock { state in
+            defer { state.connections = [] }
+            return state.connections
+        }
+        for connection in connections { await connection.close() }
+    }
+
+    /// Stops listening, and says goodbye.
+    func stop() async {
+        await state.withLock { $0.listener.take() }?.close()
+        await dropConnections()
+    }
+}
+
+extension SupervisorConfiguration {
+    /// For tests over real sockets: attempts follow each other at once, and nothing is given up.
+    static var quick: SupervisorConfiguration {
+        var configuration = SupervisorConfiguration()
+        configuration.backoff = .fixed(.milliseconds(10))
+        return configuration
+    }
+}
+
+extension Supervisor {
+    /// A supervisor for tests over real sockets, and what it reports.
+    static func recorded(
+        _ endpoints: [Endpoint],
+        _ configuration: SupervisorConfiguration = .quick,
+        on loop: EventLoop = .shared,
+        adjust: (inout Setup) -> Void = { _ in }
+    ) throws -> (Supervisor, Recorder) {
+        let recorder = Recorder()
+        let whole = TransportConfiguration(endpoints: endpoints, supervisor: configuration)
+        let supervisor = try Supervisor(whole, on: loop) { setup in
+            setup.observer = recorder
+            adjust(&setup)
+        }
+        return (supervisor, recorder)
+    }
+}
+
+extension ReservedPort {
+    /// A port for the servers of this transport; `nil` if it has no ports.
+    static func serving(_ name: String) throws -> ReservedPort? {
+        let transport = try TransportRegistry.standard.transport(named: name)
+        return transport.defaultPort == nil ? nil : try ReservedPort(isDatagram: transport.isDatagram)
+    }
+}
+
+/// A place where no server ever was, and none will be as long as this is kept.
+final class Away: Sendable {
+    let endpoint: Endpoint
+    private let reserved: ReservedPort?
+
+    init(_ name: String) throws {
+        reserved = try .serving(name)
+        var endpoint = try Endpoint("\(name)://\(reserved?.address.description ?? "nobody")")
+        endpoint.options = try TransportRegistry.standard.transport(named: name).loopback("away")
+        self.endpoint = endpoint
+    }
+}

@@ -1,0 +1,69 @@
+import SocketIO
+import TransportAPI
+
+@testable import Transports
+
+/// A session server of any transport for tests, which keeps what its sessions receive and can be started anew on its port.
+final class SessionHost: Sendable {
+    private struct State: Sendable {
+        var listener: (any Listener)?
+        var server: SessionServer?
+        var sessions: [Session] = []
+    }
+
+    private let state = Locked(State())
+    private let texts = ReceivedTexts()
+    private let listening: Endpoint
+    private let port: ReservedPort?
+    private let configuration: SessionServer.Configuration
+    /// Where clients reach it.
+    let endpoint: Endpoint
+
+    init(_ name: String, _ configuration: SessionServer.Configuration = SessionServer.Configuration()) async throws {
+        let registry = TransportRegistry.standard
+        port = try .serving(name)
+        let listener = try await registry.listen("\(name)://127.0.0.1:\(port?.port ?? 0)")
+        (listening, self.configuration) = (listener.endpoint, configuration)
+        var endpoint = listener.endpoint
+        endpoint.options = try registry.transport(named: name).loopback("session")
+        self.endpoint = endpoint
+        replaceServer()
+        serve(listener)
+    }
+
+    var sessions: [Session] { state.withLock { $0.sessions } }
+    var received: [String] { texts.all }
+    var server: SessionServer? { state.withLock { $0.server } }
+
+    /// Another server, which knows nothing of the sessions of the one before.
+    func replaceServer() {
+        let server = SessionServer(configuration, on: EventLoop.shared) { [self] session in
+            state.withLock { $0.sessions.append(session) }
+            let messages = session.messages
+            Task { for await payload in messages { self.texts.note(payload) } }
+        }
+        state.withLock { $0.server = server }
+    }
+
+    private func serve(_ listener: any Listener) {
+        let server = state.withLock { state in
+            state.listener = listener
+            return state.server
+        }
+        Task { try await server?.serve(listener) }
+    }
+
+    func wait(for count: Int) async {
+        await texts.wait(for: count)
+    }
+
+    /// Stops listening, and ends all connections.
+    func stop() async {
+        await state.withLock { $0.listener.take() }?.close()
+        await server?.dropConnections()
+    }
+
+    func start() async throws {
+        serve(try await TransportRegistry.standard.listen("\(listening)"))
+    }
+}

@@ -1,0 +1,142 @@
+import SocketIO
+import TestSupport
+import Testing
+import TransportAPI
+import Transports
+
+@testable import imbench
+
+@Suite("imbench crowd --hostile", .serialized, .timeLimit(.minutes(5)), .ownThread)
+struct AttackTests {
+    private static let loops = Result { (try EventLoop(name: "crowd-server"), try EventLoop(name: "crowd-client")) }
+
+    /// Every attack that is to end somewhere, with a few attackers.
+    private static let everyPlan: [AttackPlan] = ["ws", "tcp", "mqtt", "mqtt+ws", "udp"].flatMap { transport in
+        HostileKind.allCases.compactMap { AttackPlan($0, transport, attackers: 4) }.filter { !$0.expected.isEmpty }
+    }
+
+    private func run(_ plan: AttackPlan, _ change: (inout AttackRun) -> Void = { _ in }) async throws -> CrowdRow {
+        let (server, client) = try Self.loops.get()
+        var run = AttackRun(
+            plan: plan,
+            attackers: 4,
+            hold: .milliseconds(100),
+            // One round trip in each half of the quiet time, however busy other tests keep this machine.
+            enough: 2,
+            serverLoop: server,
+            clientLoop: client,
+            // Other tests need this machine too.
+            rest: 2,
+            patience: .seconds(240)
+        )
+        // Ratios are not what is asserted here.
+        run.pauses = (.zero, .zero)
+        change(&run)
+        return try await apart { [run] in run.measure() }
+    }
+
+    @Test("hostile clients are ended for what they do, and honest ones are served", arguments: everyPlan)
+    func attack(plan: AttackPlan) async throws {
+        let row = try await run(plan)
+        #expect(row.failure == nil)
+        // The heap is that of all tests of this process.
+        #expect(row.breaches.filter { !$0.contains("bytes of heap") } == [])
+        #expect(CrowdRow.middle(of: [row])?.metrics.map(\.name) == CrowdRow.attackMetrics)
+        for code in plan.expected { #expect(row.endings.contains { $0.code == code }) }
+    }
+
+    /// Attacks on the sessions of a chat room that end nobody.
+    private static let roomPlans: [AttackPlan] = ["tcp", "ws"].flatMap { transport in
+        HostileKind.allCases.filter(\.isOfSessions).compactMap { AttackPlan($0, transport, attackers: 4) }
+            .filter(\.expected.isEmpty)
+    }
+
+    @Test("Honest members of a room hear each other beside hostile sessions", arguments: roomPlans)
+    func room(plan: AttackPlan) async throws {
+        let row = try await run(plan)
+        #expect(row.failure == nil)
+        #expect(row.breaches.filter { !$0.contains("bytes of heap") } == [])
+        #expect(try #require(row.value("attacked_round_trips")) > 0)
+    }
+
+    @Test("A client leaves as many sessions behind as its script says, each with another identifier")
+    func zombies() throws {
+        let script = try #require(HostileScript.all(.zombieSessions, "tcp").first)
+        let leaves = try #require(script.leaves)
+        #expect((0..<HostileScript.zombies).allSatisfy(leaves) && !leaves(HostileScript.zombies))
+        let opening = try #require(script.freshOpening)
+        let openings = [(1, 0), (1, 1), (2, 0)].map { opening($0, $1) }
+        #expect(Set(openings).count == openings.count)
+        for bytes in openings {
+            #expect(bytes.prefix(4) == [0, 0, 0, 38])
+            guard case .hello = try SessionFrame(Payload(Array(bytes.dropFirst(4)))) else {
+                Issue.record("a session does not begin with a hello")
+                return
+            }
+        }
+    }
+
+    @Test("an attack is measured until a 99th percentile can be told, and as much without it")
+    func enough() async throws {
+        let row = try await run(try #require(AttackPlan(.pingFlood, "tcp", attackers: 4))) { $0.enough = 1000 }
+        #expect(row.failure == nil)
+        for trips in ["quiet_round_trips", "attacked_round_trips"] { #expect(try #require(row.value(trips)) >= 1000) }
+        for ratio in ["ratio_p50", "ratio_p99"] { #expect(row.value(ratio) != nil) }
+    }
+
+    @Test("idle clients share the server with hostile ones, and are not lost")
+    func beside() async throws {
+        let program = try #require(BuiltProgram.path)
+        let row = try await run(try #require(AttackPlan(.pingFlood, "ws", attackers: 4, connections: 50))) {
+            $0.connections = 50
+            $0.program = [program, ClientsProcess.word]
+        }
+        #expect(row.failure == nil)
+        #expect(row.breaches.filter { !$0.contains("bytes of heap") } == [])
+        #expect(row.value("idle") == 50)
+    }
+
+    @Test("an ending that does not come is a breach")
+    func missing() async throws {
+        // Two in their handshake are none too many where there is room for more.
+        let plan = try #require(AttackPlan(.halfOpen, "ws", attackers: 100))
+        let row = try await run(plan) { $0.patience = .zero }
+        #expect(row.breaches.contains("no client was ended with tooManyRequests"))
+    }
+
+    @Test("memory beyond what the plan allows is a breach, and each row tells what that is")
+    func heap() throws {
+        let plan = try #require(AttackPlan(.giantLength, "tcp", attackers: 100))
+        let bound = plan.heapBound(100)
+        #expect(plan.breach(heap: Double(bound), 100) == nil)
+        #expect(
+            plan.breach(heap: 16_777_216, 100)
+                == "16777216 bytes of heap for each hostile client are more than \(bound)"
+        )
+        // What one message of the largest size would take of each client is never allowed.
+        for plan in Self.everyPlan { #expect(plan.heapBound(100) < 4 << 20) }
+    }
+
+    @Test("there is a plan wherever the protocol leaves room for one, and only there")
+    func plans() {
+        func exists(_ kind: HostileKind, _ transport: String) -> Bool {
+            AttackPlan(kind, transport, attackers: 2) != nil
+        }
+        #expect(!exists(.fragmentFlood, "tcp") && exists(.fragmentFlood, "ws"))
+        #expect(!exists(.subscriptionFlood, "ws") && exists(.subscriptionFlood, "mqtt"))
+        #expect(!exists(.giantLength, "udp") && exists(.giantLength, "mqtt+ws"))
+        #expect(exists(.helloFlood, "udp") && !exists(.helloFlood, "tcp"))
+        for kind in HostileKind.allCases {
+            #expect(["ws", "tcp", "mqtt", "mqtt+ws", "udp"].contains { exists(kind, $0) } || ZLib.shared == nil)
+        }
+    }
+
+    @Test("what is to be reached can be reached: half of the attackers are too many, and idle clients are not")
+    func room() {
+        #expect(AttackPlan(.halfOpen, "ws", attackers: 100)?.options == ["max-handshakes=50"])
+        #expect(AttackPlan(.halfOpen, "ws", attackers: 100, connections: 10_000)?.options == ["max-handshakes=50"])
+        #expect(AttackPlan(.halfOpen, "mqtt", attackers: 40, connections: 10_000)?.options == ["max-handshakes=32"])
+        #expect(AttackPlan(.halfOpen, "ws", attackers: 20, connections: 10_000)?.expected == [])
+        #expect(AttackPlan(.halfOpen, "tcp", attackers: 10, connections: 100)?.options == ["max-connections=140"])
+    }
+}

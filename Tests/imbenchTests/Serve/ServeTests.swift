@@ -1,0 +1,58 @@
+import TestSupport
+import Testing
+import TransportAPI
+import Transports
+
+@testable import imbench
+
+@Suite("imbench serve, and clients that misbehave", .timeLimit(.minutes(5)), .ownThread)
+struct ServeTests {
+    /// The next line that is the one, on a thread of its own.
+    private func line(of server: ChildProcess, _ isIt: @escaping @Sendable (String) -> Bool) async throws -> String? {
+        // Nobody else has it meanwhile.
+        nonisolated(unsafe) let server = server
+        return try await apart {
+            while case .line(let line) = server.next(timeout: 20_000) {
+                if isIt(line) { return line }
+            }
+            return nil
+        }
+    }
+
+    @Test(
+        "it says on standard error whom it has ended, and why; an echo, a chat and brokers alike",
+        arguments: [
+            ("tcp", ["--chat"]), ("tcp", []), ("mqtt", ["--chat"]), ("mqtt", ["--user", "ann:secret"]),
+        ] as [(String, [String])]
+    )
+    func attacked(transport: String, options: [String]) async throws {
+        let program = try #require(BuiltProgram.path)
+        let url = "\(transport)://127.0.0.1:0/?max-message=1000"
+        // Its standard error comes on the same pipe as what it prints.
+        let script = "exec \"$0\" serve --listen \"$@\" 2>&1"
+        let server = try ChildProcess(["/bin/sh", "-c", script, program, url] + options)
+        let first = try #require(try await line(of: server) { $0.contains("\(transport)://") })
+        let port = try #require(first.split(separator: ":").last?.prefix { $0.isNumber })
+        let login = options.contains("--user") ? "ann:secret@" : ""
+        let query = transport == "mqtt" ? "?publish=t" : ""
+        let registry = TransportRegistry.standard
+        let client = try await registry.connect("\(transport)://\(login)127.0.0.1:\(port)/\(query)")
+        #expect(await client.send(Payload([UInt8](repeating: 65, count: 100_000))) == .written)
+        let said = try #require(try await line(of: server) { $0.contains("messageTooLarge") })
+        #expect(said.contains("127.0.0.1:") && said.contains(" ended: open: "))
+        await client.close()
+    }
+
+    @Test("a flood of endings is ten lines a second, the next of which tells how many had none; a goodbye has none")
+    func lines() {
+        let log = EndingLog()
+        let error = TransportError(.closedByPeer, .open, "gone")
+        let note = ServerEvent(client: "a:1", wasOpen: true, reason: CloseReason(error))
+        let lines = (0..<25).compactMap { log.line(for: note, at: 5_000_000_000 + $0) }
+        #expect(lines == Array(repeating: "a:1 ended: open: gone (closedByPeer)", count: 10))
+        let goodbye = ServerEvent(client: "a:2", wasOpen: true, reason: CloseReason(.peer))
+        #expect(log.line(for: goodbye, at: 6_000_000_000) == nil)
+        #expect(log.line(for: note, at: 6_000_000_000) == "(15 more before) a:1 ended: open: gone (closedByPeer)")
+        #expect(log.line(for: note, at: 6_000_000_001) == "a:1 ended: open: gone (closedByPeer)")
+    }
+}

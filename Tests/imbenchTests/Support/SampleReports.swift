@@ -1,0 +1,52 @@
+@testable import imbench
+
+/// A report of each command. Every text that comes from outside is `hostile`.
+func sampleReports(hostile: String) throws -> [Report] {
+    var results = sampleResults()
+    results.environment.processor = hostile
+    results.remarks = [hostile]
+    results.rows[1].outcome = .failed(hostile)
+    results.floors.append(FloorResult(kind: .tcpEpoll, size: 8, rtt: Latency(Histogram()), reason: hostile))
+    let memory = TracedMessage(transport: "memory", codec: "json", failure: hostile)
+    let tcp = TracedMessage(
+        transport: "tcp",
+        codec: "json",
+        wire: [1, 2, 3],
+        fields: [WireField(range: 0..<3, meaning: hostile)],
+        encoded: 2,
+        text: 1
+    )
+    var outage = OutageRow(transport: "tcp", fault: .reset)
+    (outage.detect, outage.recover, outage.failure) = (.milliseconds(3), .milliseconds(40), hostile)
+    var skipped = OutageRow(transport: "udp", fault: .finish)
+    skipped.skipped = hostile
+    var attack = CrowdRow(transport: "ws", attack: .pingFlood)
+    attack.metrics = CrowdRow.attackMetrics.map { ($0, 4711) }
+    attack.endings = [(hostile, 1)]
+    var idle = CrowdRow(transport: "ws")
+    idle.metrics = CrowdRow.idleMetrics.map { ($0, 4711) }
+    var failed = CrowdRow(transport: "tcp")
+    failed.failure = hostile
+    var stopped = CrowdRow(transport: "tcp", attack: .halfOpen)
+    stopped.failure = hostile
+    var storm = StormResults(run: results, model: smallStorm())
+    for policy in [StormPolicy.signalr, .fullJitter] {
+        guard let outcome = ReconnectStorm.run(smallStorm(), policy.backoff, seed: 7) else { continue }
+        storm.outcomes.append((policy, outcome))
+    }
+    var before = results
+    before.rows[0].codec = hostile
+    let comparison = Comparison(
+        try recorded(before, "before.json"),
+        try recorded(results, "after.json"),
+        noise: 0.01
+    )
+    return [
+        results.report, results.overheadReport, comparison.report,
+        TraceResults(run: results, messages: [memory, tcp]).report,
+        OutageResults(run: results, timing: OutageTiming(), rows: [outage, skipped]).report,
+        CrowdResults(run: results, isHostile: true, rows: [attack, stopped]).report,
+        CrowdResults(run: results, isHostile: false, rows: [idle, failed]).report,
+        storm.report(isUnicode: true),
+    ]
+}
