@@ -69,7 +69,7 @@ extension MQTTPacket {
 final class BrokerChannel: ByteChannel {
     var incoming: [UInt8] = []
     var isEnded = false
-    /// Whether the far side takes what is written.
+    /// Whether the peer takes what is written.
     var isReading = true
     var outgoing: [UInt8] = []
 

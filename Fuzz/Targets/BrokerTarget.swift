@@ -19,7 +19,7 @@ func fuzzBroker(_ bytes: [UInt8]) throws {
 }
 
 /// One run, a step for each turn of the loop, so that what was written is handed over in between.
-private final class BrokerRun: ScheduledHandler, ConnectionOwner {
+private final class BrokerRun: ScheduledHandler, DriverOwner {
     var schedule = ScheduleEntry()
     /// How a run has ended. Unchecked, because it is written before the signal and read after it.
     final class End: ScheduledHandler, @unchecked Sendable {

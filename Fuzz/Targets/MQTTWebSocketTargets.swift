@@ -74,7 +74,7 @@ private func framed(_ bytes: ArraySlice<UInt8>, _ size: Int, to role: CoreRole) 
     return (output.bytes(at: 0, count: output.count) ?? [])[...]
 }
 
-/// What the far side of `role` says to open the WebSocket.
+/// What the peer of `role` says to open the WebSocket.
 private func mqttWebSocketHandshake(
     to role: CoreRole,
     _ configuration: WebSocketConfiguration

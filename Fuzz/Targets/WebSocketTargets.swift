@@ -62,7 +62,7 @@ private func fuzzWebSocket(_ role: CoreRole, _ bytes: [UInt8]) throws {
     }
 }
 
-/// What the far side of `role` says to open the connection, compression included.
+/// What the peer of `role` says to open the connection, compression included.
 private func webSocketHandshake(to role: CoreRole, _ configuration: WebSocketConfiguration) throws -> [UInt8] {
     var client = CoreRun(try WebSocketCore(.client, configuration))
     let request = client.takeOutput()

@@ -84,7 +84,7 @@ final class Broker: ConnectionHandler {
         options.routing.maximumWildNodes = limits.wildFilterNodes
         let (connections, bounds, makeCore) = (options.connections, options.bounds, options.makeCore)
         let broker = LoopBound(Broker(options.routing, kept, limits, on: loop, tap), to: loop)
-        var mode = ServerMode.behave { Echo() }
+        var mode = ServerMode.handle { Echo() }
         mode.observer = observer
         let listener = try await CoreListener.listen(at: endpoint, on: loop, mode: mode) {
             (address, queue) throws(SystemError) in
@@ -146,7 +146,7 @@ final class Broker: ConnectionHandler {
             retainedMessages: retained.count,
             retainedBytes: retained.bytes,
             pendingRetained: retainedDeliveries.count,
-            queuedBytes: kept.ledger.bytes,
+            queuedBytes: kept.quota.bytes,
             dropped: dropped
         )
     }
@@ -239,9 +239,9 @@ extension Broker {
     /// keeps most first; then those with connections, in the same order.
     private func makeRoom(for publish: MQTTPublish) -> Bool {
         let most = limits.maximumQueuedBytes
-        if kept.ledger.bytes + publish.keptBytes <= most { return true }
+        if kept.quota.bytes + publish.keptBytes <= most { return true }
         guard publish.keptBytes <= most else { return false }
-        while kept.ledger.bytes + kept.ledger.cost(of: publish) > most {
+        while kept.quota.bytes + kept.quota.cost(of: publish) > most {
             if kept.forgetLargest() {
                 endForgotten()
                 continue

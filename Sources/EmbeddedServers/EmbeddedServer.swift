@@ -8,7 +8,7 @@ import Transports
 /// the same cores as the clients.
 public final class EmbeddedServer: Sendable {
     /// What the server does with messages.
-    public enum Behaviour: String, Sendable, Hashable, CaseIterable {
+    public enum Service: String, Sendable, Hashable, CaseIterable {
         /// Each message goes back to its sender.
         case echo
         /// Each message goes to all clients, its sender included.
@@ -22,7 +22,7 @@ public final class EmbeddedServer: Sendable {
 
     /// Starts a server at `url`; port 0, or none, lets the system choose one.
     ///
-    /// A transport that routes by topic (MQTT) gets a broker, whatever the behaviour: what a client publishes comes back to
+    /// A transport that routes by topic (MQTT) gets a broker, whatever the service: what a client publishes comes back to
     /// whoever subscribes to it.
     ///
     /// - Parameters:
@@ -30,7 +30,7 @@ public final class EmbeddedServer: Sendable {
     ///   - decide: decides about the handshakes of a `ws://` server, as of ``TransportRegistry/listen(_:on:observer:decide:)``.
     public nonisolated(nonsending) static func start(
         _ url: String,
-        _ behaviour: Behaviour = .echo,
+        _ service: Service = .echo,
         on loop: EventLoop = .shared,
         registry: TransportRegistry = .standard,
         observer: ServerObserver? = nil,
@@ -40,8 +40,8 @@ public final class EmbeddedServer: Sendable {
         if decide == nil, brokers.contains(endpoint.scheme) {
             return EmbeddedServer(try await Broker.listen(at: endpoint, on: loop, observer: observer))
         }
-        var mode = ServerMode.behave {
-            switch behaviour {
+        var mode = ServerMode.handle {
+            switch service {
             case .echo: Echo()
             case .fanOut: FanOut()
             }

@@ -24,7 +24,7 @@ enum Platform {
     #endif
 
     #if os(Linux)
-    /// Writing to a connection that the far side has closed gives EPIPE, not SIGPIPE.
+    /// Writing to a connection that the peer has closed gives EPIPE, not SIGPIPE.
     static let sendFlags = Int32(MSG_NOSIGNAL)
     #else
     static let sendFlags: Int32 = 0

@@ -6,12 +6,12 @@ public struct Capabilities: Sendable, Hashable {
     public var isOrdered: Bool
     /// Whether the protocol has a ping of its own (``Connection/ping()``).
     public var hasNativePing: Bool
-    /// Whether the far side acknowledges each message, so that sending ends in ``SendOutcome/acknowledged``.
+    /// Whether the peer acknowledges each message, so that sending ends in ``SendOutcome/acknowledged``.
     public var acknowledgesMessages: Bool
     /// Whether the next connection of the same transport completes what this one has sent and not seen acknowledged,
     /// such as in a session of MQTT that the broker keeps. ``Connection/send(_:as:isRepeated:)`` waits for that.
     public var completesSends: Bool
-    /// Whether messages carry a topic by which the far side routes them.
+    /// Whether messages carry a topic by which the peer routes them.
     public var routesByTopic: Bool
     /// Whether text and binary are told apart on the wire.
     public var distinguishesText: Bool

@@ -4,15 +4,15 @@ public struct CloseReason: Sendable, Hashable {
     public enum Initiator: Sendable, Hashable, CaseIterable {
         /// The program on this side asked for it; a supervisor never reconnects after this.
         case user
-        /// The far side said goodbye.
+        /// The peer said goodbye.
         case peer
         /// The connection broke without a goodbye.
         case network
-        /// The far side fell silent and was given up.
+        /// The peer fell silent and was given up.
         case keepalive
         /// One side broke the protocol.
         case protocolError
-        /// The far side refused our credentials.
+        /// The peer refused our credentials.
         case authentication
     }
 
@@ -48,5 +48,61 @@ public struct CloseReason: Sendable, Hashable {
             default: .network
             }
         self.init(initiator, code: error.detail.flatMap { UInt16(exactly: $0) }, text: error.reason, error: error)
+    }
+}
+
+extension CloseReason {
+    /// The reason that a close frame of the peer gives: its code (RFC 6455, section 7.4.1) and its text. A normal closure
+    /// carries no error.
+    package init(peerClosed code: UInt16, text: String) {
+        let isNormal = code == 1000 || code == 1001 || code == 1005
+        guard !isNormal else {
+            self.init(.peer, code: code, text: text)
+            return
+        }
+        self.init(TransportError.webSocketClose(code, reason: text))
+        // The peer has sent a close frame, so the network is not the cause, whatever has failed at the peer.
+        if initiator == .network { initiator = .peer }
+        self.text = text
+    }
+
+    /// The error that operations end with after a connection has ended for this reason.
+    package var asError: TransportError {
+        if let error { return error }
+        let suffix = text.isEmpty ? "" : ": \(text)"
+        switch initiator {
+        case .user: return TransportError(.closedByUser, .open, "this side has closed the connection\(suffix)")
+        case .peer:
+            let sentence = "the peer has closed the connection\(suffix)"
+            return TransportError(.closedByPeer, .open, sentence, detail: code.map(Int.init))
+        case .network: return TransportError(.connectionLost, .open, "the connection is lost\(suffix)")
+        case .keepalive: return TransportError(.keepaliveTimeout, .open, "the peer fell silent\(suffix)")
+        case .protocolError: return TransportError(.protocolViolation, .open, "a peer broke the protocol\(suffix)")
+        case .authentication: return TransportError(.authenticationFailed, .open, "the peer refused us\(suffix)")
+        }
+    }
+
+    /// The error of a message that was not sent before the connection ended.
+    package var sendError: TransportError {
+        var error = asError
+        error.phase = .closing
+        return error
+    }
+
+    /// What ``Connection/receive()`` gives after the last message: the end if it was a normal one, and otherwise the error.
+    package var receiveResult: Result<Payload?, TransportError> {
+        switch initiator {
+        case .user, .peer: error == nil || error?.code == .closedByPeer ? .success(nil) : .failure(asError)
+        default: .failure(asError)
+        }
+    }
+}
+
+extension CloseReason: CustomStringConvertible {
+    /// One line for people.
+    public var description: String {
+        if let error { return "\(initiator): \(error)" }
+        let number = code.map { " \($0)" } ?? ""
+        return "\(initiator)\(number)" + (text.isEmpty ? "" : ": \(text)")
     }
 }

@@ -1,4 +1,4 @@
-/// One live session with a far side, from the open connection to its end. Never reused: after it has ended, every `send`
+/// One live session with a peer, from the open connection to its end. Never reused: after it has ended, every `send`
 /// is rejected, and whoever wants to go on asks the ``Transport`` for a new connection.
 ///
 /// All members may be called from any task. Called from a task that prefers the connection's event loop as its executor, they
@@ -8,7 +8,7 @@ public protocol Connection: AnyObject, Sendable {
     /// What this connection can do.
     var capabilities: Capabilities { get }
 
-    /// Sends one message. Returns when the far side has acknowledged it, where the transport has acknowledgements, and
+    /// Sends one message. Returns when the peer has acknowledged it, where the transport has acknowledgements, and
     /// otherwise when the message lies in the kernel's or this connection's bounded buffer; waits while that is full.
     /// Cancelling the task ends the wait at once; the outcome then says whether anything of the message may have left.
     /// What one task sends leaves in its order; there is none between tasks.
@@ -32,7 +32,7 @@ public protocol Connection: AnyObject, Sendable {
     ///   cancelled (the connection lives on), or `.busy` if another task is already waiting.
     nonisolated(nonsending) func receive() async throws(TransportError) -> Payload?
 
-    /// Asks the far side for a sign of life and returns the round-trip time. Throws `.unsupported` where the protocol
+    /// Asks the peer for a sign of life and returns the round-trip time. Throws `.unsupported` where the protocol
     /// has no ping (``Capabilities/hasNativePing``), and what ended the connection if it ends before the answer.
     /// Sixteen pings may wait for their answers: a further one is refused as `.busy`, or takes the place of the oldest,
     /// which throws `.timedOut`, once that has waited for a second.

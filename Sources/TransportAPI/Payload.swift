@@ -37,7 +37,7 @@ public struct Payload: Sendable, Hashable {
     /// Transports without QoS ignore it on sending and leave it `nil` on receiving.
     public var qos: QoS?
 
-    /// On sending, whether the far side is to keep the message as the last of its topic and to give it to who subscribes
+    /// On sending, whether the peer is to keep the message as the last of its topic and to give it to who subscribes
     /// later (MQTT 3.1.1, section 3.3.1.3); no bytes delete what is kept. On receiving, whether it was kept so. `false` by
     /// default; transports without topics refuse to send a payload that has it.
     public var isRetained: Bool

@@ -183,28 +183,28 @@ extension TransportError {
         return TransportError(code, .handshake, "\(sentence): HTTP \(status)", detail: status, retryAfter: retryAfter)
     }
 
-    /// The error for a close code that the far side sent on an open WebSocket (RFC 6455, section 7.4.1; the IANA registry).
+    /// The error for a close code that the peer sent on an open WebSocket (RFC 6455, section 7.4.1; the IANA registry).
     public static func webSocketClose(_ closeCode: UInt16, reason text: String = "") -> TransportError {
         let (code, sentence): (Code, String) =
             switch closeCode {
-            case 1000: (.closedByPeer, "the far side closed normally")
-            case 1001: (.closedByPeer, "the far side is going away")
-            case 1002: (.protocolViolation, "the far side saw a protocol error")
-            case 1003: (.unsupported, "the far side does not accept this kind of data")
-            case 1005: (.closedByPeer, "the far side closed without a code")
+            case 1000: (.closedByPeer, "the peer closed normally")
+            case 1001: (.closedByPeer, "the peer is going away")
+            case 1002: (.protocolViolation, "the peer saw a protocol error")
+            case 1003: (.unsupported, "the peer does not accept this kind of data")
+            case 1005: (.closedByPeer, "the peer closed without a code")
             case 1006: (.connectionLost, "the connection broke without a close frame")
-            case 1007: (.invalidText, "the far side could not read our text")
-            case 1008: (.forbidden, "the far side's policy was violated")
-            case 1009: (.messageTooLarge, "a message was too large for the far side")
-            case 1010: (.handshakeFailed, "the far side missed an extension")
-            case 1011: (.serverUnavailable, "the far side failed")
-            case 1012, 1013: (.serverUnavailable, "the far side restarts or is overloaded")
+            case 1007: (.invalidText, "the peer could not read our text")
+            case 1008: (.forbidden, "the peer's policy was violated")
+            case 1009: (.messageTooLarge, "a message was too large for the peer")
+            case 1010: (.handshakeFailed, "the peer missed an extension")
+            case 1011: (.serverUnavailable, "the peer failed")
+            case 1012, 1013: (.serverUnavailable, "the peer restarts or is overloaded")
             case 1014: (.serverUnavailable, "the gateway got no good answer")
             case 1015: (.secureHandshakeFailed, "the TLS handshake failed")
-            case 3000: (.authenticationFailed, "the far side asks for other credentials")
-            case 3003: (.forbidden, "the far side forbids this connection")
-            case 3008: (.timedOut, "the far side gave up waiting")
-            default: (.closedByPeer, "the far side closed")
+            case 3000: (.authenticationFailed, "the peer asks for other credentials")
+            case 3003: (.forbidden, "the peer forbids this connection")
+            case 3008: (.timedOut, "the peer gave up waiting")
+            default: (.closedByPeer, "the peer closed")
             }
         let suffix = text.isEmpty ? "" : ": \(text)"
         return TransportError(code, .open, sentence + suffix, detail: Int(closeCode))

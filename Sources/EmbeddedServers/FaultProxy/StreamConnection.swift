@@ -104,7 +104,7 @@ final class StreamConnection {
         broke(sourceOf: opposite(way))
     }
 
-    /// A flow has handed on its end. After both have, what was cut off still reads until the far sides end as well:
+    /// A flow has handed on its end. After both have, what was cut off still reads until the peers end as well:
     /// closing at once would answer their last bytes by a reset.
     func flowEnded() {
         guard !isClosed, !isDraining, toServer?.isOver == true, toClient?.isOver == true else { return }

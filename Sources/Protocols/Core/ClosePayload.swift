@@ -30,13 +30,12 @@ package enum ClosePayload {
         return short
     }
 
-    /// What the far side said with `body`, or `nil` if that is no goodbye.
+    /// What the peer said with `body`, or `nil` if that is no goodbye.
     static func reason(_ body: UnsafeRawBufferPointer) -> CloseReason? {
         guard body.count >= codeSize, body.count <= codeSize + maximumTextSize,
             let text = String(validating: body.dropFirst(codeSize), as: UTF8.self)
         else { return nil }
         let code = UInt16(bigEndian: body.loadUnaligned(as: UInt16.self))
-        let isNormal = code == normal || code == goingAway
-        return CloseReason(.peer, code: code, text: text, error: isNormal ? nil : .webSocketClose(code, reason: text))
+        return CloseReason(peerClosed: code, text: text)
     }
 }

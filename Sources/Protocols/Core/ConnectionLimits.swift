@@ -8,10 +8,10 @@ public struct ConnectionLimits: Sendable, Hashable {
     public var inboxBytes = 4 << 20
     /// How many bytes may wait for the kernel before senders do; 1 MiB by default.
     public var writeBuffer = 1 << 20
-    /// How many frames without a message (pings, subscriptions, empty fragments) the far side may send in a second before the
+    /// How many frames without a message (pings, subscriptions, empty fragments) the peer may send in a second before the
     /// connection is ended; 1,000 by default.
     public var controlRate = 1000
-    /// Servers: whether a far side that does not read its answers is not read from either, at twice ``writeBuffer``. Two sides
+    /// Servers: whether a peer that does not read its answers is not read from either, at twice ``writeBuffer``. Two sides
     /// that both did so could wait for each other.
     package var readsOnlyWhileRead = false
     /// How long a close may take after the peer last took bytes; 5 s by default. The time starts again whenever the peer takes

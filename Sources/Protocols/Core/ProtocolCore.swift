@@ -1,123 +1,164 @@
 import TransportAPI
 
-/// A protocol as a value that does no I/O: bytes in, bytes out, events out, next deadline out. The time and random numbers
-/// come in with the ``CoreContext``. One core serves client and server, by role; a shared driver runs any core over a byte
-/// stream or over datagrams.
+/// A protocol as a value that does no I/O: bytes in, bytes out, events out, next deadline out.
 ///
-/// The contract with the driver:
-/// - The driver calls ``start(_:)`` once, then ``next(_:_:)`` until it returns `nil` whenever bytes have arrived, a
-///   deadline was reached, or a message was sent; it may stop calling in between, when nobody consumes messages.
-/// - Over a byte stream the input holds what has arrived and is not consumed yet; the core consumes whole units and leaves
-///   the rest. Over datagrams the input holds exactly one datagram, of which the core leaves nothing.
-/// - An error that a method other than `send` throws is final: the driver flushes the output (where the core may have put a
-///   goodbye that tells the reason) and ends the connection. After ``CoreEvent/closed(_:)`` it does the same without an error.
+/// The time and random numbers come in with the ``CoreContext``. One core serves client and server, by its role. One driver
+/// runs any core over a byte stream or over datagrams.
+///
+/// # What a driver calls
+///
+/// The requirements are in four groups.
+///
+/// - *Facts*, which stay the same: ``capabilities``, ``acknowledges``, ``confirmsReceipt``.
+/// - *Input*: ``start(_:)``, ``next(_:_:)``, ``inputEnded(_:)``, ``deadlineReached(_:)``. They report what has happened.
+/// - *Output*: ``send(_:id:_:)``, ``sendEncoded(_:_:)``, ``confirmReceipt(_:)``, ``ping(_:)``, ``close(_:_:)``. They write to
+///   ``CoreContext/output``, and report nothing.
+/// - *State*: ``deadline``, ``bufferedBytes``, ``unacknowledgedBytes``. The driver reads it after each of the others.
+///
+/// # The order of calls
+///
+/// 1. ``start(_:)``, once, before all others.
+/// 2. ``next(_:_:)``, after each other call of the groups Input and Output, and whenever bytes have arrived. It is called
+///    until it returns `nil`, but a driver may pause while its messages are not consumed, and continue later.
+/// 3. ``deadlineReached(_:)``, once the time is at or past ``deadline``.
+/// 4. The calls of the group Output, from ``CoreEvent/opened`` until ``close(_:_:)``. After that only
+///    ``confirmReceipt(_:)``.
+/// 5. ``inputEnded(_:)``, at most once, when the peer has ended its half of a byte stream and all input was read.
+/// 6. ``connectionEnded()``, once, as the last call but for ``confirmReceipt(_:)``.
+///
+/// A core never calls the driver. Between two calls the driver may hand the output to the network, in whole or in part.
+///
+/// # Input
+///
+/// Over a byte stream, the input holds what has arrived and was not consumed. A core consumes whole units and leaves the rest.
+/// Over datagrams, the input holds exactly one datagram, of which a core leaves nothing.
+///
+/// # Errors
+///
+/// An error that any method but ``send(_:id:_:)`` and ``ping(_:)`` throws is final. The driver flushes the output, where the
+/// core may have written a close frame with the reason, and ends the connection. After ``CoreEvent/closed(_:)`` it does the
+/// same without an error.
+///
+/// Abilities that few protocols have are refinements: ``RedirectingCore``, ``CompletingCore``, ``RoamingCore``.
 public protocol ProtocolCore: Sendable {
-    /// What this core's connections can do.
+    // MARK: Facts
+
+    /// What the connections of this core can do.
     var capabilities: Capabilities { get }
 
-    /// Whether the far side is to hear of each message only when its receiver is done with it; the driver then calls
-    /// ``confirmReceipt(_:)``. It stays the same. Default: no.
-    var confirmsReceipt: Bool { get }
-
-    /// Whether messages may be acknowledged (``SendStatus/awaitingAcknowledgement``). It stays the same. Default: yes, which is
-    /// always right; sending from another thread costs less where it says no.
+    /// Whether messages may be acknowledged (``SendStatus/awaitingAcknowledgement``). Default: yes, which is always right.
+    /// Sending from another thread costs less if it is no.
     var acknowledges: Bool { get }
 
-    /// Whether this message may be acknowledged, where ``acknowledges`` says that some may. Default: yes, which is
-    /// always right.
+    /// Whether the peer is notified of each message only when its receiver has processed it. The driver then calls
+    /// ``confirmReceipt(_:)``. Default: no.
+    var confirmsReceipt: Bool { get }
+
+    /// Whether this message may be acknowledged, if ``acknowledges`` says that some may. Default: yes, which is always right.
     func acknowledges(_ payload: Payload) -> Bool
 
-    /// Where the connection is to be had instead, once the handshake has failed for that reason. Default: nowhere.
-    var redirection: Redirection? { get }
-
-    /// How many bytes are kept for the connection that a far side can make more: of a message that has not arrived whole, for
-    /// compression, of what it has said of itself. Default: none. `mutating`, here and in the cores, so that it is asked where
-    /// the core lies: asking an existential otherwise copies it, and the driver asks after each message.
-    var bufferedBytes: Int { mutating get }
-
-    /// How many bytes of messages were taken that the peer has not acknowledged, where the protocol repeats them itself over
-    /// datagrams. Default: 0; over byte streams the driver asks the stream.
-    var unacknowledgedBytes: Int { mutating get }
-
-    /// The receiver is done with the oldest message that was reported and not confirmed: it has asked for the next one. May
-    /// come after the connection's end; what is written then goes nowhere.
-    mutating func confirmReceipt(_ context: inout CoreContext)
+    // MARK: Input
 
     /// Opens the connection: a client writes its handshake, a server sets its deadline for one.
     mutating func start(_ context: inout CoreContext)
 
-    /// Reads on until there is something to report; `nil` when more bytes are needed.
+    /// Reads until there is something to report. Returns `nil` when more bytes are needed.
     mutating func next(_ input: inout ByteBuffer, _ context: inout CoreContext) throws(TransportError) -> CoreEvent?
 
-    /// The far side has closed its half of the byte stream and all input was read.
+    /// The peer has closed its half of the byte stream, and all input was read.
     mutating func inputEnded(_ context: inout CoreContext) throws(TransportError) -> CoreEvent
 
-    /// Writes one message. Throws, having written nothing, if it cannot be sent; the connection lives on.
+    /// The time is at or past ``deadline``.
+    mutating func deadlineReached(_ context: inout CoreContext) throws(TransportError)
+
+    /// The connection has ended for its users, and nothing more is read. Releases messages that have come in part and what
+    /// reads and writes further ones, because the connection may linger. Default: does nothing.
+    mutating func connectionEnded()
+
+    // MARK: Output
+
+    /// Writes one message. Throws, and writes nothing, if the message cannot be sent. The connection stays open then.
     ///
     /// - Parameter id: names the message in ``CoreEvent/acknowledged(_:)``.
     mutating func send(_ payload: Payload, id: UInt64, _ context: inout CoreContext) throws(TransportError)
         -> SendStatus
 
-    /// What became of a message that the core of the connection before was given under this id, and had not seen
-    /// acknowledged when its connection ended; `nil` if nothing is known of it. Asked once, where
-    /// ``Capabilities/completesSends`` says that connections complete what others have left. Only ids with
-    /// ``SendID/named`` are the same for all connections. Default: `nil`.
-    mutating func completion(of id: UInt64) -> SendCompletion?
-
-    /// Writes one message that is encoded already in the core's own format, so that a server encodes once for many. The
-    /// connection is open.
+    /// Writes one message that is already encoded in the format of this core, so that a server encodes it once for many
+    /// connections. Default: writes the bytes as they are.
     mutating func sendEncoded(_ bytes: UnsafeRawBufferPointer, _ context: inout CoreContext)
 
-    /// Writes a ping; ``CoreEvent/pong`` answers it. Throws `.unsupported` where the protocol has none.
+    /// The receiver has processed the oldest message that was reported and not confirmed. May be called after the end of the
+    /// connection. What is written then is dropped. Default: does nothing.
+    mutating func confirmReceipt(_ context: inout CoreContext)
+
+    /// Writes a ping, which ``CoreEvent/pong`` answers. Throws `.unsupported` if the protocol has none.
     mutating func ping(_ context: inout CoreContext) throws(TransportError)
 
-    /// What is sent leaves from another address by now, which the far side should hear of. Only over datagrams.
-    mutating func moved(_ context: inout CoreContext)
-
-    /// Begins to say goodbye. ``CoreEvent/closed(_:)`` comes at once where the protocol has no answer to wait for.
+    /// Begins the close handshake. ``CoreEvent/closed(_:)`` follows at once if the protocol has no answer to wait for.
     mutating func close(_ reason: CloseReason, _ context: inout CoreContext)
 
-    /// The connection has ended for its users, for whatever reason: nothing more is read. Lets go of messages that have
-    /// come in part and of what reads and writes further ones, since the connection may linger, or its user keep it.
-    /// Default: does nothing.
-    mutating func connectionEnded()
+    // MARK: State
 
-    /// When ``deadlineReached(_:)`` wants to be called next. `mutating` as ``bufferedBytes`` is.
+    // These are `mutating` so that the driver reads them in place: reading from an existential copies it otherwise, and the
+    // driver reads them after each message.
+
+    /// When to call ``deadlineReached(_:)`` next; `nil` if never.
     var deadline: Instant? { mutating get }
 
-    /// The time is at or past ``deadline``. The driver calls ``next(_:_:)`` after it.
-    mutating func deadlineReached(_ context: inout CoreContext) throws(TransportError)
+    /// How much memory a peer can make the core use, in bytes: for a message that has not arrived whole, for compression, for
+    /// what the peer has said about itself. Default: 0.
+    var bufferedBytes: Int { mutating get }
+
+    /// How many bytes of messages the peer has not acknowledged, if the protocol repeats them itself over datagrams. Default:
+    /// 0. Over byte streams the driver asks the stream.
+    var unacknowledgedBytes: Int { mutating get }
 }
 
 extension ProtocolCore {
-    /// Nowhere.
-    public var redirection: Redirection? { nil }
+    /// Yes.
+    public var acknowledges: Bool { true }
     /// No.
     public var confirmsReceipt: Bool { false }
     /// Yes.
-    public var acknowledges: Bool { true }
-    /// Yes.
     public func acknowledges(_: Payload) -> Bool { true }
-    /// None.
-    public var bufferedBytes: Int {
-        mutating get { 0 }
-    }
-    /// Nothing is known.
-    public mutating func completion(of id: UInt64) -> SendCompletion? { nil }
-    /// Nothing is repeated.
-    public var unacknowledgedBytes: Int {
-        mutating get { 0 }
-    }
-    /// Does nothing.
-    public mutating func confirmReceipt(_ context: inout CoreContext) {}
-    /// Does nothing.
-    public mutating func moved(_ context: inout CoreContext) {}
     /// Does nothing.
     public mutating func connectionEnded() {}
     /// Writes the bytes as they are.
     public mutating func sendEncoded(_ bytes: UnsafeRawBufferPointer, _ context: inout CoreContext) {
         context.output.append(contentsOf: bytes)
     }
+    /// Does nothing.
+    public mutating func confirmReceipt(_ context: inout CoreContext) {}
+    /// 0.
+    public var bufferedBytes: Int {
+        mutating get { 0 }
+    }
+    /// 0.
+    public var unacknowledgedBytes: Int {
+        mutating get { 0 }
+    }
+}
+
+/// A core whose server may name another place to connect to.
+public protocol RedirectingCore: ProtocolCore {
+    /// Where to connect instead, if the handshake has failed for that reason; `nil` otherwise.
+    var redirection: Redirection? { get }
+}
+
+/// A core that completes messages which the core of an earlier connection was given.
+public protocol CompletingCore: ProtocolCore {
+    /// The state of a message that an earlier core of the same transport was given under this id, and whose
+    /// acknowledgement had not come when its connection ended. Returns `nil` if the core knows nothing of the message.
+    ///
+    /// It is called once for a message, where ``Capabilities/completesSends`` says that connections complete messages. Only
+    /// ids with ``SendID/named`` are the same for all connections.
+    mutating func completion(of id: UInt64) -> SendCompletion?
+}
+
+/// A core over datagrams whose connections survive a change of this side's address.
+public protocol RoamingCore: ProtocolCore {
+    /// Datagrams leave from another address from now on. The core notifies the peer.
+    mutating func moved(_ context: inout CoreContext)
 }
 
 /// What became of a message that a core was given.
@@ -156,9 +197,9 @@ public enum CoreEvent: Sendable {
     case message(Payload)
     /// The answer to the oldest ping that was not answered yet.
     case pong
-    /// The far side has confirmed the message of this id.
+    /// The peer has confirmed the message of this id.
     case acknowledged(UInt64)
-    /// The far side has refused the message of this id.
+    /// The peer has refused the message of this id.
     indirect case refused(UInt64, TransportError)
     /// A message larger than allowed was passed over, and the peer was told that it need not send it again.
     indirect case discarded(DiscardedMessage)
@@ -184,7 +225,7 @@ public struct CoreContext: ~Copyable, Sendable {
     public var now: Instant
     /// Random numbers.
     public var random: RandomSource
-    /// What goes to the far side.
+    /// What goes to the peer.
     public var output = ByteBuffer()
     /// Where each datagram in ``output`` ends, counted from the first byte that waits; empty over byte streams.
     public var datagramEnds: [Int] = []
@@ -226,7 +267,7 @@ public struct CoreCounters: Sendable, Hashable {
     public var duplicates: UInt64 = 0
     /// Messages that arrived after a later one.
     public var reordered: UInt64 = 0
-    /// Bytes of datagrams that only repeated what had arrived. They come because this side's answers do not reach the far one,
+    /// Bytes of datagrams that only repeated what had arrived. They come because this side's answers do not reach the peer,
     /// and are no sign that the connection is alive.
     public var repeatedBytes: UInt64 = 0
 

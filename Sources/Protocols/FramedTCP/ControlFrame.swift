@@ -77,9 +77,9 @@ extension FramedTCPCore {
         }
     }
 
-    /// Tells the far side what it did wrong, and ends.
+    /// Tells the peer what it did wrong, and ends.
     mutating func violation(_ what: String, _ context: inout CoreContext) -> TransportError {
-        let error = TransportError(.protocolViolation, .open, "the far side sent \(what)")
+        let error = TransportError(.protocolViolation, .open, "the peer sent \(what)")
         fail(ClosePayload.protocolError, error, &context)
         return error
     }

@@ -181,7 +181,7 @@ public struct FramedTCPCore: ProtocolCore {
         case .opening: TransportError(.wouldBlock, .open, "the connection is not open yet")
         case .open, .closing, .ended, .done:
             reason.initiator == .peer
-                ? TransportError(.closedByPeer, .closing, "the far side has closed the connection")
+                ? TransportError(.closedByPeer, .closing, "the peer has closed the connection")
                 : TransportError(.closedByUser, .closing, "the connection is closed")
         }
     }
@@ -242,6 +242,6 @@ extension FramedTCPCore {
     }
 
     private func tooLarge(_ size: Int) -> TransportError {
-        TransportError(.messageTooLarge, .open, "the far side sent \(size) bytes; the limit is \(limit)")
+        TransportError(.messageTooLarge, .open, "the peer sent \(size) bytes; the limit is \(limit)")
     }
 }

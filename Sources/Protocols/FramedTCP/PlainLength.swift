@@ -38,7 +38,7 @@ extension TCPConfiguration.PlainFraming {
         let value = Int(byteOrder == .bigEndian ? raw : raw.byteSwapped)
         guard countsItself else { return PlainLength(headerSize: size, bodySize: value) }
         guard value >= size else {
-            throw TransportError(.protocolViolation, .open, "the far side sent a length that does not count itself")
+            throw TransportError(.protocolViolation, .open, "the peer sent a length that does not count itself")
         }
         return PlainLength(headerSize: size, bodySize: value - size)
     }
@@ -56,6 +56,6 @@ extension TCPConfiguration.PlainFraming {
             guard let size = Int(exactly: value), value <= 0xffff_ffff else { break }
             return PlainLength(headerSize: index + 1, bodySize: size)
         }
-        throw TransportError(.protocolViolation, .open, "the far side sent a length of more than 32 bits")
+        throw TransportError(.protocolViolation, .open, "the peer sent a length of more than 32 bits")
     }
 }

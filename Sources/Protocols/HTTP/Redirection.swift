@@ -1,6 +1,6 @@
 import TransportAPI
 
-/// Where the far side says that a connection is to be had instead.
+/// Where the peer says that a connection is to be had instead.
 public struct Redirection: Sendable, Hashable {
     /// The number with which it said so: an HTTP status.
     public var status: Int

@@ -130,7 +130,7 @@ package struct MQTTWebSocketCore: ProtocolCore {
         return event
     }
 
-    /// The far side has said goodbye in the words of WebSocket only.
+    /// The peer has said goodbye in the words of WebSocket only.
     private mutating func outerClosed(
         _ reason: CloseReason,
         _ context: inout CoreContext
@@ -215,7 +215,7 @@ package struct MQTTWebSocketCore: ProtocolCore {
         return try body(&inner, &context)
     }
 
-    /// Tells the far side, in a close frame, that the connection is ended; returns what to throw.
+    /// Tells the peer, in a close frame, that the connection is ended; returns what to throw.
     private mutating func fail(
         _ error: TransportError,
         _ code: UInt16,

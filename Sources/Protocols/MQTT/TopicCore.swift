@@ -1,7 +1,7 @@
 import TransportAPI
 
 /// A core of MQTT, whatever it is carried by.
-package protocol TopicCore: ProtocolCore {
+package protocol TopicCore: CompletingCore {
     /// What is kept beyond the connection, if anything is.
     var session: MQTTSession? { get }
     /// The same, as long as no later connection has it.

@@ -37,7 +37,7 @@ public struct UDPConfiguration: Sendable, Hashable {
 
     /// How much a reliable session keeps of what was sent and not acknowledged before senders wait.
     var reliableBuffer = 1 << 20
-    /// What of a reliable session may wait for its receiver; beyond it the far side is stopped.
+    /// What of a reliable session may wait for its receiver; beyond it the peer is stopped.
     var inboxMessages = ConnectionLimits().inboxMessages
     var inboxBytes = ConnectionLimits().inboxBytes
     /// How long a close waits for acknowledgements after the last one that brought news.
@@ -107,7 +107,7 @@ public struct UDPConfiguration: Sendable, Hashable {
 }
 
 extension UDPConfiguration {
-    /// Stops the far side of a reliable session where `limits` say, so that no message is dropped.
+    /// Stops the peer of a reliable session where `limits` say, so that no message is dropped.
     package mutating func take(_ limits: ConnectionLimits) {
         inboxMessages = limits.inboxMessages
         inboxBytes = limits.inboxBytes

@@ -2,10 +2,10 @@ import TransportAPI
 
 /// Pings and pongs (RFC 6455, sections 5.5.2 and 5.5.3): which of our pings were answered, and which pong we still owe.
 ///
-/// Our pings carry numbers. A pong that answers number n answers all before it too, since the far side may answer only the
+/// Our pings carry numbers. A pong that answers number n answers all before it too, since the peer may answer only the
 /// latest of several; pongs that nobody asked for, or that repeat, are ignored.
 struct Liveness: Sendable, Hashable {
-    /// Above this many bytes of output that the far side has not read, pongs wait, and only the latest is kept.
+    /// Above this many bytes of output that the peer has not read, pongs wait, and only the latest is kept.
     static let outputBound = 64 << 10
     /// When to look again whether there is room.
     static let retryInterval: Duration = .milliseconds(100)

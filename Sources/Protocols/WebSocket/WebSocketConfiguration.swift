@@ -13,7 +13,7 @@ public struct WebSocketConfiguration: Sendable {
     /// The most frames of a message that arrives; 100,000. Beyond it the connection ends with close code 1008. Empty
     /// frames within a message count among the frames that ``ConnectionLimits/controlRate`` bounds, too.
     public var maximumFragments = 100_000
-    /// How much the far side may send in the handshake, in bytes; 16 KiB. A client ends with `.handshakeFailed` beyond it, a
+    /// How much the peer may send in the handshake, in bytes; 16 KiB. A client ends with `.handshakeFailed` beyond it, a
     /// server with status 431; interim responses count.
     public var maximumHeaderBytes = 16 << 10
     /// The most headers accepted in the handshake; 100. Beyond it as above.
@@ -30,7 +30,7 @@ public struct WebSocketConfiguration: Sendable {
     /// A client offers these subprotocols, the first preferred; a server chooses the first of its own that was offered, if
     /// any (section 1.9).
     public var subprotocols: [String] = []
-    /// How messages are compressed (RFC 7692), if the far side can too; `nil`, the default: they are not.
+    /// How messages are compressed (RFC 7692), if the peer can too; `nil`, the default: they are not.
     public var compression: WebSocketCompression?
 
     /// The most headers that a client can be given.

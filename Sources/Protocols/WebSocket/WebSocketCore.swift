@@ -10,8 +10,8 @@ import TransportAPI
 /// | handshaking | open | the handshake was accepted |
 /// | | ending | closed by this side: there is nothing to say goodbye to |
 /// | open | closing | this side sent its close frame first |
-/// | | awaitingEnd | the far side did, and was answered |
-/// | closing | awaitingEnd | the far side's close frame came |
+/// | | awaitingEnd | the peer did, and was answered |
+/// | closing | awaitingEnd | the peer's close frame came |
 /// | | ending | it did not come in time |
 /// | awaitingEnd | ending | the connection did not end in time |
 /// | ending | ended | `closed` was reported |
@@ -19,7 +19,7 @@ import TransportAPI
 /// Only clients wait for the end of the connection, within ``WebSocketConfiguration/closeTimeout``; a server reports `closed`
 /// as soon as both close frames have gone, so that it is the one to end the TCP connection (section 7.1.1). Errors other than
 /// those of `send` and `ping` lead to `ended` from everywhere, and so does the end of the input.
-public struct WebSocketCore: ProtocolCore {
+public struct WebSocketCore: RedirectingCore {
     enum Phase: Sendable, Hashable {
         case idle, handshaking, open, closing, awaitingEnd, ending, ended
     }
@@ -117,7 +117,7 @@ public struct WebSocketCore: ProtocolCore {
         case .handshaking:
             return try readHandshake(&input, &context)
         case .awaitingEnd, .ended:
-            // Nothing counts after the far side's close frame (section 1.4).
+            // Nothing counts after the peer's close frame (section 1.4).
             input.removeAll()
             return nil
         case .ending:
@@ -147,7 +147,7 @@ public struct WebSocketCore: ProtocolCore {
         dropMessages()
     }
 
-    /// The far side has ended the connection: the last step of a goodbye, or a break.
+    /// The peer has ended the connection: the last step of a goodbye, or a break.
     ///
     /// - Throws: `.connectionLost` if no goodbye was under way.
     public mutating func inputEnded(_ context: inout CoreContext) throws(TransportError) -> CoreEvent {
@@ -310,7 +310,7 @@ extension WebSocketCore {
         }
     }
 
-    /// The far side says goodbye first, or answers ours.
+    /// The peer says goodbye first, or answers ours.
     private mutating func readClose(
         _ payload: [UInt8],
         _ input: inout ByteBuffer,
@@ -337,7 +337,7 @@ extension WebSocketCore {
         return closed()
     }
 
-    /// Tells the far side what it did wrong, and ends the connection. After our own close frame there is nothing to
+    /// Tells the peer what it did wrong, and ends the connection. After our own close frame there is nothing to
     /// tell, and what the connection is said to have ended for remains the reason for that.
     private mutating func fail(
         _ error: TransportError,
@@ -348,7 +348,7 @@ extension WebSocketCore {
         throw end(error)
     }
 
-    /// Answers a ping at once; while the far side reads too little of our output, only the last one, and later.
+    /// Answers a ping at once; while the peer reads too little of our output, only the last one, and later.
     private mutating func answerPing(_ payload: [UInt8], _ context: inout CoreContext) {
         guard phase == .open else { return }
         if context.output.count < Liveness.outputBound {

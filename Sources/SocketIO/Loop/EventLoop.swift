@@ -45,7 +45,7 @@ public final class EventLoop: TaskExecutor, @unchecked Sendable {
     /// Memory for reading, shared by all that live on the loop.
     @exclusivity(unchecked) var scratch = ScratchPool()
     @usableFromInline @exclusivity(unchecked) var tickBegan: Int64 = MonotonicClock.now()
-    /// The time at which the present turn began, or the loop was borrowed, in nanoseconds of ``MonotonicClock``.
+    /// The time at which the present tick began, or the loop was borrowed, in nanoseconds of ``MonotonicClock``.
     public internal(set) var now: Int64 {
         @inlinable get { tickBegan }
         set { tickBegan = newValue }
@@ -82,7 +82,7 @@ public final class EventLoop: TaskExecutor, @unchecked Sendable {
 
     // MARK: Work from any thread
 
-    /// Runs `work` on the loop: in this turn if the caller is on the loop, otherwise as soon as it wakes up.
+    /// Runs `work` on the loop: in this tick if the caller is on the loop, otherwise as soon as it wakes up.
     public func execute(_ work: @escaping @Sendable () -> Void) {
         enqueue(.work(work))
     }
@@ -136,7 +136,7 @@ public final class EventLoop: TaskExecutor, @unchecked Sendable {
     }
 
     /// Calls `action` on the loop at `deadline`, in nanoseconds of ``MonotonicClock``. What a timer sets while it fires comes
-    /// in a later turn, whatever its deadline: descriptors and jobs must get theirs.
+    /// in a later tick, whatever its deadline: descriptors and jobs must get theirs.
     public func schedule(at deadline: Int64, _ action: @escaping () -> Void) -> UInt64 {
         assertCurrent()
         return timers.add(action, at: isFiring ? max(deadline, now + 1) : deadline)
@@ -217,7 +217,7 @@ public final class EventLoop: TaskExecutor, @unchecked Sendable {
         while let action = timers.popDue(now) {
             action()
             guard let next = timers.next, next <= now else { break }
-            // Most have the turn for themselves, and don't look at the clock.
+            // Most have the tick for themselves, and don't look at the clock.
             let time = MonotonicClock.now()
             if end == 0 { end = time + LoopScheduler.timeBudget }
             guard time < end else { break }
@@ -229,7 +229,7 @@ public final class EventLoop: TaskExecutor, @unchecked Sendable {
 extension EventLoop {
     /// Takes note of what has happened. Waits for it, and is lent meanwhile, if there is nothing to do.
     func wait() {
-        // What had to wait for the next turn is due already.
+        // What had to wait for the next tick is due already.
         guard isIdle, timers.next.map({ $0 > now }) ?? true else {
             poller.wait(until: .min, into: &events)
             now = MonotonicClock.now()

@@ -47,7 +47,7 @@ struct LoopLock: ~Copyable, @unchecked Sendable {
     private static let looks = 200
 
     /// Makes the calling thread the owner if no thread is, or the owner is done within a few microseconds, and the
-    /// loop's thread does not wait for its turn. Never blocks.
+    /// loop's thread does not wait for its tick. Never blocks.
     ///
     /// A caller that was resumed by the loop often asks before the loop's thread has gone back to sleep. To post the operation
     /// instead would take far longer than the rest of the loop's tick.

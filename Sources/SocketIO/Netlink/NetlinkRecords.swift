@@ -148,7 +148,7 @@ public struct NetlinkLink: Sendable, Hashable {
 public struct NetlinkAddress: Sendable, Hashable {
     /// The index of its interface.
     public var interface: Int32
-    /// The address that the prefix is of, 4 or 16 bytes: this machine's, or the far side's of a point-to-point link.
+    /// The address that the prefix is of, 4 or 16 bytes: this machine's, or the peer's of a point-to-point link.
     public var address: ArraySlice<UInt8> = []
     /// How many bits of it are the network's; at most those that it has.
     public var prefixLength: Int

@@ -103,7 +103,7 @@ final class EpollPoller: Poller {
         }
     }
 
-    /// Sets the timer if it would ring too late; who waits already hears it too. One that rings too early costs a turn of the
+    /// Sets the timer if it would ring too late; who waits already hears it too. One that rings too early costs a tick of the
     /// loop; a timeout given to epoll_wait would cost the kernel a timer of its own for every wait.
     func lowerDeadline(to deadline: Int64) {
         guard deadline < armed else { return }

@@ -14,7 +14,7 @@ public struct Readiness: OptionSet, Sendable {
     public static let read = Readiness(rawValue: 1)
     /// Writing will take bytes or give an error.
     public static let write = Readiness(rawValue: 2)
-    /// The far side has closed its half, or the connection broke: read on until the end even after a short read.
+    /// The peer has closed its half, or the connection broke: read on until the end even after a short read.
     public static let hangUp = Readiness(rawValue: 4)
 }
 

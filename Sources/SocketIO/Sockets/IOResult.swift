@@ -4,7 +4,7 @@ public enum IOResult: Sendable, Hashable {
     case bytes(Int)
     /// Nothing can be moved now; the event loop will tell when.
     case wouldBlock
-    /// The far side has closed its half.
+    /// The peer has closed its half.
     case end
     /// The connection is broken.
     case failed(SystemError)

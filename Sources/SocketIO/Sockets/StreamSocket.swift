@@ -1,7 +1,7 @@
 import CSocketIO
 
 /// A connected TCP socket.
-public final class StreamSocket: ByteStream {
+public final class StreamSocket {
     /// How much the kernel takes that it can't send yet, in bytes: enough to keep a path busy, and no more, for what
     /// waits there is memory that no bound of ours counts, and can't be overtaken (TCP_NOTSENT_LOWAT).
     private static let unsentBound: Int32 = 128 << 10
@@ -15,8 +15,12 @@ public final class StreamSocket: ByteStream {
     @exclusivity(unchecked) private var isFull = false
     /// FIN stands behind what was written.
     @exclusivity(unchecked) private var hasShutDown = false
+    /// Bytes handed to the kernel.
+    @exclusivity(unchecked) public private(set) var bytesSent: UInt64 = 0
+    /// Bytes taken from the kernel.
+    @exclusivity(unchecked) public private(set) var bytesReceived: UInt64 = 0
     private let isIPv6: Bool
-    /// The far side's address.
+    /// The peer's address.
     public let peer: SocketAddress?
 
     /// Takes over a connected, non-blocking socket.
@@ -49,7 +53,7 @@ public final class StreamSocket: ByteStream {
         token = try loop.watch(raw, handler)
     }
 
-    /// Remembers that there is room, and that the far side has hung up: from then on a short read does not mean that the stream
+    /// Remembers that there is room, and that the peer has hung up: from then on a short read does not mean that the stream
     /// is empty.
     public func note(_ readiness: Readiness) {
         if readiness.contains(.write) { isFull = false }
@@ -60,7 +64,11 @@ public final class StreamSocket: ByteStream {
     public func read(into buffer: UnsafeMutableRawBufferPointer) -> IOResult {
         let raw = descriptor?.raw ?? -1
         let result = IOResult(retryingInterrupts { csocketio_recv(raw, buffer.baseAddress, buffer.count) }, "recv")
-        if result == .wouldBlock { rearm(.read) }
+        switch result {
+        case .bytes(let count): bytesReceived &+= UInt64(count)
+        case .wouldBlock: rearm(.read)
+        case .end, .failed: break
+        }
         return result
     }
 
@@ -81,17 +89,22 @@ public final class StreamSocket: ByteStream {
             retryingInterrupts { csocketio_send(raw, bytes.baseAddress, bytes.count, Platform.sendFlags) },
             "send"
         )
-        if result == .wouldBlock {
+        switch result {
+        case .bytes(let count): bytesSent &+= UInt64(count)
+        case .wouldBlock:
             isFull = true
             rearm(.write)
+        case .end, .failed: break
         }
         return result
     }
 
-    /// Sends FIN behind what the kernel holds.
-    public func shutdownWriting() {
-        guard let raw = descriptor?.raw else { return }
+    /// Sends FIN behind what the kernel holds. Returns `true`: TCP can close one direction.
+    @discardableResult
+    public func shutdownWriting() -> Bool {
+        guard let raw = descriptor?.raw else { return true }
         hasShutDown = csocketio_shutdown(raw, Int32(SHUT_WR)) == 0
+        return true
     }
 
     /// Closes the socket; with `abort`, by RST.
@@ -113,7 +126,7 @@ public final class StreamSocket: ByteStream {
     }
 
     /// What the kernel has counted (TCP_INFO).
-    public func segmentCounts() -> SegmentCounts? {
+    public var segmentCounts: SegmentCounts? {
         guard let raw = descriptor?.raw else { return nil }
         #if os(Linux)
         var counts = csocketio_tcp_counts()
@@ -130,5 +143,22 @@ public final class StreamSocket: ByteStream {
     private func rearm(_ readiness: Readiness) {
         guard let raw = descriptor?.raw, let token else { return }
         loop.rearm(raw, token, readiness)
+    }
+}
+
+/// IP packets of a TCP connection, as the kernel counts them.
+public struct SegmentCounts: Sendable, Hashable {
+    /// Packets sent, retransmissions included.
+    public var sent: UInt64
+    /// Packets received.
+    public var received: UInt64
+    /// Bytes of TCP and IP headers that went with them (RFC 9293, RFC 7323 timestamps included).
+    public var headerBytes: UInt64
+
+    /// Counts spelled out.
+    public init(sent: UInt64, received: UInt64, headerBytes: UInt64) {
+        self.sent = sent
+        self.received = received
+        self.headerBytes = headerBytes
     }
 }

@@ -29,7 +29,7 @@ public struct SupervisorConfiguration: Sendable, Hashable {
 
 /// How a connection is kept from falling asleep, and how a dead one is found.
 public struct KeepaliveConfiguration: Sendable, Hashable {
-    /// What asks the far side for a sign of life.
+    /// What asks the peer for a sign of life.
     public enum Probe: Sendable, Hashable {
         /// The session's ping where there is a session, else the protocol's own, else none.
         case automatic
@@ -75,7 +75,7 @@ public struct KeepaliveConfiguration: Sendable, Hashable {
         return isLeftToConnection ? nil : duration
     }
 
-    /// How long the far side may take to answer with anything at all. Default 10 s.
+    /// How long the peer may take to answer with anything at all. Default 10 s.
     public var timeout: Duration = .seconds(10)
     /// Whether a probe is sent only when nothing has been received for the interval; otherwise every interval. Default
     /// `true`.

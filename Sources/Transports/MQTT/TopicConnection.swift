@@ -6,7 +6,7 @@ extension ConnectionDriver {
     func withTopicCore(
         _ body: (inout any TopicCore, inout CoreContext) throws(TransportError) -> Void
     ) throws(TransportError) {
-        guard phase == .open else { throw reason?.endError ?? .notOpen }
+        guard phase == .open else { throw reason?.asError ?? .notOpen }
         guard var topics = core as? any TopicCore else {
             throw TransportError(.unsupported, .open, "this transport has no topics")
         }

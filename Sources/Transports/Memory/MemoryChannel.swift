@@ -3,7 +3,7 @@ import Protocols
 import SocketIO
 
 /// One end of an in-memory connection, as a connection sees it. Lives on its loop.
-final class MemoryChannel: ByteChannel {
+final class MemoryChannel: StreamChannel {
     private let loop: EventLoop
     private let incoming: MemoryPipe
     private let outgoing: MemoryPipe
@@ -19,7 +19,6 @@ final class MemoryChannel: ByteChannel {
         self.loop = loop
     }
 
-    var isDatagram: Bool { false }
     var roundTripsToConnect: Int { 0 }
     var segmentCounts: SegmentCounts? { nil }
     /// What the other end has not read.
@@ -39,14 +38,9 @@ final class MemoryChannel: ByteChannel {
 
     func note(_: Readiness) {}
 
-    func read(into input: inout ByteBuffer, atMost limit: Int) -> IOResult {
-        var result = IOResult.wouldBlock
-        _ = input.write(minimum: 1) { target in
-            result = incoming.read(into: UnsafeMutableRawBufferPointer(rebasing: target.prefix(max(limit, 1))))
-            guard case .bytes(let count) = result else { return 0 }
-            bytesReceived += UInt64(count)
-            return count
-        }
+    func read(into buffer: UnsafeMutableRawBufferPointer) -> IOResult {
+        let result = incoming.read(into: buffer)
+        if case .bytes(let count) = result { bytesReceived += UInt64(count) }
         return result
     }
 
@@ -54,14 +48,10 @@ final class MemoryChannel: ByteChannel {
         count < capacity && incoming.awaitsMore()
     }
 
-    func flush(_ context: inout CoreContext) -> IOResult {
-        while !context.output.isEmpty {
-            let result = context.output.withUnsafeReadableBytes { outgoing.write($0) }
-            guard case .bytes(let count) = result else { return result }
-            bytesSent += UInt64(count)
-            context.output.consume(count)
-        }
-        return .bytes(0)
+    func write(_ bytes: UnsafeRawBufferPointer) -> IOResult {
+        let result = outgoing.write(bytes)
+        if case .bytes(let count) = result { bytesSent += UInt64(count) }
+        return result
     }
 
     func shutdownWriting() -> Bool {

@@ -112,7 +112,7 @@ private struct MemoryTransport: Transport {
 }
 
 /// Accepts in-memory connections. Lives on its loop.
-private final class MemoryAcceptor: ConnectionOwner, Acceptor {
+private final class MemoryAcceptor: DriverOwner, Acceptor {
     private let host: String
     private let loop: EventLoop
     private let limits: ConnectionLimits

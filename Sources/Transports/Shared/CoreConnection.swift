@@ -85,7 +85,7 @@ package final class CoreConnection: SameLoopConnection, LocatedConnection {
     }
 
     package nonisolated(nonsending) func statistics() async -> ConnectionStatistics {
-        await driver.run(with: (), #isolation) { driver, _ in driver.currentStatistics }
+        await driver.run(with: ()) { driver, _ in driver.currentStatistics }
     }
 
     // MARK: The same loop

@@ -5,8 +5,8 @@ import TransportAPI
 
 /// A byte stream through a proxy. First it is the handler of the connection to the proxy and asks for the tunnel; from then on
 /// it hands everything on, beginning with what had come behind the proxy's answer. Lives on its loop.
-final class ProxyTunnel: ByteStream, PollHandler {
-    private let stream: any ByteStream
+final class ProxyTunnel: StreamChannel, PollHandler {
+    private let stream: StreamSocket
     private let loop: EventLoop
     private var handshake: ProxyHandshake
     private var output = ByteBuffer()
@@ -19,7 +19,7 @@ final class ProxyTunnel: ByteStream, PollHandler {
     /// Who uses the open tunnel.
     private var handler: (any PollHandler)?
 
-    init(_ stream: any ByteStream, _ handshake: ProxyHandshake, on loop: EventLoop) {
+    init(_ stream: StreamSocket, _ handshake: ProxyHandshake, on loop: EventLoop) {
         self.stream = stream
         self.handshake = handshake
         self.loop = loop
@@ -149,7 +149,7 @@ final class ProxyTunnel: ByteStream, PollHandler {
         stream.write(bytes)
     }
 
-    func shutdownWriting() {
+    func shutdownWriting() -> Bool {
         stream.shutdownWriting()
     }
 
@@ -161,7 +161,11 @@ final class ProxyTunnel: ByteStream, PollHandler {
 
     var unacknowledgedBytes: Int { stream.unacknowledgedBytes }
 
-    func segmentCounts() -> SegmentCounts? {
-        stream.segmentCounts()
-    }
+    var segmentCounts: SegmentCounts? { stream.segmentCounts }
+
+    /// What was exchanged with the proxy counts as well.
+    var bytesSent: UInt64 { stream.bytesSent }
+    var bytesReceived: UInt64 { stream.bytesReceived }
+    /// One to the proxy, and one for the tunnel.
+    var roundTripsToConnect: Int { 2 }
 }

@@ -100,7 +100,7 @@ struct StreamRecipes: Sendable {
         do throws(TransportError) {
             return try make(target, loop)
         } catch {
-            // It was the far side that wrote this endpoint.
+            // It was the peer that wrote this endpoint.
             let reason = "the server redirects to an address that can't be used: \(error.reason)"
             throw TransportError(.handshakeFailed, .handshake, reason, detail: redirection.status)
         }

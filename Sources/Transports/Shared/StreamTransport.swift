@@ -14,7 +14,7 @@ struct StreamTransport: Transport {
     let proxy: HTTPProxy?
     /// A new core for each attempt.
     let makeCore: @Sendable () -> any ProtocolCore
-    /// The recipe for where the far side sends this one's connections.
+    /// The recipe for where the peer sends this one's connections.
     let follow: @Sendable (Redirection) throws(TransportError) -> StreamTransport
 
     init(
@@ -65,14 +65,14 @@ struct StreamTransport: Transport {
             do throws(TransportError) {
                 return .connection(try await driver.openConnection(deadline: deadline))
             } catch {
-                guard let redirection = driver.core.redirection else { throw error }
+                guard let redirection = (driver.core as? any RedirectingCore)?.redirection else { throw error }
                 return .elsewhere(redirection)
             }
         }
     }
 
     /// Connects, through the proxy if there is one. To be called on the loop.
-    nonisolated(nonsending) func openChannel(deadline: Int64) async throws(TransportError) -> StreamChannel {
+    nonisolated(nonsending) func openChannel(deadline: Int64) async throws(TransportError) -> any ByteChannel {
         let socket: LoopBound<StreamSocket>
         do throws(ConnectError) {
             socket = try await StreamSocket.connect(
@@ -86,10 +86,10 @@ struct StreamTransport: Transport {
             if proxy != nil { error.reason = "the proxy: \(error.reason)" }
             throw error
         }
-        guard let proxy else { return StreamChannel(socket.value) }
+        guard let proxy else { return socket.value }
         let tunnel = ProxyTunnel(socket.value, ProxyHandshake(proxy), on: loop)
         try await tunnel.open(deadline: deadline)
-        return StreamChannel(tunnel, roundTripsToConnect: 2)
+        return tunnel
     }
 }
 

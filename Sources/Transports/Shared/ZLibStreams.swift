@@ -45,7 +45,7 @@ final class ZLibDeflater: MessageDeflater, @unchecked Sendable {
         stream.pointee.input = UnsafeMutableRawPointer(mutating: source)
         stream.pointee.inputCount = count
         var output: [UInt8] = []
-        // Enough in nearly all cases, so that one turn does.
+        // Enough in nearly all cases, so that one tick does.
         var room = message.count / 2 + 64
         repeat {
             guard let size = UInt32(exactly: room) else { return nil }

@@ -5,11 +5,11 @@ import TransportAPI
 /// A connection over a datagram socket of its own, connected to its peer.
 ///
 /// Such a socket keeps the address that it had when it was connected. When that one is gone, or the way to the peer begins at
-/// another one, a fresh socket takes its place: the far side knows the session by its id, wherever it comes from.
+/// another one, a fresh socket takes its place: the peer knows the session by its id, wherever it comes from.
 final class DatagramChannel: ByteChannel {
     /// How often a fresh socket is tried because of failures or silence, in nanoseconds.
     static let renewalPause: Int64 = 1_000_000_000
-    /// After so long without a word from the far side, the next datagram is one more reason to look for another address. (IPv6
+    /// After so long without a word from the peer, the next datagram is one more reason to look for another address. (IPv6
     /// sends on from one that is gone, and says nothing.)
     static let silence: Int64 = 5_000_000_000
 
@@ -134,12 +134,13 @@ extension ConnectionDriver {
         tellMove()
     }
 
-    /// Lets the far side know where this one is by now.
+    /// Lets the peer know where this one is by now.
     func tellMove() {
         context.hasMoved = false
-        guard phase == .open else { return }
+        guard phase == .open, var roaming = core as? any RoamingCore else { return }
         enterCore()
-        core.moved(&context)
+        roaming.moved(&context)
+        core = roaming
         leaveCore()
     }
 }

@@ -125,7 +125,7 @@ struct FlowQueues<Element: Sendable>: Sendable {
         return nil
     }
 
-    /// Takes the first of a session that stands at the head of its list, and ends its turn: if more waits, it has its next one
+    /// Takes the first of a session that stands at the head of its list, and ends its tick: if more waits, it has its next one
     /// behind the others; if not, it is new the next time. `nil` if it has lost all it had.
     private mutating func serve(_ session: UInt64, _ isFresh: Bool) -> Element? {
         leave(isFresh)

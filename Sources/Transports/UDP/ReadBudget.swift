@@ -1,12 +1,12 @@
 import Protocols
 import SocketIO
 
-/// How the time of a turn is parted while a shared socket is emptied, so that neither that nor serving waits for long.
+/// How the time of a tick is parted while a shared socket is emptied, so that neither that nor serving waits for long.
 ///
 /// What comes is taken by the batch. Who had nothing waiting is served between two batches, but for no longer than the
 /// emptying has taken and one share: beyond that the kernel's queue would fill, which loses anybody's datagrams.
 struct ReadBudget {
-    /// For how long a socket is emptied in one turn, in nanoseconds, with what is served meanwhile.
+    /// For how long a socket is emptied in one tick, in nanoseconds, with what is served meanwhile.
     static let bound = 10 * EventLoop.timeBudget
 
     /// When the present stretch of emptying or of serving began.
@@ -32,6 +32,6 @@ struct ReadBudget {
         since = now
     }
 
-    /// Whether the rest has to wait for the next turn.
+    /// Whether the rest has to wait for the next tick.
     func isOver(_ now: Int64) -> Bool { emptied + served + now - since >= Self.bound }
 }

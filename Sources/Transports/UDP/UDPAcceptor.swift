@@ -6,10 +6,10 @@ import TransportAPI
 /// Serves all clients of one UDP socket: asks the listener core about each datagram, and hands it to its session. Lives on
 /// its loop.
 ///
-/// The socket is emptied in every turn. What comes alone is served at once; otherwise it waits in the sessions' own
-/// lines (``FlowQueues``), and requests for sessions in another, which are served in shares of a turn: but for who had
+/// The socket is emptied in every tick. What comes alone is served at once; otherwise it waits in the sessions' own
+/// lines (``FlowQueues``), and requests for sessions in another, which are served in shares of a tick: but for who had
 /// nothing waiting, who is served before the next batch is taken (``ReadBudget``).
-final class UDPAcceptor: PollHandler, ScheduledHandler, ConnectionOwner, Acceptor, BufferKeeper {
+final class UDPAcceptor: PollHandler, ScheduledHandler, DriverOwner, Acceptor, BufferKeeper {
     let loop: EventLoop
     let socket: DatagramSocket
     let limits: ConnectionLimits
@@ -101,7 +101,7 @@ final class UDPAcceptor: PollHandler, ScheduledHandler, ConnectionOwner, Accepto
         if !waiting.isEmpty || requests.count > 0 { deferRest() }
     }
 
-    /// In the next turn: not in the line of the busy, where what the kernel can't hold meanwhile would be lost.
+    /// In the next tick: not in the line of the busy, where what the kernel can't hold meanwhile would be lost.
     private func goOnLater() {
         guard !isGoingOn else { return }
         isGoingOn = true
@@ -360,7 +360,7 @@ extension UDPAcceptor {
 }
 
 extension ConnectionDriver {
-    /// Takes a datagram of this session from the acceptor, and answers its sender from now on: when the turn ends, or at once.
+    /// Takes a datagram of this session from the acceptor, and answers its sender from now on: when the tick ends, or at once.
     func deliver(
         datagram: inout ByteBuffer,
         from sender: SocketAddress,

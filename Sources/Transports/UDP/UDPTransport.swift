@@ -32,7 +32,7 @@ extension TransportDescriptor {
             if try options.value("reliable", SettingFormat<UDPReliability>.word) == .off {
                 configuration.acceptsReliable = false
             }
-            if mode.behaves { configuration.confirmsReceipt = false }
+            if mode.handlesMessages { configuration.confirmsReceipt = false }
             var random = RandomSource.system()
             let core = try UDPListenerCore(configuration, random: &random)
             return try await CoreListener.listen(at: endpoint, on: loop, mode: mode) {

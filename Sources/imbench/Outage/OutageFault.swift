@@ -14,7 +14,7 @@ enum OutageFault: String, Sendable, Hashable, CaseIterable {
     case blackHole = "black-hole"
     case blackHoleToServer = "black-hole-to-server"
     case blackHoleToClient = "black-hole-to-client"
-    /// The far side takes its messages slowly for a while. The connection is alive and must stay so.
+    /// The peer takes its messages slowly for a while. The connection is alive and must stay so.
     case slowReader = "slow-reader"
     /// The server says goodbye, stops, and starts again.
     case restart
@@ -35,7 +35,7 @@ enum OutageFault: String, Sendable, Hashable, CaseIterable {
         case .blackHole: "nothing gets through, both ways"
         case .blackHoleToServer: "nothing gets to the server"
         case .blackHoleToClient: "nothing gets to the client"
-        case .slowReader: "the far side takes messages slowly"
+        case .slowReader: "the peer takes messages slowly"
         case .restart: "server says goodbye and restarts"
         case .rebind: "the client's address changes"
         case .refused: "nobody listens at first"

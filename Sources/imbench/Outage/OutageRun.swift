@@ -44,7 +44,7 @@ struct OutageRun: Sendable {
         }
         let sending = Task(executorPreference: loop) { await sender.run() }
         // A broker sends back what it takes. A connection whose messages nobody takes is not read any more after a
-        // while, and what the far side confirms stays there with them.
+        // while, and what the peer confirms stays there with them.
         let messages = supervisor.messages
         Task(executorPreference: loop) { for await _ in messages {} }
         if fault.isMidway {

@@ -90,7 +90,7 @@ struct Scenario {
         (0..<count).map { Endpoint(scheme: "memory", host: "server\($0)") }
     }
 
-    /// Whether silence of the far side can be noticed at the client.
+    /// Whether silence of the peer can be noticed at the client.
     var canClientAsk: Bool { capabilities.hasNativePing || kind == .reliable || kind == .lossy }
 
     /// The shortest pause between two rounds of attempts, in nanoseconds; 0 if there need be none.

@@ -1,6 +1,6 @@
 import TransportAPI
 
-// The client's shell: what it tells its machine, and what it does for it.
+// The client's driver: what it tells its machine, and what it does for it.
 
 extension World {
     /// Gives the machine an event and does what it asks for.
@@ -225,7 +225,7 @@ extension SendOutcome {
     }
 }
 
-// The server's shell: sessions that outlive their connections, or one for each connection.
+// The server's driver: sessions that outlive their connections, or one for each connection.
 
 extension World {
     /// Gives the session an event and does what it asks for.

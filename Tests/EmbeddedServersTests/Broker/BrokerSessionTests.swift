@@ -126,31 +126,31 @@ struct BrokerSessionTests {
 
     @Test("a session that is away keeps so many messages and no more")
     func bounded() {
-        let ledger = QueuedBytesQuota()
-        var outbox = MQTTOutbox(maximumCount: 3, maximumBytes: 400, ledger: ledger)
+        let quota = QueuedBytesQuota()
+        var outbox = MQTTOutbox(maximumCount: 3, maximumBytes: 400, quota: quota)
         func message(_ size: Int) -> MQTTPublish {
             MQTTPublish(topic: "t", payload: [UInt8](repeating: 1, count: size - 65))
         }
         #expect((0..<4).map { _ in outbox.append(message(100)) } == [true, true, true, false])
-        #expect(ledger.bytes == 300)
+        #expect(quota.bytes == 300)
         for _ in 0..<3 { outbox.removeFirst() }
         #expect(outbox.append(message(200)) && !outbox.append(message(201)))
         #expect(outbox.append(message(200)) && !outbox.append(message(65)))
         for _ in 0..<2 { outbox.removeFirst() }
         // What is larger than all there may be is only for who gets it at once.
         #expect(!outbox.append(message(401)) && outbox.append(message(401), mayPass: true))
-        #expect(!outbox.append(message(65)) && ledger.bytes == 401)
+        #expect(!outbox.append(message(65)) && quota.bytes == 401)
         #expect(!outbox.replaceOldest(by: message(500)) && outbox.count == 1)
-        #expect(outbox.replaceOldest(by: message(100)) && ledger.bytes == 100)
+        #expect(outbox.replaceOldest(by: message(100)) && quota.bytes == 100)
         // One message that waits for two.
-        var other = MQTTOutbox(ledger: ledger)
+        var other = MQTTOutbox(quota: quota)
         let shared = message(200)
-        #expect(outbox.append(shared) && other.append(shared) && ledger.bytes == 100 + 200 + 64)
-        #expect(other.append(MQTTPublish(topic: "t", payload: [])) && ledger.bytes == 364 + 65)
+        #expect(outbox.append(shared) && other.append(shared) && quota.bytes == 100 + 200 + 64)
+        #expect(other.append(MQTTPublish(topic: "t", payload: [])) && quota.bytes == 364 + 65)
         outbox.removeAll()
-        #expect(ledger.bytes == 265)
+        #expect(quota.bytes == 265)
         other.removeAll()
-        #expect(ledger.bytes == 0)
+        #expect(quota.bytes == 0)
     }
 
     @Test("of too many sessions, the one that has been away longest is forgotten; one with a connection is not")

@@ -100,7 +100,7 @@ private final class Fence: ScheduledHandler {
     }
 }
 
-/// A byte stream in memory, whose far side takes all that is written.
+/// A byte stream in memory, whose peer takes all that is written.
 private final class SpokenChannel: ByteChannel {
     var words = ByteBuffer()
 

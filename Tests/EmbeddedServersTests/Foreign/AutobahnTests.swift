@@ -50,7 +50,7 @@ struct AutobahnTests {
         let connection = try await withTaskExecutorPreference(loop) {
             let channel = try await recipe.openChannel(deadline: deadline)
             let driver = ConnectionDriver(recipe.makeCore(), over: channel, on: loop, limits: recipe.limits)
-            driver.handler = BehaviourHandler(Echo())
+            driver.handler = MessageHandlerAdapter(Echo())
             return try await driver.openConnection(deadline: deadline)
         }
         _ = await connection.closed()

@@ -84,7 +84,7 @@ struct FramedTCPCoreTests {
         #expect(harness.input.count == 0 && harness.core.bufferedBytes <= 400_000)
     }
 
-    @Test("A message beyond the limit is refused from its length alone, and the far side is told")
+    @Test("A message beyond the limit is refused from its length alone, and the peer is told")
     func tooLarge() throws {
         var harness = try openTCP(TCPConfiguration(maximumMessageSize: 3))
         harness.feed([0, 0, 0, 3, 1, 2, 3])

@@ -51,7 +51,7 @@ struct WebSocketLivenessTests {
         #expect(client.failure == nil)
     }
 
-    @Test("pings that the far side floods us with, without reading, cost bounded memory; the last one is answered")
+    @Test("pings that the peer floods us with, without reading, cost bounded memory; the last one is answered")
     func flood() throws {
         var server = try openCore(.server)
         for number in 0..<5000 {

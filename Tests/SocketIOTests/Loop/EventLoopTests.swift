@@ -126,7 +126,7 @@ struct EventLoopTests {
         #expect(lateness >= 0)
     }
 
-    @Test("drops a report for a descriptor that an earlier report of the same turn has closed")
+    @Test("drops a report for a descriptor that an earlier report of the same tick has closed")
     func staleReport() {
         var list = WatchList()
         let first = list.add(Recorder())

@@ -215,7 +215,7 @@ private final class Tally {
     var count = 0
 }
 
-/// Counts how often a turn has ended.
+/// Counts how often a tick has ended.
 private final class EndCount: ScheduledHandler {
     var schedule = ScheduleEntry()
     private let count: Locked<Int>

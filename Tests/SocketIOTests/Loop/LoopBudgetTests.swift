@@ -48,7 +48,7 @@ struct LoopBudgetTests {
     }
 }
 
-/// Sends in each turn, until the second reader has had its share.
+/// Sends in each tick, until the second reader has had its share.
 private final class Sender: ScheduledHandler {
     var schedule = ScheduleEntry()
     private let loop: EventLoop

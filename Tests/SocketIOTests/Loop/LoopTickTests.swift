@@ -5,7 +5,7 @@ import Testing
 
 @Suite("The turns of an event loop")
 struct LoopTickTests {
-    @Test("fires a timer that sets itself anew once in a turn, however many others are set for later")
+    @Test("fires a timer that sets itself anew once in a tick, however many others are set for later")
     func repeatedTimer() async throws {
         let loop = try EventLoop(name: "timers")
         let turns = await withCheckedContinuation { (continuation: CheckedContinuation<Int, Never>) in
@@ -42,7 +42,7 @@ struct LoopTickTests {
         loop.execute { handler.value.isOver = true }
     }
 
-    @Test("lets who is patient wait for the ends of turns, and those for whom there is no time left for the next turn")
+    @Test("lets who is patient wait for the ends of ticks, and those for whom there is no time left for the next tick")
     func patience() async throws {
         let loop = try EventLoop(name: "patience")
         let order = Locked<[String]>([])
@@ -79,7 +79,7 @@ private final class RepeatedHandler: ScheduledHandler {
     }
 }
 
-/// Notes that it had its turn; a slow one takes more time than others at the end of a turn get.
+/// Notes that it had its tick; a slow one takes more time than others at the end of a tick get.
 private final class TurnWork: ScheduledHandler, @unchecked Sendable {
     var schedule = ScheduleEntry()
     private let name: String
@@ -99,7 +99,7 @@ private final class TurnWork: ScheduledHandler, @unchecked Sendable {
     }
 }
 
-/// Counts the turns of its loop, until nobody is interested any more.
+/// Counts the ticks of its loop, until nobody is interested any more.
 private final class TurnCount: ScheduledHandler {
     var schedule = ScheduleEntry()
     private let loop: EventLoop

@@ -71,7 +71,7 @@ struct PollerTests {
         #expect(wait(poller).first?.readiness.contains(.read) == true)
     }
 
-    @Test("reports that the far side has gone, and does not repeat it", arguments: PollerKind.allCases)
+    @Test("reports that the peer has gone, and does not repeat it", arguments: PollerKind.allCases)
     func hangUp(kind: PollerKind) throws {
         let poller = try kind.make()
         var ends: [Int32] = [0, 0]

@@ -66,7 +66,7 @@ struct SocketTests {
             return bytes.withUnsafeMutableBytes { client.value.read(into: $0) }
         }
         #expect(end == .end)
-        // Writing to a connection that the far side has closed must give an error and not end the process.
+        // Writing to a connection that the peer has closed must give an error and not end the process.
         let last = try await on(loop) {
             var result = IOResult.bytes(1)
             for _ in 0..<100 { if case .bytes = result { result = [1].withUnsafeBytes { client.value.write($0) } } }

@@ -79,7 +79,7 @@ package struct CoreHarness<Core: ProtocolCore>: ~Copyable {
         context.now = end
     }
 
-    /// The far side has closed its half.
+    /// The peer has closed its half.
     package mutating func endInput() {
         guard failure == nil else { return }
         do throws(TransportError) {

@@ -34,7 +34,7 @@ package func response(
     return Array(([first] + kept + lines + ["", ""]).joined(separator: "\r\n").utf8)
 }
 
-/// A frame with any bits, as the far side of `role` sends it: masked to a server, plain to a client.
+/// A frame with any bits, as the peer of `role` sends it: masked to a server, plain to a client.
 package func frame(
     to role: CoreRole,
     _ first: UInt8,

@@ -72,7 +72,7 @@ package final class ScriptedConnection: LocatedConnection {
         for continuation in waiting { continuation.resume() }
     }
 
-    /// A message comes from the far side.
+    /// A message comes from the peer.
     package func give(_ payload: Payload) {
         state.withLock { state in
             state.inbox.append(payload)

@@ -8,7 +8,7 @@ package final class Script: Sendable {
         case fail(TransportError.Code, retryAfter: Duration? = nil)
         /// Nothing comes until the attempt is cancelled.
         case hang
-        /// The far side accepts and closes.
+        /// The peer accepts and closes.
         case openAndClose
     }
 

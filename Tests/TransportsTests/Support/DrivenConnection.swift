@@ -65,7 +65,7 @@ final class ScriptedChannel: ByteChannel {
 }
 
 /// A driver over such a channel, whose loop is the test itself. It may be its own owner, as an acceptor is on a server.
-final class DrivenConnection: ConnectionOwner {
+final class DrivenConnection: DriverOwner {
     let channel = ScriptedChannel()
     let driver: ConnectionDriver
     /// What the owner was told that the connection keeps.

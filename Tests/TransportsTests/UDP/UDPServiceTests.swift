@@ -7,7 +7,7 @@ import TransportAPI
 @testable import Transports
 
 /// Tells who spoke, message by message.
-private final class Order: ServerBehaviour {
+private final class Order: MessageHandler {
     private let heard: Locked<[UInt8]>
 
     init(_ heard: Locked<[UInt8]>) {
@@ -33,7 +33,7 @@ struct UDPServiceTests {
         let listener = try await TransportRegistry.standard.listen(
             at: Endpoint("udp://127.0.0.1:0"),
             on: loop,
-            mode: .behave { Order(heard) }
+            mode: .handle { Order(heard) }
         )
         let modest = try DatagramStranger(port: listener.endpoint.port)
         let flooding = try DatagramStranger(port: listener.endpoint.port)

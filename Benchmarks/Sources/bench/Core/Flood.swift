@@ -1,4 +1,4 @@
-/// Sends messages one way, as many as fit into a repetition, and gives the rate at which the far side had them.
+/// Sends messages one way, as many as fit into a repetition, and gives the rate at which the peer had them.
 final class Flood: Contender {
     private let size: Int
     private let unit: Workload.Unit

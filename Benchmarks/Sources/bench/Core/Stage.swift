@@ -22,7 +22,7 @@ final class Stage: Sendable {
         serverLoop.execute { CoreMask(only: placement.far).applyToThisThread() }
     }
 
-    /// Runs `body` on the calling thread while that stays on the core of the near side, or of the far one.
+    /// Runs `body` on the calling thread while that stays on the core of the near side, or of the peer.
     func pinned<Value>(far: Bool = false, _ body: () throws -> Value) rethrows -> Value {
         let cores = CoreMask.ofThisThread()
         if let placement { CoreMask(only: far ? placement.far : placement.near).applyToThisThread() }

@@ -39,7 +39,7 @@ final class Mosquitto: Sendable {
         let file = FileManager.default.temporaryDirectory.appendingPathComponent("bench-\(getpid())-mosquitto.conf")
         try text.write(to: file, atomically: true, encoding: .utf8)
         defer { try? FileManager.default.removeItem(at: file) }
-        // On the core of the far side, as all other servers.
+        // On the core of the peer, as all other servers.
         process = try stage.pinned(far: true) { try ChildProcess([path, "-c", file.path]) }
         let (loop, url) = (stage.clientLoop, "mqtt://127.0.0.1:\(port)")
         try blocking(on: loop) {

@@ -19,7 +19,7 @@ extension Recipe {
 final class ConnectionPair: Sendable {
     /// What sending so many messages one way came to.
     struct Passage: Sendable {
-        /// Until the far side had all of them, in nanoseconds.
+        /// Until the peer had all of them, in nanoseconds.
         var elapsed: Int64
         /// How often each side's thread asked for memory meanwhile.
         var sendAllocations: UInt64

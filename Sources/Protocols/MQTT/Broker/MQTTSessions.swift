@@ -22,7 +22,7 @@ package final class MQTTSessions: @unchecked Sendable {
     private static let fewLeaves = 64
 
     /// What they keep together, in bytes.
-    package let ledger = QueuedBytesQuota()
+    package let quota = QueuedBytesQuota()
     private let maximumKept: Int
     private let expiry: Duration
     /// What each session begins with.
@@ -46,7 +46,7 @@ package final class MQTTSessions: @unchecked Sendable {
     ) {
         self.maximumKept = maximumKept
         self.expiry = expiry
-        outbox = MQTTOutbox(maximumCount: queuedMessages, maximumBytes: queuedBytes, ledger: ledger)
+        outbox = MQTTOutbox(maximumCount: queuedMessages, maximumBytes: queuedBytes, quota: quota)
     }
 
     /// The session of a client that was let in, and whether it was there before; `nil` if there are too many and all of

@@ -111,7 +111,7 @@ struct InFlight: Sendable {
         count += 1
         if kind == .exactlyOnce || kind == .release { exactlyOnceCount += 1 }
         // What is given out next follows the newest of them, in the circle of identifiers: one that is used again at once
-        // could be taken for the one before by a far side that answers twice.
+        // could be taken for the one before by a peer that answers twice.
         if count == 1 || packetID &- last < 0x8000 { last = packetID }
     }
 

@@ -639,7 +639,7 @@ extension MQTTCore {
     }
 }
 
-// The end of a connection: the far side's, and this one's goodbye.
+// The end of a connection: the peer's, and this one's goodbye.
 extension MQTTCore {
     package mutating func inputEnded(_ context: inout CoreContext) throws(TransportError) -> CoreEvent {
         switch state {
@@ -648,13 +648,13 @@ extension MQTTCore {
             hasDeferred = false
             return .closed(closeReason)
         case .idle, .connecting, .subscribing:
-            throw TransportError(.closedByPeer, .handshake, "the far side closed the connection during the handshake")
+            throw TransportError(.closedByPeer, .handshake, "the peer closed the connection during the handshake")
         case .open:
             // A broker has no DISCONNECT to send: closing the connection is its only goodbye.
             let isWithinPacket = unread > 0 || reader.oversized != nil
             guard isClient, !isWithinPacket else {
                 let missing = isWithinPacket ? "in the middle of a packet" : "without DISCONNECT"
-                throw TransportError(.connectionLost, .open, "the far side closed the connection \(missing)")
+                throw TransportError(.connectionLost, .open, "the peer closed the connection \(missing)")
             }
             state = .closed
             return .closed(CloseReason(.peer, text: "the broker closed the connection"))

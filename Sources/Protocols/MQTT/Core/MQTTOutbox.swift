@@ -1,25 +1,25 @@
+import Primitives
 import TransportAPI
 
 /// Messages that wait until a connection can take them: first in, first out, and bounded.
 package struct MQTTOutbox: Sendable {
-    private var messages: [MQTTPublish] = []
-    private var head = 0
+    private var messages = Deque<MQTTPublish>()
     /// How many bytes they are counted as: ``MQTTPublish/keptBytes``.
     package private(set) var bytes = 0
     private let maximumCount: Int
     private let maximumBytes: Int
-    /// What all sessions of a broker keep, where somebody wants to know.
-    let ledger: QueuedBytesQuota?
+    /// Counts what all sessions of a broker keep; `nil` if nothing limits it.
+    let quota: QueuedBytesQuota?
 
     /// An empty one, for 1,000 messages and 1 MiB unless told otherwise.
-    package init(maximumCount: Int = 1000, maximumBytes: Int = 1 << 20, ledger: QueuedBytesQuota? = nil) {
+    package init(maximumCount: Int = 1000, maximumBytes: Int = 1 << 20, quota: QueuedBytesQuota? = nil) {
         self.maximumCount = maximumCount
         self.maximumBytes = maximumBytes
-        self.ledger = ledger
+        self.quota = quota
     }
 
-    package var count: Int { messages.count - head }
-    var first: MQTTPublish? { head < messages.count ? messages[head] : nil }
+    package var count: Int { messages.count }
+    var first: MQTTPublish? { messages.first }
 
     /// Adds a message; `false` if there is no room for it.
     ///
@@ -28,11 +28,11 @@ package struct MQTTOutbox: Sendable {
         guard count < maximumCount, mayPass || bytes + publish.keptBytes <= maximumBytes else { return false }
         messages.append(publish)
         bytes += publish.keptBytes
-        ledger?.add(publish)
+        quota?.add(publish)
         return true
     }
 
-    /// Adds a message where the oldest ones make room for it; `false`, and nothing is lost, if it does not fit at all.
+    /// Adds a message in place of the oldest ones. Returns `false`, and drops none, if the message is too large for the outbox.
     ///
     /// - Parameter mayPass: it may pass the bound on bytes if it is alone.
     package mutating func replaceOldest(by publish: MQTTPublish, mayPass: Bool = false) -> Bool {
@@ -45,18 +45,9 @@ package struct MQTTOutbox: Sendable {
     }
 
     mutating func removeFirst() {
-        guard head < messages.count else { return }
-        bytes -= messages[head].keptBytes
-        ledger?.remove(messages[head])
-        messages[head].payload = []
-        head += 1
-        if head == messages.count {
-            messages.removeAll(keepingCapacity: head <= 64)
-            head = 0
-        } else if head > 64, head * 2 > messages.count {
-            messages.removeFirst(head)
-            head = 0
-        }
+        guard let message = messages.popFirst() else { return }
+        bytes -= message.keptBytes
+        quota?.remove(message)
     }
 
     mutating func removeAll() {

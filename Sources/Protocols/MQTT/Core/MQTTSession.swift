@@ -1,7 +1,7 @@
 import TransportAPI
 
-/// What one side keeps of a session (MQTT 3.1.1, section 4.1): what it has sent and the far side has not acknowledged,
-/// and which messages of QoS 2 it has received and the far side has not released. It outlives the connections of a
+/// What one side keeps of a session (MQTT 3.1.1, section 4.1): what it has sent and the peer has not acknowledged,
+/// and which messages of QoS 2 it has received and the peer has not released. It outlives the connections of a
 /// session that is not clean; each connection's core gets it in turn.
 ///
 /// It lives in memory: a process that ends forgets it.
@@ -13,7 +13,7 @@ package final class MQTTSession: @unchecked Sendable {
         var publish: MQTTPublish
         /// The id under which it was sent, if later connections may ask for it (``SendID/named``); 0 if not.
         var id: UInt64 = 0
-        /// PUBREC has come: the far side has the message, and PUBCOMP is missing.
+        /// PUBREC has come: the peer has the message, and PUBCOMP is missing.
         var isReleased = false
         /// Greater than that of all that was sent before, a PUBREL counting anew (MQTT-4.6.0-1, MQTT-4.6.0-4).
         var order: UInt64
@@ -67,7 +67,7 @@ package final class MQTTSession: @unchecked Sendable {
     package func end() {
         turn += 1
         outbox.removeAll()
-        for entry in sent.values where !entry.isReleased { outbox.ledger?.remove(entry.publish) }
+        for entry in sent.values where !entry.isReleased { outbox.quota?.remove(entry.publish) }
         sent = [:]
         sentBytes = 0
     }
@@ -81,14 +81,14 @@ package final class MQTTSession: @unchecked Sendable {
         lastOrder += 1
         sent[publish.packetID] = Sent(publish: publish, id: SendID.isNamed(id) ? id : 0, order: lastOrder)
         sentBytes += publish.keptBytes
-        outbox.ledger?.add(publish)
+        outbox.quota?.add(publish)
     }
 
-    /// PUBREC has come. The message is the far side's, and is not kept here any longer.
+    /// PUBREC has come. The message is the peer's, and is not kept here any longer.
     func release(_ packetID: UInt16) {
         guard var entry = sent[packetID], !entry.isReleased else { return }
         sentBytes -= entry.publish.keptBytes
-        outbox.ledger?.remove(entry.publish)
+        outbox.quota?.remove(entry.publish)
         lastOrder += 1
         entry.publish.payload = []
         entry.isReleased = true
@@ -104,7 +104,7 @@ package final class MQTTSession: @unchecked Sendable {
         if entry.id != 0, !isAwaited { noteCompleted(entry.id) }
         guard !entry.isReleased else { return }
         sentBytes -= entry.publish.keptBytes
-        outbox.ledger?.remove(entry.publish)
+        outbox.quota?.remove(entry.publish)
     }
 
     private func noteCompleted(_ id: UInt64) {
@@ -128,7 +128,7 @@ package final class MQTTSession: @unchecked Sendable {
     /// Whether a message of this topic and size has ended a connection.
     func hasRefused(_ message: DiscardedMessage) -> Bool { tooLarge.contains(message) }
 
-    /// The far side does not know the session: it releases nothing and completes nothing. What it has not confirmed, it
+    /// The peer does not know the session: it releases nothing and completes nothing. What it has not confirmed, it
     /// may not have.
     func farSideForgot() {
         received = []

@@ -94,7 +94,7 @@ extension MQTTCore {
     /// Whether a PUBLISH at QoS 2 is one that was taken before (MQTT-4.3.3-2); such a one is answered, if at all.
     ///
     /// Over one connection the identifier decides. One that is left of a former connection, and comes without DUP, is
-    /// of a new message: who sends again has to say so (MQTT-3.3.1-1), and a far side that has lost its memory begins
+    /// of a new message: who sends again has to say so (MQTT-3.3.1-1), and a peer that has lost its memory begins
     /// anew with the same numbers.
     mutating func isRepeated(_ packetID: UInt16, isDuplicate: Bool, _ context: inout CoreContext) -> Bool {
         if takeInherited(packetID), !isDuplicate {
@@ -118,7 +118,7 @@ extension MQTTCore {
         return true
     }
 
-    /// A packet came that brings nothing new. In a session that outlives its connections, a far side that has lost one
+    /// A packet came that brings nothing new. In a session that outlives its connections, a peer that has lost one
     /// sends what it has in flight again (MQTT-4.4.0-1); anything more, or without such a session, only wants answers.
     private mutating func countRepetition(_ context: inout CoreContext) {
         if repetitionsLeft > 0 { repetitionsLeft -= 1 } else { context.counters.controlWork &+= 1 }

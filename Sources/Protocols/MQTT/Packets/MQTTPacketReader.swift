@@ -140,7 +140,7 @@ package struct MQTTPacketReader: Sendable {
             throw TransportError(
                 .messageTooLarge,
                 phase,
-                "the far side announces a \(type.name) of \(remaining) bytes, \(limit) are allowed"
+                "the peer announces a \(type.name) of \(remaining) bytes, \(limit) are allowed"
             )
         }
     }

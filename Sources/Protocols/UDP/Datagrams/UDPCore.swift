@@ -9,7 +9,7 @@ import TransportAPI
 /// What cannot be a datagram of this session is dropped and never ends it, since anybody can send a datagram; only a
 /// goodbye that carries the connection id, which only the two sides know, does. The core drops duplicates among the last
 /// 1024 sequence numbers and delivers late messages when they come.
-public struct UDPCore: ProtocolCore {
+public struct UDPCore: RoamingCore {
     enum Phase {
         case idle
         /// Client: the hello has left. Server: the confirm has not been read yet.
@@ -69,7 +69,7 @@ public struct UDPCore: ProtocolCore {
 
     package var largestDatagram: Int { configuration.largestDatagram }
 
-    /// What a reliable session holds of messages that its user has not taken and the far side has not acknowledged.
+    /// What a reliable session holds of messages that its user has not taken and the peer has not acknowledged.
     public var bufferedBytes: Int {
         mutating get { reliable?.bufferedBytes ?? 0 }
     }
@@ -169,7 +169,7 @@ public struct UDPCore: ProtocolCore {
         reliable?.pinged(again: false, context.now)
     }
 
-    /// Lets the far side know at once where this one is by now.
+    /// Lets the peer know at once where this one is by now.
     public mutating func moved(_ context: inout CoreContext) {
         guard phase == .open, role == .client, !configuration.isPlain else { return }
         pingsSent &+= 1
@@ -195,7 +195,7 @@ public struct UDPCore: ProtocolCore {
             TransportError(.wouldBlock, .handshake, "the session is not open yet")
         case .open, .ended, .done:
             reason.initiator == .peer
-                ? TransportError(.closedByPeer, .closing, "the far side has closed the session")
+                ? TransportError(.closedByPeer, .closing, "the peer has closed the session")
                 : TransportError(.closedByUser, .closing, "the session is closed")
         }
     }
@@ -512,7 +512,7 @@ extension UDPCore {
 // MARK: An open session
 
 extension UDPCore {
-    /// Whether receivers tell when they are done with a message, so that a slow one stops the far side.
+    /// Whether receivers tell when they are done with a message, so that a slow one stops the peer.
     public var confirmsReceipt: Bool {
         configuration.confirmsReceipt && (reliable != nil || role == .client && configuration.reliability != .off)
     }
@@ -561,7 +561,7 @@ extension UDPCore {
         guard let limit = reliable?.maximumMessageSize, reliable?.isClosing == false, reliable?.farewell == nil else {
             throw reliable?.farewell == nil
                 ? TransportError(.closedByUser, .closing, "the session is closed")
-                : TransportError(.closedByPeer, .closing, "the far side has closed the session")
+                : TransportError(.closedByPeer, .closing, "the peer has closed the session")
         }
         guard bytes.count <= limit else {
             throw TransportError(.messageTooLarge, .open, "\(bytes.count) bytes are more than the limit of \(limit)")

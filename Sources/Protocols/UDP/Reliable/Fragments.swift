@@ -84,7 +84,7 @@ struct Fragments: Sendable {
 }
 
 extension TransportError {
-    /// The far side has sent what the reliable mode does not allow.
+    /// The peer has sent what the reliable mode does not allow.
     static func lie(_ reason: String) -> TransportError {
         TransportError(.protocolViolation, .open, reason)
     }

@@ -33,7 +33,7 @@ struct ReceivedPackets: Sendable {
     /// How long ago the largest of them came.
     func delay(_ now: Instant) -> Duration { largestAt.duration(to: now) }
 
-    /// A packet has arrived. `false` if it had before: the far side repeats what is lost under another number, so nothing
+    /// A packet has arrived. `false` if it had before: the peer repeats what is lost under another number, so nothing
     /// is to be done then.
     mutating func insert(_ number: UInt64, _ now: Instant) -> Arrival {
         guard number >= floor, number < .max else { return .duplicate }

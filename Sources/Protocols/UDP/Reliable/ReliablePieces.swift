@@ -43,7 +43,7 @@ struct ReliablePieces: Sendable {
     private let limit: Int
 
     /// - Parameters:
-    ///   - credit: what the far side may be sent at first.
+    ///   - credit: what the peer may be sent at first.
     ///   - limit: how much may be buffered; one message may pass it, so that none is too large for an empty buffer.
     init(credit: Int, limit: Int) {
         self.credit = UInt64(credit)

@@ -2,9 +2,9 @@ import Primitives
 import TransportAPI
 
 /// The messages that arrive: puts fragments together, gives each message once and, if ordered, in the order of sending, and
-/// counts what the far side may send.
+/// counts what the peer may send.
 ///
-/// All that is held, from a message's first fragment until its receiver is done with it, fits the window that the far side
+/// All that is held, from a message's first fragment until its receiver is done with it, fits the window that the peer
 /// was told; who sends more breaks the protocol, and nothing is allocated for it.
 struct ReliableReceiver: Sendable {
     let terms: ReliableTerms
@@ -38,10 +38,10 @@ struct ReliableReceiver: Sendable {
         creditTold = UInt64(terms.window)
     }
 
-    /// How much the far side may have sent by now, from the beginning.
+    /// How much the peer may have sent by now, from the beginning.
     var credit: UInt64 { done + UInt64(terms.window) }
 
-    /// Whether so much more may be sent that the far side should hear of it.
+    /// Whether so much more may be sent that the peer should hear of it.
     var isCreditWorthTelling: Bool { credit - creditTold >= UInt64(terms.window / 4) }
 
     mutating func toldCredit() {

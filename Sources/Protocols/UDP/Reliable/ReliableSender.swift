@@ -8,7 +8,7 @@ import TransportAPI
 struct ReliableSender: Sendable {
     /// The session is given up when nothing was acknowledged for so long.
     static let patience = Duration.seconds(60)
-    /// The far side tells of further credit by itself; so long after it is asked, in case that was lost.
+    /// The peer tells of further credit by itself; so long after it is asked, in case that was lost.
     static let creditProbeInterval = Duration.seconds(1)
     /// After so many timeouts in a row the congestion window begins anew.
     static let persistentTimeouts = 3
@@ -142,7 +142,7 @@ struct ReliableSender: Sendable {
         return finished
     }
 
-    /// The far side's delay is taken off, as far as it may be believed (RFC 9002, section 5.3).
+    /// The peer's delay is taken off, as far as it may be believed (RFC 9002, section 5.3).
     private mutating func measure(_ sample: Duration, delay: Duration) {
         let shortest = min(self.shortest ?? sample, sample)
         self.shortest = shortest

@@ -33,7 +33,7 @@ struct ReliableSession: Sendable {
     private var pingPause = Duration.zero
     /// The token of the last ping that came; a ping that is repeated has the same.
     var pingHeard: UInt64?
-    /// What the far side said in its goodbye, to be reported behind all messages.
+    /// What the peer said in its goodbye, to be reported behind all messages.
     var farewell: CloseReason?
 
     init(_ own: ReliableTerms, _ peer: ReliableTerms, _ configuration: UDPConfiguration) {
@@ -174,10 +174,10 @@ struct ReliableSession: Sendable {
         return sender.isIdle || closeAt <= now
     }
 
-    /// What it holds of messages that its user has not taken and the far side has not acknowledged, in bytes.
+    /// What it holds of messages that its user has not taken and the peer has not acknowledged, in bytes.
     var bufferedBytes: Int { receiver.held + sender.pieces.buffered }
 
-    /// After the far side's goodbye only what has arrived is still to be given.
+    /// After the peer's goodbye only what has arrived is still to be given.
     var deadline: Instant? {
         guard farewell == nil else { return giveAt }
         let mine = earlier(earlier(sender.deadline, received.dueAt), goOnAt)

@@ -22,7 +22,7 @@ package struct ReliableTerms: Sendable, Hashable {
     var isOrdered: Bool
     /// The largest message that this side takes, in bytes.
     var maximumMessageSize: Int
-    /// How much the far side may send before it gets further credit: the costs of its messages.
+    /// How much the peer may send before it gets further credit: the costs of its messages.
     var window: Int
 
     /// What a side with this limit of messages promises: a window of two of the largest, at least 256 KiB.

@@ -25,7 +25,7 @@ struct Deflation: Sendable {
             bufferedBytes = deflater?.bufferedBytes ?? 0
         }
         guard let compressed = deflater?.deflate(bytes) else {
-            // Whatever it remembered, the far side has not seen: the next message begins anew.
+            // Whatever it remembered, the peer has not seen: the next message begins anew.
             deflater = nil
             bufferedBytes = 0
             return nil
@@ -52,7 +52,7 @@ struct Inflation: Sendable {
     private static let tail: [UInt8] = [0, 0, 0xff, 0xff]
 
     /// How far back messages may refer, as a power of two. What refers further back is let in as far as zlib still has
-    /// it before it, which depends on how it arrives: no honest far side does.
+    /// it before it, which depends on how it arrives: no honest peer does.
     var windowBits: Int { max(direction.windowBits, 9) }
 
     init(_ compression: WebSocketCompression, _ direction: DeflateAgreement.Direction) {

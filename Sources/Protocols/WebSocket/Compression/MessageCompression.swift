@@ -61,14 +61,14 @@ public enum InflateResult: Sendable, Hashable {
 public struct WebSocketCompression: Sendable {
     /// Where compressors come from.
     public var compressor: any MessageCompressor
-    /// How far back what this side sends refers, as a power of two of bytes, 9 to 15; 15. The far side may ask for less.
+    /// How far back what this side sends refers, as a power of two of bytes, 9 to 15; 15. The peer may ask for less.
     public var windowBits = 15
-    /// How far back what the far side sends may refer, 9 to 15; 15. A server does without compression if it can't keep to a
+    /// How far back what the peer sends may refer, 9 to 15; 15. A server does without compression if it can't keep to a
     /// client's wish; a client that does not offer to keep to a server's is let have 15.
     public var peerWindowBits = 15
     /// Whether messages refer to those before (context takeover); yes. Without it messages of a chat hardly shrink.
     public var keepsContext = true
-    /// The same for what the far side sends; yes.
+    /// The same for what the peer sends; yes.
     public var peerKeepsContext = true
     /// Messages of fewer bytes are sent as they are; 32.
     public var threshold = 32

@@ -86,32 +86,22 @@ struct CloseFrame: Sendable, Hashable {
         return bytes
     }
 
-    /// Why the connection ended, when the far side sent this frame first. Ordinary goodbyes carry no error.
-    var reason: CloseReason {
-        let code = code ?? CloseCode.absent
-        guard ![CloseCode.normal, CloseCode.goingAway, CloseCode.absent].contains(code) else {
-            return CloseReason(.peer, code: code, text: text)
-        }
-        var reason = CloseReason(TransportError.webSocketClose(code, reason: text))
-        // A goodbye was said, so the network is not to blame, whatever the failure at the far side.
-        if reason.initiator == .network { reason.initiator = .peer }
-        reason.text = text
-        return reason
-    }
+    /// Why the connection ended, if the peer sent this frame first.
+    var reason: CloseReason { CloseReason(peerClosed: code ?? CloseCode.absent, text: text) }
 }
 
 extension TransportError {
-    /// The far side broke RFC 6455; answered with close code 1002.
+    /// The peer broke RFC 6455; answered with close code 1002.
     static func webSocketViolation(_ reason: String) -> TransportError {
         TransportError(.protocolViolation, .open, reason, detail: Int(CloseCode.protocolError))
     }
 
-    /// The far side sent text that is not UTF-8; answered with close code 1007.
+    /// The peer sent text that is not UTF-8; answered with close code 1007.
     static func webSocketInvalidText(_ reason: String) -> TransportError {
         TransportError(.invalidText, .open, reason, detail: Int(CloseCode.invalidText))
     }
 
-    /// The far side cut a message into too many frames; answered with close code 1008.
+    /// The peer cut a message into too many frames; answered with close code 1008.
     static func webSocketFragments(_ limit: Int) -> TransportError {
         TransportError(
             .tooManyRequests,
@@ -121,7 +111,7 @@ extension TransportError {
         )
     }
 
-    /// The far side sent a message that is small only while it is compressed; answered with close code 1009.
+    /// The peer sent a message that is small only while it is compressed; answered with close code 1009.
     static func webSocketExpansion(_ limit: Int) -> TransportError {
         TransportError(
             .messageTooLarge,
@@ -131,7 +121,7 @@ extension TransportError {
         )
     }
 
-    /// The far side sent more than is accepted; answered with close code 1009.
+    /// The peer sent more than is accepted; answered with close code 1009.
     static func webSocketTooLarge(_ limit: Int) -> TransportError {
         TransportError(
             .messageTooLarge,

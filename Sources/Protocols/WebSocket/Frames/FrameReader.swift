@@ -17,7 +17,7 @@ struct FrameReader: Sendable {
         case part
     }
 
-    /// Whether the far side is a client, whose frames are masked.
+    /// Whether the peer is a client, whose frames are masked.
     private let mustBeMasked: Bool
     let maximumMessageSize: Int
     /// Whether what comes of a message is given out as it comes, each part as a message of its own: for a stream of

@@ -5,7 +5,7 @@ package struct Delivery: Sendable {
     package enum Style: Sendable, Hashable {
         /// Payloads as they are.
         case plain
-        /// Each payload in an envelope, acknowledged by the far side's supervisor.
+        /// Each payload in an envelope, acknowledged by the peer's supervisor.
         case session
         /// Each payload with its origin, acknowledged by the transport itself.
         case origin
@@ -32,17 +32,17 @@ package struct Delivery: Sendable {
     /// the one before.
     private var givenMarks: Set<OriginFilter.Mark> = []
     private var lateMarks: [UInt64: OriginFilter.Mark] = [:]
-    /// Whether the app takes what is received. While it does not, nothing is acknowledged, so that the far side's
-    /// window bounds what comes; yet it is read, because what the far side acknowledges comes in between.
+    /// Whether the app takes what is received. While it does not, nothing is acknowledged, so that the peer's
+    /// window bounds what comes; yet it is read, because what the peer acknowledges comes in between.
     private(set) var isTaking = true
     private var owesAcknowledgement = false
-    /// What the far side was told to have been received.
+    /// What the peer was told to have been received.
     private(set) var told: UInt64 = 0
     /// Who this side is, to other clients of a broker.
     let identity: SessionID
     /// The sequence number given out last.
     var lastSequence: UInt64 = 0
-    /// What the far side has acknowledged.
+    /// What the peer has acknowledged.
     var acknowledged: UInt64 = 0
     /// The connection that may be used now; 0 if there is none.
     package internal(set) var connection = 0
@@ -135,7 +135,7 @@ package struct Delivery: Sendable {
         return told
     }
 
-    /// Tells the far side what has been received, now or when the app takes more.
+    /// Tells the peer what has been received, now or when the app takes more.
     mutating func acknowledge(_ actions: inout [SupervisorAction]) {
         owesAcknowledgement = !isTaking
         guard isTaking, connection != 0, style == .session else { return }
@@ -237,7 +237,7 @@ package struct Delivery: Sendable {
         givenMarks = []
     }
 
-    /// The far side counts from one again.
+    /// The peer counts from one again.
     mutating func receiveAnew() {
         unprocessed?.removeAll()
         receiver = SessionReceiver(earlyLimit: earlyLimit)
@@ -381,7 +381,7 @@ extension Delivery {
                 let isUnknown = outbox[position].isRepeated
                 giveUp(position, isUnknown ? .unknown(error) : outcome, at: now, &actions)
             case (.session, _):
-                // Written or not, the far side's acknowledgement is what counts.
+                // Written or not, the peer's acknowledgement is what counts.
                 break
             case (_, .rejected(let error)) where !error.isFinal:
                 // The connection has ended under it, and nothing of it has left, unless on a connection before. It
@@ -405,7 +405,7 @@ extension Delivery {
         flush(at: now, &actions)
     }
 
-    /// The far side has received everything up to `sequence`.
+    /// The peer has received everything up to `sequence`.
     package mutating func acknowledge(
         through sequence: UInt64,
         at now: Instant,
@@ -431,7 +431,7 @@ extension Delivery {
         flush(at: now, &actions)
     }
 
-    /// The far side knows nothing of the session: what it has not acknowledged is sent again, counted from one.
+    /// The peer knows nothing of the session: what it has not acknowledged is sent again, counted from one.
     package mutating func renumber() {
         receiveAnew()
         outbox.forgetSequences()
@@ -528,7 +528,7 @@ extension Delivery {
     private mutating func retransmit(at now: Instant, _ actions: inout [SupervisorAction]) {
         roundTrip.timedOut()
         retransmission = now.advanced(by: roundTrip.timeout)
-        // The far side keeps what came early, so the oldest few are what it most likely misses.
+        // The peer keeps what came early, so the oldest few are what it most likely misses.
         guard outbox.sentCount > 0 else { return }
         recovery = (lastSequence, acknowledged)
         sendAgain(8, at: now, &actions)
@@ -583,7 +583,7 @@ extension TransportError {
     static let acknowledgementMissing = TransportError(
         .acknowledgementTimeout,
         .open,
-        "the message grew too old before the far side acknowledged it"
+        "the message grew too old before the peer acknowledged it"
     )
 }
 

@@ -55,7 +55,7 @@ package enum SessionFrame: Sendable, Hashable {
                 TransportError(.handshakeFailed, .handshake, "the server speaks another version of the session")
             case .full: TransportError(.serverUnavailable, .handshake, "the server has as many sessions as it may have")
             case .broken:
-                TransportError(.protocolViolation, .open, "the far side saw a mistake in the session envelope")
+                TransportError(.protocolViolation, .open, "the peer saw a mistake in the session envelope")
             }
         }
     }

@@ -1,7 +1,7 @@
 import Primitives
 
 /// Runs one ``ServerSessionStateMachine``. Lives on its runtime.
-final class SessionDriver: ConnectionOwner {
+final class SessionDriver: ConnectionDelegate {
     let runtime: any SupervisorRuntime
     let intake: Intake
     let notes = MulticastBuffer<SupervisorEvent>(limit: 64, .dropOldest, keepsBacklog: false)

@@ -123,7 +123,7 @@ public final class Session: Sendable {
 
     /// Sends one message and waits for its end, as ``Supervisor/send(_:)`` does.
     public nonisolated(nonsending) func send(_ payload: Payload) async -> SendOutcome {
-        let (id, outcome) = await driver.run(with: payload, #isolation) { $0.submit($1) }
+        let (id, outcome) = await driver.run(with: payload) { $0.submit($1) }
         if let outcome { return outcome }
         return await driver.suspend(with: id, #isolation) {
             $0.outgoing.wait(sender: $1, $2)

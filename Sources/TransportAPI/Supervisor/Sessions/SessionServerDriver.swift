@@ -61,15 +61,15 @@ final class SessionServerDriver {
             if newcomers.count >= configuration.maximumNewcomers { endOldestNewcomer() }
             newcomers[number] = connection
             newcomerOrder.insert(number, from: connection.network, at: runtime.clock) { $0 ? 0 : 1 }
-            let shell = RuntimeBound(self, to: runtime)
+            let driver = RuntimeBound(self, to: runtime)
             let timer = runtime.schedule(at: runtime.clock.advanced(by: configuration.helloTimeout)) { [self] in
                 if let connection = removeNewcomer(number) { abandon(connection, CloseReason(.timedOut(.handshake))) }
             }
             Task(executorPreference: runtime.taskExecutor) {
                 var first: Payload?
                 do throws(TransportError) { first = try await connection.receive() } catch {}
-                shell.value.runtime.cancel(timer: timer)
-                shell.value.introduced(connection, number, first)
+                driver.value.runtime.cancel(timer: timer)
+                driver.value.introduced(connection, number, first)
             }
         }
     }

@@ -45,7 +45,7 @@ public final class MQTTClient: Sendable {
                 subscriber.value.routes.finish(error)
             }
         }
-        let ending = Task(executorPreference: loop) { subscriber.value.end(await core.closed().endError) }
+        let ending = Task(executorPreference: loop) { subscriber.value.end(await core.closed().asError) }
         tasks = [reading, ending]
     }
 
@@ -75,7 +75,7 @@ public final class MQTTClient: Sendable {
         }
         let ending = Task(executorPreference: loop) {
             await supervisor.closed()
-            if case .closed(let reason) = await supervisor.state() { subscriber.value.end(reason.endError) }
+            if case .closed(let reason) = await supervisor.state() { subscriber.value.end(reason.asError) }
         }
         tasks = [reading, ending]
     }
@@ -107,7 +107,7 @@ public final class MQTTClient: Sendable {
         try MQTTCheck.subscriptions([MQTTSubscription(filter)])
         return MQTTMessages(
             client: self,
-            elements: await subscriber.run(with: filter, #isolation) { $0.routes.listen($1) }
+            elements: await subscriber.run(with: filter) { $0.routes.listen($1) }
         )
     }
 
@@ -126,7 +126,7 @@ public final class MQTTClient: Sendable {
     ) async throws(TransportError) -> MQTTMessages {
         try MQTTCheck.subscriptions([MQTTSubscription(filter)])
         // What is retained may come before SUBACK.
-        let (isNew, elements) = await subscriber.run(with: filter, #isolation) {
+        let (isNew, elements) = await subscriber.run(with: filter) {
             (!$0.routes.has($1), $0.routes.listen($1))
         }
         try await ask(filter, qos, isNew: isNew)
@@ -141,7 +141,7 @@ public final class MQTTClient: Sendable {
         onMessage: @escaping @Sendable (Payload) -> Void
     ) async throws(TransportError) {
         try MQTTCheck.subscriptions([MQTTSubscription(filter)])
-        let isNew = await subscriber.run(with: (filter, onMessage), #isolation) {
+        let isNew = await subscriber.run(with: (filter, onMessage)) {
             let isNew = !$0.routes.has($1.0)
             $0.routes.call($1.0, $1.1)
             return isNew
@@ -184,7 +184,7 @@ public final class MQTTClient: Sendable {
 
     /// How many messages came that nobody listens to.
     public nonisolated(nonsending) func unclaimed() async -> UInt64 {
-        await subscriber.run(with: (), #isolation) { subscriber, _ in subscriber.routes.unclaimed }
+        await subscriber.run(with: ()) { subscriber, _ in subscriber.routes.unclaimed }
     }
 
     // MARK: On the loop

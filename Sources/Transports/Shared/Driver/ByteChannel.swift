@@ -21,7 +21,7 @@ protocol ByteChannel: AnyObject {
     func attach(_ handler: any PollHandler) throws(SystemError)
     /// Remembers what the handler was told.
     func note(_ readiness: Readiness)
-    /// The far side's address, where it has one.
+    /// The peer's address, where it has one.
     var peer: SocketAddress? { get }
     /// Reads once, behind what `input` holds, and at most `limit` bytes of a stream.
     func read(into input: inout ByteBuffer, atMost limit: Int) -> IOResult
@@ -31,10 +31,10 @@ protocol ByteChannel: AnyObject {
     var mayLookLater: Bool { get }
     /// Hands the output to the kernel: `.bytes` when all of it went, `.wouldBlock` when some is left.
     func flush(_ context: inout CoreContext) -> IOResult
-    /// The machine's addresses may be others by now. Whether this side has another one from now on, which the far side should
+    /// The machine's addresses may be others by now. Whether this side has another one from now on, which the peer should
     /// hear of; `false` where the protocol below can't do that.
     func renew(_ now: Instant) -> Bool
-    /// Tells the far side that nothing more will come; `false` where the protocol below has no such thing.
+    /// Tells the peer that nothing more will come; `false` where the protocol below has no such thing.
     func shutdownWriting() -> Bool
     /// Closes; with `abort`, without delivering what the kernel still holds.
     func close(abort: Bool)
@@ -51,64 +51,38 @@ extension ByteChannel {
     func renew(_: Instant) -> Bool { false }
 }
 
-/// A connection over a byte stream.
-final class StreamChannel: ByteChannel {
-    private let stream: any ByteStream
-    // Unchecked exclusivity, because nobody is called while these change.
-    @exclusivity(unchecked) private(set) var bytesSent: UInt64 = 0
-    @exclusivity(unchecked) private(set) var bytesReceived: UInt64 = 0
+/// A channel that is a byte stream: a socket, a tunnel, a pipe in memory. It says how raw bytes are read and written.
+protocol StreamChannel: ByteChannel {
+    /// Reads what has arrived, at most as much as `buffer` holds.
+    func read(into buffer: UnsafeMutableRawBufferPointer) -> IOResult
+    /// Writes as much of `bytes` as is taken.
+    func write(_ bytes: UnsafeRawBufferPointer) -> IOResult
+}
 
-    let roundTripsToConnect: Int
-
-    init(_ stream: any ByteStream, roundTripsToConnect: Int = 1) {
-        self.stream = stream
-        self.roundTripsToConnect = roundTripsToConnect
-    }
-
+extension StreamChannel {
+    /// A byte stream has no datagrams.
     var isDatagram: Bool { false }
-    var segmentCounts: SegmentCounts? { stream.segmentCounts() }
-    var unacknowledgedBytes: Int { stream.unacknowledgedBytes }
-    var peer: SocketAddress? { stream.peer }
-
-    func attach(_ handler: any PollHandler) throws(SystemError) {
-        try stream.attach(handler)
-    }
-
-    func note(_ readiness: Readiness) {
-        stream.note(readiness)
-    }
+    /// One, for the handshake of TCP.
+    var roundTripsToConnect: Int { 1 }
 
     func read(into input: inout ByteBuffer, atMost limit: Int) -> IOResult {
         var result = IOResult.wouldBlock
         _ = input.write(minimum: 1) { target in
-            result = stream.read(into: UnsafeMutableRawBufferPointer(rebasing: target.prefix(max(limit, 1))))
+            result = read(into: UnsafeMutableRawBufferPointer(rebasing: target.prefix(max(limit, 1))))
             guard case .bytes(let count) = result else { return 0 }
-            bytesReceived += UInt64(count)
             return count
         }
         return result
     }
 
-    func isDrained(afterReading count: Int, of capacity: Int) -> Bool {
-        stream.isDrained(afterReading: count, of: capacity)
-    }
-
     func flush(_ context: inout CoreContext) -> IOResult {
         while !context.output.isEmpty {
-            let result = context.output.withUnsafeReadableBytes { stream.write($0) }
+            let result = context.output.withUnsafeReadableBytes { write($0) }
             guard case .bytes(let count) = result else { return result }
-            bytesSent += UInt64(count)
             context.output.consume(count)
         }
         return .bytes(0)
     }
-
-    func shutdownWriting() -> Bool {
-        stream.shutdownWriting()
-        return true
-    }
-
-    func close(abort: Bool) {
-        stream.close(abort: abort)
-    }
 }
+
+extension StreamSocket: StreamChannel {}

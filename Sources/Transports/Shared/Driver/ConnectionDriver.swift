@@ -31,7 +31,7 @@ package final class ConnectionDriver: PollHandler, ScheduledHandler {
     /// Receives events in place of the inbox, for servers.
     @exclusivity(unchecked) var handler: (any ConnectionHandler)?
     /// Who keeps this driver, for servers; `nil` once the channel is closed.
-    @exclusivity(unchecked) var owner: (any ConnectionOwner)?
+    @exclusivity(unchecked) var owner: (any DriverOwner)?
     /// Is told what only this connection's protocol has, beside the handler.
     @exclusivity(unchecked) var onSignal: ((any CoreSignal) -> Void)?
     @exclusivity(unchecked) var discards = DiscardedMessages()

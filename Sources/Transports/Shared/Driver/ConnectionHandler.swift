@@ -16,7 +16,7 @@ extension ConnectionHandler {
     package func roomMade(_: ConnectionDriver) {}
 }
 
-/// The far side of a connection as a server's behaviour sees it, whatever the protocol. Lives on its loop.
+/// The peer of a connection as a message handler sees it, whatever the protocol. Lives on its loop.
 package protocol MessagePeer: AnyObject {
     /// Tells it from all others of its loop.
     var number: UInt64 { get }

@@ -67,7 +67,7 @@ extension ConnectionDriver {
     /// not any more.
     var mustDefer: Bool { isBusy || owner != nil && (!reading.hasSpoken || phase == .draining) }
 
-    /// Whether the far side has yet to say a word, its handshake included, or to end that.
+    /// Whether the peer has yet to say a word, its handshake included, or to end that.
     var isNewcomer: Bool { phase == .opening || phase == .open && reading.lastHeard == 0 }
 
     var isBusy: Bool { loop.now < share.busyUntil }
@@ -214,7 +214,7 @@ extension ConnectionDriver {
         leaveCore()
     }
 
-    /// Takes no more from the far side until ``letGo()``: its handler is at work on what it has said, which is much.
+    /// Takes no more from the peer until ``letGo()``: its handler is at work on what it has said, which is much.
     package func hold() {
         reading.pauses.insert(.handler)
         if !share.isRunning { share.busyUntil = loop.now + Self.busyTime }
@@ -261,7 +261,7 @@ extension ConnectionDriver {
         if !isTransient { broken(by: error) }
     }
 
-    /// A write has failed. The far side may have said why before: what has come counts first, for a while.
+    /// A write has failed. The peer may have said why before: what has come counts first, for a while.
     func writeFailed(_ error: SystemError) {
         if !channel.isDatagram {
             // There is no line to wait in any more: only the clock ends this. What is here already gets more time than what is
@@ -285,14 +285,14 @@ extension ConnectionDriver {
         broken(by: error)
     }
 
-    /// The connection is no more. A far side that closes it while bytes of ours are unread resets it, though it has
+    /// The connection is no more. A peer that closes it while bytes of ours are unread resets it, though it has
     /// said goodbye: that goodbye is why the connection ended, not the reset behind it (RFC 6455, section 7.1.5).
     private func broken(by error: SystemError) {
         let failure = CloseReason(TransportError(error, phase == .opening ? .handshake : .open))
         end(closeReasonSoFar() ?? failure, abort: true)
     }
 
-    /// Why the connection ends, if one side has said so: this one, or the far one, whose goodbyes have a code. Where
+    /// Why the connection ends, if one side has said so: this one, or the peer, whose goodbyes have a code. Where
     /// the end of a connection is goodbye enough (plain framing, an MQTT broker), a reset is none.
     func closeReasonSoFar() -> CloseReason? {
         guard phase == .open, !channel.isDatagram else { return nil }
@@ -302,20 +302,20 @@ extension ConnectionDriver {
     }
 }
 
-// What a far side asks for that brings nobody anything: pings, subscriptions, repetitions, empty frames.
+// What a peer asks for that brings nobody anything: pings, subscriptions, repetitions, empty frames.
 extension ConnectionDriver {
     /// After how many of them, in what has come at once, a server's client goes into the line of the busy. So those who
     /// come anew for each flood do not have a share of their own each time, and it is in the line that they are hung up
     /// on.
     static let controlWorkAtOnce: UInt64 = 4
 
-    /// Counts work that the far side has asked for, beside what its core counts (``CoreCounters/controlWork``).
+    /// Counts work that the peer has asked for, beside what its core counts (``CoreCounters/controlWork``).
     package func charge(_ controlWork: UInt64) {
         context.counters.controlWork &+= controlWork
         if !reading.isPumping { limitControlRate() }
     }
 
-    /// Ends a connection whose far side keeps us busy and brings nothing.
+    /// Ends a connection whose peer keeps us busy and brings nothing.
     func limitControlRate() {
         guard reading.controlRate.count(context.counters.controlWork, now: loop.now) > limits.controlRate,
             phase == .open

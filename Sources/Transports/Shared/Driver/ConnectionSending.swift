@@ -110,7 +110,7 @@ extension ConnectionDriver {
         unconfirmed -= count
         // A stream ends with the goodbye; over datagrams more may follow, since what was sent before it is still repeated.
         guard phase == .open, !isClosing || channel.isDatagram else {
-            // The far side can't be told any more, but a session may take note.
+            // The peer can't be told any more, but a session may take note.
             var nowhere = ByteBuffer()
             let ends = context.datagramEnds
             swap(&context.output, &nowhere)
@@ -200,14 +200,20 @@ extension ConnectionDriver: MessagePeer, InlineConnection {
 
     /// Waits for the end of a message that the connection before has left.
     func complete(_ id: UInt64, _ continuation: UnsafeContinuation<SendOutcome, Never>) {
-        guard phase == .open else { return continuation.resume(returning: .unknown(reason?.endError ?? .notOpen)) }
-        switch core.completion(of: id) {
+        guard phase == .open else { return continuation.resume(returning: .unknown(reason?.asError ?? .notOpen)) }
+        switch completion(of: id) {
         case .pending:
             waiting.unacknowledged[id] = continuation
             readForAcknowledgement()
         case .acknowledged: continuation.resume(returning: .acknowledged)
         case nil: continuation.resume(returning: .unknown(.nothingLeft))
         }
+    }
+
+    private func completion(of id: UInt64) -> SendCompletion? {
+        guard var completing = core as? any CompletingCore else { return nil }
+        defer { core = completing }
+        return completing.completion(of: id)
     }
 
     /// Why nothing can be sent: the connection is not open yet, closes, or has ended.
@@ -224,7 +230,7 @@ extension ConnectionDriver: MessagePeer, InlineConnection {
             let status = try core.send(payload, id: id, &context)
             guard status != .blocked else { return .success(status) }
             statistics.messagesSent += 1
-            // The owner hears at the end of the turn what a core keeps back.
+            // The owner hears at the end of the tick what a core keeps back.
             if owner != nil, channel.isDatagram { requestFlush() }
             return .success(status)
         } catch {
@@ -273,7 +279,7 @@ extension TransportError {
     static let bufferFull = TransportError(
         .bufferFull,
         .open,
-        "the write buffer is full: the far side reads too slowly"
+        "the write buffer is full: the peer reads too slowly"
     )
 }
 
@@ -281,7 +287,7 @@ extension TransportError {
 // is given up, or whose task was cancelled, keeps its place among the answers.
 extension ConnectionDriver {
     private static let maximumPings = 16
-    /// From what age on a ping gives way to a new one, in nanoseconds. Younger ones don't, so that nobody sends the far side
+    /// From what age on a ping gives way to a new one, in nanoseconds. Younger ones don't, so that nobody sends the peer
     /// more pings than it bears.
     static let pingPatience: Int64 = 1_000_000_000
 
@@ -296,7 +302,7 @@ extension ConnectionDriver {
         _ id: UInt64,
         _ continuation: UnsafeContinuation<Result<Duration, TransportError>, Never>? = nil
     ) throws(TransportError) {
-        if phase != .open { throw reason?.endError ?? .notOpen }
+        if phase != .open { throw reason?.asError ?? .notOpen }
         let now = MonotonicClock.now()
         let isFull = waiting.pings.count >= Self.maximumPings
         if isFull, !mayGiveUpPing(now) {

@@ -103,9 +103,9 @@ extension ConnectionDriver {
         }
     }
 
-    /// Hands output to the kernel before the turn is over once it is about to outgrow its block, unless the kernel
-    /// takes nothing anyway: who sends much in one turn then writes all of it to the same memory. It counts as waiting
-    /// until the turn is over (``isOutputFull``), for who never had to wait would keep the loop from everybody else. To
+    /// Hands output to the kernel before the tick is over once it is about to outgrow its block, unless the kernel
+    /// takes nothing anyway: who sends much in one tick then writes all of it to the same memory. It counts as waiting
+    /// until the tick is over (``isOutputFull``), for who never had to wait would keep the loop from everybody else. To
     /// be called by who sends, and not by a core or what it calls.
     func flushAhead() {
         let waiting = context.output.count
@@ -118,7 +118,7 @@ extension ConnectionDriver {
         tellMemory()
     }
 
-    /// Whether who sends has to wait: for the kernel to take what waits, or, if so much has left in this turn, for the next.
+    /// Whether who sends has to wait: for the kernel to take what waits, or, if so much has left in this tick, for the next.
     var isOutputFull: Bool { context.output.count + writing.sentAhead >= limits.writeBuffer }
 
     func setStuck(since time: Int64) {

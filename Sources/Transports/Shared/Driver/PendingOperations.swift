@@ -68,49 +68,11 @@ struct PendingOperations {
         unacknowledged = [:]
         pings = []
 
-        let error = reason.endError
+        let error = reason.asError
         all.opener?.resume(returning: error)
         for send in all.blocked { send.continuation.resume(returning: .rejected(reason.sendError)) }
         for send in all.unacknowledged.values { send?.resume(returning: .unknown(error)) }
         for ping in all.pings { ping.continuation?.resume(returning: .failure(error)) }
         closers.resumeAll(returning: reason)
-    }
-}
-
-extension CloseReason {
-    /// What operations fail with after a connection has ended for this reason.
-    var endError: TransportError {
-        if let error { return error }
-        let sentence = text.isEmpty ? "" : ": \(text)"
-        switch initiator {
-        case .user: return TransportError(.closedByUser, .open, "this side has closed the connection")
-        case .peer:
-            return TransportError(
-                .closedByPeer,
-                .open,
-                "the far side has closed\(sentence)",
-                detail: code.map(Int.init)
-            )
-        case .network: return TransportError(.connectionLost, .open, "the connection is lost\(sentence)")
-        case .keepalive: return TransportError(.keepaliveTimeout, .open, "the far side fell silent\(sentence)")
-        case .protocolError: return TransportError(.protocolViolation, .open, "the protocol was broken\(sentence)")
-        case .authentication: return TransportError(.authenticationFailed, .open, "the far side refused us\(sentence)")
-        }
-    }
-
-    /// What a message is refused with that comes after the end, or did not leave before it: by the connection, not for
-    /// what it is.
-    var sendError: TransportError {
-        var error = endError
-        error.phase = .closing
-        return error
-    }
-
-    /// What `receive` gives after the last message: the end, if it was a clean one.
-    var receiveResult: Result<Payload?, TransportError> {
-        switch initiator {
-        case .user, .peer: error == nil || error?.code == .closedByPeer ? .success(nil) : .failure(endError)
-        default: .failure(endError)
-        }
     }
 }

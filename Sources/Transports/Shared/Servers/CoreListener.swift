@@ -78,7 +78,7 @@ package final class CoreListener: BufferingListener {
         self.loop = loop
         self.acceptor = LoopBound(Box(acceptor), to: loop)
         self.queue = LoopBound(queue, to: loop)
-        ownsConnections = mode.behaves
+        ownsConnections = mode.handlesMessages
     }
 
     deinit {

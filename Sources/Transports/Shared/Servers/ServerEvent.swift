@@ -37,18 +37,18 @@ extension ServerEvent: CustomStringConvertible {
 public typealias ServerObserver = @Sendable (ServerEvent) -> Void
 
 /// Who keeps drivers: an acceptor. Told on its loop.
-protocol ConnectionOwner: AnyObject {
+protocol DriverOwner: AnyObject {
     /// The handshake is complete.
     func opened(_ driver: ConnectionDriver)
     /// The connection has ended for its users.
     func ended(_ driver: ConnectionDriver, _ reason: CloseReason, wasOpen: Bool)
-    /// The connection keeps more, or less, of what has not arrived whole and of what the far side has not taken.
+    /// The connection keeps more, or less, of what has not arrived whole and of what the peer has not taken.
     func memoryChanged(by bytes: Int)
     /// The last byte is gone and the channel closed; the last call for this driver.
     func closed(_ driver: ConnectionDriver)
 }
 
-extension ConnectionOwner {
+extension DriverOwner {
     func opened(_: ConnectionDriver) {}
     func ended(_: ConnectionDriver, _: CloseReason, wasOpen _: Bool) {}
     func memoryChanged(by _: Int) {}

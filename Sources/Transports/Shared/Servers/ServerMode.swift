@@ -6,31 +6,31 @@ import TransportAPI
 /// What a listener does with its clients, and who hears of their end.
 package struct ServerMode: Sendable {
     /// Makes what answers clients, on the loop; `nil` where they are handed out by ``Listener/accept()``.
-    private let makeBehaviour: (@Sendable () -> any ServerBehaviour)?
+    private let makeHandler: (@Sendable () -> any MessageHandler)?
     /// Hears of each client whose connection has ended.
     package var observer: ServerObserver?
     /// Decides about the handshakes of WebSockets; other transports have nothing of the kind.
     package var decide: WebSocketConfiguration.Decide?
 
     /// Clients are handed out by ``Listener/accept()``.
-    package static let accept = ServerMode(makeBehaviour: nil)
+    package static let accept = ServerMode(makeHandler: nil)
 
-    /// A behaviour answers clients, on the loop. The closure makes it, on the loop too.
-    package static func behave(_ make: @escaping @Sendable () -> any ServerBehaviour) -> ServerMode {
-        ServerMode(makeBehaviour: make)
+    /// A handler answers clients, on the loop. The closure makes it, on the loop too.
+    package static func handle(_ make: @escaping @Sendable () -> any MessageHandler) -> ServerMode {
+        ServerMode(makeHandler: make)
     }
 
-    /// Whether a behaviour answers.
-    var behaves: Bool { makeBehaviour != nil }
+    /// Whether a handler answers.
+    var handlesMessages: Bool { makeHandler != nil }
 
     /// What handles the connections of one protocol in this mode. To be called on the loop.
     func handler(_ queue: AcceptQueue) -> any ConnectionHandler {
-        makeBehaviour.map { BehaviourHandler($0()) } ?? AcceptHandler(queue)
+        makeHandler.map { MessageHandlerAdapter($0()) } ?? AcceptHandler(queue)
     }
 }
 
 /// How a server answers, whatever the protocol. Lives on its loop.
-package protocol ServerBehaviour: AnyObject {
+package protocol MessageHandler: AnyObject {
     /// A client's handshake is complete.
     func opened(_ peer: any MessagePeer)
     /// A client has sent a message.
@@ -39,24 +39,24 @@ package protocol ServerBehaviour: AnyObject {
     func ended(_ peer: any MessagePeer)
 }
 
-/// Lets a behaviour handle the connections of one protocol.
-final class BehaviourHandler: ConnectionHandler {
-    private let behaviour: any ServerBehaviour
+/// Lets a message handler serve the connections of one protocol.
+final class MessageHandlerAdapter: ConnectionHandler {
+    private let handler: any MessageHandler
 
-    init(_ behaviour: any ServerBehaviour) {
-        self.behaviour = behaviour
+    init(_ handler: any MessageHandler) {
+        self.handler = handler
     }
 
     func handle(_ event: CoreEvent, on driver: ConnectionDriver) {
         switch event {
-        case .opened: behaviour.opened(driver)
-        case .message(let payload): behaviour.received(payload, from: driver)
+        case .opened: handler.opened(driver)
+        case .message(let payload): handler.received(payload, from: driver)
         case .pong, .acknowledged, .refused, .discarded, .signal, .progress, .closed: break
         }
     }
 
     func ended(_ driver: ConnectionDriver, _: CloseReason) {
-        behaviour.ended(driver)
+        handler.ended(driver)
     }
 }
 

@@ -4,7 +4,7 @@ import SocketIO
 import TransportAPI
 
 /// Accepts TCP connections and runs a server core over each, within the bounds of ``ServerLimits``. Lives on its loop.
-package final class StreamAcceptor: PollHandler, ScheduledHandler, ConnectionOwner, Acceptor, BufferKeeper {
+package final class StreamAcceptor: PollHandler, ScheduledHandler, DriverOwner, Acceptor, BufferKeeper {
     /// How many connections may wait in the kernel to be accepted, about.
     private static let backlog = 1024
 
@@ -107,7 +107,7 @@ package final class StreamAcceptor: PollHandler, ScheduledHandler, ConnectionOwn
             }
             perAddress[peer.network, default: 0] += 1
         }
-        let driver = ConnectionDriver(makeCore(stream.peer), over: StreamChannel(stream), on: loop, limits: limits)
+        let driver = ConnectionDriver(makeCore(stream.peer), over: stream, on: loop, limits: limits)
         driver.handler = handler
         driver.owner = self
         live[driver.number] = driver

@@ -225,7 +225,7 @@ struct MQTTHandshakeTests {
         }
     }
 
-    @Test("a connection that ends during the handshake was closed by the far side")
+    @Test("a connection that ends during the handshake was closed by the peer")
     func ends() throws {
         var client = try mqttClient()
         client.start()

@@ -4,7 +4,7 @@ import TransportAPI
 
 @testable import Protocols
 
-/// A far side that knows the connection id and sends what the reliable mode does not allow.
+/// A peer that knows the connection id and sends what the reliable mode does not allow.
 @Suite("UDP, reliably: lies")
 struct ReliableLiesTests {
     private static func number(_ number: UInt64) -> [UInt8] { withUnsafeBytes(of: number.bigEndian, Array.init) }
@@ -73,7 +73,7 @@ struct ReliableLiesTests {
         ("an unknown frame", [[9]]),
     ]
 
-    @Test("Each lie ends the session with a typed error, tells the far side, and takes no memory", arguments: lies)
+    @Test("Each lie ends the session with a typed error, tells the peer, and takes no memory", arguments: lies)
     func lie(name: String, frames: [[UInt8]]) throws {
         var pair = try ReliablePair()
         for (number, frame) in frames.enumerated() { pair.client.feed(datagram: pair.packet(UInt8(number), frame)) }

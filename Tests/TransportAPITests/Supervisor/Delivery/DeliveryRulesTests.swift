@@ -85,7 +85,7 @@ import Testing
         delivery.attach(1, .datagrams)
         var (now, received, timeouts) = (Instant.zero, UInt64(0), 0)
         var receiver = SessionReceiver()
-        /// Brings to the far side what was sent, and its acknowledgement back.
+        /// Brings to the peer what was sent, and its acknowledgement back.
         func arrive(_ sent: [SupervisorAction]) throws -> [SupervisorAction] {
             var actions: [SupervisorAction] = []
             for case .transmit(_, _, let payload) in sent {

@@ -6,7 +6,7 @@ import TransportAPI
 @testable import Protocols
 @testable import Transports
 
-/// What a core hears of its driver when it asks whether the far side is silent.
+/// What a core hears of its driver when it asks whether the peer is silent.
 @Suite("What a driver tells its core of silence", .timeLimit(.minutes(5)), .ownThread)
 struct ConnectionDriverClockTests {
     @Test("what came while the inbox was full may not have been read, until it has room again")
@@ -126,7 +126,7 @@ private struct ProbeCore: ProtocolCore {
     }
 }
 
-/// A byte stream in memory, whose far side takes as much as there is room for.
+/// A byte stream in memory, whose peer takes as much as there is room for.
 private final class SlowChannel: ByteChannel {
     private let loop: EventLoop
     var incoming: [UInt8] = []

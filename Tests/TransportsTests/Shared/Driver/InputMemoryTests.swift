@@ -28,7 +28,7 @@ struct InputMemoryTests {
             connection.arrive(.bytes(Self.packet([1, 2, 3]) + packet[..<(4 + cut)]))
             // The first message has arrived, and waits for its receiver.
             let kept = connection.told - before - driver.inbox.bufferedBytes
-            // Byte by byte first, as a slow far side sends it.
+            // Byte by byte first, as a slow peer sends it.
             for byte in packet[(4 + cut)..<(4 + cut + 10)] { connection.arrive(.bytes([byte])) }
             connection.arrive(.bytes(packet[(4 + cut + 10)...] + Self.packet([4, 5, 6])))
             var messages: [[UInt8]] = []

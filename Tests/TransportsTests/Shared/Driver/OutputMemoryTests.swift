@@ -35,7 +35,7 @@ struct OutputMemoryTests {
         }
     }
 
-    @Test("counts whole, and shrinks as the far side takes what waits")
+    @Test("counts whole, and shrinks as the peer takes what waits")
     func shrinking() async throws {
         let states = try await Self.states { connection in
             connection.write([UInt8](repeating: 7, count: 12 << 20))
@@ -95,7 +95,7 @@ struct OutputMemoryTests {
         #expect(states.allSatisfy { $0.reserved <= max(4 * $0.waiting, 64 << 10) })
     }
 
-    @Test("is one block for all that is sent in one turn, if the far side takes it")
+    @Test("is one block for all that is sent in one turn, if the peer takes it")
     func oneTurn() async throws {
         let message = [UInt8](repeating: 7, count: 1000)
         let (states, sent) = try await DrivenConnection.onLoop { loop in
@@ -113,7 +113,7 @@ struct OutputMemoryTests {
         #expect(sent.suffix(200 * 1004) == ArraySlice((0..<200).flatMap { _ in [0, 0, 3, 232] + message }))
     }
 
-    @Test("of much that is sent in one turn waits, whole and in order, if the far side takes nothing")
+    @Test("of much that is sent in one turn waits, whole and in order, if the peer takes nothing")
     func stuck() async throws {
         let message = [UInt8](repeating: 7, count: 1000)
         let (sent, late) = try await DrivenConnection.onLoop { loop in

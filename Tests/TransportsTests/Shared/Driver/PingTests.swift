@@ -44,7 +44,7 @@ struct PingTests {
         driver.close(abort: true)
     }
 
-    @Test("wait while the far side takes nothing of what is written")
+    @Test("wait while the peer takes nothing of what is written")
     func stuck() async throws {
         let refusal = try await DrivenConnection.onLoop { loop in
             let connection = DrivenConnection(try FramedTCPCore(), on: loop)

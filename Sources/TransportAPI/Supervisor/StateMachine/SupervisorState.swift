@@ -4,7 +4,7 @@ public enum SupervisorState: Sendable, Hashable {
     case idle
     /// It tries to open a connection. `attempt` counts from 1 since the last stable connection.
     case connecting(attempt: Int, Endpoint)
-    /// Messages flow. `isResumed`: the far side went on with the session of the connection before, so that nothing is lost.
+    /// Messages flow. `isResumed`: the peer went on with the session of the connection before, so that nothing is lost.
     case open(Endpoint, isResumed: Bool)
     /// It waits before the next attempt, because of `reason`.
     case waiting(Duration, CloseReason)
@@ -41,31 +41,7 @@ extension SupervisorState: CustomStringConvertible {
     }
 }
 
-extension CloseReason: CustomStringConvertible {
-    /// One line for people.
-    public var description: String {
-        if let error { return "\(initiator): \(error)" }
-        let number = code.map { " \($0)" } ?? ""
-        return "\(initiator)\(number)" + (text.isEmpty ? "" : ": \(text)")
-    }
-}
-
-extension CloseReason {
-    /// The error that stands for this end, where it was none by itself.
-    var asError: TransportError {
-        if let error { return error }
-        switch initiator {
-        case .user: return TransportError(.closedByUser, .closing, text.isEmpty ? "closed by the user" : text)
-        case .peer: return TransportError(.closedByPeer, .open, text.isEmpty ? "closed by the far side" : text)
-        case .network: return TransportError(.connectionLost, .open, text.isEmpty ? "the connection broke" : text)
-        case .keepalive: return TransportError(.keepaliveTimeout, .open, "the far side fell silent")
-        case .protocolError: return TransportError(.protocolViolation, .open, text)
-        case .authentication: return TransportError(.authenticationFailed, .handshake, text)
-        }
-    }
-}
-
-/// What a machine asks its shell to do.
+/// What a machine asks its driver to do.
 package enum SupervisorAction: Sendable {
     /// Make one attempt, with credentials asked for anew if the last ones were refused. Its result is to carry `connection`.
     case connect(connection: Int, endpoint: Int, timeout: Duration, refreshing: Bool)
@@ -105,11 +81,11 @@ public enum SupervisorEvent: Sendable, Hashable {
     case attemptFailed(Endpoint, TransportError)
     /// A connection has ended.
     case connectionEnded(Endpoint, CloseReason)
-    /// The far side has answered a probe after this time.
+    /// The peer has answered a probe after this time.
     case roundTrip(Duration)
     /// The keepalive interval of the connection is another from now on.
     case keepaliveInterval(Duration)
-    /// The far side knew nothing of the session: what it had not acknowledged is sent again, and what it had not sent is lost.
+    /// The peer knew nothing of the session: what it had not acknowledged is sent again, and what it had not sent is lost.
     case sessionLost
     /// A message was given to the supervisor, of this many bytes.
     case submitted(MessageID, bytes: Int)

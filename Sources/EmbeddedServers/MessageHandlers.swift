@@ -3,7 +3,7 @@ import TransportAPI
 import Transports
 
 /// Sends every message back to where it came from.
-final class Echo: ServerBehaviour {
+final class Echo: MessageHandler {
     func opened(_: any MessagePeer) {}
 
     func received(_ payload: Payload, from peer: any MessagePeer) {
@@ -17,7 +17,7 @@ final class Echo: ServerBehaviour {
 }
 
 /// Sends every message to all clients, its sender included, as a chat room does.
-final class FanOut: ServerBehaviour {
+final class FanOut: MessageHandler {
     private var peers: [UInt64: any MessagePeer] = [:]
 
     func opened(_ peer: any MessagePeer) {

@@ -217,7 +217,7 @@ extension SupervisorOutboxTests {
         supervisor.connect()
         runtime.settle()
         // What ended the connection would never be mended by sending again, were it the message's fault.
-        script.last?.settle(.rejected(TransportError(.messageTooLarge, .closing, "the far side hung up", detail: 1009)))
+        script.last?.settle(.rejected(TransportError(.messageTooLarge, .closing, "the peer hung up", detail: 1009)))
         let sends = send(supervisor, 1...2)
         runtime.advance(by: .seconds(2))
         #expect(script.last?.texts == ["1", "2"])

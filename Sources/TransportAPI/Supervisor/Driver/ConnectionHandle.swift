@@ -15,7 +15,7 @@ enum ConnectionEvent: Sendable {
 }
 
 /// The owner of a connection: a supervisor, or a session of a server. Lives on its runtime.
-protocol ConnectionOwner: AnyObject {
+protocol ConnectionDelegate: AnyObject {
     var runtime: any SupervisorRuntime { get }
     /// The messages that have been received and not taken.
     var intake: Intake { get }
@@ -34,7 +34,7 @@ final class ConnectionHandle {
     /// so many: it would have to send without reading.
     private static let maximumSendsUnderWay = 4096
 
-    let owner: any ConnectionOwner
+    let owner: any ConnectionDelegate
     let number: Int
     let connection: any Connection
     /// The connection for direct calls, if it lives on the same loop.
@@ -62,7 +62,7 @@ final class ConnectionHandle {
     /// Continues reading, if that waits for room.
     private var reader: (() -> Void)?
 
-    init(_ connection: any Connection, _ number: Int, _ owner: any ConnectionOwner) {
+    init(_ connection: any Connection, _ number: Int, _ owner: any ConnectionDelegate) {
         self.connection = connection
         self.number = number
         self.owner = owner

@@ -58,7 +58,7 @@ private final class Receipt: @unchecked Sendable {
 
 /// The supervisor or session that gave the messages, while it exists.
 private final class ReceiptTarget {
-    weak var owner: (any ConnectionOwner)?
+    weak var owner: (any ConnectionDelegate)?
 }
 
 /// Passes received messages to the listeners, and counts those that the app has not acknowledged. Lives on its owner's runtime.
@@ -122,7 +122,7 @@ final class Intake {
 
     /// The app acknowledges messages from now on, which is reported to `owner`. Those that no listener has taken were
     /// acknowledged when they were received.
-    func acknowledgeByApp(reportingTo owner: any ConnectionOwner) {
+    func acknowledgeByApp(reportingTo owner: any ConnectionDelegate) {
         isAcknowledgedByApp = true
         // Not before it is needed, because each use of an object to which there is a weak reference costs more.
         target.value.owner = owner

@@ -7,7 +7,7 @@ package struct SupervisorStateMachine: Sendable {
         case idle
         /// An attempt is under way, until the deadline.
         case connecting(Instant)
-        /// The connection is there; the far side's answer to our hello is not, until the deadline.
+        /// The connection is there; the peer's answer to our hello is not, until the deadline.
         case greeting(Instant)
         case open
         /// The next attempt is at this time.
@@ -223,7 +223,7 @@ package struct SupervisorStateMachine: Sendable {
             switch keepalive?.tick(bytesReceived: bytes, at: now) {
             case .probe: probe(at: now, &actions)
             case .dead:
-                let error = TransportError(.keepaliveTimeout, .open, "the far side did not answer")
+                let error = TransportError(.keepaliveTimeout, .open, "the peer did not answer")
                 actions.append(.abandon(connection: connection))
                 ended(connection, CloseReason(error), at: now, using: &random, &actions)
             case .wait, nil: break
@@ -518,7 +518,7 @@ extension SupervisorStateMachine {
 // What happens on a connection that is there.
 
 extension SupervisorStateMachine {
-    /// Whether there is anything to ask the far side with.
+    /// Whether there is anything to ask the peer with.
     var canProbe: Bool {
         switch configuration.keepalive.probe {
         case .payload: true
@@ -595,7 +595,7 @@ extension SupervisorStateMachine {
         case .ping(let token): actions.append(.transmit(connection, nil, SessionFrame.pong(token).payload))
         case .pong(let token):
             if token == pingToken, let asked = pingSentAt { actions.append(.note(.roundTrip(asked.duration(to: now)))) }
-        case .bye: throw TransportError(.closedByPeer, .open, "the far side has ended the session")
+        case .bye: throw TransportError(.closedByPeer, .open, "the peer has ended the session")
         case .message, .acknowledge, .skip:
             if phase == .open { return try delivery.take(frame, at: now, &actions) }
             // It has overtaken the welcome. A connection that loses messages brings it again.
@@ -640,7 +640,7 @@ extension SupervisorStateMachine {
         actions.append(.note(.keepaliveInterval(interval)))
     }
 
-    /// Whether nothing but probes went over the connection for its interval before the far side was asked, and since.
+    /// Whether nothing but probes went over the connection for its interval before the peer was asked, and since.
     private var wasIdle: Bool {
         guard let asked = keepalive?.askedAt, let interval = keepalive?.interval else { return false }
         return lastSent <= asked && asked >= idleSince.advanced(by: interval)

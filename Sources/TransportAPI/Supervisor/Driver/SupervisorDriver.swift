@@ -2,7 +2,7 @@ import Primitives
 
 /// Runs a ``SupervisorStateMachine``: feeds it what happens and does what it asks for. Lives on its runtime;
 /// ``Supervisor`` is its face for everybody else.
-final class SupervisorDriver: ConnectionOwner {
+final class SupervisorDriver: ConnectionDelegate {
     /// An attempt to connect, or the connection that it gave.
     private enum Attempt {
         case connecting(Task<Void, Never>)

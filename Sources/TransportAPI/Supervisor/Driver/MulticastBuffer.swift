@@ -1,6 +1,6 @@
 import Primitives
 
-/// Gives each element to all who listen, each with a bounded buffer of its own. Lives on a runtime.
+/// Gives each element to all listeners, each with a bounded buffer of its own. Lives on a runtime.
 package final class MulticastBuffer<Element: Sendable> {
     /// What happens to an element that finds a listener's buffer full.
     package enum Bound {
@@ -10,11 +10,10 @@ package final class MulticastBuffer<Element: Sendable> {
         case dropOldest
     }
 
-    /// One who listens.
+    /// The buffer of one sequence.
     final class Listener {
-        // Unchecked exclusivity, because nobody is called while these change.
-        @exclusivity(unchecked) private var buffer: [Element] = []
-        @exclusivity(unchecked) private var head = 0
+        // Unchecked exclusivity, because no other code runs while these change.
+        @exclusivity(unchecked) private var buffer = Deque<Element>()
         @exclusivity(unchecked) fileprivate var waiters = Waiters<Element?>()
         @exclusivity(unchecked) fileprivate var isFinished = false
         /// How much memory its elements take.
@@ -29,7 +28,7 @@ package final class MulticastBuffer<Element: Sendable> {
             self.size = size
         }
 
-        var count: Int { buffer.count - head }
+        var count: Int { buffer.count }
         var isFull: Bool { count >= limit || bytes >= byteLimit }
 
         func give(_ element: Element, _ bound: Bound) {
@@ -43,23 +42,13 @@ package final class MulticastBuffer<Element: Sendable> {
         }
 
         func take() -> Element? {
-            guard head < buffer.count else { return nil }
-            let element = buffer[head]
-            head += 1
+            guard let element = buffer.popFirst() else { return nil }
             bytes -= size(element)
-            if head == buffer.count {
-                // Many listeners may have had a burst each.
-                buffer.removeAll(keepingCapacity: buffer.capacity <= 256)
-                head = 0
-            } else if head >= 64, head * 2 >= buffer.count {
-                buffer.removeFirst(head)
-                head = 0
-            }
             return element
         }
 
         fileprivate func discard() {
-            (buffer, head, bytes) = ([], 0, 0)
+            (buffer, bytes) = (Deque(), 0)
         }
     }
 

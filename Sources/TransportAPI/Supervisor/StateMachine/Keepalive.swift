@@ -1,4 +1,4 @@
-/// Finds out whether the far side of one connection is still there: asks after a silence, and gives up if nothing at
+/// Finds out whether the peer of one connection is still there: asks after a silence, and gives up if nothing at
 /// all comes back. Both sides of a connection run one.
 package struct Keepalive: Sendable {
     /// What is to be done now.
@@ -23,11 +23,11 @@ package struct Keepalive: Sendable {
     package private(set) var askedAt: Instant?
     /// Ask at once, whatever was received.
     private var isUrgent = false
-    /// This side reads nothing now: silence means nothing. Probes go on, for the far side hears nothing else of us.
+    /// This side reads nothing now: silence means nothing. Probes go on, for the peer hears nothing else of us.
     private var isReading = true
     /// There is no network.
     private var isOffline = false
-    /// What the connection had received when it was last looked at, and when that was: once the far side has been
+    /// What the connection had received when it was last looked at, and when that was: once the peer has been
     /// asked, after each quarter of the timeout.
     private var receivedBytes: UInt64 = 0
     private var lastLook: Instant
@@ -67,7 +67,7 @@ package struct Keepalive: Sendable {
         received(at: now)
     }
 
-    /// Whether there is a network. While there is none, nothing is asked; when it is back, the far side is asked at once.
+    /// Whether there is a network. While there is none, nothing is asked; when it is back, the peer is asked at once.
     package mutating func online(_ isOnline: Bool, at now: Instant) {
         isOffline = !isOnline
         received(at: now)

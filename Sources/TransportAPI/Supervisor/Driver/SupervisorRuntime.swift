@@ -1,6 +1,6 @@
 import Primitives
 
-/// What a supervisor's shell lives on: one thread at a time, a clock, timers and random numbers. An event loop is one; tests
+/// What a supervisor's driver lives on: one thread at a time, a clock, timers and random numbers. An event loop is one; tests
 /// make their own.
 public protocol SupervisorRuntime: AnyObject, Sendable {
     /// Where the supervisor's tasks run.

@@ -96,15 +96,11 @@ extension Subscription.Place {
         if let here = buffer.here, let next = here.next(listener.value.entry(in: here)) {
             element = next
         } else {
-            element = await wait(isolation)
-        }
-    }
-
-    private func wait(_ isolation: isolated (any Actor)?) async -> Element? {
-        await buffer.suspend(with: (listener, WaitID.next()), isolation) {
-            $0.wait($1.0.value.entry(in: $0), $1.1, $2)
-        } onCancel: {
-            $0.cancel($1.1)
+            element = await buffer.suspend(with: (listener, WaitID.next()), isolation) {
+                $0.wait($1.0.value.entry(in: $0), $1.1, $2)
+            } onCancel: {
+                $0.cancel($1.1)
+            }
         }
     }
 }

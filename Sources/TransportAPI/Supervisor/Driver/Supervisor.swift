@@ -111,10 +111,10 @@ public final class Supervisor: Sendable {
 
     // MARK: Messages
 
-    /// Sends one message and waits for its end: the far side's acknowledgement where there is one, else until the
+    /// Sends one message and waits for its end: the peer's acknowledgement where there is one, else until the
     /// connection has taken it. With no connection the message waits in the outbox. Cancelling the task ends the wait.
     public nonisolated(nonsending) func send(_ payload: Payload) async -> SendOutcome {
-        let (id, outcome) = await driver.run(with: payload, mayRunInline: !isStored, #isolation) { $0.submit($1) }
+        let (id, outcome) = await driver.run(with: payload, mayRunInline: !isStored) { $0.submit($1) }
         if let outcome { return outcome }
         return await driver.suspend(with: id, #isolation) {
             $0.outgoing.wait(sender: $1, $2)
@@ -128,7 +128,7 @@ public final class Supervisor: Sendable {
     ///
     /// - Throws: why there is no place for it.
     public nonisolated(nonsending) func submit(_ payload: Payload) async throws(TransportError) -> MessageID {
-        let (id, outcome, hasPlace) = await driver.run(with: payload, mayRunInline: !isStored, #isolation) {
+        let (id, outcome, hasPlace) = await driver.run(with: payload, mayRunInline: !isStored) {
             $0.submitAlone($1)
         }
         if case .rejected(let error) = outcome { throw error }
@@ -175,13 +175,13 @@ public final class Supervisor: Sendable {
 
     /// The state now.
     public nonisolated(nonsending) func state() async -> SupervisorState {
-        await driver.run(with: (), #isolation) { driver, _ in driver.state }
+        await driver.run(with: ()) { driver, _ in driver.state }
     }
 
     /// What was learned about keepalive intervals, network by network, to be given to the next supervisor; `nil` unless the
     /// keepalive is adaptive.
     public nonisolated(nonsending) func intervals() async -> AdaptiveInterval? {
-        await driver.run(with: (), #isolation) { driver, _ in driver.intervals }
+        await driver.run(with: ()) { driver, _ in driver.intervals }
     }
 
     /// Has `action` called on the runtime with each connection and its endpoint, before anything is sent over it or
@@ -197,6 +197,6 @@ public final class Supervisor: Sendable {
 
     /// The smoothed round-trip time (RFC 6298), once one was measured.
     public nonisolated(nonsending) func roundTripTime() async -> Duration? {
-        await driver.run(with: (), #isolation) { driver, _ in driver.roundTripTime }
+        await driver.run(with: ()) { driver, _ in driver.roundTripTime }
     }
 }
