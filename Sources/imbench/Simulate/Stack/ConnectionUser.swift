@@ -4,7 +4,7 @@ import TransportAPI
 
 /// An app that uses one connection: sends, receives, pings and closes as its plan says, and writes down what comes of it.
 final class ConnectionUser: @unchecked Sendable {
-    // Unchecked, because all of it is of the one thread that simulates.
+    // Unchecked, because only the thread of the simulation uses it.
 
     private let run: StackRun
     private let connection: any Connection

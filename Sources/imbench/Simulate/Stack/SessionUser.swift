@@ -8,7 +8,7 @@ import Transports
 
 /// An app that uses a supervisor, or a session at a server.
 final class SessionUser: @unchecked Sendable {
-    // Unchecked, because all of it is of the one thread that simulates.
+    // Unchecked, because only the thread of the simulation uses it.
 
     private let run: StackRun
     private let app: StackPlan.App

@@ -4,7 +4,7 @@ import TransportAPI
 
 /// A client of a session server, or of a room, that wants its memory or its places.
 final class StackIntruder: @unchecked Sendable {
-    // Unchecked, because all of it is of the one thread that simulates.
+    // Unchecked, because only the thread of the simulation uses it.
 
     enum Kind {
         /// It sends all messages of a session but the first, so that the server can give none to the app.

@@ -39,7 +39,7 @@ struct StackMessage: Hashable {
     }
 }
 
-/// What has been sent, how that ended, and what has arrived. All of one schedule, on one thread.
+/// The messages of one schedule, their outcomes and their arrivals. Only one thread uses it.
 final class StackLedger {
     struct Sent {
         var size: Int
@@ -50,7 +50,7 @@ final class StackLedger {
         var isLost = false
     }
 
-    /// What is wrong, the first of it.
+    /// The first violation.
     private(set) var violation: String?
     private(set) var sent: [StackMessage: Sent] = [:]
     /// How often each has arrived, and the last number of each sender at each receiver.
@@ -207,7 +207,7 @@ final class StackLedger {
     ///   - isOrdered: whether what one sender sends arrives in its order, and once.
     func arrives(_ bytes: [UInt8], at receiver: String, isOrdered: Bool, isOnce: Bool) {
         guard let message = StackMessage(bytes) else {
-            return fail("\(receiver) got \(bytes.count) bytes that nobody sent")
+            return fail("\(receiver) got \(bytes.count) unknown bytes")
         }
         guard let record = sent[message], record.size == bytes.count else {
             return fail("\(receiver) got \(message) with \(bytes.count) bytes, of \(sent[message]?.size ?? -1)")
