@@ -22,7 +22,7 @@ enum StackDefect: String, Sendable, CaseIterable {
     case unboundedSum = "unbounded-sum"
 }
 
-/// A transport whose connections know nothing of what those before them have left (``StackDefect/keptForgotten``).
+/// A transport whose connections do not complete the pending sends of earlier ones (``StackDefect/keptForgotten``).
 struct ForgetfulTransport: Transport {
     let whole: any Transport
 
