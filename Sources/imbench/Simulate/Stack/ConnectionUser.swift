@@ -128,7 +128,7 @@ final class ConnectionUser: @unchecked Sendable {
         run.ledger.end(operation)
     }
 
-    /// Whether a connection may end without a fault.
+    /// Fails if a connection ended with an error that no fault and no app explains.
     private func check(_ error: TransportError) {
         // A server ends a client that reads nothing, and an app that closes ends both peers.
         let isSilent = [run.plan.client, run.plan.server].contains {
