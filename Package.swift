@@ -35,7 +35,7 @@ let package = Package(
                 "Simulation",
                 "Primitives",
             ],
-            resources: [.embedInCode("Corpus/messages.tsv")]
+            resources: [.embedInCode("Corpus/messages.tsv"), .embedInCode("Report/report.css")]
         ),
         // All tests are one program: how many of them run at a time is said once, for all.
         .target(name: "CTestWidth", path: "Tests/CTestWidth"),

@@ -1,10 +1,12 @@
-/// The program: which commands there are, what each does, and how the command line leads to one of them.
+import Foundation
+import TransportAPI
+
+/// The program: its commands, and the choice of one by the command line.
 struct Program: Sendable {
-    /// One command and what it does; it returns the status with which the program ends.
+    /// One command, whose function returns the exit status.
     struct Entry: Sendable {
         var command: Command
-        /// Whether the command looks at ``Interruption`` while it runs, and then ends with what it has. Ctrl-C ends the process
-        /// at once where it does not.
+        /// Whether the command checks ``Interruption`` and then ends early with its report. Ctrl-C ends any other command at once.
         var isInterruptible = true
         var run: @Sendable (Options) throws(SystemFailure) -> Int32
     }
@@ -23,20 +25,20 @@ struct Program: Sendable {
         )
     }
 
-    /// Reads the words after the program's name and does what they say. The status of an interrupted command is that of its
-    /// signal, whatever the command returns or throws.
+    /// Runs the command in the words after the program's name, and returns the exit status. The status of an interrupted command
+    /// is that of its signal.
     func run(_ words: [String]) -> Int32 {
         let options: Options
         do throws(UsageError) {
             options = try OptionParser(vocabulary: vocabulary).parse(words)
         } catch {
-            remark(error.message, isQuiet: false)
+            remark(error.message)
             return ExitStatus.usage
         }
         do throws(SystemFailure) {
             if options.wantsHelp || options.wantsVersion {
                 let help = HelpText.make(vocabulary, command: options.helpTopic)
-                try ReportTarget(path: nil).write(options.wantsHelp ? help : "imbench \(version)\n")
+                try ReportTarget().write(options.wantsHelp ? help : "imbench \(version)\n")
                 return ExitStatus.good
             }
             guard let entry = entries.first(where: { $0.command == options.command }) else { return ExitStatus.usage }
@@ -44,8 +46,25 @@ struct Program: Sendable {
             let status = try entry.run(options)
             return Interruption.status ?? status
         } catch {
-            remark(error.message, isQuiet: false)
+            remark(error.message)
             return Interruption.status ?? ExitStatus.failed
         }
     }
+}
+
+/// The status with which the program ends, if no signal interrupts it (``Interruption/status``).
+enum ExitStatus {
+    static let good: Int32 = 0
+    /// A run failed, or its accounts do not close.
+    static let failed: Int32 = 1
+    /// Wrong usage.
+    static let usage: Int32 = 64
+    /// An `--assert` did not hold.
+    static let assertion: Int32 = 99
+}
+
+/// Writes the reason of a configuration error to standard error.
+func complain(_ error: TransportError) -> Int32 {
+    writeAll(STDERR_FILENO, error.reason + "\n")
+    return ExitStatus.usage
 }

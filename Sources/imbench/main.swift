@@ -1,14 +1,6 @@
 import Codecs
-import Protocols
+import Foundation
 import Transports
-
-#if canImport(Glibc)
-import Glibc
-#elseif canImport(Musl)
-import Musl
-#else
-import Darwin
-#endif
 
 let transports = TransportRegistry.measured.transports
 let program = Program(
@@ -26,13 +18,13 @@ let program = Program(
         Program.Entry(command: .work, isInterruptible: false, run: work),
     ],
     transports: transports.map(\.name),
-    // What has no port stays inside the process; like modes, and one transport over another, it is there to be asked for.
+    // Transports without a port, modes, and one transport over another are measured only on request.
     defaultTransports: TransportRegistry.standard.transports.filter { $0.defaultPort != nil && !$0.isComposed }
         .map(\.name),
     codecs: WireFormat.allCases.map(\.name)
 )
 let commandWords = Array(CommandLine.arguments.dropFirst())
-// Processes that this program and its tests start.
+// Child processes of this program and of its tests.
 if commandWords == [ClientsProcess.word] { exit(crowdClients(STDIN_FILENO, STDOUT_FILENO)) }
 if commandWords.first == KillPeer.word, let side = KillPeer(Array(commandWords.dropFirst())) { exit(side.run()) }
 exit(program.run(commandWords))

@@ -1,28 +1,28 @@
 import Codecs
 import EmbeddedServers
+import Foundation
 import Primitives
 import Protocols
 import SocketIO
 import TransportAPI
 import Transports
 
-/// Where a chat is shown. Called on the loop: a screen that stands still holds up the chat, and what others write waits at
-/// the server.
+/// The screen of a chat. Its calls run on the loop, so a blocked screen blocks the chat, and messages of others wait at the
+/// server.
 protocol ChatDisplay: Sendable {
     func show(_ line: ChatLine)
 }
 
-/// Runs a ``ChatConversation`` over a supervisor. Lives on its loop.
+/// Runs a ``ChatConversation`` over a supervisor. It belongs to the loop.
 final class ChatClient {
-    /// How many messages may be under way before ``typed(_:)`` waits.
-    static let underWayLimit = 256
+    /// How many messages may be in flight before ``typed(_:)`` waits.
+    static let inFlightLimit = 256
 
     private let loop: EventLoop
     private let display: any ChatDisplay
     private let longestHold: Duration
     private var conversation: ChatConversation
     private var channel: Channel<ChatMessage>?
-    private var hasBegun = false
     private(set) var state = SupervisorState.idle
     private var waiters: [UnsafeContinuation<Void, Never>] = []
 
@@ -36,7 +36,7 @@ final class ChatClient {
 
     /// Starts a chat.
     ///
-    /// - Throws: what is wrong with the configuration.
+    /// - Throws: an error of the configuration.
     nonisolated(nonsending) static func start(
         _ setup: ChatSetup,
         _ display: any ChatDisplay,
@@ -59,28 +59,28 @@ final class ChatClient {
 
     // MARK: The user
 
-    /// Sends what the user has written; waits while too much is under way.
+    /// Sends a text of the user. Waits while too many messages are in flight.
     nonisolated(nonsending) func typed(_ text: String, _ client: LoopBound<ChatClient>) async {
-        while conversation.underWay >= Self.underWayLimit, !state.isFinal {
+        while conversation.inFlight >= Self.inFlightLimit, !state.isFinal {
             await withUnsafeContinuation { waiters.append($0) }
         }
-        let milliseconds = Clocks.secondsSince1970() * 1000
+        let milliseconds = Int64(Date().timeIntervalSince1970) * 1000
         run(client) { $0.typed(text, atMs: milliseconds, &$1) }
     }
 
     /// How many messages have no outcome yet.
-    var underWay: Int { conversation.underWay }
+    var inFlight: Int { conversation.inFlight }
 
     /// Shows the last messages.
     func showHistory() {
         for line in conversation.history { display.show(.status(line)) }
     }
 
-    /// Shows how the connection is.
+    /// Shows the state of the connection.
     nonisolated(nonsending) func showState() async {
         let time = await channel?.supervisor.roundTripTime()
         let trip = time.map { ", round trip \(fixed(Double($0.wholeNanoseconds) / 1e6, 2)) ms" } ?? ""
-        let counts = "\(conversation.underWay) under way, \(conversation.unconfirmed) not confirmed"
+        let counts = "\(conversation.inFlight) in flight, \(conversation.unconfirmed) not confirmed"
         display.show(.status("\(state.words)\(trip), \(counts)"))
     }
 
@@ -90,7 +90,7 @@ final class ChatClient {
         channel = nil
     }
 
-    // MARK: What happens
+    // MARK: Events
 
     fileprivate func noted(_ note: SupervisorEvent, _ client: LoopBound<ChatClient>) {
         switch note {
@@ -105,9 +105,9 @@ final class ChatClient {
     }
 
     private func received(_ payload: Payload, _ client: LoopBound<ChatClient>) {
-        // Others may write in another format.
+        // Other members may use another format.
         guard let (message, _) = ChatMessage.read(payload) else {
-            return display.show(.status("\(payload.bytes.count) bytes came that are no message"))
+            return display.show(.status("\(payload.bytes.count) received bytes are no message"))
         }
         run(client) { $0.received(message, &$1) }
     }
@@ -127,10 +127,10 @@ final class ChatClient {
                 _ = loop.schedule(at: deadline) { [self] in run(client) { $0.waited(for: id, &$1) } }
             }
         }
-        if conversation.underWay < Self.underWayLimit { wake() }
+        if conversation.inFlight < Self.inFlightLimit { wake() }
     }
 
-    /// Tasks on the loop begin in the order in which they were made, so that messages keep theirs.
+    /// Tasks on the loop begin in the order of their creation, so messages keep their order.
     private func send(_ number: UInt64?, _ message: ChatMessage, _ client: LoopBound<ChatClient>) {
         guard let channel else { return }
         Task(executorPreference: loop) {
@@ -146,7 +146,7 @@ final class ChatClient {
     }
 }
 
-/// Tells a chat what its supervisor does.
+/// Passes the events of a supervisor to a chat.
 private struct ChatObserver: SupervisorObserver {
     let client: LoopBound<ChatClient>
 
@@ -156,12 +156,12 @@ private struct ChatObserver: SupervisorObserver {
 }
 
 extension SupervisorState {
-    /// One line for somebody who chats.
+    /// One line for the user of a chat.
     var words: String {
         switch self {
         case .idle: return "not started"
         case .connecting(let attempt, var endpoint):
-            // Options are long, and nothing new.
+            // Options are long, and the user knows them.
             endpoint.options = []
             return "connecting to \(endpoint)" + (attempt > 1 ? ", attempt \(attempt)" : "")
         case .open(_, let isResumed): return isResumed ? "open, session resumed" : "open, new session"

@@ -1,46 +1,34 @@
+import Codecs
+import Foundation
 import Primitives
+import Protocols
 import SocketIO
 import TransportAPI
+import Transports
 
-#if canImport(Glibc)
-import Glibc
-#elseif canImport(Musl)
-import Musl
-#else
-import Darwin
-#endif
-
-/// `imbench chat`: a chat in the terminal, or through pipes. At the end of its input it waits until the server has
-/// everything.
+/// `imbench chat`: a chat in the terminal, or through pipes. At the end of its input it waits until the server has acknowledged
+/// all messages.
 func chat(_ options: Options) throws(SystemFailure) -> Int32 {
-    let setup: ChatSetup
-    do throws(TransportError) {
-        setup = try ChatSetup(options)
-    } catch {
-        return complain(error)
-    }
     let display = StandardDisplay(
         replacesInput: Terminal.isTerminal(STDIN_FILENO) && Terminal.isTerminal(STDOUT_FILENO)
     )
-    let started: Result<LoopBound<ChatClient>, TransportError> = runBlocking(on: .shared) {
-        do throws(TransportError) {
-            return .success(try await ChatClient.start(setup, display))
-        } catch {
-            return .failure(error)
+    do throws(TransportError) {
+        let setup = try ChatSetup(options)
+        let client = try tryBlocking(on: .shared) { () async throws(TransportError) in
+            try await ChatClient.start(setup, display)
         }
-    }
-    switch started {
-    case .success(let client): return ChatSession(client: client, display: display).run()
-    case .failure(let error): return complain(error)
+        return ChatSession(client: client, display: display).run()
+    } catch {
+        return complain(error)
     }
 }
 
-/// Reads what the user types until there is nothing more to do.
+/// Reads the user's input until the chat ends.
 private struct ChatSession {
     static let help = [
-        "/history  the last messages and their ticks: ✓ the server has it, ✓✓ somebody's program has shown it",
-        "/state    how the connection is",
-        "/quit     ends the chat, after two seconds at most for what is under way",
+        "/history  the last messages and their ticks: ✓ the server has it, ✓✓ another member's program has shown it",
+        "/state    the state of the connection",
+        "/quit     ends the chat, after at most two seconds for messages in flight",
         "//text    sends a line that begins with a slash",
     ]
 
@@ -51,10 +39,10 @@ private struct ChatSession {
         var input = LineInput(STDIN_FILENO)
         var wasFull = false
         reading: while !Interruption.isRequested, !isFinal {
-            // Whoever types far ahead of the server is not read until it has caught up.
-            let isFull = underWay >= ChatClient.underWayLimit
+            // Input far ahead of the server is not read until the server has caught up.
+            let isFull = inFlight >= ChatClient.inFlightLimit
             if isFull, !wasFull {
-                display.show(.status("\(underWay) messages are under way; no more are read for now"))
+                display.show(.status("\(inFlight) messages are in flight; input is paused"))
             }
             wasFull = isFull
             if isFull {
@@ -76,7 +64,7 @@ private struct ChatSession {
         }
         let hasFailed = isFinal
         let left = runBlocking(on: .shared) { [client] in
-            let left = client.value.underWay
+            let left = client.value.inFlight
             await client.value.close()
             return left
         }
@@ -87,12 +75,12 @@ private struct ChatSession {
     private var isFinal: Bool { runBlocking(on: .shared) { [client] in client.value.state.isFinal } }
     private var isOpen: Bool { runBlocking(on: .shared) { [client] in client.value.state.isOpen } }
 
-    private var underWay: Int { runBlocking(on: .shared) { [client] in client.value.underWay } }
+    private var inFlight: Int { runBlocking(on: .shared) { [client] in client.value.inFlight } }
 
-    /// Waits for what is under way, as long as that makes sense.
-    private func wait(while makesSense: () -> Bool) {
-        while !Interruption.isRequested, runBlocking(on: .shared, { [client] in client.value.underWay > 0 }),
-            makesSense()
+    /// Waits for messages in flight, while `canFinish` is true.
+    private func wait(while canFinish: () -> Bool) {
+        while !Interruption.isRequested, runBlocking(on: .shared, { [client] in client.value.inFlight > 0 }),
+            canFinish()
         {
             _ = poll(nil, 0, 20)
         }
@@ -105,7 +93,7 @@ private struct ChatSession {
         case "/history": runBlocking(on: .shared) { [client] in client.value.showHistory() }
         case "/state": runBlocking(on: .shared) { [client] in await client.value.showState() }
         case _ where line.hasPrefix("/") && !line.hasPrefix("//"):
-            display.show(.status("there is no \(line); /help says what there is"))
+            display.show(.status("there is no \(line); /help lists the commands"))
         default:
             let text = line.hasPrefix("//") ? String(line.dropFirst()) : line
             runBlocking(on: .shared) { [client] in await client.value.typed(text, client) }
@@ -113,12 +101,73 @@ private struct ChatSession {
     }
 }
 
-/// Standard output. On a terminal a message takes the place of the line that the user has typed.
+/// Standard output. On a terminal a message replaces the line that the user has typed.
 private struct StandardDisplay: ChatDisplay {
     let replacesInput: Bool
 
     func show(_ line: ChatLine) {
         let isOwn = if case .own = line { true } else { false }
         writeAll(STDOUT_FILENO, (replacesInput && isOwn ? "\u{1b}[1A\u{1b}[2K" : "") + line.text + "\n")
+    }
+}
+
+/// The configuration of a chat.
+struct ChatSetup: Sendable {
+    var configuration: TransportConfiguration
+    var name: String
+    var room: String
+    /// How long another member's message waits for its predecessor, which its sender repeats after an outage.
+    var longestHold = Duration.seconds(30)
+
+    /// The setup of the command line and its configuration file.
+    ///
+    /// - Throws: an error of the file or of a URL.
+    init(_ options: Options, registry: TransportRegistry = .standard) throws(TransportError) {
+        name = options.chat.name
+        room = options.chat.room
+        if let path = options.config {
+            configuration = try readConfiguration(path)
+            if let url = options.chat.url { configuration.endpoints = [url] }
+        } else {
+            configuration = TransportConfiguration(endpoints: options.chat.url.map { [$0] } ?? [])
+            configuration.supervisor = Self.supervisor
+        }
+        if options.isCodecGiven, let codec = options.codecs.first.flatMap(WireFormat.init(rawValue:)) {
+            configuration.codec = codec
+        }
+        try joinRoom(registry)
+    }
+
+    /// A setup with a configuration of the program.
+    init(
+        _ configuration: TransportConfiguration,
+        name: String,
+        room: String,
+        registry: TransportRegistry = .standard
+    ) throws(TransportError) {
+        (self.configuration, self.name, self.room) = (configuration, name, room)
+        try joinRoom(registry)
+    }
+
+    /// Sessions, with a keepalive that is short enough for a user at the screen.
+    private static let supervisor: SupervisorConfiguration = {
+        var configuration = SupervisorConfiguration()
+        configuration.delivery.mode = .session
+        configuration.keepalive.interval = .seconds(15)
+        configuration.keepalive.timeout = .seconds(5)
+        return configuration
+    }()
+
+    /// A broker has no rooms, so a room is a topic there, unless the URL names others. At QoS 1 the broker acknowledges.
+    private mutating func joinRoom(_ registry: TransportRegistry) throws(TransportError) {
+        for index in configuration.endpoints.indices {
+            let endpoint = configuration.endpoints[index]
+            guard try registry.transport(for: endpoint).capabilities.routesByTopic else { continue }
+            let topic = "imbench/chat/\(room)"
+            for (name, value) in [("publish", topic), ("subscribe", topic), ("qos", "1")]
+            where !endpoint.options.contains(where: { $0.name == name }) {
+                configuration.endpoints[index].options.append(.init(name: name, value: value))
+            }
+        }
     }
 }

@@ -1,18 +1,18 @@
 import Codecs
 import TransportAPI
 
-/// One person's side of a conversation, as a value without I/O: what is typed and received goes in, what is to be sent and
-/// shown comes out.
+/// One member's view of a conversation, as a value without I/O. Its inputs are typed texts and received messages, and its
+/// outputs are messages to send and lines to show.
 ///
-/// A supervisor sees to it that a message reaches the server, once. A server that is pulled forgets what it had acknowledged
-/// and not yet handed on, so a message is kept here until the other side's program has confirmed it, and sent again when the
-/// session was lost, or when somebody says that he is here anew.
+/// A supervisor delivers each message to the server once. A server that crashes loses acknowledged messages that it has not yet
+/// passed on. So a message is kept here until another member's program has confirmed it, and it is sent again when the session
+/// was lost, or when another member enters the room.
 struct ChatConversation: Sendable {
     enum Action: Sendable, Equatable {
-        /// To be sent; with a number, the outcome is to be reported.
+        /// Send the message. With a number, report its outcome.
         case send(UInt64?, ChatMessage)
         case show(ChatLine)
-        /// To call ``waited(for:)`` with this identifier after ``ChatSetup/longestHold``.
+        /// Call ``waited(for:)`` with this identifier after ``ChatSetup/longestHold``.
         case wait(String)
     }
 
@@ -20,25 +20,23 @@ struct ChatConversation: Sendable {
         let number: UInt64
         let text: String
         let sentAtMs: Int64
-        var isUnderWay = false
-        /// To be sent again when the present attempt has ended.
+        var isInFlight = false
+        /// Whether it is sent again after the present attempt.
         var mustRepeat = false
     }
 
-    /// How many messages are kept for sending again; the oldest one that is not under way is let go.
+    /// How many messages are kept for sending again. Beyond this the oldest one that is not in flight is dropped.
     static let keptLimit = 1000
     /// How many lines ``history`` has.
     static let historyLimit = 200
 
     let name: String
     let room: String
-    /// Tells this run of the program from all others; the first part of its messages' identifiers.
+    /// The identity of this run of the program: the first part of its messages' identifiers.
     let instance: String
     private var lastNumber: UInt64 = 0
-    /// Nobody has confirmed these.
+    /// The unconfirmed messages.
     private var kept: [Own] = []
-    /// The user has been told that some are not kept any more.
-    private var hasForgotten = false
     private var incoming = IncomingOrder()
     private var lines: [(line: ChatLine, ticks: Int)] = []
 
@@ -49,15 +47,15 @@ struct ChatConversation: Sendable {
     }
 
     /// How many messages have no outcome yet.
-    var underWay: Int { kept.count { $0.isUnderWay } }
-    /// How many messages nobody has confirmed.
+    var inFlight: Int { kept.count { $0.isInFlight } }
+    /// How many messages are not confirmed.
     var unconfirmed: Int { kept.count }
 
     // MARK: Sending
 
-    /// The user has written something.
+    /// The user has typed a message.
     mutating func typed(_ text: String, atMs now: Int64, _ actions: inout [Action]) {
-        if kept.count >= Self.keptLimit, let index = kept.firstIndex(where: { !$0.isUnderWay }) {
+        if kept.count >= Self.keptLimit, let index = kept.firstIndex(where: { !$0.isInFlight }) {
             kept.remove(at: index)
         }
         lastNumber += 1
@@ -69,7 +67,7 @@ struct ChatConversation: Sendable {
     }
 
     private mutating func send(_ index: Int, _ actions: inout [Action]) {
-        kept[index].isUnderWay = true
+        kept[index].isInFlight = true
         kept[index].mustRepeat = false
         let own = kept[index]
         var message = ChatMessage(
@@ -87,7 +85,7 @@ struct ChatConversation: Sendable {
     mutating func settled(_ number: UInt64, _ outcome: SendOutcome, _ actions: inout [Action]) {
         if outcome == .acknowledged, tick(number, 1) { actions.append(.show(.acknowledged(number))) }
         guard let index = kept.firstIndex(where: { $0.number == number }) else { return }
-        kept[index].isUnderWay = false
+        kept[index].isInFlight = false
         switch outcome {
         case .acknowledged, .written, .unknown:
             if kept[index].mustRepeat { send(index, &actions) }
@@ -100,7 +98,7 @@ struct ChatConversation: Sendable {
         }
     }
 
-    /// Messages flow again, and the server knows nothing of what it had.
+    /// A new session has begun, in which the server has none of the earlier messages.
     mutating func began(_ actions: inout [Action]) {
         var hello = ChatMessage()
         hello.conversation = room
@@ -109,14 +107,14 @@ struct ChatConversation: Sendable {
         hello.attributes["event"] = "here"
         hello.attributes["instance"] = instance
         actions.append(.send(nil, hello))
-        // What is under way is sent by the supervisor.
-        for index in kept.indices where !kept[index].isUnderWay { send(index, &actions) }
+        // The supervisor sends the messages in flight.
+        for index in kept.indices where !kept[index].isInFlight { send(index, &actions) }
     }
 
-    /// Somebody may lack what was sent before.
+    /// Another member may lack earlier messages.
     private mutating func repeatAll(_ actions: inout [Action]) {
         for index in kept.indices {
-            if kept[index].isUnderWay { kept[index].mustRepeat = true } else { send(index, &actions) }
+            if kept[index].isInFlight { kept[index].mustRepeat = true } else { send(index, &actions) }
         }
     }
 
@@ -131,12 +129,12 @@ struct ChatConversation: Sendable {
         case .system: heard(message, &actions)
         case .read, .typing: break
         default:
-            // A broker gives back what one has sent.
+            // A broker returns the user's own messages.
             guard !isOwn(message.id) else { return }
             switch incoming.take(message) {
             case .ready(let messages): show(messages, &actions)
             case .held: actions.append(.wait(message.id))
-            // Its receipt may have been lost.
+            // Its receipt may be lost.
             case .repeated: actions.append(.send(nil, receipt(for: message)))
             }
         }
@@ -195,12 +193,12 @@ struct ChatConversation: Sendable {
 
 extension ChatConversation {
     private mutating func note(_ line: ChatLine) {
-        // Those that may still get a tick, and those that are shown.
+        // Lines that can still get a tick, and lines of the history.
         if lines.count >= Self.historyLimit + Self.keptLimit { lines.removeFirst(Self.historyLimit) }
         lines.append((line, 0))
     }
 
-    /// Gives a message of the user's its ticks; `false` if it has as many already, or is forgotten.
+    /// Gives a message of the user its ticks. Returns `false` if it has as many already, or is dropped.
     private mutating func tick(_ number: UInt64, _ ticks: Int) -> Bool {
         let index = lines.lastIndex { if case .own(number, _, _) = $0.line { true } else { false } }
         guard let index, lines[index].ticks < ticks else { return false }
@@ -208,10 +206,50 @@ extension ChatConversation {
         return true
     }
 
-    /// The last messages of both sides.
+    /// The last messages of all members.
     var history: [String] {
         lines.suffix(Self.historyLimit).map {
             $0.line.text + ($0.ticks == 0 ? "" : " " + String(repeating: "✓", count: $0.ticks))
         }
+    }
+}
+
+/// One line on the screen of a chat.
+enum ChatLine: Sendable, Hashable {
+    /// A message of the user, with its number.
+    case own(UInt64, sender: String, text: String)
+    /// A message of another member.
+    case other(sender: String, text: String)
+    /// The server has acknowledged a message.
+    case acknowledged(UInt64)
+    /// Another member's program has shown it.
+    case confirmed(UInt64, by: String)
+    /// It was not sent.
+    case failed(UInt64, String)
+    /// A status of the chat.
+    case status(String)
+
+    /// The text without an end of line.
+    var text: String {
+        switch self {
+        case .own(let number, let sender, let text): "#\(number) \(sender): \(text)"
+        case .other(let sender, let text): "\(Self.printable(sender, limit: 64)): \(Self.printable(text))"
+        case .acknowledged(let number): "✓ #\(number)"
+        case .confirmed(let number, let person): "✓✓ #\(number) \(Self.printable(person, limit: 64))"
+        case .failed(let number, let reason): "✗ #\(number) not sent: \(Self.printable(reason))"
+        case .status(let text): "· \(Self.printable(text))"
+        }
+    }
+
+    /// Replaces control characters and marks of text direction, because text of others must not control the terminal.
+    static func printable(_ text: String, limit: Int = 1 << 16) -> String {
+        var result = String.UnicodeScalarView()
+        for scalar in text.unicodeScalars.prefix(limit) {
+            switch scalar.value {
+            case 0..<0x20, 0x7f..<0xa0, 0x202a...0x202e, 0x2066...0x2069, 0x2028, 0x2029: result.append("\u{fffd}")
+            default: result.append(scalar)
+            }
+        }
+        return String(result)
     }
 }

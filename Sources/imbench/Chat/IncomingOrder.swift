@@ -1,23 +1,23 @@
 import Codecs
 
-/// Puts what others send into the order in which they wrote it, and drops what comes twice.
+/// Restores the order of each sender's messages, and drops duplicates.
 ///
-/// Each message names by its attribute `after` the last one of the same writer that nobody had confirmed when it was sent. It
-/// is held until that one was seen: after a restart of the server some messages are sent anew by the supervisor and some by
-/// the chat, and the later ones may come first.
+/// The attribute `after` of a message names the last unconfirmed message of the same sender. The message is held until that one
+/// has arrived. After a restart of the server the supervisor repeats some messages and the chat others, and later ones may
+/// arrive first.
 struct IncomingOrder: Sendable {
     /// How many identifiers are remembered.
     static let seenLimit = 4096
-    /// How many messages are held; then the oldest is let go before its time.
+    /// How many messages are held. Further ones are shown out of order.
     static let heldLimit = 256
 
-    /// What becomes of a message.
+    /// The decision about a message.
     enum Verdict: Sendable, Equatable {
-        /// These are next, in their order.
+        /// These messages are next, in their order.
         case ready([ChatMessage])
-        /// What it follows is not there yet.
+        /// Its predecessor has not arrived.
         case held
-        /// It came before and was given out.
+        /// It is a duplicate.
         case repeated
     }
 
@@ -29,23 +29,22 @@ struct IncomingOrder: Sendable {
 
     /// Takes a message.
     mutating func take(_ message: ChatMessage) -> Verdict {
-        // Without an identifier nothing can be said about it.
+        // A message without an identifier has no order.
         guard !message.id.isEmpty else { return .ready([message]) }
         if seen.contains(UTF8Key(message.id)) { return .repeated }
         if let index = held.firstIndex(where: { $0.id.hasSameUTF8(as: message.id) }) {
-            // The later copy may no longer have to wait for anything.
+            // The later copy may have no predecessor.
             held.remove(at: index)
         }
         guard let predecessor = message.attributes["after"], !seen.contains(UTF8Key(predecessor)) else {
             return .ready(release(message))
         }
-        // What finds no place to wait is shown out of order.
         guard held.count < Self.heldLimit else { return .ready(release(message)) }
         held.append(message)
         return .held
     }
 
-    /// A message has been held long enough: gives it out, if it still is, and what follows it.
+    /// Releases a message that is still held, and the messages that follow it.
     mutating func waited(for id: String) -> [ChatMessage] {
         guard let index = held.firstIndex(where: { $0.id.hasSameUTF8(as: id) }) else { return [] }
         return release(held.remove(at: index))

@@ -13,8 +13,222 @@ func compare(_ options: Options) throws(SystemFailure) -> Int32 {
         return complain(error)
     }
     let target = try ReportTarget(path: options.output)
-    try target.write(comparison.report.text(options.format, target.style))
-    let failures = options.assertions.compactMap { $0.failure(in: comparison.rows) }
-    for failure in failures { remark(failure, isQuiet: false) }
-    return failures.isEmpty ? ExitStatus.good : ExitStatus.assertion
+    try target.write(comparison.report, options.format)
+    return options.status(of: comparison.rows)
+}
+
+/// The report of `imbench compare`.
+extension Comparison {
+    var report: Report {
+        let real = rows.compactMap { row in
+            var row = row
+            row.differences.removeAll { !$0.isReal }
+            return row.differences.isEmpty ? nil : row
+        }
+        return Report(
+            name: "imbench compare",
+            title: summary,
+            warnings: warnings,
+            facts: facts,
+            sections: [
+                Report.Section(
+                    heading: "Differences that are real",
+                    table: real.isEmpty ? nil : Self.table(real),
+                    notes: real.isEmpty ? ["none"] : []
+                ),
+                Report.Section(
+                    heading: "All rows",
+                    charts: RepeatedMetric.allCases.map(chart),
+                    table: overview,
+                    notes: legend
+                ),
+                Report.Section(heading: "Floors: the machine itself", table: Self.table(floors)),
+            ],
+            records: records,
+            data: data
+        )
+    }
+
+    /// The number of differences of each kind.
+    private var summary: String {
+        let verdicts = differences.map(\.verdict.name)
+        func count(_ name: String) -> Int { verdicts.count { $0 == name } }
+        let (better, worse) = (count("better"), count("worse"))
+        return "of \(verdicts.count) numbers, \(better + worse) differ (\(better) better, \(worse) worse), "
+            + "\(count("noise")) within noise, \(count("unknown")) are unknown; "
+            + "up to \(fixed(expectedByChance.rounded(.up), 0)) can look real by chance"
+    }
+
+    private var facts: [(name: String, value: String)] {
+        func run(_ run: RecordedRun) -> String {
+            let commit = run.environment["commit"].map { "commit \($0.prefix(12))" }
+            return [run.label, run.environment["date"], run.environment["build"], commit]
+                .compactMap { $0 }.joined(separator: ", ")
+        }
+        func percent(_ share: Double) -> String { fixed(share * 100, 2, trimmed: true) + " %" }
+        let environment = after.environment
+        let machine = [environment["processor"], environment["cores"].map { "\($0) cores" }, environment["system"]]
+        return [
+            ("before", run(before)), ("after", run(after)),
+            ("machine", machine.compactMap { $0 }.joined(separator: ", ")),
+            (
+                "method",
+                "real: the \(percent(RatioInterval.target)) interval of the ratio, from the repeats (Mann-Whitney), "
+                    + "lies beyond ±\(percent(noise))"
+            ),
+        ]
+    }
+
+    /// The signs of the overview.
+    private var legend: [String] {
+        let reasons = Set(differences.compactMap(\.verdict.reason)).sorted()
+        return ["~ within noise"] + reasons.map { "? unknown: \($0)" }
+    }
+
+    // MARK: For people
+
+    /// One row for each difference.
+    private static func table(_ rows: [ComparedRow]) -> Table {
+        let numbers = ["before", "after", "change", "from", "to"]
+        return Table(
+            labels: 3,
+            columns: [.text("transport"), .text("codec"), .number("size"), .text("number")]
+                + numbers.map { .number($0) } + [.text("")],
+            rows: rows.flatMap { row in
+                row.differences.map { difference in
+                    let texts = [
+                        difference.metric.title, shown(difference.before), shown(difference.after),
+                        shownChange(difference.ratio), shownChange(difference.interval?.low),
+                        shownChange(difference.interval?.high), difference.verdict.name,
+                    ]
+                    return Table.Row(
+                        cells: row.cells + texts.map { Table.Cell($0) },
+                        isFailure: difference.verdict == .worse
+                    )
+                }
+            }
+        )
+    }
+
+    /// One row for each row of the runs: the change where it is real, and signs elsewhere.
+    private var overview: Table {
+        Table(
+            labels: 3,
+            columns: [.text("transport"), .text("codec"), .number("size")]
+                + RepeatedMetric.allCases.map { .number($0.title) },
+            rows: rows.map { row in
+                let signs = row.differences.map { difference in
+                    switch difference.verdict {
+                    case .better, .worse: Table.Cell(shownChange(difference.ratio))
+                    case .noise: Table.Cell("~")
+                    case .unknown: Table.Cell("?")
+                    }
+                }
+                return Table.Row(cells: row.cells + signs, note: row.note)
+            }
+        )
+    }
+
+    /// For one number, the interval of its change in every row around the line of no change.
+    private func chart(_ metric: RepeatedMetric) -> BarChart {
+        let changes = rows.flatMap(\.differences).filter { $0.metric == metric && $0.interval != nil }
+            .compactMap(\.ratio).map { abs($0 - 1) * 100 }.sorted()
+        // A few very large or very uncertain changes would hide the others.
+        let reach = changes.isEmpty ? 5 : min(max(5, changes[(changes.count - 1) * 9 / 10] * 2), 1e6)
+        return BarChart(
+            title: "Change of \(metric.title) in %: \(metric.isBetterWhenLarger ? "more" : "less") is better",
+            legend: [(.better, "better"), (.worse, "worse"), (.noise, "within noise")],
+            rows: rows.compactMap { row in
+                guard let difference = row.differences.first(where: { $0.metric == metric }),
+                    let interval = difference.interval, let ratio = difference.ratio
+                else { return nil }
+                let kind: BarChart.Kind =
+                    switch difference.verdict {
+                    case .better: .better
+                    case .worse: .worse
+                    case .noise, .unknown: .noise
+                    }
+                let (low, middle, high) = ((interval.low - 1) * 100, (ratio - 1) * 100, (interval.high - 1) * 100)
+                return BarChart.Row(
+                    label: "\(row.transport) \(row.codec) \(row.size)",
+                    spans: [.init(kind: kind, from: low, to: high), .init(kind: .mark, from: middle, to: middle)],
+                    value: shownChange(ratio)
+                )
+            },
+            range: -reach...reach,
+            lines: [0]
+        )
+    }
+
+    // MARK: For programs
+
+    /// One row for each number of each row and floor.
+    private var records: Table {
+        let labels = ["kind", "transport", "codec", "size", "loop", "load", "metric"]
+        let numbers = ["before", "after", "ratio", "ratio_low", "ratio_high"]
+        func records(_ kind: String, _ row: ComparedRow) -> [Table.Row] {
+            let name = [Table.Cell(kind)] + row.cells + [row.row.loop.rawValue, row.row.load].map { Table.Cell($0) }
+            if let note = row.note {
+                let empty = numbers.map { _ in Table.Cell(nil as Double?) }
+                return [
+                    Table.Row(cells: name + [Table.Cell("")] + empty + [Table.Cell("unmatched"), Table.Cell(note)])
+                ]
+            }
+            return row.differences.map { difference in
+                let (interval, verdict) = (difference.interval, difference.verdict)
+                let values = [difference.before, difference.after, difference.ratio, interval?.low, interval?.high]
+                return Table.Row(
+                    cells: name + [Table.Cell(difference.metric.rawValue)] + values.map { Table.Cell($0) }
+                        + [Table.Cell(verdict.name), Table.Cell(verdict.reason ?? "")]
+                )
+            }
+        }
+        return Table(
+            columns: (labels + numbers + ["verdict", "reason"]).map { .text(nil, $0) },
+            rows: rows.flatMap { records("transport", $0) } + floors.flatMap { records("floor", $0) }
+        )
+    }
+
+    /// Unknown numbers are null.
+    private var data: JSONValue {
+        .object([
+            ("schema", .string("imbench-compare/1")), ("before", Self.data(before)), ("after", Self.data(after)),
+            ("coverage", .number(RatioInterval.target)), ("noise", .number(noise)),
+            ("warnings", .array(warnings.map(JSONValue.string))),
+            ("results", .array(rows.map { Self.data($0, nameOf: "transport") })),
+            ("floors", .array(floors.map { Self.data($0, nameOf: "floor") })),
+        ])
+    }
+
+    private static func data(_ run: RecordedRun) -> JSONValue {
+        func object(_ texts: [String: String]) -> JSONValue {
+            .object(texts.sorted { $0.key < $1.key }.map { ($0.key, .string($0.value)) })
+        }
+        return .object([
+            ("file", .string(run.label)), ("environment", object(run.environment)), ("options", object(run.options)),
+        ])
+    }
+
+    private static func data(_ row: ComparedRow, nameOf kind: String) -> JSONValue {
+        var members: [(String, JSONValue)] = [
+            (kind, .string(row.transport)), ("codec", .string(row.codec)), ("size", .integer(row.size)),
+            ("loop", .string(row.row.loop.rawValue)), ("load", .string(row.row.load)),
+        ]
+        if let note = row.note { members.append(("note", .string(note))) }
+        members += row.differences.map { difference in
+            let (interval, verdict) = (difference.interval, difference.verdict)
+            let value = JSONValue.object([
+                ("before", .rounded(difference.before)), ("after", .rounded(difference.after)),
+                ("ratio", .rounded(difference.ratio)), ("ratio_low", .rounded(interval?.low)),
+                ("ratio_high", .rounded(interval?.high)), ("coverage", JSONValue(interval?.coverage)),
+                ("verdict", .string(verdict.name)), ("reason", JSONValue(verdict.reason)),
+            ])
+            return (difference.metric.key, value)
+        }
+        return .object(members)
+    }
+}
+
+extension ComparedRow {
+    fileprivate var cells: [Table.Cell] { [Table.Cell(transport), Table.Cell(codec), Table.Cell(size)] }
 }

@@ -1,4 +1,4 @@
-/// Two runs, row by row: real differences, differences that can be chance, and those that the repeats cannot tell.
+/// Two runs, row by row: real differences, differences within noise, and unknown ones.
 struct Comparison: Sendable {
     var before: RecordedRun
     var after: RecordedRun
@@ -38,7 +38,7 @@ struct Comparison: Sendable {
     var warnings: [String] {
         let runs = [before, after]
         var warnings = runs.filter { $0.environment["build"] == "debug" }.map {
-            "DEBUG BUILD: the numbers of \($0.label) say nothing about the code"
+            "DEBUG BUILD: the numbers of \($0.label) are not meaningful"
         }
         warnings += runs.filter(\.wasCutShort).map { "CUT SHORT: \($0.label) was interrupted" }
         warnings += Self.conditions.compactMap { name, title in
@@ -90,19 +90,19 @@ struct Comparison: Sendable {
 
 /// One row of two runs.
 struct ComparedRow: Sendable {
-    var name: RecordedRow.Name
+    var row: RecordedRow.Name
     var differences: [Difference] = []
     /// Why there is nothing to compare.
     var note: String?
 
     /// A row that only one of the runs has.
     init(_ row: RecordedRow, onlyIn label: String) {
-        name = row.name
+        self.row = row.name
         note = "only in \(label)" + (row.name.load.isEmpty ? "" : " (\(row.name.load))")
     }
 
     init(_ before: RecordedRow, _ after: RecordedRow, _ metrics: [RepeatedMetric], noise: Double) {
-        name = before.name
+        row = before.name
         switch (before.reason, after.reason) {
         case (nil, nil): differences = metrics.map { Difference($0, before: before, after: after, noise: noise) }
         case (let reason?, nil): note = "measured only after; before: \(reason)"
@@ -119,9 +119,11 @@ extension ComparedRow: AssertableRow {
         ["ratio", "ratio_low", "ratio_high"].map { "\(metric.rawValue).\($0)" }
     }
 
-    var transport: String { name.transport }
-    var codec: String { name.codec }
-    var size: Int { name.size }
+    var transport: String { row.transport }
+    var codec: String { row.codec }
+    var size: Int { row.size }
+    var labels: [String] { [transport, codec, String(size)] }
+    var name: String { labels.joined(separator: " ") }
 
     var reason: String? { note ?? differences.lazy.compactMap(\.verdict.reason).first }
 
@@ -144,10 +146,10 @@ struct Difference: Sendable {
         /// The whole interval lies beyond the noise.
         case better, worse
         case noise
-        /// The repeats cannot tell, with the reason.
+        /// The repeats are not sufficient, with the reason.
         case unknown(String)
 
-        /// Why the repeats cannot tell.
+        /// Why the repeats are not sufficient.
         var reason: String? { if case .unknown(let reason) = self { reason } else { nil } }
 
         /// For JSON and CSV.

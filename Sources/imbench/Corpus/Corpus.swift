@@ -1,5 +1,7 @@
-/// Chat messages in many scripts, from which texts of an exact size are made. Real scripts matter: they differ in bytes per
-/// character, in what a codec must escape, and in how well they compress.
+import TransportAPI
+
+/// Chat messages in many scripts, for texts of an exact size. Scripts differ in bytes per character, in the characters that a
+/// codec must escape, and in compression.
 struct Corpus: Sendable {
     struct Message: Sendable, Hashable {
         /// The language, as BCP 47 names it.
@@ -9,10 +11,10 @@ struct Corpus: Sendable {
 
     let messages: [Message]
 
-    /// The messages that come with imbench.
+    /// The messages of this package.
     static let standard = Corpus(tabSeparated: PackageResources.messages_tsv)
 
-    /// Reads lines of language, tab, text; lines of another form are left out.
+    /// Reads lines of language, tab, text. Other lines are omitted.
     init(tabSeparated bytes: [UInt8]) {
         messages = bytes.split(separator: 0x0a).compactMap { line in
             let fields = line.split(separator: 0x09, maxSplits: 1)
@@ -24,10 +26,10 @@ struct Corpus: Sendable {
         }
     }
 
-    /// A text of exactly `bytes` UTF-8 bytes: messages in random order, the last one cut between two characters, and the
-    /// few bytes that then are missing filled with ASCII. The same seed gives the same text.
+    /// A text of exactly `bytes` UTF-8 bytes: messages in random order, the last one cut between two characters, and
+    /// padding of ASCII letters. The same seed gives the same text.
     func text(bytes: Int, seed: UInt64) -> String {
-        var generator = SeededGenerator(seed: seed)
+        var generator = RandomSource.seeded(seed)
         var text = ""
         var room = max(0, bytes)
         text.reserveCapacity(room)
@@ -49,7 +51,7 @@ struct Corpus: Sendable {
     }
 
     /// Random lower-case letters.
-    private static func filler(_ bytes: Int, _ generator: inout SeededGenerator) -> String {
+    private static func filler(_ bytes: Int, _ generator: inout RandomSource) -> String {
         var text = ""
         for _ in 0..<bytes {
             text.unicodeScalars.append(Unicode.Scalar(UInt8.random(in: 0x61...0x7a, using: &generator)))

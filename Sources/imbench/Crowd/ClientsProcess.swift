@@ -1,18 +1,19 @@
+import Foundation
 import TransportAPI
 
-/// The process of a crowd's clients, as the process of its server sees it. Whatever it does wrong is a failure: that it ends,
-/// says something else than what was asked for, or nothing in time.
+/// The child process with the clients of a crowd. It is a failure if it ends early, sends an unexpected answer, or sends none in
+/// time.
 struct ClientsProcess {
-    /// The word that makes this program be the clients. No help speaks of it, since nobody starts them by hand.
+    /// The command line that starts the clients. The help omits it, because only this program uses it.
     static let word = "crowd-clients"
 
     private let child: ChildProcess
     private let patience: Int64
 
-    /// Starts a program, this one if none is given, that may take `patience` for each answer beyond what the work itself takes.
+    /// Starts a program, by default this one. Each answer may take `patience` beyond the time of the work itself.
     init(_ program: [String]?, patience: Duration) throws(SystemFailure) {
-        guard let words = program ?? ThisProgram.path.map({ [$0, Self.word] }) else {
-            throw SystemFailure("the system does not tell where this program is, to start its clients")
+        guard let words = program ?? Bundle.main.executablePath.map({ [$0, Self.word] }) else {
+            throw SystemFailure("the path of this program is unknown, so it cannot start its clients")
         }
         child = try ChildProcess(words)
         self.patience = patience.wholeNanoseconds
@@ -20,9 +21,9 @@ struct ClientsProcess {
 
     typealias Connected = (connections: Int, nanoseconds: Int64, heap: Int?)
 
-    /// Connects the clients; fewer than asked for only if the user wants no more.
+    /// Connects the clients. There are fewer than requested only after an interruption.
     func connect(_ transport: String, _ connections: Int, _ ports: [UInt16]) throws(SystemFailure) -> Connected {
-        // However slow the machine is, it does a hundred handshakes in a second.
+        // A slow machine makes a hundred handshakes per second.
         let answer = try ask(
             .connect(transport: transport, connections: connections, ports: ports),
             Int64(connections) * 10_000_000
@@ -58,7 +59,7 @@ struct ClientsProcess {
         guard child.write(request.line) else { throw Self.early(child.end()) }
         var isStopped = false
         while true {
-            // Ctrl-C may reach any thread, and does not reach that process.
+            // Ctrl-C does not reach the child process.
             if Interruption.isRequested, !isStopped { isStopped = child.write(CrowdRequest.stop) }
             switch child.next(timeout: 100) {
             case .line(let line):
@@ -87,4 +88,113 @@ struct ClientsProcess {
         case .signal(let number): SystemFailure("the clients' process was ended by signal \(number)")
         }
     }
+}
+
+/// A request to the process of the clients, one per line. Each has one ``CrowdAnswer``.
+enum CrowdRequest: Sendable, Equatable {
+    /// Connect so many clients: the first ``IdleCrowd/connectionsPerAddress`` to the first port at 127.0.0.1, the next
+    /// ones to the second port at 127.0.0.2, and so on.
+    case connect(transport: String, connections: Int, ports: [UInt16])
+    /// Ping each connection once, spread over these nanoseconds.
+    case ping(nanoseconds: Int64)
+    /// Close all connections.
+    case close
+
+    /// The line that cuts short the present request and all later ones. It has no answer.
+    static let stop = "stop"
+
+    /// Reads a line, whose numbers are within what the options allow.
+    init(_ line: String) throws(SystemFailure) {
+        let words = line.split(separator: " ", omittingEmptySubsequences: false)
+        switch (words.first, words.count) {
+        case ("connect", 4...):
+            let transport = String(words[1])
+            let ports = words.dropFirst(3).compactMap { number($0, in: 1...65535) }.map { UInt16($0) }
+            guard CrowdOptions.transports.contains(transport),
+                let connections = number(words[2], in: 1...Int64(CrowdOptions.mostConnections)),
+                ports.count == words.count - 3,
+                ports.count == IdleCrowd.addresses(Int(connections))
+            else { throw nonsense(line) }
+            self = .connect(transport: transport, connections: Int(connections), ports: ports)
+        case ("ping", 2):
+            guard let time = number(words[1], in: 0...3_600_000_000_000) else { throw nonsense(line) }
+            self = .ping(nanoseconds: time)
+        case ("close", 1): self = .close
+        default: throw nonsense(line)
+        }
+    }
+
+    var line: String {
+        switch self {
+        case .connect(let transport, let connections, let ports):
+            (["connect", transport, String(connections)] + ports.map { String($0) }).joined(separator: " ")
+        case .ping(let nanoseconds): "ping \(nanoseconds)"
+        case .close: "close"
+        }
+    }
+}
+
+/// An answer of the clients, one per line.
+enum CrowdAnswer: Sendable, Equatable {
+    /// The number of connections, the time to connect them, and the bytes of heap of all of them, if known.
+    case connected(connections: Int, nanoseconds: Int64, heap: Int?)
+    /// The numbers of pings and pongs, and the percentiles of the round trips, if there are enough for one.
+    case pinged(pings: Int, pongs: Int, p50: Int64?, p99: Int64?)
+    case closed
+    /// The request failed, with the reason.
+    case failed(String)
+
+    /// The longest reason of a failure, in characters.
+    private static let longestSentence = 400
+
+    /// Reads a line.
+    init(_ line: String) throws(SystemFailure) {
+        let words = line.split(separator: " ", omittingEmptySubsequences: false)
+        let (counts, times) = (0...Int64(CrowdOptions.mostConnections), 0...Int64.max)
+        switch (words.first, words.count) {
+        case ("connected", 4):
+            guard let connections = number(words[1], in: counts), let time = number(words[2], in: times),
+                let heap = optional(words[3], in: -(1 << 50)...(1 << 50))
+            else { throw nonsense(line) }
+            self = .connected(connections: Int(connections), nanoseconds: time, heap: heap.map { Int($0) })
+        case ("pinged", 5):
+            guard let pings = number(words[1], in: counts), let pongs = number(words[2], in: 0...pings),
+                let p50 = optional(words[3], in: times), let p99 = optional(words[4], in: times)
+            else { throw nonsense(line) }
+            self = .pinged(pings: Int(pings), pongs: Int(pongs), p50: p50, p99: p99)
+        case ("closed", 1): self = .closed
+        case ("failed", 2...): self = .failed(printable(line.dropFirst("failed ".count), Self.longestSentence))
+        default: throw nonsense(line)
+        }
+    }
+
+    var line: String {
+        switch self {
+        case .connected(let connections, let nanoseconds, let heap):
+            "connected \(connections) \(nanoseconds) \(heap.map { String($0) } ?? "-")"
+        case .pinged(let pings, let pongs, let p50, let p99):
+            "pinged \(pings) \(pongs) \(p50.map { String($0) } ?? "-") \(p99.map { String($0) } ?? "-")"
+        case .closed: "closed"
+        case .failed(let sentence): "failed " + printable(sentence[...], Self.longestSentence)
+        }
+    }
+}
+
+private func number(_ word: Substring, in range: ClosedRange<Int64>) -> Int64? {
+    Int64(word).flatMap { range.contains($0) ? $0 : nil }
+}
+
+/// A number, or `-` for none; `nil` if it is neither.
+private func optional(_ word: Substring, in range: ClosedRange<Int64>) -> Int64?? {
+    word == "-" ? .some(nil) : number(word, in: range).map { .some($0) }
+}
+
+private func nonsense(_ line: String) -> SystemFailure {
+    SystemFailure("the other half of the crowd said '\(printable(line[...], 60))', which means nothing")
+}
+
+/// The beginning of a text, with spaces for ends of lines and control characters.
+private func printable(_ text: Substring, _ limit: Int) -> String {
+    let isControl = { (scalar: Unicode.Scalar) in scalar.value < 32 || 127...159 ~= scalar.value }
+    return String(text.prefix(limit).map { $0.unicodeScalars.contains(where: isControl) ? " " : $0 })
 }

@@ -3,9 +3,39 @@ import SocketIO
 import TransportAPI
 import Transports
 
-/// The clients' half of a crowd, on one loop.
+/// The process of the clients of `imbench crowd`. It reads requests from its input and writes answers to its output. It ends with
+/// its input, also while a request is in progress, so that it never outlives its parent.
+func crowdClients(_ input: Int32, _ output: Int32) -> Int32 {
+    // The parent sends one request at a time.
+    let (requests, inbox) = AsyncStream.makeStream(of: CrowdRequest.self, bufferingPolicy: .bufferingOldest(4))
+    defer { inbox.finish() }
+    do throws(SystemFailure) {
+        let loop = try makeLoop("im-client")
+        Task(executorPreference: loop) {
+            var clients = CrowdClients(on: loop)
+            for await request in requests { writeAll(output, await clients.answer(request).line + "\n") }
+            _ = await clients.answer(.close)
+        }
+        var lines = LineInput(input)
+        while true {
+            switch lines.next(timeout: -1) {
+            case .line(CrowdRequest.stop): Interruption.request()
+            case .line(let line):
+                if case .dropped = inbox.yield(try CrowdRequest(line)) { throw SystemFailure("too many requests") }
+            case .tooLong: throw SystemFailure("a request was too long")
+            case .nothing: continue
+            case .end: return ExitStatus.good
+            }
+        }
+    } catch {
+        writeAll(output, CrowdAnswer.failed(error.message).line + "\n")
+        return ExitStatus.failed
+    }
+}
+
+/// The clients of a crowd, on one loop.
 struct CrowdClients {
-    /// How many handshakes, or goodbyes, are under way at a time.
+    /// How many connections open, or close, concurrently.
     static let atOnce = 32
 
     private let loop: EventLoop
@@ -15,7 +45,7 @@ struct CrowdClients {
         self.loop = loop
     }
 
-    /// Does what is asked.
+    /// Executes a request.
     mutating func answer(_ request: CrowdRequest) async -> CrowdAnswer {
         switch request {
         case .connect(let transport, let count, let ports):
@@ -33,34 +63,34 @@ struct CrowdClients {
     }
 
     private mutating func connect(_ transport: String, _ count: Int, _ ports: [UInt16]) async throws -> CrowdAnswer {
-        let recipes = try ports.enumerated().map { place, port throws(TransportError) in
+        let transports = try ports.enumerated().map { place, port throws(TransportError) in
             let endpoint = Endpoint(scheme: transport, host: "127.0.0.\(place + 1)", port: port, path: "/")
             return try TransportRegistry.standard.transport(for: endpoint, on: loop)
         }
         let before = await HeapUse.settled(on: loop)
         let started = Clocks.monotonic()
-        connections = try await connect(recipes, count)
+        connections = try await connect(transports, count)
         let nanoseconds = Clocks.monotonic() - started
         let after = await HeapUse.settled(on: loop)
         let heap = before.flatMap { before in after.map { $0 - before } }
         return .connected(connections: connections.count, nanoseconds: nanoseconds, heap: heap)
     }
 
-    private func connect(_ recipes: [any Transport], _ count: Int) async throws -> [any Connection] {
+    private func connect(_ transports: [any Transport], _ count: Int) async throws -> [any Connection] {
         try await withThrowingTaskGroup(of: (any Connection).self) { group in
             var connections: [any Connection] = []
             connections.reserveCapacity(count)
             for number in 0..<count where !Interruption.isRequested {
                 if number >= Self.atOnce, let connection = try await group.next() { connections.append(connection) }
-                let recipe = recipes[number / IdleCrowd.connectionsPerAddress]
-                group.addTask(executorPreference: loop) { try await recipe.connect(timeout: .seconds(30)) }
+                let transport = transports[number / IdleCrowd.connectionsPerAddress]
+                group.addTask(executorPreference: loop) { try await transport.connect(timeout: .seconds(30)) }
             }
             for try await connection in group { connections.append(connection) }
             return connections
         }
     }
 
-    /// Pings every connection once, spread over the time given.
+    /// Pings every connection once, spread over the given time.
     private func ping(over nanoseconds: Int64) async -> CrowdAnswer {
         let start = Clocks.monotonic()
         let step = nanoseconds / Int64(max(1, connections.count))

@@ -1,3 +1,4 @@
+import CSocketIO
 import Protocols
 import SocketIO
 import TransportAPI
@@ -6,7 +7,7 @@ import Transports
 /// `imbench crowd`: holds a crowd of idle clients, or starts hostile ones.
 func crowd(_ options: Options) throws(SystemFailure) -> Int32 {
     let target = try ReportTarget(path: options.output)
-    var run = RunResults(environment: .current(), options: OptionTable.record(of: options), seed: 0)
+    var run = RunResults(of: options, seed: 0)
     if run.environment.isDebugBuild { remark("this is a debug build", isQuiet: options.quiet) }
     let loop = try makeLoop("im-server")
     let rows =
@@ -14,13 +15,12 @@ func crowd(_ options: Options) throws(SystemFailure) -> Int32 {
         ? try attack(options, loop, try makeLoop("im-client")) : try gather(options, loop, &run)
     run.wasCutShort = Interruption.isRequested
     let results = CrowdResults(run: run, isHostile: options.crowd.isHostile, rows: rows)
-    try target.write(results.report.text(options.format, target.style))
-    let failures =
-        options.crowd.assertions.compactMap { $0.failure(in: rows) }
-        + rows.flatMap { row in row.breaches.map { "\(row.name): \($0)" } }
-    for failure in failures { remark(failure, isQuiet: false) }
-    if rows.contains(where: { $0.failure != nil }) { return ExitStatus.failed }
-    return failures.isEmpty ? ExitStatus.good : ExitStatus.assertion
+    try target.write(results.report, options.format)
+    return options.status(
+        of: rows,
+        hasFailed: rows.contains { $0.reason != nil },
+        breaches: rows.flatMap { row in row.breaches.map { "\(row.name): \($0)" } }
+    )
 }
 
 /// How many of the requested connections fit into the descriptor limit beside `others`, and that limit.
@@ -73,7 +73,7 @@ private func attack(_ options: Options, _ server: EventLoop, _ client: EventLoop
     }
     var progress = Progress(total: plans.count * options.repeats, isQuiet: options.quiet)
     defer { progress.finish() }
-    // Round by round, so that a slow phase of the machine does not affect all repeats of one attack.
+    // The repeats are interleaved, so that a slow phase of the machine does not affect all repeats of one attack.
     var rows: [[CrowdRow]] = Array(repeating: [], count: plans.count)
     for (number, plan) in (0..<options.repeats).flatMap({ _ in plans.enumerated() }) where !Interruption.isRequested {
         progress.step("\(plan.transport) \(plan.kind.rawValue)")
@@ -103,4 +103,45 @@ private func raiseDescriptorLimit() -> Int {
     limit.rlim_cur = limit.rlim_max
     if setrlimit(resource, &limit) != 0 { getrlimit(resource, &limit) }
     return Int(clamping: limit.rlim_cur)
+}
+
+/// The cores of the server, of its honest clients and of its hostile ones. In production they are separate machines, and the
+/// subject is the cost of hostile clients for the server, not for this machine. So the server has its own core. Honest and
+/// hostile clients have their own cores where there are three. On two cores they share one, and honest clients have priority.
+struct CrowdPlacement: Sendable {
+    private let near: Int
+    private let far: Int
+    private let hostile: Int
+
+    /// `nil` if there is only one core, or the system does not provide the cores.
+    static func apart() -> CrowdPlacement? {
+        guard let cores = CoreMask.ofThisThread()?.cores, let ends = ThreadPlacement.apart() else { return nil }
+        return CrowdPlacement(near: ends.near, far: ends.far, hostile: cores.count > 2 ? cores[1] : ends.near)
+    }
+
+    /// Places the calling thread, which is the server's. It has priority over other programs (nice(2)), if the user may set that,
+    /// because under an attack it has more work and would wait for them more often.
+    func placeServer() {
+        CoreMask(only: far).applyToThisThread()
+        #if os(Linux)
+        _ = csocketio_set_favoured()
+        #endif
+    }
+
+    /// Places the calling thread, which is that of honest clients. It preempts hostile ones at once (SCHED_FIFO, sched(7)), if the
+    /// user may set that. Otherwise the scheduler may take milliseconds.
+    func placeHonest() {
+        CoreMask(only: near).applyToThisThread()
+        #if os(Linux)
+        _ = csocketio_set_first_priority()
+        #endif
+    }
+
+    /// Places the calling thread, which is that of hostile clients. It runs while its core is otherwise idle (SCHED_IDLE).
+    func placeHostile() {
+        CoreMask(only: hostile).applyToThisThread()
+        #if os(Linux)
+        _ = csocketio_set_idle_priority()
+        #endif
+    }
 }

@@ -1,5 +1,5 @@
 /// One row of `imbench crowd`.
-struct CrowdRow: Sendable {
+struct CrowdRow: Sendable, AssertableRow {
     var transport: String
     /// The behaviour of the hostile clients; `nil` for a crowd of idle ones.
     var attack: HostileKind?
@@ -14,10 +14,11 @@ struct CrowdRow: Sendable {
     /// Why there are no numbers.
     var failure: String?
 
-    /// Its name in `--assert`.
+    var labels: [String] { [transport, attack?.rawValue ?? ""] }
     var name: String { attack.map { "\(transport).\($0.rawValue)" } ?? transport }
+    var reason: String? { failure }
 
-    func value(_ metric: String) -> Double? {
+    func value(of metric: String) -> Double? {
         metrics.first { $0.name == metric }?.value ?? nil
     }
 
@@ -44,14 +45,14 @@ struct CrowdRow: Sendable {
     /// greater one). It gets the least and the greatest factor, and the breaches of all. If a measurement failed, it is
     /// the result.
     static func middle(of rows: [CrowdRow]) -> CrowdRow? {
-        let factor = { (row: CrowdRow) in row.value("ratio_p99") ?? .infinity }
+        let factor = { (row: CrowdRow) in row.value(of: "ratio_p99") ?? .infinity }
         let ordered = rows.sorted { factor($0) < factor($1) }
         guard var row = rows.first(where: { $0.failure != nil }) ?? ordered.dropFirst(rows.count / 2).first else {
             return nil
         }
         row.metrics += [
-            ("ratio_p99_least", ordered.first?.value("ratio_p99")),
-            ("ratio_p99_most", ordered.last?.value("ratio_p99")),
+            ("ratio_p99_least", ordered.first?.value(of: "ratio_p99")),
+            ("ratio_p99_most", ordered.last?.value(of: "ratio_p99")),
             ("repeats", Double(rows.count)),
         ]
         row.breaches = rows.flatMap(\.breaches).distinct
@@ -100,7 +101,7 @@ struct CrowdResults: Sendable {
     }
 
     private var table: Table {
-        let isRepeated = rows.contains { ($0.value("repeats") ?? 1) > 1 }
+        let isRepeated = rows.contains { ($0.value(of: "repeats") ?? 1) > 1 }
         let metrics = isHostile ? CrowdRow.attackColumns : CrowdRow.idleColumns
         let hidden = isRepeated ? [] : ["ratio_p99_least", "ratio_p99_most"]
         var columns: [Table.Column] = [.text("transport", "transport"), .text(isHostile ? "attack" : nil, "attack")]
@@ -112,7 +113,7 @@ struct CrowdResults: Sendable {
             rows: rows.map { row in
                 let attack = row.attack?.rawValue
                 var cells = [Table.Cell(row.transport), Table.Cell(value: JSONValue(attack), text: attack ?? "")]
-                cells += metrics.map { Self.cell(row.value($0.name)) }
+                cells += metrics.map { Self.cell(row.value(of: $0.name)) }
                 if isHostile {
                     let endings = row.endings.map { "\($0.count) \($0.code)" }.joined(separator: ", ")
                     let expected = row.expected.isEmpty ? "nothing" : row.expected.joined(separator: ", ")
@@ -138,7 +139,7 @@ struct CrowdResults: Sendable {
         BarChart(
             title: title,
             rows: rows.compactMap { row in
-                row.value(metric).map { BarChart.Row(row.transport, $0, shown: fixed($0, 0)) }
+                row.value(of: metric).map { BarChart.Row(row.transport, $0, shown: fixed($0, 0)) }
             }
         )
     }
@@ -149,8 +150,8 @@ struct CrowdResults: Sendable {
             title: "\(transport): p99 of the others in µs",
             legend: [(.first, "before and after"), (.worse, "during the attack")],
             rows: rows.filter { $0.transport == transport }.compactMap { row in
-                guard let attack = row.attack, let before = row.value("quiet_p99_us"),
-                    let during = row.value("attacked_p99_us")
+                guard let attack = row.attack, let before = row.value(of: "quiet_p99_us"),
+                    let during = row.value(of: "attacked_p99_us")
                 else { return nil }
                 let (low, high) = (min(before, during), max(before, during))
                 return BarChart.Row(
@@ -163,51 +164,5 @@ struct CrowdResults: Sendable {
                 )
             }
         )
-    }
-}
-
-/// One `--assert` of `imbench crowd`: `transport[.attack].metric op number`, as in `ws.ping-flood.ratio_p99 <= 2`.
-///
-/// It must hold for every row that it names, as an ``Assertion`` must.
-struct CrowdAssertion: Sendable, Hashable {
-    var text: String
-    private var transport: String
-    private var attack: HostileKind?
-    private var metric: String
-    private var comparison: Assertion.Comparison
-    private var bound: Double
-
-    /// Reads an expression.
-    init(_ text: String, _ vocabulary: Vocabulary) throws(UsageError) {
-        guard let parts = Assertion.parts(text) else {
-            throw UsageError("--assert: '\(text)' is not of the form 'ws.ping-flood.ratio_p99 <= 2'")
-        }
-        var names = parts.subject.split(separator: ".", omittingEmptySubsequences: false).map(String.init)
-        transport = names.removeFirst()
-        guard vocabulary.transports.contains(transport) else {
-            throw .unknown("transport", transport, allowed: vocabulary.transports)
-        }
-        if names.count > 1, let kind = HostileKind(rawValue: names[0]) {
-            attack = kind
-            names.removeFirst()
-        }
-        metric = names.joined(separator: ".")
-        var metrics = CrowdRow.idleMetrics
-        metrics += CrowdRow.attackMetrics.filter { !metrics.contains($0) }
-        guard metrics.contains(metric) else { throw .unknown("metric", metric, allowed: metrics) }
-        (self.text, comparison, bound) = (text, parts.comparison, parts.bound)
-    }
-
-    /// Why the assertion does not hold, or `nil` if it does.
-    func failure(in rows: [CrowdRow]) -> String? {
-        let named = rows.filter { $0.transport == transport && (attack == nil || $0.attack == attack) }
-        guard !named.isEmpty else { return "'\(text)' does not hold: there is no such row" }
-        for row in named {
-            guard let value = row.value(metric) else { return "'\(text)' does not hold: \(row.name) has no \(metric)" }
-            guard comparison.holds(value, bound) else {
-                return "'\(text)' does not hold: \(row.name) has \(fixed(value, 3, trimmed: true))"
-            }
-        }
-        return nil
     }
 }

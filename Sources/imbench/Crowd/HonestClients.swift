@@ -1,61 +1,35 @@
+import Codecs
 import Protocols
 import SocketIO
 import TransportAPI
 import Transports
 
-/// The round trips of honest clients in nanoseconds, and what one of them lost, if anything.
+/// The round trips of honest clients in nanoseconds, and the first failure.
 typealias HonestOutcome = (times: [Int64], failure: String?)
 
-/// Those that are measured beside hostile clients.
+/// The clients that are measured beside hostile ones.
 protocol HonestParty: Sendable {
-    /// The round trips of all until `end`, in nanoseconds of the monotonic clock; what one lost, if one did.
-    func measure(until end: Int64) async -> HonestOutcome
+    /// Nanoseconds from the end of one round trip to the next one.
+    static var interval: Int64 { get }
+    var loop: EventLoop { get }
+
+    /// Makes one round trip of a client. Returns why it failed, or `nil`.
+    func trip(_ number: Int) async -> String?
+    /// Ends the round trip of a client, because it takes too long.
+    func interrupt(_ number: Int) async
     func close() async
 }
 
-/// A few clients that send a message now and then and wait for it to come back.
-struct HonestClients: HonestParty {
-    /// How many they are.
-    static let count = 8
-    /// Nanoseconds from one answer to the next message.
-    static let interval: Int64 = 2_000_000
-    /// How long a client waits for an answer beyond the end of the measurement, in nanoseconds.
-    static let patience: Int64 = 5_000_000_000
-
-    private let connections: [any Connection]
-    private let loop: EventLoop
-
-    /// Connects.
-    init(to endpoint: Endpoint, on loop: EventLoop) async throws(TransportError) {
-        let descriptor = try TransportRegistry.standard.transport(named: endpoint.scheme)
-        var connections: [any Connection] = []
-        for number in 0..<Self.count {
-            var own = endpoint
-            own.options = descriptor.loopback("honest-\(number)")
-            // So that a lost datagram is one that takes long, and not the end.
-            if descriptor.isDatagram { own.options.append(.init(name: "reliable", value: "ordered")) }
-            connections.append(try await descriptor.make(own, loop).connect(timeout: .seconds(10)))
-        }
-        self.connections = connections
-        self.loop = loop
-    }
-
+extension HonestParty {
+    /// Measures all clients until `end`, in nanoseconds of the monotonic clock.
     func measure(until end: Int64) async -> HonestOutcome {
-        await Self.all(on: loop) { number, first in await measure(connections[number], from: first, until: end) }
-    }
-
-    /// What all clients measure, each from the time that it is given.
-    static func all(
-        on loop: EventLoop,
-        _ measure: @escaping @Sendable (_ number: Int, _ first: Int64) async -> HonestOutcome
-    ) async -> HonestOutcome {
-        // The first message comes behind a pause as every other does, and not while tasks are made; one client's after the
-        // other's, for eight at once would wait for each other.
-        let start = Clocks.monotonic() + interval
+        // The first message follows a pause like every other one. The clients start one after the other, because eight at once
+        // would wait for each other.
+        let (start, count) = (Clocks.monotonic() + HonestClients.interval, HonestClients.count)
         return await withTaskGroup(of: HonestOutcome.self) { group in
             for number in 0..<count {
-                let first = start + interval * Int64(number) / Int64(count)
-                group.addTask(executorPreference: loop) { await measure(number, first) }
+                let first = start + HonestClients.interval * Int64(number) / Int64(count)
+                group.addTask(executorPreference: loop) { await measure(number, from: first, until: end) }
             }
             var all: HonestOutcome = ([], nil)
             for await outcome in group {
@@ -66,34 +40,64 @@ struct HonestClients: HonestParty {
         }
     }
 
-    private func measure(_ connection: any Connection, from start: Int64, until end: Int64) async -> HonestOutcome {
+    private func measure(_ number: Int, from start: Int64, until end: Int64) async -> HonestOutcome {
         var times: [Int64] = []
-        var bytes = [UInt8](repeating: 66, count: 64)
         let watchdog = Task(executorPreference: loop) {
-            await pause(on: loop, until: end + Self.patience)
-            if !Task.isCancelled { await connection.close() }
+            await pause(on: loop, until: end + HonestClients.patience)
+            if !Task.isCancelled { await interrupt(number) }
         }
         defer { watchdog.cancel() }
         await pause(on: loop, until: start)
         while Clocks.monotonic() < end {
             let start = Clocks.monotonic()
-            // Each differs from the one before, so that none is taken for another.
-            bytes[0] &+= 1
-            let outcome = await connection.send(Payload(bytes))
-            guard outcome.isSuccess else { return (times, "a message of an honest client was not sent: \(outcome)") }
-            do throws(TransportError) {
-                guard let answer = try await connection.receive() else {
-                    return (times, "an honest client got no answer")
-                }
-                guard answer.bytes == bytes else { return (times, "an honest client got another message than its own") }
-            } catch {
-                return (times, "an honest client lost its connection: \(error)")
-            }
+            if let failure = await trip(number) { return (times, failure) }
             let now = Clocks.monotonic()
             times.append(now - start)
             await pause(on: loop, until: now + Self.interval)
         }
         return (times, nil)
+    }
+}
+
+/// A few clients that send a message at intervals and wait for its echo.
+struct HonestClients: HonestParty {
+    static let count = 8
+    static let interval: Int64 = 2_000_000
+    /// How long a client waits for an answer beyond the end of the measurement, in nanoseconds.
+    static let patience: Int64 = 5_000_000_000
+
+    let loop: EventLoop
+    private let connections: [any Connection]
+
+    /// Connects.
+    init(to endpoint: Endpoint, on loop: EventLoop) async throws(TransportError) {
+        let descriptor = try TransportRegistry.standard.transport(named: endpoint.scheme)
+        var connections: [any Connection] = []
+        for number in 0..<Self.count {
+            var own = endpoint
+            own.options = descriptor.loopback("honest-\(number)")
+            // A lost datagram then costs time, and does not end the measurement.
+            if descriptor.isDatagram { own.options.append(.init(name: "reliable", value: "ordered")) }
+            connections.append(try await descriptor.make(own, loop).connect(timeout: .seconds(10)))
+        }
+        (self.connections, self.loop) = (connections, loop)
+    }
+
+    func trip(_ number: Int) async -> String? {
+        // Messages differ, so that they cannot be confused.
+        let bytes = withUnsafeBytes(of: Clocks.monotonic(), Array.init) + [UInt8](repeating: 66, count: 56)
+        let outcome = await connections[number].send(Payload(bytes))
+        guard outcome.isSuccess else { return "a message of an honest client was not sent: \(outcome)" }
+        do throws(TransportError) {
+            guard let answer = try await connections[number].receive() else { return "an honest client got no answer" }
+            return answer.bytes == bytes ? nil : "an honest client got another message than its own"
+        } catch {
+            return "an honest client lost its connection: \(error)"
+        }
+    }
+
+    func interrupt(_ number: Int) async {
+        await connections[number].close()
     }
 
     func close() async {
@@ -101,9 +105,73 @@ struct HonestClients: HonestParty {
     }
 }
 
-/// Waits on `loop` until `time`, in nanoseconds of the monotonic clock. To be called on the loop.
-func pause(on loop: EventLoop, until time: Int64) async {
-    await withUnsafeContinuation { continuation in
-        loop.execute { _ = loop.schedule(at: time) { continuation.resume() } }
+/// A few members of a chat room, or of a conversation over a broker. Each sends a message at intervals, and waits until the next
+/// member has received it.
+struct HonestMembers: HonestParty {
+    /// Their topic at a broker.
+    static let topic = "imbench/honest"
+    static let interval: Int64 = 20_000_000
+
+    let loop: EventLoop
+    private let supervisors: [Supervisor]
+    private let received: [Subscription<Payload>]
+
+    /// Enters the room.
+    init(to endpoint: Endpoint, on loop: EventLoop) async throws(TransportError) {
+        var endpoint = endpoint
+        if try TransportRegistry.standard.transport(for: endpoint, on: loop).capabilities.routesByTopic {
+            endpoint.options += ["publish", "subscribe"].map { Endpoint.Option(name: $0, value: Self.topic) }
+            endpoint.options.append(Endpoint.Option(name: "qos", value: "1"))
+        }
+        var supervisors: [Supervisor] = []
+        for _ in 0..<HonestClients.count { supervisors.append(try await Self.enter(endpoint, on: loop)) }
+        self.supervisors = supervisors
+        received = supervisors.map(\.messages)
+        self.loop = loop
+    }
+
+    /// A supervisor with a session. It retries for ``HonestClients/patience``.
+    static func enter(_ endpoint: Endpoint, on loop: EventLoop) async throws(TransportError) -> Supervisor {
+        var configuration = SupervisorConfiguration()
+        configuration.delivery.mode = .session
+        configuration.backoff = .fixed(.milliseconds(50))
+        configuration.maximumElapsed = .nanoseconds(HonestClients.patience)
+        let supervisor = try Supervisor(endpoint.description, configuration, on: loop)
+        supervisor.connect()
+        for await state in supervisor.states {
+            if case .open = state { return supervisor }
+            if case .closed(let reason) = state {
+                throw reason.error ?? TransportError(.closedByPeer, .open, "\(reason)")
+            }
+        }
+        throw TransportError(.connectionLost, .open, "an honest member was not let in")
+    }
+
+    func trip(_ number: Int) async -> String? {
+        var reader = received[next(number)].makeAsyncIterator()
+        var message = ChatMessage()
+        // A room keeps no history of this kind.
+        message.kind = .typing
+        message.id = "\(number)-\(Clocks.monotonic())"
+        do {
+            let bytes = try ProtobufCodec().encode(message)
+            _ = try await supervisors[number].submit(Payload(bytes))
+            while let other = await reader.next() {
+                if other.bytes == bytes { return nil }
+            }
+            return "an honest member lost its session"
+        } catch {
+            return "a message of an honest member was not sent: \(error)"
+        }
+    }
+
+    func interrupt(_ number: Int) async {
+        for supervisor in [supervisors[number], supervisors[next(number)]] { await supervisor.close() }
+    }
+
+    private func next(_ number: Int) -> Int { (number + 1) % supervisors.count }
+
+    func close() async {
+        for supervisor in supervisors { await supervisor.close() }
     }
 }

@@ -1,12 +1,12 @@
+import CSocketIO
 import EmbeddedServers
 import SocketIO
 import TransportAPI
 
-/// Holds very many idle clients of one transport. The server is in this process and the clients are in another: each
-/// connection needs one descriptor of either, and what the heap of each has grown by is what its side of the
-/// connections takes.
+/// Holds many idle clients of one transport. The server is in this process and the clients are in another. Each connection needs
+/// one descriptor in each process, and the growth of each heap is the memory of one end of the connections.
 struct IdleCrowd {
-    /// Each needs a port of this machine's for the same address of the server; Linux has 28,000 by default.
+    /// Each needs a local port for the same address of the server. Linux has 28,000 by default.
     static let connectionsPerAddress = 20_000
 
     /// How many addresses so many connections need.
@@ -15,14 +15,14 @@ struct IdleCrowd {
     let transport: String
     let connections: Int
     let hold: Duration
-    /// The server's.
+    /// The server's loop.
     let loop: EventLoop
-    /// What is started for the clients, and its arguments; `nil` is this program.
+    /// The program of the clients and its arguments; `nil` for this program.
     var program: [String]?
-    /// How long the clients may take for each answer, beyond the time that holding and connecting take.
+    /// How long each answer may take, beyond the time to hold and to connect.
     var patience = Duration.seconds(60)
 
-    /// Measures, on a thread that may wait and is not the loop's.
+    /// Measures. The calling thread must not be the loop's, because it waits.
     func measure() -> CrowdRow {
         var row = CrowdRow(transport: transport)
         do throws(SystemFailure) {
@@ -58,29 +58,56 @@ struct IdleCrowd {
 
     private func start() throws(SystemFailure) -> [EmbeddedServer] {
         let (transport, addresses, loop) = (transport, Self.addresses(connections), loop)
-        let started: Result<[EmbeddedServer], TransportError> = runBlocking(on: loop) {
-            var servers: [EmbeddedServer] = []
-            do throws(TransportError) {
-                for place in 1...addresses {
-                    // Each client waits for its turn; nobody is in a hurry.
-                    let url = "\(transport)://127.0.0.\(place):0/?max-connections=1000000"
-                    servers.append(try await EmbeddedServer.start(url, on: loop))
+        return try SystemFailure.translate { () throws(TransportError) in
+            try tryBlocking(on: loop) { () async throws(TransportError) in
+                var servers: [EmbeddedServer] = []
+                do throws(TransportError) {
+                    for place in 1...addresses {
+                        let url = "\(transport)://127.0.0.\(place):0/?max-connections=1000000"
+                        servers.append(try await EmbeddedServer.start(url, on: loop))
+                    }
+                    return servers
+                } catch {
+                    for server in servers { await server.stop() }
+                    throw error
                 }
-                return .success(servers)
-            } catch {
-                for server in servers { await server.stop() }
-                return .failure(error)
             }
-        }
-        do throws(TransportError) {
-            return try started.get()
-        } catch {
-            throw SystemFailure("\(error)")
         }
     }
 
     private func heap() -> Int? {
         let loop = loop
         return runBlocking(on: loop) { await HeapUse.settled(on: loop) }
+    }
+}
+
+/// The memory of this process.
+enum HeapUse {
+    /// Bytes of the heap in use, or of the process if the C library does not provide them; `nil` if the system does not either.
+    static func now() -> Int? {
+        #if os(Linux)
+        let heap = csocketio_heap_in_use()
+        if heap >= 0 { return heap }
+        // The second number is the resident set, in pages (proc_pid_statm(5)).
+        guard let text = readFile("/proc/self/statm", limit: 256),
+            let pages = text.split(separator: " ").dropFirst().first.flatMap({ Int($0) })
+        else { return nil }
+        return pages * 4096
+        #else
+        return nil
+        #endif
+    }
+
+    /// The same once it is stable, or after ten seconds, because closed connections are freed with a delay. To be called on the
+    /// loop.
+    static func settled(on loop: EventLoop) async -> Int? {
+        var last = now() ?? 0
+        for _ in 0..<50 {
+            await pause(on: loop, until: Clocks.monotonic() + 200_000_000)
+            guard let next = now() else { return nil }
+            if abs(next - last) <= max(last / 1000, 4096) { return next }
+            last = next
+        }
+        return last
     }
 }

@@ -1,5 +1,8 @@
-/// The bare round trips against which transports are held. Each is what one would write in C for nothing but this, so no
-/// transport that waits in the same way can be faster.
+import Foundation
+import Synchronization
+
+/// The bare round trips with which transports are compared. Each makes only the necessary system calls, so no transport that
+/// waits in the same way can be faster.
 enum FloorKind: String, Sendable, Hashable, CaseIterable {
     /// Two threads that block in recv on a TCP connection over loopback.
     case tcpBlocking = "tcp-blocking"
@@ -9,7 +12,7 @@ enum FloorKind: String, Sendable, Hashable, CaseIterable {
     case udpBlocking = "udp-blocking"
     /// Two threads that wait in epoll for UDP sockets over loopback.
     case udpEpoll = "udp-epoll"
-    /// Two threads that wake each other through eventfds: no network, no bytes, only the price of waking.
+    /// Two threads that wake each other through eventfds, without a network and without bytes.
     case wakeUp = "wake-up"
 
     /// The most bytes it can carry; a UDP datagram over IPv4 holds 65507 (RFC 768, RFC 791).
@@ -28,24 +31,135 @@ enum FloorKind: String, Sendable, Hashable, CaseIterable {
             throw SystemFailure("message of \(bytes) bytes is over the limit of \(maximumSize) of \(rawValue)")
         }
         switch self {
-        case .tcpBlocking: return try BlockingFloor(.stream(), bytes: bytes, farCore)
-        case .tcpEpoll: return try PollingFloor(.stream(), bytes: bytes, farCore)
-        case .udpBlocking: return try BlockingFloor(.datagram(), bytes: bytes, farCore)
-        case .udpEpoll: return try PollingFloor(.datagram(), bytes: bytes, farCore)
+        case .tcpBlocking: return try SocketFloor(.stream(), bytes: bytes, polls: false, farCore)
+        case .tcpEpoll: return try SocketFloor(.stream(), bytes: bytes, polls: true, farCore)
+        case .udpBlocking: return try SocketFloor(.datagram(), bytes: bytes, polls: false, farCore)
+        case .udpEpoll: return try SocketFloor(.datagram(), bytes: bytes, polls: true, farCore)
         case .wakeUp: return try WakeUpFloor(farCore)
         }
     }
 }
 
-/// A floor that is set up once, measured in slices, and closed when it is released. One thread at a time may use it.
+/// A floor that is set up once, measured in slices, and closed by its deinitializer. One thread at a time may use it.
 protocol Floor: AnyObject {
-    /// Does round trips until the slice is used up, and records the time of each.
+    /// Makes the round trips of a slice, and records the time of each.
     func run(_ slice: FloorSlice, into histogram: inout Histogram) throws(SystemFailure)
 }
 
-/// How long a slice is: it ends after `rounds` round trips, or after the first that ends later than `deadline`.
+/// The extent of a slice: it ends after `rounds` round trips, or after the first that ends later than `deadline`.
 struct FloorSlice: Sendable, Hashable {
     var rounds = Int.max
     /// On the monotonic clock, in nanoseconds.
     var deadline = Int64.max
+
+    /// Records the times of round trips. `trip` makes one, and returns `false` with `errno` set if it failed.
+    @inline(__always)
+    func run(into histogram: inout Histogram, _ trip: () -> Bool) throws(SystemFailure) {
+        var before = Clocks.monotonic()
+        for _ in 0..<rounds {
+            guard trip() else { throw SystemFailure("no answer from the floor's other thread", errno: errno) }
+            let after = Clocks.monotonic()
+            histogram.record(after - before)
+            if after >= deadline { return }
+            before = after
+        }
+    }
+}
+
+/// A flag that one thread raises and another reads.
+final class Flag: Sendable {
+    private let value = Atomic<Bool>(false)
+
+    var isRaised: Bool { value.load(ordering: .relaxed) }
+
+    func raise() { value.store(true, ordering: .relaxed) }
+}
+
+/// Floors that are set up once and then measured in slices, interleaved with the transports. Slices of one repeat are kept
+/// together, so that each repeat of a transport is compared with the floor of the same repeat.
+final class FloorBench {
+    /// One floor at one size.
+    struct Key: Sendable, Hashable {
+        var kind: FloorKind
+        var size: Int
+    }
+
+    private struct Entry {
+        var floor: (any Floor)?
+        var reason: String?
+        var total = Histogram()
+        /// Median of each repeat in microseconds; `nil` where too few round trips were made.
+        var medians: [Double?] = []
+    }
+
+    /// In the order of the report.
+    let keys: [Key]
+    private var entries: [Key: Entry] = [:]
+    private var scratch = Histogram()
+
+    /// The longest time that passes before an interruption is noticed, in nanoseconds.
+    private static let patience: Int64 = 200_000_000
+    /// Round trips that each slice makes before it records, to warm caches and branch predictors.
+    private static let unrecorded = 20
+
+    private let placement: ThreadPlacement?
+
+    /// Sets up the floors of `kinds` for each of `sizes`. The wake-up floor has one size only. The result of a floor that cannot be
+    /// set up has the reason. With a placement, the two threads of each floor stay on its cores.
+    init(kinds: [FloorKind], sizes: [Int], placement: ThreadPlacement? = nil) {
+        self.placement = placement
+        let sized = sizes.flatMap { size in kinds.filter { $0 != .wakeUp }.map { Key(kind: $0, size: size) } }
+        keys = kinds.contains(.wakeUp) ? [Key(kind: .wakeUp, size: FloorKind.wakeUp.maximumSize)] + sized : sized
+        for key in keys {
+            do throws(SystemFailure) {
+                entries[key] = Entry(floor: try key.kind.open(bytes: key.size, farCore: placement?.far))
+            } catch {
+                entries[key] = Entry(reason: error.message)
+            }
+        }
+    }
+
+    /// Measures one repeat of one floor: for `duration`, or `rounds` round trips, whichever ends first. Ends early when
+    /// interrupted.
+    func measure(_ key: Key, duration: Duration, rounds: Int = .max) {
+        guard var entry = entries[key], let floor = entry.floor else { return }
+        scratch.reset()
+        let cores = placement.flatMap { _ in CoreMask.ofThisThread() }
+        if let placement { CoreMask(only: placement.near).applyToThisThread() }
+        defer { cores?.applyToThisThread() }
+        do throws(SystemFailure) {
+            var warmup = Histogram()
+            try floor.run(FloorSlice(rounds: Self.unrecorded), into: &warmup)
+            let end = Clocks.now().advanced(by: duration).nanoseconds
+            var now = Clocks.monotonic()
+            while now < end, scratch.count < rounds, !Interruption.isRequested {
+                let deadline = min(end, now + Self.patience)
+                try floor.run(FloorSlice(rounds: rounds - scratch.count, deadline: deadline), into: &scratch)
+                now = Clocks.monotonic()
+            }
+        } catch {
+            entry.floor = nil
+            entry.reason = error.message
+        }
+        entry.total.merge(scratch)
+        entry.medians.append(scratch.median.map { Double($0) / 1000 })
+        entries[key] = entry
+    }
+
+    /// The results so far.
+    var results: [FloorResult] { keys.compactMap(result) }
+
+    /// The result so far of one floor; `nil` if there is no such floor.
+    func result(_ key: Key) -> FloorResult? {
+        entries[key].map { entry in
+            FloorResult(
+                kind: key.kind,
+                size: key.size,
+                rtt: Latency(entry.total),
+                p50Spread: RepeatStatistics(entry.medians.compactMap { $0 }),
+                reason: entry.reason,
+                repeats: [.p50: entry.medians]
+            )
+        }
+    }
 }

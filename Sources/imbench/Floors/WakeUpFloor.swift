@@ -1,48 +1,31 @@
-import Synchronization
-
-#if os(Linux)
 import CSocketIO
-#endif
-
-#if canImport(Glibc)
-import Glibc
-#elseif canImport(Musl)
-import Musl
-#else
-import Darwin
-#endif
+import Foundation
 
 /// Two threads that wake each other in turn, each blocked in read(2) on an eventfd (on a pipe, on systems without it).
 /// A round trip is two wake-ups.
 final class WakeUpFloor: Floor {
     private let there: Signal
     private let back: Signal
-    private let ending = Ending()
+    private let isEnding = Flag()
     private let thread: WorkerThread
 
     init(_ farCore: Int?) throws(SystemFailure) {
-        let there = try Signal()
-        let back: Signal
+        var signals: [Signal] = []
         do throws(SystemFailure) {
-            back = try Signal()
-        } catch {
-            there.close()
-            throw error
-        }
-        (self.there, self.back) = (there, back)
-        do throws(SystemFailure) {
-            thread = try WorkerThread(on: farCore) { [ending] in
-                while there.wait(), !ending.isRequested.load(ordering: .relaxed), back.raise() {}
+            for _ in 0..<2 { signals.append(try Signal()) }
+            let (there, back) = (signals[0], signals[1])
+            thread = try WorkerThread(on: farCore) { [isEnding] in
+                while there.wait(), !isEnding.isRaised, back.raise() {}
             }
         } catch {
-            there.close()
-            back.close()
+            for signal in signals { signal.close() }
             throw error
         }
+        (there, back) = (signals[0], signals[1])
     }
 
     deinit {
-        ending.isRequested.store(true, ordering: .relaxed)
+        isEnding.raise()
         _ = there.raise()
         thread.join()
         there.close()
@@ -50,18 +33,11 @@ final class WakeUpFloor: Floor {
     }
 
     func run(_ slice: FloorSlice, into histogram: inout Histogram) throws(SystemFailure) {
-        var before = Clocks.monotonic()
-        for _ in 0..<slice.rounds {
-            guard there.raise(), back.wait() else { throw SystemFailure("wake-up", errno: errno) }
-            let after = Clocks.monotonic()
-            histogram.record(after - before)
-            if after >= slice.deadline { return }
-            before = after
-        }
+        try slice.run(into: &histogram) { there.raise() && back.wait() }
     }
 }
 
-/// Something that one thread raises and another waits for.
+/// A counter in the kernel that one thread raises and another waits for.
 private struct Signal: Sendable {
     private let readEnd: Int32
     private let writeEnd: Int32
@@ -97,7 +73,7 @@ private struct Signal: Sendable {
     }
 
     func close() {
-        closeDescriptor(readEnd)
-        if writeEnd != readEnd { closeDescriptor(writeEnd) }
+        _ = Foundation.close(readEnd)
+        if writeEnd != readEnd { _ = Foundation.close(writeEnd) }
     }
 }

@@ -3,7 +3,7 @@
 ///
 /// Memory is fixed (about 270 kB) and recording allocates nothing. Values outside the range are counted at its ends.
 struct Histogram: Sendable, Equatable {
-    /// The largest time that is told apart: one hour, in nanoseconds.
+    /// The largest distinguished time: one hour, in nanoseconds.
     static let limit: Int64 = 3_600_000_000_000
 
     // The first 2048 values have a slot each; every later power of two has 1024 slots.
@@ -35,7 +35,7 @@ struct Histogram: Sendable, Equatable {
         if value > largest { largest = value }
     }
 
-    /// Adds everything that `other` has recorded.
+    /// Adds all values of `other`.
     mutating func merge(_ other: Histogram) {
         guard other.total > 0 else { return }
         for index in counts.indices { counts[index] &+= other.counts[index] }
@@ -45,7 +45,7 @@ struct Histogram: Sendable, Equatable {
         largest = max(largest, other.largest)
     }
 
-    /// Forgets everything, keeping the memory.
+    /// Removes all values and keeps the memory.
     mutating func reset() {
         for index in counts.indices { counts[index] = 0 }
         total = 0
@@ -55,7 +55,7 @@ struct Histogram: Sendable, Equatable {
     }
 
     /// The time that `permille` thousandths of the values do not exceed: 500 for the median, 999 for the 99.9th percentile.
-    /// `nil` if fewer than ten values lie beyond it, for then it says more about chance than about what was measured.
+    /// `nil` if fewer than ten values lie beyond it, because it would then be mostly chance.
     func percentile(_ permille: Int) -> Int64? {
         let share = UInt64(min(max(permille, 0), 1000))
         // The nearest-rank method: the smallest value with at least that share of the values at or below it.

@@ -1,22 +1,22 @@
-/// By which factor the repeats of one run lie above those of another: an interval that holds the true factor.
+/// An interval that contains the true factor between the repeats of two runs.
 ///
 /// It is the Mann–Whitney test (Annals of Mathematical Statistics 18, 1947) turned around, after Moses (Hollander, Wolfe and
 /// Chicken, "Nonparametric Statistical Methods", section 4.3), for factors in place of differences: of all ratios of a later
 /// value to an earlier one, the true factor lies between the k-th smallest and the k-th largest with probability
-/// 1 − 2·P(U < k). So 1 lies outside exactly if the test finds a difference. Nothing is assumed about how the values are
-/// distributed but that they are so alike in both runs, up to the factor.
+/// 1 − 2·P(U < k). So 1 lies outside exactly if the test finds a difference. The only assumption is that both runs have
+/// the same distribution, up to the factor.
 struct RatioInterval: Sendable, Hashable {
     var low: Double
     var high: Double
     /// The probability that the true factor lies in it; at least ``target``.
     var coverage: Double
 
-    /// The probability that is aimed at. Less would find a difference by chance in every table of a hundred numbers.
+    /// The intended probability. A lower one would find a difference by chance in every table of a hundred numbers.
     static let target = 0.99
     /// With fewer repeats on both sides no interval reaches the target: it takes 2 / C(2n, n) ≤ 1 − target.
     static let neededRepeats = 5
 
-    /// `nil` if there are too few values, or one of them is not above 0.
+    /// `nil` if there are too few values, or if one of them is not above 0.
     init?(before: [Double], after: [Double]) {
         guard (before + after).allSatisfy({ $0 > 0 && $0.isFinite }),
             let (rank, coverage) = Self.rank(before.count, after.count)

@@ -1,9 +1,9 @@
-/// What the repeats of one measurement say together: the median, and an interval that holds the true median.
+/// The median of the repeats of one measurement, and an interval that contains the true median.
 ///
 /// The interval comes from order statistics (the sign test turned around): between the k-th smallest and the k-th largest
-/// of n repeats lies the true median with probability 1 − 2·P(Binomial(n, ½) < k). Nothing is assumed about how the values
-/// are distributed, which matters because times are skewed. The narrowest interval that reaches 95 % is taken; with fewer
-/// than six repeats none does, and the whole spread is given with the probability that it has (93.75 % for five).
+/// of n repeats lies the true median with probability 1 − 2·P(Binomial(n, ½) < k). It assumes no distribution of the
+/// values, because times are skewed. It is the narrowest interval that reaches 95 %. With fewer than six repeats none does, and
+/// the interval is the whole spread with its own probability (93.75 % for five).
 struct RepeatStatistics: Sendable, Hashable {
     var median: Double
     /// The ends of the interval; equal to the median if there is one repeat only.
@@ -13,7 +13,7 @@ struct RepeatStatistics: Sendable, Hashable {
     var coverage: Double
     var repeats: Int
 
-    /// The probability that is aimed at.
+    /// The intended probability.
     static let target = 0.95
 
     /// `nil` if there are no values. Values that are no numbers are left out.
@@ -45,7 +45,7 @@ struct RepeatStatistics: Sendable, Hashable {
         median > 0 && repeats > 1 ? (high - low) / 2 / median : nil
     }
 
-    /// The ratios of values that were measured side by side, repeat by repeat, so that what slowed both cancels out.
+    /// The ratios of values that were measured in the same repeat, so that a slow phase of the machine cancels out.
     /// `nil` for repeats in which either is missing or the divisor is 0.
     static func ratios(_ values: [Double?], to divisors: [Double?]) -> [Double?] {
         zip(values, divisors).map { value, divisor in
@@ -53,4 +53,39 @@ struct RepeatStatistics: Sendable, Hashable {
             return value / divisor
         }
     }
+}
+
+/// A number that each repeat of a row has, by its name in `--assert`. `imbench compare` compares these, because their repeats show
+/// the effect of chance.
+enum RepeatedMetric: String, Sendable, Hashable, CaseIterable {
+    case p50 = "rtt.p50_us"
+    case p99 = "rtt.p99_us"
+    case ratioToFloor = "ratio_to_floor_p50"
+    case throughput = "throughput_msgs_per_s"
+    case cpu = "cpu_us_per_msg"
+
+    /// The name of its values in JSON.
+    var key: String { rawValue.split(separator: ".").joined(separator: "_") }
+
+    /// The head of its column in tables.
+    var title: String {
+        switch self {
+        case .p50: "p50 µs"
+        case .p99: "p99 µs"
+        case .ratioToFloor: "×floor"
+        case .throughput: "msgs/s"
+        case .cpu: "CPU µs/msg"
+        }
+    }
+
+    /// Whether a larger value is better.
+    var isBetterWhenLarger: Bool { self == .throughput }
+}
+
+/// The values of every repeat, in the order of the repeats; `nil` where there is none, or too few samples support it.
+typealias RepeatedValues = [RepeatedMetric: [Double?]]
+
+extension RepeatedValues {
+    /// The values of the repeats that have one.
+    func known(_ metric: RepeatedMetric) -> [Double] { (self[metric] ?? []).compactMap { $0 } }
 }

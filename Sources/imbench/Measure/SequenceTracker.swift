@@ -1,8 +1,8 @@
 /// Follows the messages of one connection by their sequence numbers, which count from 0.
 ///
-/// Memory is bounded: the newest `window` messages are remembered. A message that leaves the window unanswered is counted
-/// as lost; an answer to a message that has left it is counted as unexpected, because nothing is known about it any more.
-/// So the window must be larger than what is under way at once.
+/// Memory is bounded: the newest `window` messages are remembered. A message that leaves the window unanswered counts as
+/// lost. An answer to a message that has left it counts as unexpected. So the window must be larger than the number of messages
+/// in flight.
 struct SequenceTracker: Sendable {
     private enum State: UInt8 {
         case answered, outstanding, lost
@@ -10,7 +10,7 @@ struct SequenceTracker: Sendable {
 
     /// How an answer was counted.
     enum Answer: Sendable, Hashable {
-        /// The first answer to this message; `late` if the message had been given up as lost.
+        /// The first answer to this message; `late` if the message already counted as lost.
         case first(late: Bool)
         case duplicate
         case unexpected
@@ -60,20 +60,20 @@ struct SequenceTracker: Sendable {
         return .first(late: before == .lost)
     }
 
-    /// Gives up waiting for message `number`. An answer that still comes takes it back.
+    /// Counts message `number` as lost. A later answer reverses that.
     mutating func lose(_ number: UInt64) {
         guard remembers(number), states[slot(number)] == .outstanding else { return }
         states[slot(number)] = .lost
         counts.lost += 1
     }
 
-    /// Whether message `number` is still waited for.
+    /// Whether message `number` has no answer and is not lost.
     func isOutstanding(_ number: UInt64) -> Bool {
         remembers(number) && states[slot(number)] == .outstanding
     }
 
-    /// The accounts now. What is under way is counted message by message and not by subtraction, so that accounts which do
-    /// not close show a mistake.
+    /// The present accounts. Messages in flight are counted one by one and not by subtraction, so that accounts that do not close
+    /// reveal a mistake.
     var accounts: DeliveryCounts {
         var result = counts
         result.inFlight = states.count { $0 == .outstanding }
@@ -85,4 +85,42 @@ struct SequenceTracker: Sendable {
     private func remembers(_ number: UInt64) -> Bool {
         number < next && next - number <= UInt64(states.count)
     }
+}
+
+/// The fates of a run's messages. Every message sent is answered, lost, or in flight.
+struct DeliveryCounts: Sendable, Hashable {
+    /// Messages handed to the transport.
+    var sent = 0
+    /// Answered messages, each counted once.
+    var acked = 0
+    /// Messages without an answer in time.
+    var lost = 0
+    /// Messages without an answer at the end.
+    var inFlight = 0
+    /// Duplicate answers.
+    var duplicated = 0
+    /// Answers that arrived after the answer to a later message.
+    var reordered = 0
+    /// Answers to no message, or to one that is too old to be remembered.
+    var unexpected = 0
+
+    /// Whether sent = acked + lost + in flight.
+    var closes: Bool {
+        sent >= 0 && acked >= 0 && lost >= 0 && inFlight >= 0 && sent == acked + lost + inFlight
+    }
+
+    /// The accounts of two connections or two repeats together.
+    static func + (left: DeliveryCounts, right: DeliveryCounts) -> DeliveryCounts {
+        DeliveryCounts(
+            sent: left.sent + right.sent,
+            acked: left.acked + right.acked,
+            lost: left.lost + right.lost,
+            inFlight: left.inFlight + right.inFlight,
+            duplicated: left.duplicated + right.duplicated,
+            reordered: left.reordered + right.reordered,
+            unexpected: left.unexpected + right.unexpected
+        )
+    }
+
+    static func += (left: inout DeliveryCounts, right: DeliveryCounts) { left = left + right }
 }

@@ -4,7 +4,7 @@ enum HelpText {
 
     /// The help for all commands, or for one.
     static func make(_ vocabulary: Vocabulary, command: Command?) -> String {
-        var lines = ["imbench \(version): what each way of carrying a chat message costs, on this machine", ""]
+        var lines = ["imbench \(version): the cost of a chat message on each transport, on this machine", ""]
         if let command {
             let argument = command.argument.map { " " + $0 } ?? ""
             lines += ["usage: imbench \(command.rawValue)\(argument) [options]", ""]
@@ -25,7 +25,7 @@ enum HelpText {
         lines += ["", "Status"]
         lines += entries([
             ("0", "good"), ("1", "a run failed, or its accounts do not close"), ("64", "wrong usage"),
-            ("99", "an --assert, or a check of the command, did not hold"),
+            ("99", "an --assert, or a check of the command, did not hold"), ("130", "interrupted by Ctrl-C"),
         ])
         return lines.joined(separator: "\n") + "\n"
     }

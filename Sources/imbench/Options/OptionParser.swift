@@ -4,7 +4,7 @@ import Transports
 
 /// Reads a command line into ``Options``. It does no I/O: the input is words, the output is options or one sentence.
 ///
-/// Values are written `--name=value` or `--name value`; `--` ends the options; the first other word is the command.
+/// A value follows its option as `--name=value` or `--name value`. `--` ends the options. The first other word is the command.
 struct OptionParser: Sendable {
     var vocabulary: Vocabulary
 
@@ -61,7 +61,7 @@ struct OptionParser: Sendable {
             } else if word == "-h" {
                 index += 1
             } else {
-                // Whether a misspelt option has a value is not known. The error is about the option, not about the next word.
+                // A misspelt option may have a value. The error is about the option, not about the next word.
                 return (nil, nil)
             }
         }
@@ -202,5 +202,29 @@ struct OptionParser: Sendable {
         if let other = options.transports.first(where: { !known.contains($0) }) {
             throw UsageError("--transport: 'crowd' knows \(known.joined(separator: ", ")), not \(other)")
         }
+    }
+}
+
+/// A mistake in the command line: one line with the mistake and the allowed values.
+/// The program ends with status 64 (EX_USAGE of sysexits.h).
+struct UsageError: Error, Sendable, Hashable {
+    /// The sentence, without the program's name.
+    var message: String
+
+    init(_ message: String) {
+        self.message = message
+    }
+
+    /// `word` is not in `allowed`. The sentence suggests the nearest one, or lists all if none is near.
+    static func unknown(_ kind: String, _ word: String, allowed: [String]) -> UsageError {
+        if let near = spellingSuggestion(for: word, in: allowed) {
+            return UsageError("unknown \(kind) '\(word)'; did you mean '\(near)'?")
+        }
+        return UsageError("unknown \(kind) '\(word)'; there is \(allowed.joined(separator: ", "))")
+    }
+
+    /// Calls `read`, whose errors are mistakes in the command line.
+    static func translate<Value>(_ read: () throws(TransportError) -> Value) throws(UsageError) -> Value {
+        do throws(TransportError) { return try read() } catch { throw UsageError(error.reason) }
     }
 }

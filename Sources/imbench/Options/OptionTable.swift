@@ -4,14 +4,14 @@ import SocketIO
 import TransportAPI
 import Transports
 
-/// An option of the command line. The same row reads its value, suggests its name, documents it and records it in reports.
+/// An option of the command line. One row reads its value, suggests its name, documents it and records it in reports.
 struct OptionRow: Sendable {
     /// The heading in the help text.
     enum Group: String, Sendable, CaseIterable {
-        case what = "What is compared"
-        case load = "How it is loaded"
-        case path = "What is wrong with the path"
-        case report = "What comes out"
+        case what = "Subject"
+        case load = "Load"
+        case path = "Faults of the path"
+        case report = "Report"
         case general = "General"
     }
 
@@ -33,7 +33,7 @@ struct OptionRow: Sendable {
     var excludes: String?
     /// An option that this one requires.
     var requires: String?
-    /// The value in the options as it would be typed; `nil` if there is none. For the default and the record.
+    /// The value as the user would type it; `nil` if there is none. For the default and the record.
     var shown: @Sendable (Options) -> String? = { _ in nil }
     var apply: Apply
 }
@@ -112,29 +112,64 @@ extension OptionRow {
 
 /// All options, in the order of the help text.
 enum OptionTable {
+    typealias Row = OptionRow
+
     static let rows =
         comparison + serve + chat + load + waking + proxy + storm + outage + crowd + simulate + report + general
 
-    /// The options as they could be typed again, for the report.
+    /// The options as the user could type them again, for the report.
     static func record(of options: Options) -> [(name: String, value: String)] {
         rows.filter { $0.commands.contains(options.command) }
             .compactMap { row in row.shown(options).map { (row.name, $0) } }
     }
 
-    /// Rows of one group, for the same commands.
-    private static func section(_ group: OptionRow.Group, _ commands: [Command], _ rows: OptionRow...) -> [OptionRow] {
+    /// Rows of one group, for the same commands, with the same exclusion and requirement.
+    private static func section(
+        _ group: Row.Group,
+        _ commands: [Command],
+        excludes: String? = nil,
+        requires: String? = nil,
+        _ rows: Row...
+    ) -> [Row] {
         rows.map { row in
             var row = row
             (row.group, row.commands) = (group, commands)
+            (row.excludes, row.requires) = (row.excludes ?? excludes, row.requires ?? requires)
             return row
         }
     }
+
+    // MARK: Formats
+
+    /// Integers that every JSON reader keeps exactly (RFC 8259, section 6).
+    private static let seed = SettingFormat.integer(0...9_007_199_254_740_991).map(
+        { UInt64($0) },
+        back: { Int(clamping: $0) }
+    )
+    private static let million = SettingFormat.integer(1...1_000_000)
+    private static let share = SettingFormat.number(0...1, percents: 100)
+    private static let file = SettingFormat.text(1...4096)
+    private static let outageTime = SettingFormat.duration(.milliseconds(50) ... .seconds(600))
+
+    private static func upToHour(from least: Duration = .zero) -> SettingFormat<Duration> {
+        .duration(least ... .seconds(3600))
+    }
+
+    /// A text that fits in one line and in one level of a topic.
+    private static let chatName = SettingFormat.text(1...64, "without + # / and control characters") { text in
+        ChatLine.printable(text) == text
+            && text.unicodeScalars.allSatisfy {
+                $0.value >= 0x20 && !(0x7f..<0xa0).contains($0.value) && !"+#/".unicodeScalars.contains($0)
+            }
+    }
+
+    // MARK: Rows
 
     private static let comparison =
         section(
             .what,
             [.run, .overhead, .trace, .outage, .crowd],
-            OptionRow(
+            Row(
                 "transport",
                 "LIST",
                 "transports",
@@ -146,10 +181,10 @@ enum OptionTable {
         + section(
             .what,
             [.run, .overhead, .trace, .chat],
-            OptionRow(
+            Row(
                 "codec",
                 "LIST",
-                "codecs; of a chat, one",
+                "codecs; a chat has one",
                 { .commaSeparated(.word(of: $0.codecs)) },
                 shown: { $0.codecs.joined(separator: ",") },
                 set: { (options, names) throws(UsageError) in options.codecs = names }
@@ -158,7 +193,7 @@ enum OptionTable {
         + section(
             .what,
             [.run, .overhead],
-            OptionRow(
+            Row(
                 "size",
                 "LIST",
                 "bytes of text in a message, as in 32,4KiB",
@@ -169,7 +204,7 @@ enum OptionTable {
         + section(
             .what,
             [.run],
-            OptionRow(
+            Row(
                 "url",
                 "URL",
                 "an outside server in place of the embedded one, as in mqtt://host:1883; may be repeated",
@@ -186,10 +221,10 @@ enum OptionTable {
         + section(
             .what,
             [.compare],
-            OptionRow(
+            Row(
                 "noise",
                 "PERCENT",
-                "by how much two runs of the same code may differ; smaller differences are noise, however sure",
+                "by how much two runs of the same code may differ; a smaller difference counts as noise",
                 .number(0...100, percents: 1),
                 \.comparison.noisePercent
             )
@@ -198,87 +233,80 @@ enum OptionTable {
     private static let serve = section(
         .what,
         [.serve],
-        OptionRow(
+        excludes: "proxy",
+        Row(
             "listen",
             "URL",
-            "which server listens where, as in ws://[::1]:8080; may be repeated",
+            "the address of a server, as in ws://[::1]:8080; may be repeated",
             { .url(of: $0.transports) },
-            excludes: "proxy",
             shown: { $0.listen.isEmpty ? nil : $0.listen.map(\.description).joined(separator: " ") },
             set: { (options, endpoint) throws(UsageError) in
                 guard options.listen.count < 64 else { throw UsageError("--listen may be given at most 64 times") }
                 options.listen.append(endpoint)
             }
         ),
-        OptionRow(
+        Row(
             name: "user",
             placeholder: "NAME:PASSWORD",
             summary: "a user of the MQTT broker, which then rejects all others; may be repeated",
-            excludes: "proxy",
             apply: { (options, text, _) throws(UsageError) in
                 guard options.users.count < 64 else { throw UsageError("--user may be given at most 64 times") }
                 options.users.append(try ServedUser(text))
             }
         ),
-        OptionRow(
+        Row(
             "origins",
             "LIST",
-            "which web pages the WebSocket servers admit: same, null (pages from disk), any, or origins",
+            "the web pages that the WebSocket servers admit: same, null (pages from disk), any, or origins",
             .text(1...8192),
-            optional: \.origins,
-            excludes: "proxy"
+            optional: \.origins
         ),
-        OptionRow(
+        Row(
             "hosts",
             "LIST",
-            "which Host headers the WebSocket servers admit: loopback, any, or hosts",
+            "the Host headers that the WebSocket servers admit: loopback, any, or hosts",
             .text(1...8192),
-            optional: \.hosts,
-            excludes: "proxy"
-        ),
-        OptionRow(
-            switch: "chat",
-            "serve one chat room on all transports in place of echoes",
-            \.chat.isServed,
-            shown: ("yes", nil)
+            optional: \.hosts
         )
     )
 
     private static let chat =
         section(
             .what,
+            [.serve],
+            Row(
+                switch: "chat",
+                "serve one chat room on all transports in place of echoes",
+                \.chat.isServed,
+                shown: ("yes", nil)
+            )
+        )
+        + section(
+            .what,
             [.chat],
-            OptionRow("name", "NAME", "your name in the chat", chatName, \.chat.name) {
+            Row("name", "NAME", "your name in the chat", chatName, \.chat.name) {
                 $0.chat.name.isEmpty ? nil : $0.chat.name
             },
-            OptionRow("room", "ROOM", "the room; over MQTT the topic imbench/chat/ROOM", chatName, \.chat.room)
+            Row("room", "ROOM", "the room; over MQTT the topic imbench/chat/ROOM", chatName, \.chat.room)
         )
         + section(
             .what,
             [.run, .chat, .serve],
-            OptionRow(
+            excludes: "listen",
+            Row(
                 "config",
                 "FILE",
-                "a configuration file (Docs/configuration.md): endpoints and codec; of a chat, also its supervisor; to serve: where",
-                .text(1...4096),
-                optional: \.config,
-                excludes: "listen"
+                "a configuration file (Docs/configuration.md) with endpoints and codec, and for chat its supervisor",
+                file,
+                optional: \.config
             )
         )
-
-    /// A text that fits in one line and in one level of a topic.
-    private static let chatName = SettingFormat.text(1...64, "without + # / and control characters") { text in
-        ChatLine.printable(text) == text
-            && text.unicodeScalars.allSatisfy {
-                $0.value >= 0x20 && !(0x7f..<0xa0).contains($0.value) && !"+#/".unicodeScalars.contains($0)
-            }
-    }
 
     private static let load =
         section(
             .load,
             [.run],
-            OptionRow(
+            Row(
                 "duration",
                 "TIME",
                 "how long each row is measured, over all repeats: 250ms, 5s, 2m",
@@ -287,7 +315,7 @@ enum OptionTable {
                 shown: { if case .duration(let duration) = $0.extent { duration.settingText } else { nil } },
                 set: { (options, duration) throws(UsageError) in options.extent = .duration(duration) }
             ),
-            OptionRow(
+            Row(
                 "messages",
                 "N",
                 "how many messages each row measures, in place of a duration",
@@ -296,16 +324,16 @@ enum OptionTable {
                 shown: { if case .messages(let count) = $0.extent { String(count) } else { nil } },
                 set: { (options, count) throws(UsageError) in options.extent = .messages(count) }
             ),
-            OptionRow("warmup", "TIME", "how long each row runs before it is measured", upToHour(), \.warmup)
+            Row("warmup", "TIME", "how long each row runs before it is measured", upToHour(), \.warmup)
         )
         + section(
             .load,
             [.run, .crowd],
-            OptionRow(
+            Row(
                 "repeat",
                 "N",
-                "into how many repeats, in random order, a row is cut; with crowd --hostile, how often each attack is "
-                    + "measured, of which the one in the middle counts (1)",
+                "the number of repeats of a row, in random order; with crowd --hostile, the number of measurements of "
+                    + "each attack, of which the median counts (1)",
                 .integer(1...1000),
                 \.repeats
             )
@@ -313,8 +341,8 @@ enum OptionTable {
         + section(
             .load,
             [.run],
-            OptionRow("connections", "N", "connections at once", .integer(1...10_000), \.connections),
-            OptionRow(
+            Row("connections", "N", "concurrent connections", .integer(1...10_000), \.connections),
+            Row(
                 "in-flight",
                 "N",
                 "closed loop: messages in flight on each connection",
@@ -323,10 +351,10 @@ enum OptionTable {
                 excludes: "rate",
                 shown: { $0.rate == nil ? String($0.inFlight) : nil }
             ),
-            OptionRow(
+            Row(
                 "rate",
                 "R",
-                "open loop: messages per second on each connection, whether answers come or not",
+                "open loop: messages per second on each connection, independent of the answers",
                 .number(.leastNonzeroMagnitude...10_000_000),
                 optional: \.rate,
                 excludes: "in-flight"
@@ -335,48 +363,34 @@ enum OptionTable {
         + section(
             .load,
             [.run, .serve, .storm, .outage, .simulate],
-            OptionRow(
+            Row(
                 "seed",
                 "S",
-                "what is left to chance: order, texts, clients, losses; chosen and printed if not given",
+                "the seed of all random choices: order, texts, clients, losses; chosen and printed by default",
                 seed,
                 optional: \.seed
             )
         )
-        + section(
-            .load,
-            [.work],
-            OptionRow("times", "N", "how often it is done", .integer(1...1_000_000_000), \.times)
-        )
-
-    /// Up to the largest integer that every JSON reader keeps exactly (RFC 8259, section 6).
-    private static let seed = SettingFormat.integer(0...9_007_199_254_740_991).map(
-        { UInt64($0) },
-        back: { Int(clamping: $0) }
-    )
-
-    private static func upToHour(from least: Duration = .zero) -> SettingFormat<Duration> {
-        .duration(least ... .seconds(3600))
-    }
+        + section(.load, [.work], Row("times", "N", "how often the step runs", .integer(1...1_000_000_000), \.times))
 
     /// The cost of a wake-up in a run, and whether there is one.
     private static let waking = section(
         .load,
         [.run],
-        OptionRow(
+        Row(
             "placement",
             "WORD",
-            "client and server, and the two sides of each floor, on different cores, on one, or as the scheduler likes",
+            "client and server, and the two sides of each floor, on different cores, on one, or where the scheduler puts them",
             .word,
             \.placement
         ),
-        OptionRow(
+        Row(
             switch: "awake",
-            "keep the cores from sleeping: compares code, not power management",
+            "keep the cores from sleeping, to compare code and not power management",
             \.awake,
             shown: ("yes", "no")
         ),
-        OptionRow(
+        Row(
             "busy-poll",
             "TIME",
             "how long client and server poll before they sleep, as in 50us; CPU time counts it. Default: never; as long as it pays",
@@ -394,116 +408,66 @@ enum OptionTable {
         )
     )
 
-    private static let proxy = section(
-        .path,
-        [.serve],
-        OptionRow(
-            "proxy",
-            "URL",
-            "a proxy to this server in place of the embedded ones, with this wrong on the path",
-            // The transports compared by default are those with a network.
-            { .url(of: $0.defaultTransports) },
+    private static let proxy =
+        section(
+            .path,
+            [.serve],
             excludes: "listen",
-            shown: { $0.proxy?.description },
-            set: { (options, endpoint) throws(UsageError) in options.proxy = endpoint }
-        ),
-        OptionRow(
-            "delay",
-            "TIME",
-            "the latency of everything, each way: 50ms",
-            upToHour(),
-            \.faults.delay,
-            requires: "proxy"
-        ),
-        OptionRow(
-            "jitter",
-            "TIME",
-            "the most that is added to the delay, by chance",
-            upToHour(),
-            \.faults.jitter,
-            requires: "proxy"
-        ),
-        OptionRow(
-            "throttle",
-            "N",
-            "bytes per second, each way of each connection, as in 64KiB",
-            .bytes(1...1_000_000_000_000),
-            optional: \.faults.bytesPerSecond,
-            requires: "proxy"
-        ),
-        OptionRow(
-            "loss",
-            "SHARE",
-            "datagrams that get lost, each way, from 0 to 1, or in %",
-            share,
-            \.faults.loss,
-            requires: "proxy"
-        ),
-        OptionRow(
-            "duplicate",
-            "SHARE",
-            "datagrams that arrive twice, as --loss",
-            share,
-            \.faults.duplication,
-            requires: "proxy"
-        ),
-        OptionRow(
-            "reorder",
-            "SHARE",
-            "datagrams that arrive behind the next one, as --loss",
-            share,
-            \.faults.reordering,
-            requires: "proxy"
+            Row(
+                "proxy",
+                "URL",
+                "a proxy to this server in place of the embedded ones, with these faults on the path",
+                // The transports compared by default are those with a network.
+                { .url(of: $0.defaultTransports) },
+                shown: { $0.proxy?.description },
+                set: { (options, endpoint) throws(UsageError) in options.proxy = endpoint }
+            )
         )
-    )
-
-    private static let share = SettingFormat.number(0...1, percents: 100)
+        + section(
+            .path,
+            [.serve],
+            requires: "proxy",
+            Row("delay", "TIME", "the latency in each direction: 50ms", upToHour(), \.faults.delay),
+            Row("jitter", "TIME", "the largest random addition to the delay", upToHour(), \.faults.jitter),
+            Row(
+                "throttle",
+                "N",
+                "bytes per second in each direction of each connection, as in 64KiB",
+                .bytes(1...1_000_000_000_000),
+                optional: \.faults.bytesPerSecond
+            ),
+            Row("loss", "SHARE", "lost datagrams in each direction, from 0 to 1, or in %", share, \.faults.loss),
+            Row("duplicate", "SHARE", "datagrams that arrive twice, as --loss", share, \.faults.duplication),
+            Row("reorder", "SHARE", "datagrams that arrive after the next one, as --loss", share, \.faults.reordering)
+        )
 
     private static let storm =
         section(
             .what,
             [.storm],
-            OptionRow("policy", "LIST", "reconnect policies", .commaSeparated(.word), \.storm.policies)
+            Row("policy", "LIST", "reconnect policies", .commaSeparated(.word), \.storm.policies)
         )
         + section(
             .load,
             [.storm],
-            OptionRow(
-                "clients",
-                "N",
-                "how many clients lose their connection at once",
-                .integer(1...1_000_000),
-                \.storm.model.clients
-            ),
-            OptionRow(
-                "handshakes",
-                "N",
-                "handshakes of the server in a second",
-                .integer(1...1_000_000),
-                \.storm.model.handshakes
-            ),
-            OptionRow(
+            Row("clients", "N", "how many clients lose their connection at once", million, \.storm.model.clients),
+            Row("handshakes", "N", "handshakes of the server in a second", million, \.storm.model.handshakes),
+            Row(
                 "backlog",
                 "N",
                 "connections that may wait for the server",
                 .integer(0...1_000_000),
                 \.storm.model.backlog
             ),
-            OptionRow(
-                "outage",
-                "TIME",
-                "how long the server refuses all connections",
-                upToHour(),
-                \.storm.model.outage
-            ),
-            OptionRow(
+            Row("outage", "TIME", "how long the server refuses all connections", upToHour(), \.storm.model.outage),
+            Row(
                 "connect-timeout",
                 "TIME",
                 "how long a client waits for its handshake",
                 upToHour(from: .milliseconds(100)),
                 \.storm.model.connectTimeout
             ),
-            OptionRow(
+            Row(
                 "limit",
                 "TIME",
                 "virtual time at which the simulation ends",
@@ -513,52 +477,34 @@ enum OptionTable {
         )
 
     private static let outage =
-        section(
-            .what,
-            [.outage],
-            OptionRow("fault", "LIST", "what goes wrong", .commaSeparated(.word), \.outage.faults)
-        )
+        section(.what, [.outage], Row("fault", "LIST", "faults", .commaSeparated(.word), \.outage.faults))
         + section(
             .load,
             [.outage],
-            OptionRow("interval", "TIME", "keepalive: silence before a ping", outageTime, \.outage.timing.interval),
-            OptionRow(
-                "timeout",
-                "TIME",
-                "keepalive: how long the answer may take",
-                outageTime,
-                \.outage.timing.timeout
-            ),
-            OptionRow(
-                "down",
-                "TIME",
-                "how long a fault lasts that does not pass by itself",
-                outageTime,
-                \.outage.timing.outage
-            )
+            Row("interval", "TIME", "keepalive: silence before a ping", outageTime, \.outage.timing.interval),
+            Row("timeout", "TIME", "keepalive: time limit of the answer", outageTime, \.outage.timing.timeout),
+            Row("down", "TIME", "duration of a fault that does not end by itself", outageTime, \.outage.timing.outage)
         )
-
-    private static let outageTime = SettingFormat.duration(.milliseconds(50) ... .seconds(600))
 
     private static let crowd =
         section(
             .load,
             [.crowd],
-            OptionRow(
+            Row(
                 "idle",
                 "N",
-                "how many idle clients are held, in a process of their own; with --hostile beside them, if given",
+                "how many idle clients a second process holds; with --hostile none by default",
                 .integer(1...CrowdOptions.mostConnections),
                 \.crowd.idle
             ),
-            OptionRow(
+            Row(
                 "hold",
                 "TIME",
                 "how long they are held and pinged; with --hostile, the shortest time of each attack",
                 upToHour(from: .milliseconds(100)),
                 \.crowd.hold
             ),
-            OptionRow(
+            Row(
                 "attackers",
                 "N",
                 "how many hostile clients run at the same time",
@@ -571,17 +517,17 @@ enum OptionTable {
         + section(
             .what,
             [.crowd],
-            OptionRow(
+            Row(
                 switch: "hostile",
-                "starts hostile clients, and measures their effect on others; ends with status 99 if one of the server's limits "
+                "start hostile clients and measure their effect on others; end with status 99 if one of the server's limits "
                     + "is exceeded or not reached, or others lose anything",
                 \.crowd.isHostile,
                 shown: ("yes", "no")
             ),
-            OptionRow(
+            Row(
                 "attack",
                 "LIST",
-                "what hostile clients do",
+                "the behaviour of hostile clients",
                 .commaSeparated(.word),
                 \.crowd.attacks,
                 requires: "hostile",
@@ -593,15 +539,9 @@ enum OptionTable {
         section(
             .load,
             [.simulate],
-            OptionRow(
-                "seeds",
-                "N",
-                "how many worlds, one for each seed",
-                .integer(1...1_000_000_000),
-                \.simulation.count
-            ),
-            OptionRow("from", "S", "the first seed", seed, \.simulation.first),
-            OptionRow(
+            Row("seeds", "N", "how many worlds, one for each seed", .integer(1...1_000_000_000), \.simulation.count),
+            Row("from", "S", "the first seed", seed, \.simulation.first),
+            Row(
                 "threads",
                 "N",
                 "threads; the result is the same for any number",
@@ -612,15 +552,15 @@ enum OptionTable {
         + section(
             .what,
             [.simulate],
-            OptionRow(
+            Row(
                 switch: "stack",
                 "the whole stack: transports, supervisors and servers over a simulated kernel",
                 \.simulation.isStack
             ),
-            OptionRow(
+            Row(
                 "defect",
                 "NAME",
-                "with --stack: brings a former defect back, and succeeds if the checks find it",
+                "with --stack: bring a former defect back, and succeed if the checks find it",
                 .word,
                 optional: \.simulation.defect
             )
@@ -628,50 +568,37 @@ enum OptionTable {
         + section(
             .report,
             [.simulate],
-            OptionRow(switch: "verbose", "with --seed: everything that happens in that world", \.simulation.isVerbose)
+            Row(switch: "verbose", "with --seed: print every event of that world", \.simulation.isVerbose)
         )
 
     private static let report =
         section(
             .report,
-            [.run, .compare, .overhead, .trace, .storm, .outage, .crowd],
-            OptionRow("format", "FORMAT", "how the report is written", .word, \.format),
-            OptionRow(
-                "output",
-                "FILE",
-                "write the report there in place of standard output",
-                .text(1...4096),
-                optional: \.output
-            )
+            [.run, .compare, .overhead, .trace, .storm, .outage, .crowd, .simulate],
+            Row("format", "FORMAT", "the format of the report", .word, \.format),
+            Row("output", "FILE", "write the report there in place of standard output", file, optional: \.output)
         )
         + section(
             .report,
             [.run, .compare, .crowd],
-            OptionRow(
+            Row(
                 name: "assert",
                 placeholder: "EXPR",
                 summary: "end with status 99 unless this holds, as in 'ws.rtt.p99_us < 2000', with crowd "
                     + "'ws.ping-flood.heap_peak_bytes < 65536', with compare 'ws.rtt.p50_us.ratio_low <= 1.05'; may be repeated",
-                shown: { options in
-                    let texts = options.assertions.map(\.text) + options.crowd.assertions.map(\.text)
-                    return texts.isEmpty ? nil : texts.joined(separator: "; ")
-                },
+                shown: { $0.assertions.isEmpty ? nil : $0.assertions.map(\.text).joined(separator: "; ") },
                 apply: { (options, text, words) throws(UsageError) in
-                    guard options.assertions.count + options.crowd.assertions.count < 1000 else {
+                    guard options.assertions.count < 1000 else {
                         throw UsageError("--assert may be given at most 1000 times")
                     }
-                    guard options.command != .crowd else {
-                        return options.crowd.assertions.append(try CrowdAssertion(text, words))
-                    }
-                    let metrics = options.command == .compare ? ComparedRow.metrics : Metric.all.map(\.name)
-                    options.assertions.append(try Assertion(text, words, metrics: metrics))
+                    options.assertions.append(try Assertion(text, words, for: options.command))
                 }
             )
         )
 
     private static let general = [
-        OptionRow(switch: "quiet", "no progress and no remarks", \.quiet),
-        OptionRow(switch: "help", "this text", \.wantsHelp),
-        OptionRow(switch: "version", "the version", \.wantsVersion),
+        Row(switch: "quiet", "no progress and no remarks", \.quiet),
+        Row(switch: "help", "this text", \.wantsHelp),
+        Row(switch: "version", "the version", \.wantsVersion),
     ]
 }

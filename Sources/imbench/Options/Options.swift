@@ -1,17 +1,71 @@
 import EmbeddedServers
+import Protocols
 import SocketIO
 import TransportAPI
+import Transports
+
+/// A command of imbench. The ``Vocabulary`` has those that a build offers.
+enum Command: String, Sendable, Hashable, CaseIterable {
+    case run, compare, overhead, serve, trace
+    case storm, outage, crowd, chat, simulate, work
+
+    /// One line for the help text.
+    var summary: String {
+        switch self {
+        case .run: "compare every transport, codec and size; the default command"
+        case .compare: "compare two reports of 'run --format json': real differences, and those within noise"
+        case .overhead: "count bytes per message, per handshake and per day of keepalive, layer by layer"
+        case .serve: "run the embedded servers until interrupted"
+        case .trace: "show the bytes of one chat message on every wire, one line per field"
+        case .storm: "simulate how clients reconnect after a restart, by reconnect policy, in virtual time"
+        case .outage: "break the path in a dozen ways: time to detect, time to recover, lost and duplicated messages"
+        case .crowd: "hold thousands of idle clients, or start hostile ones: memory, time, and the effect on others"
+        case .chat: "talk to others through a chat server ('imbench serve --chat') or an MQTT broker"
+        case .simulate: "run the supervisor through simulated worlds full of faults, and check that it keeps its rules"
+        case .work: "run one step of a message's path many times, for a profiler; without a name, list the steps"
+        }
+    }
+
+    /// The words that follow the command, as they are typed, if it takes any.
+    var argument: String? {
+        switch self {
+        case .trace: #""TEXT""#
+        case .chat: "URL"
+        case .work: "[NAME]"
+        case .compare: "A.json B.json"
+        case .run, .overhead, .serve, .storm, .outage, .crowd, .simulate: nil
+        }
+    }
+}
+
+/// The format of a report.
+enum Format: String, Sendable, Hashable, CaseIterable {
+    case table, json, csv, markdown, html
+}
+
+/// The words of the command line. The names of transports come from their registry, so that a new transport needs no change
+/// here.
+struct Vocabulary: Sendable {
+    /// The offered commands. The first one is the default.
+    var commands: [Command]
+    /// All transports.
+    var transports: [String]
+    /// The transports that are compared by default.
+    var defaultTransports: [String]
+    /// All codecs.
+    var codecs: [String]
+}
 
 /// The checked command line. ``OptionParser`` builds it.
 struct Options: Sendable, Equatable {
-    /// How much is measured for each row of the report, over all its repeats together.
+    /// The extent of each row of the report, over all its repeats together.
     enum Extent: Sendable, Hashable {
         case duration(Duration)
         case messages(Int)
     }
 
     var command: Command
-    /// The command whose help is wanted; `nil` if the line names none.
+    /// The command in the command line, for its help; `nil` if there is none.
     var helpTopic: Command?
     /// Names of transports, in the order of the command line.
     var transports: [String]
@@ -64,14 +118,16 @@ struct Options: Sendable, Equatable {
     var quiet = false
     var wantsHelp = false
     var wantsVersion = false
-    /// What `simulate` runs.
     var simulation = SimulateOptions()
     /// How often `work` repeats its step.
     var times = 1_000_000
     /// The words after the command, for commands that take some.
     var arguments: [String] = []
 
-    /// What an empty command line means.
+    /// The given seed, or a random one of 32 bits, because some JSON readers keep no more than 53.
+    var runSeed: UInt64 { seed ?? UInt64.random(in: 0...UInt64(UInt32.max)) }
+
+    /// The options of an empty command line.
     init(_ vocabulary: Vocabulary) {
         command = vocabulary.commands.first ?? .run
         transports = vocabulary.defaultTransports
@@ -120,7 +176,6 @@ struct CrowdOptions: Sendable, Equatable {
     /// How many hostile clients run at the same time.
     var attackers = 100
     var attacks = HostileKind.allCases
-    var assertions: [CrowdAssertion] = []
 }
 
 /// A user of the broker of `serve`.
@@ -133,5 +188,43 @@ struct ServedUser: Sendable, Equatable {
         let parts = text.split(separator: ":", maxSplits: 1, omittingEmptySubsequences: false)
         guard parts.count == 2, !parts[0].isEmpty else { throw UsageError("--user is written NAME:PASSWORD") }
         (name, password) = (String(parts[0]), String(parts[1]))
+    }
+}
+
+/// Reads a configuration file.
+///
+/// - Throws: `.invalidConfiguration` with the file, the line and what is allowed, or because the file cannot be read.
+func readConfiguration(_ path: String) throws(TransportError) -> TransportConfiguration {
+    guard let text = readFile(path, limit: 1 << 20) else {
+        throw TransportError(
+            .invalidConfiguration,
+            .configure,
+            "\(path): there is no such readable file of at most 1 MiB"
+        )
+    }
+    return try TransportConfiguration(json: text.utf8, label: path)
+}
+
+extension Options {
+    /// The options of a comparison with those of the configuration file: its endpoints as outside servers, and its codec unless
+    /// the command line names codecs.
+    func withConfiguredServers() throws(TransportError) -> Options {
+        guard let config else { return self }
+        let configuration = try readConfiguration(config)
+        var options = self
+        options.urls = []
+        for endpoint in configuration.endpoints {
+            guard !options.urls.contains(where: { $0.scheme == endpoint.scheme }) else {
+                throw TransportError(
+                    .invalidConfiguration,
+                    .configure,
+                    "\(config): \"endpoints\" has two servers for \(endpoint.scheme); one of each transport can be measured"
+                )
+            }
+            options.urls.append(endpoint)
+        }
+        options.transports = options.urls.map(\.scheme)
+        if !isCodecGiven { options.codecs = [configuration.codec.name] }
+        return options
     }
 }

@@ -6,12 +6,12 @@ import Transports
 /// `imbench outage`: how each transport's supervisor recovers from each fault.
 func outage(_ options: Options) throws(SystemFailure) -> Int32 {
     let target = try ReportTarget(path: options.output)
-    let seed = options.seed ?? UInt64.random(in: 0...UInt64(UInt32.max))
+    let seed = options.runSeed
     let transports = TransportRegistry.measured.transports.filter {
         options.transports.contains($0.name) && $0.defaultPort != nil
     }
     var results = OutageResults(
-        run: RunResults(environment: .current(), options: OptionTable.record(of: options), seed: seed),
+        run: RunResults(of: options, seed: seed),
         timing: options.outage.timing,
         rows: []
     )
@@ -36,11 +36,149 @@ func outage(_ options: Options) throws(SystemFailure) -> Int32 {
                 return rows.sorted { $0.0 < $1.0 }.map(\.1)
             }
         }
-        // A fault that was cut short has no meaning.
+        // An interrupted fault has no result.
         if !Interruption.isRequested { results.rows += rows }
     }
     progress.finish()
     results.run.wasCutShort = Interruption.isRequested
-    try target.write(results.report.text(options.format, target.style))
+    try target.write(results.report, options.format)
     return results.rows.contains { $0.failure != nil } ? ExitStatus.failed : ExitStatus.good
+}
+
+/// The result of one transport and one fault.
+struct OutageRow: Sendable {
+    var transport: String
+    var fault: OutageFault
+    /// From the fault to the loss of the connection; `nil` if it was kept.
+    var detect: Duration?
+    /// From the end of the fault to the open connection; `nil` if it was kept, or never reopened.
+    var recover: Duration?
+    var sent = 0
+    /// How messages ended, by the outcome's name.
+    var outcomes: [String: Int] = [:]
+    /// Acknowledged messages that the server has not received.
+    var lost = 0
+    /// Acknowledged messages that the server has received more than once.
+    var duplicated = 0
+    var reordered = 0
+    /// Why the row was not measured.
+    var skipped: String?
+    /// Why the row is a failure.
+    var failure: String?
+
+    var acked: Int { outcomes["acknowledged", default: 0] }
+    var inFlight: Int { sent - outcomes.values.reduce(0, +) }
+}
+
+/// The times of all rows.
+struct OutageTiming: Sendable, Equatable {
+    /// The keepalive interval: silence before a ping.
+    var interval: Duration = .milliseconds(500)
+    /// The time limit of the answer.
+    var timeout: Duration = .milliseconds(500)
+    /// The duration of a fault that does not end by itself.
+    var outage: Duration = .milliseconds(1500)
+    /// The time between messages.
+    var pace: Duration = .milliseconds(5)
+
+    /// The configuration of a supervisor. Its backoff is short, so that the recovery time is the library's and not that
+    /// of a delay.
+    var configuration: SupervisorConfiguration {
+        var configuration = SupervisorConfiguration()
+        configuration.connectTimeout = .seconds(2)
+        configuration.backoff = .exponential(
+            initial: .milliseconds(20),
+            maximum: .milliseconds(200),
+            multiplier: 2,
+            jitter: .full
+        )
+        configuration.stableAfter = .milliseconds(100)
+        configuration.keepalive.interval = .fixed(interval)
+        configuration.keepalive.timeout = timeout
+        configuration.delivery.mode = .session
+        return configuration
+    }
+
+    /// The longest acceptable recovery.
+    var patience: Duration { interval + timeout + outage + .seconds(10) }
+}
+
+/// The results of `imbench outage`.
+struct OutageResults: Sendable {
+    /// Environment, options and seed, without rows.
+    var run: RunResults
+    var timing: OutageTiming
+    var rows: [OutageRow]
+
+    var report: Report {
+        let (table, transports) = (table, rows.map(\.transport).distinct)
+        return Report(
+            name: "imbench outage",
+            title: "When the path breaks: time to detect, time to recover, and the accounts",
+            warnings: run.warnings,
+            facts: run.facts,
+            sections: [Report.Section(charts: transports.map(chart), table: table, notes: [conditions])],
+            records: table,
+            data: run.envelope(
+                results: zip(table.members, rows).map { members, row in
+                    let outcomes = row.outcomes.sorted { $0.key < $1.key }.map { ($0.key, JSONValue.integer($0.value)) }
+                    return .object(members + [("in_flight", .integer(row.inFlight)), ("outcomes", .object(outcomes))])
+                }
+            )
+        )
+    }
+
+    private var conditions: String {
+        "keepalive \(timing.interval.settingText) + \(timing.timeout.settingText), "
+            + "outage \(timing.outage.settingText), a message every \(timing.pace.settingText); "
+            + "recover counts from when the path is good again; - means that the connection stayed open"
+    }
+
+    private var table: Table {
+        Table(
+            labels: 2,
+            columns: [
+                .text("transport", "transport"), .text("fault", "fault"), .number("detect ms", "detect_ms"),
+                .number("recover ms", "recover_ms"), .number("sent", "sent"), .number("acked", "acked"),
+                .number("lost", "lost"), .number("duplicated", "duplicated"), .number("reordered", "reordered"),
+                .text("", "failure"), .text(nil, "skipped"),
+            ],
+            rows: rows.map { row in
+                let times = [row.detect, row.recover].map(Self.milliseconds)
+                let counts = [row.sent, row.acked, row.lost, row.duplicated, row.reordered]
+                var cells = [Table.Cell(row.transport), Table.Cell(row.fault.rawValue)]
+                cells += times.map { Table.Cell($0, Self.whole($0)) } + counts.map { Table.Cell($0) }
+                cells.append(Table.Cell(value: JSONValue(row.failure), text: row.failure ?? "ok"))
+                cells.append(Table.Cell(value: JSONValue(row.skipped), text: ""))
+                return Table.Row(cells: cells, note: row.skipped, isFailure: row.failure != nil)
+            }
+        )
+    }
+
+    /// How one transport detected each fault that broke its connection, and recovered.
+    private func chart(_ transport: String) -> BarChart {
+        BarChart(
+            title: "\(transport): ms to detect the fault, and to recover once the path is good",
+            legend: [(.first, "detect"), (.second, "recover")],
+            rows: rows.filter { $0.transport == transport }.compactMap { row in
+                let (detect, recover) = (Self.milliseconds(row.detect), Self.milliseconds(row.recover))
+                guard detect != nil || recover != nil else { return nil }
+                let middle = detect ?? 0
+                return BarChart.Row(
+                    label: row.fault.rawValue,
+                    spans: [
+                        .init(kind: .first, from: 0, to: middle),
+                        .init(kind: .second, from: middle, to: middle + (recover ?? 0)),
+                    ],
+                    value: "\(Self.whole(detect)) + \(Self.whole(recover))"
+                )
+            }
+        )
+    }
+
+    private static func milliseconds(_ duration: Duration?) -> Double? {
+        duration.map { Double($0.wholeNanoseconds) / 1e6 }
+    }
+
+    private static func whole(_ number: Double?) -> String { number.map { fixed($0, 0) } ?? "-" }
 }

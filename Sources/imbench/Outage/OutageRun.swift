@@ -43,8 +43,8 @@ struct OutageRun: Sendable {
             watch.mark()
         }
         let sending = Task(executorPreference: loop) { await sender.run() }
-        // A broker sends back what it takes. A connection whose messages nobody takes is not read any more after a
-        // while, and what the peer confirms stays there with them.
+        // A broker sends each message back. A connection whose messages are not read stops reading, and then receives no
+        // acknowledgements either.
         let messages = supervisor.messages
         Task(executorPreference: loop) { for await _ in messages {} }
         if fault.isMidway {
@@ -79,7 +79,7 @@ struct OutageRun: Sendable {
 
     // MARK: The fault
 
-    /// Lets it happen, and pass; gives the time from which the path is good again.
+    /// Applies the fault and ends it. Returns the time at which the path is good again.
     private func makeFault(_ proxy: FaultProxy, _ server: OutageServer) async throws(TransportError) -> Int64 {
         switch fault {
         case .reset: await proxy.cut(.reset)
@@ -113,16 +113,16 @@ struct OutageRun: Sendable {
         return MonotonicClock.now()
     }
 
-    /// Nothing gets through until the loss can have been noticed by both sides.
+    /// Drops packets until both sides have had the time to detect the loss.
     private func darken(_ proxy: FaultProxy, _ faults: PathFaults) async {
         await proxy.set(faults)
-        await wait(timeToNotice + timing.outage)
+        await wait(timeToDetect + timing.outage)
         await proxy.set(.none)
     }
 
-    /// How long it may take to notice that nothing gets through. The server's own question may still arrive while this
-    /// side waits for its answer, and is a sign of life.
-    private var timeToNotice: Duration {
+    /// The longest time to detect that packets are dropped. While the client waits for a pong, the server's own ping may still
+    /// arrive, and any received byte is a sign of life.
+    private var timeToDetect: Duration {
         (fault == .blackHoleToServer ? timing.interval : .zero) + timing.interval + timing.timeout
     }
 
@@ -140,7 +140,7 @@ struct OutageRun: Sendable {
         }
         var endpoints = [endpoint]
         if fault == .badName {
-            // No label is longer than 63 bytes (RFC 1035, section 2.3.4), so that nobody need be asked.
+            // A label has at most 63 bytes (RFC 1035, section 2.3.4), so this name fails without a query.
             var nowhere = endpoint
             nowhere.host = String(repeating: "x", count: 64) + ".invalid"
             endpoints = [nowhere, endpoint]
@@ -149,7 +149,7 @@ struct OutageRun: Sendable {
         return try Supervisor(configuration, registry: .measured, on: loop) { setup in
             setup.observer = watch
             guard let refusingPort else { return }
-            // Credentials that have been renewed are kept, as an app keeps them.
+            // Renewed credentials are kept, as in an app.
             let areRenewed = Locked(false)
             setup.preparation = { endpoint, isRefresh in
                 var prepared = endpoint
@@ -184,14 +184,14 @@ struct OutageRun: Sendable {
         }
     }
 
-    /// Looks every few milliseconds, and no longer than patience lasts.
+    /// Polls every few milliseconds, for at most ``OutageTiming/patience``.
     private func waitUntil(_ condition: @Sendable () -> Bool) async {
         let end = MonotonicClock.now() + timing.patience.wholeNanoseconds
         while !condition(), MonotonicClock.now() < end, !Interruption.isRequested { await loop.pause(.milliseconds(2)) }
     }
 
-    /// What the supervisor has told when it has a connection or has ended. On a busy machine a good connection may be
-    /// taken for dead at any time, and comes back; that is not what is asked here.
+    /// The times at a moment when the supervisor has a connection or has ended. On a busy machine a good connection may time out
+    /// and open again at any moment, which is not part of the result.
     private func settled(_ watch: OutageWatch) async -> OutageWatch.Times {
         let seen = Locked(watch.now)
         await waitUntil {
@@ -223,7 +223,7 @@ struct OutageRun: Sendable {
         }
         if let faultAt = times.faultAt, let detectedAt = times.detectedAt {
             row.detect = .nanoseconds(detectedAt - faultAt)
-            // Of a fault that passes by itself, the path is good again at once.
+            // After a fault without a duration, the path is good at once.
             let goodAt =
                 fault == .reset || fault == .finish || !fault.isMidway && fault != .refused ? faultAt : healedAt
             if times.isOpen, let openAt = times.openAt { row.recover = .nanoseconds(max(0, openAt - goodAt)) }
@@ -231,7 +231,7 @@ struct OutageRun: Sendable {
         row.failure = failure(row, times)
     }
 
-    /// What the row must show.
+    /// Why the row is a failure; `nil` if it is none.
     private func failure(_ row: OutageRow, _ times: OutageWatch.Times) -> String? {
         if let end = times.end { return "gave up: \(end)" }
         if !times.isOpen { return "did not recover" }
@@ -241,11 +241,116 @@ struct OutageRun: Sendable {
         if row.reordered > 0 { return "\(row.reordered) messages came out of order" }
         if row.acked == 0 { return "nothing was acknowledged" }
         if fault.isBearable, row.detect != nil { return "the connection did not survive" }
-        // What the loop itself takes to come round.
+        // The latency of the loop itself.
         let slack = Duration.milliseconds(100)
-        if fault.isSilent, let detect = row.detect, detect > timeToNotice + slack {
+        if fault.isSilent, let detect = row.detect, detect > timeToDetect + slack {
             return "detected only after \(detect)"
         }
         return nil
+    }
+}
+
+/// Sends numbered messages at a constant rate, independent of the connection's state, and records the outcome of each.
+final class OutageSender: Sendable {
+    private struct State {
+        var outcomes: [Int: SendOutcome?] = [:]
+        var isStopped = false
+    }
+
+    private let supervisor: Supervisor
+    private let pace: Duration
+    private let loop: EventLoop
+    private let state = Locked(State())
+
+    init(_ supervisor: Supervisor, _ pace: Duration, on loop: EventLoop) {
+        self.supervisor = supervisor
+        self.pace = pace
+        self.loop = loop
+    }
+
+    /// Sends until it is stopped.
+    func run() async {
+        var number = 0
+        while !state.withLock({ $0.isStopped }) {
+            let message = number
+            state.withLock { $0.outcomes[message] = .some(nil) }
+            Task(executorPreference: loop) { [supervisor, self] in
+                let outcome = await supervisor.send(Payload(Array(String(message).utf8)))
+                state.withLock { $0.outcomes[message] = outcome }
+            }
+            number += 1
+            await loop.pause(pace)
+        }
+    }
+
+    func stop() {
+        state.withLock { $0.isStopped = true }
+    }
+
+    /// Waits until every message has its outcome, or until `patience` is over.
+    func finish(within patience: Duration) async -> [Int: SendOutcome?] {
+        let end = MonotonicClock.now() + patience.wholeNanoseconds
+        while MonotonicClock.now() < end, !Interruption.isRequested {
+            let outcomes = state.withLock { $0.outcomes }
+            if !outcomes.values.contains(where: { $0 == nil }) { return outcomes }
+            await loop.pause(.milliseconds(5))
+        }
+        return state.withLock { $0.outcomes }
+    }
+}
+
+extension SendOutcome {
+    /// The outcome's name in reports.
+    var name: String {
+        switch self {
+        case .acknowledged: "acknowledged"
+        case .written: "written"
+        case .expired: "expired"
+        case .rejected: "rejected"
+        case .unknown: "unknown"
+        }
+    }
+}
+
+/// Records when a supervisor loses its connection and when it opens the next one.
+final class OutageWatch: SupervisorObserver {
+    struct Times: Sendable {
+        /// The time from which a loss counts.
+        var faultAt: Int64?
+        var detectedAt: Int64?
+        /// When it last opened.
+        var openAt: Int64?
+        var isOpen = false
+        var end: CloseReason?
+    }
+
+    private let times = Locked(Times())
+
+    var now: Times { times.withLock { $0 } }
+
+    /// Marks the present as the time of the fault.
+    func mark() {
+        times.withLock {
+            $0.faultAt = MonotonicClock.now()
+            $0.detectedAt = nil
+        }
+    }
+
+    func note(_ note: SupervisorEvent, at _: Instant) {
+        let now = MonotonicClock.now()
+        times.withLock { times in
+            switch note {
+            case .attemptFailed, .connectionEnded:
+                if times.faultAt != nil, times.detectedAt == nil { times.detectedAt = now }
+            case .state(.open):
+                times.isOpen = true
+                times.openAt = now
+            case .state(.closed(let reason)):
+                times.isOpen = false
+                times.end = reason
+            case .state: times.isOpen = false
+            default: break
+            }
+        }
     }
 }

@@ -5,19 +5,19 @@ import SocketIO
 import TransportAPI
 import Transports
 
-/// The server of one row: it can be stopped and started again at its port, and writes down every message that it takes.
-/// Its sessions outlive its restarts, as those of a server that stores them do.
+/// The server of one row. It can stop and start again at its port, and it records every message that it receives. Its sessions
+/// outlive its restarts, as in a server that stores them.
 final class OutageServer: Sendable {
-    /// What the server takes its messages from.
+    /// The source of the server's messages.
     private enum Kind {
         case sessions(SessionServer)
-        /// The transport has a broker, which acknowledges what it takes.
+        /// The transport has a broker, which acknowledges messages.
         case broker
     }
 
     let endpoint: Endpoint
     let ledger: LoopBound<OutageLedger>
-    /// Holds the port, also while the server is down.
+    /// Reserves the port, also while the server is stopped.
     private let reserved: ReservedPort
     private let kind: Kind
     private let loop: EventLoop
@@ -28,7 +28,7 @@ final class OutageServer: Sendable {
         var broker: EmbeddedServer?
     }
 
-    /// Starts a server for a transport, on a port of the system's choice.
+    /// Starts a server for a transport, on a port that the system chooses.
     static func start(
         _ transport: TransportDescriptor,
         _ configuration: SupervisorConfiguration,
@@ -84,7 +84,7 @@ final class OutageServer: Sendable {
             let listener = try await TransportRegistry.measured.listen(endpoint.description, on: loop)
             await loop.perform { [running] in running.value.listener = listener }
             Task(executorPreference: loop) {
-                // A listener ends when it is closed; what its clients meet then is what is measured.
+                // A listener ends with an error when it is closed.
                 do throws(TransportError) { try await server.serve(listener) } catch {}
             }
         case .broker:
@@ -93,7 +93,7 @@ final class OutageServer: Sendable {
         }
     }
 
-    /// Says goodbye to all clients and stops listening.
+    /// Closes all connections and stops listening.
     func stop() async {
         let (listener, broker) = await loop.perform { [running] in (running.value.listener, running.value.broker) }
         await listener?.close()
@@ -101,18 +101,96 @@ final class OutageServer: Sendable {
         await broker?.stop()
     }
 
-    /// Ends everything.
+    /// Stops the server and ends its sessions.
     func close() async {
         await stop()
         if case .sessions(let server) = kind { await server.close() }
     }
 }
 
-extension EventLoop {
-    /// Runs `body` on the loop and gives what it gives.
-    func perform<Value: Sendable>(_ body: @escaping @Sendable () -> Value) async -> Value {
-        await withCheckedContinuation { continuation in
-            execute { continuation.resume(returning: body()) }
+/// The messages that the server of one row has received. It belongs to the server's loop.
+final class OutageLedger {
+    /// How often each message arrived, by its number.
+    private(set) var taken: [Int: Int] = [:]
+    private(set) var reordered = 0
+    private var highest = -1
+    private var origins: OriginFilter
+    /// While set, the server processes no message.
+    private var isSlow = false
+    private var waiter: CheckedContinuation<Void, Never>?
+
+    init() {
+        var random = RandomSource.seeded(1)
+        origins = OriginFilter(using: &random)
+    }
+
+    /// Records one message, and waits first while the server is slow.
+    func take(_ payload: Payload) async {
+        if isSlow { await withCheckedContinuation { waiter = $0 } }
+        note(payload)
+    }
+
+    /// Records a message that a broker has acknowledged. It drops duplicates, as a supervisor that subscribes does.
+    func takeOrigin(_ payload: Payload) {
+        guard case .origin(let sender, let sequence, let message)? = try? SessionFrame(payload),
+            origins.isNew(sender, sequence, message)
+        else { return }
+        note(message)
+    }
+
+    private func note(_ payload: Payload) {
+        guard let number = Int(String(decoding: payload.bytes, as: UTF8.self)) else { return }
+        taken[number, default: 0] += 1
+        if number < highest { reordered += 1 }
+        highest = max(highest, number)
+    }
+
+    func beSlow(_ isSlow: Bool) {
+        self.isSlow = isSlow
+        if !isSlow {
+            waiter?.resume()
+            waiter = nil
         }
+    }
+}
+
+/// Rejects every client's credentials with its protocol's answer.
+final class RefusingServer: PollHandler {
+    /// The answer of each transport that has credentials.
+    static let answers: [String: [UInt8]] = [
+        // RFC 9110, section 15.5.2.
+        "ws": Array("HTTP/1.1 401 Unauthorized\r\nContent-Length: 0\r\nConnection: close\r\n\r\n".utf8),
+        // MQTT 3.1.1, section 3.2: CONNACK, bad user name or password.
+        "mqtt": [0x20, 0x02, 0x00, 0x04],
+    ]
+
+    private let socket: ListeningSocket
+    private let answer: [UInt8]
+    private var clients: [StreamSocket] = []
+
+    /// Listens on a port that the system chooses. To be called on the loop.
+    init(_ answer: [UInt8], on loop: EventLoop) throws(SystemError) {
+        guard let address = SocketAddress(numeric: "127.0.0.1", port: 0) else {
+            throw SystemError("bind", EADDRNOTAVAIL)
+        }
+        self.answer = answer
+        socket = try ListeningSocket(boundTo: address, on: loop)
+        try socket.attach(self)
+    }
+
+    var port: UInt16? { socket.local?.port }
+
+    func ready(_: SocketIO.Readiness) {
+        while let client = try? socket.accept() {
+            // The answer is the same for all requests, and fits into any socket's buffer.
+            _ = answer.withUnsafeBytes { client.write($0) }
+            client.shutdownWriting()
+            clients.append(client)
+        }
+    }
+
+    func close() {
+        for client in clients { client.close(abort: false) }
+        socket.close()
     }
 }

@@ -1,6 +1,6 @@
 import Codecs
 
-/// Reads a captured message back, field by field. Every byte belongs to exactly one field.
+/// Splits a captured message into fields. Every byte belongs to exactly one field.
 enum WireAnnotation {
     static func fields(of wire: [UInt8], over transport: String, codec: WireFormat) -> [WireField] {
         var reader = Reader(wire)
@@ -19,7 +19,7 @@ enum WireAnnotation {
         return reader.fields
     }
 
-    /// Takes bytes off the front, and notes what they mean. A transport that masks its payload shows it unmasked.
+    /// Takes bytes off the front, and records their meaning. A masked payload is unmasked.
     private struct Reader {
         private(set) var bytes: [UInt8]
         private(set) var position = 0

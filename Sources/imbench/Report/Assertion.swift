@@ -1,23 +1,32 @@
+import Foundation
+import Protocols
+import TransportAPI
+import Transports
+
 /// A row that an ``Assertion`` can name.
 protocol AssertableRow {
-    var transport: String { get }
-    var codec: String { get }
-    /// Bytes of text.
-    var size: Int { get }
-    /// Why there are no numbers.
+    /// The names of the row in `--assert`: its transport, and then the names that an assertion may omit.
+    var labels: [String] { get }
+    /// The name of the row in sentences.
+    var name: String { get }
+    /// Why the row has no numbers.
     var reason: String? { get }
 
-    /// The number of this name, or `nil` if there is none.
+    /// The number with this name, or `nil` if there is none.
     func value(of metric: String) -> Double?
 }
 
 extension ResultRow: AssertableRow {
+    var labels: [String] { [transport, codec, String(size)] }
+    var name: String { labels.joined(separator: " ") }
+
     func value(of metric: String) -> Double? {
         Metric.all.first { $0.name == metric }?.value(self)
     }
 }
 
-/// One `--assert`: `transport[.codec][.size].metric op number`, as in `ws.json.256.rtt.p99_us < 2000`.
+/// One `--assert`: `transport[.codec][.size].metric op number`, as in `ws.json.256.rtt.p99_us < 2000`; of `imbench crowd`
+/// `transport[.attack].metric op number`, as in `ws.ping-flood.ratio_p99 <= 2`.
 ///
 /// It must hold for every row that it names, so `ws.rtt.p99_us < 2000` must hold for all codecs and sizes. It does not hold if
 /// there is no such row, or if a row lacks the number.
@@ -43,79 +52,95 @@ struct Assertion: Sendable, Hashable {
         }
     }
 
-    /// As it was typed.
-    var text: String
-    var transport: String
-    var codec: String?
-    var size: Int?
-    var metric: String
-    var comparison: Comparison
-    var bound: Double
+    /// The names that the assertions of one command can have.
+    private struct Names {
+        var example = "ws.json.256.rtt.p99_us < 2000"
+        /// Reads each name that may follow the transport.
+        var labels: [(String) -> String?]
+        var metrics: [String]
 
-    /// Reads an expression about one of `metrics`.
-    init(
-        _ text: String,
-        _ vocabulary: Vocabulary,
-        metrics: [String] = Metric.all.map(\.name)
-    ) throws(UsageError) {
-        guard let (subject, sign, bound) = Self.parts(text) else {
-            throw UsageError("--assert: '\(text)' is not of the form 'ws.json.256.rtt.p99_us < 2000'")
+        init(_ command: Command, _ vocabulary: Vocabulary) {
+            labels = [{ vocabulary.codecs.contains($0) ? $0 : nil }, { Int($0).map { String($0) } }]
+            switch command {
+            case .crowd:
+                example = "ws.ping-flood.ratio_p99 <= 2"
+                labels = [{ HostileKind(rawValue: $0)?.rawValue }]
+                metrics = (CrowdRow.idleMetrics + CrowdRow.attackMetrics).distinct
+            case .compare: metrics = ComparedRow.metrics
+            default: metrics = Metric.all.map(\.name)
+            }
         }
-        var names = subject.split(separator: ".", omittingEmptySubsequences: false).map(String.init)
+    }
 
+    /// The expression as the user typed it.
+    let text: String
+    /// The names that a row must have; `nil` for any.
+    private let labels: [String?]
+    private let metric: String
+    private let comparison: Comparison
+    private let bound: Double
+
+    /// Reads an expression about the rows of `command`.
+    init(_ text: String, _ vocabulary: Vocabulary, for command: Command = .run) throws(UsageError) {
+        let allowed = Names(command, vocabulary)
+        guard let (subject, comparison, bound) = Self.parts(text) else {
+            throw UsageError("--assert: '\(text)' is not of the form '\(allowed.example)'")
+        }
+        var names = subject.split(separator: ".", omittingEmptySubsequences: false).map { String($0) }
         let transport = names.removeFirst()
         guard vocabulary.transports.contains(transport) else {
             throw .unknown("transport", transport, allowed: vocabulary.transports)
         }
-        if let first = names.first, vocabulary.codecs.contains(first) { codec = names.removeFirst() }
-        if let first = names.first, let number = Int(first) {
-            size = number
-            names.removeFirst()
+        var labels: [String?] = [transport]
+        for read in allowed.labels {
+            labels.append(names.first.flatMap(read))
+            if labels.last != .some(nil) { names.removeFirst() }
         }
-        let metric = names.joined(separator: ".")
-        guard metrics.contains(metric) else { throw .unknown("metric", metric, allowed: metrics) }
-        (self.text, self.transport, self.metric) = (text, transport, metric)
-        (comparison, self.bound) = (sign, bound)
+        metric = names.joined(separator: ".")
+        guard allowed.metrics.contains(metric) else { throw .unknown("metric", metric, allowed: allowed.metrics) }
+        (self.text, self.labels, self.comparison, self.bound) = (text, labels, comparison, bound)
     }
 
     /// Why the assertion does not hold, or `nil` if it does.
     func failure(in rows: [some AssertableRow]) -> String? {
-        let named = rows.filter {
-            $0.transport == transport && (codec == nil || $0.codec == codec) && (size == nil || $0.size == size)
-        }
+        let named = rows.filter { row in zip(labels, row.labels).allSatisfy { $0 == nil || $0 == $1 } }
         guard !named.isEmpty else { return "'\(text)' does not hold: there is no such row" }
         for row in named {
-            let place = "\(row.transport) \(row.codec) \(row.size)"
             guard let value = row.value(of: metric) else {
                 let reason = row.reason ?? "not measured, or by too few samples"
-                return "'\(text)' does not hold: \(place) has no \(metric) (\(reason))"
+                return "'\(text)' does not hold: \(row.name) has no \(metric) (\(reason))"
             }
             guard comparison.holds(value, bound) else {
-                return "'\(text)' does not hold: \(place) has \(fixed(value, 3, trimmed: true))"
+                return "'\(text)' does not hold: \(row.name) has \(fixed(value, 3, trimmed: true))"
             }
         }
         return nil
     }
 
     /// The two sides of an expression, the left one with a dot, and the sign between them.
-    static func parts(_ text: String) -> (subject: String, comparison: Comparison, bound: Double)? {
+    private static func parts(_ text: String) -> (subject: String, comparison: Comparison, bound: Double)? {
         guard text.utf8.count <= 500,
-            let found = Comparison.allCases.lazy.compactMap({ sign in
+            let (sign, place) = Comparison.allCases.lazy.compactMap({ sign in
                 text.firstRange(of: sign.rawValue).map { (sign, $0) }
-            })
-            .first
+            }).first
         else { return nil }
-        let subject = trimmed(text[..<found.1.lowerBound])
-        guard subject.contains("."), let bound = OptionValue.decimal(trimmed(text[found.1.upperBound...])) else {
-            return nil
+        let sides = [text[..<place.lowerBound], text[place.upperBound...]].map {
+            $0.trimmingCharacters(in: .whitespaces)
         }
-        return (subject, found.0, bound)
+        guard sides[0].contains("."),
+            let bound = try? SettingFormat.number(0 ... .greatestFiniteMagnitude).read(sides[1], key: "number")
+        else { return nil }
+        return (sides[0], sign, bound)
     }
+}
 
-    private static func trimmed(_ text: Substring) -> String {
-        var text = text
-        while text.first == " " { text.removeFirst() }
-        while text.last == " " { text.removeLast() }
-        return String(text)
+extension Options {
+    /// Reports the assertions that do not hold, and the broken rules in `breaches`. Returns the exit status: a failed run takes
+    /// precedence over an assertion.
+    func status(of rows: [some AssertableRow], hasFailed: Bool = false, breaches: [String] = []) -> Int32 {
+        let failures = assertions.compactMap { $0.failure(in: rows) } + breaches
+        for failure in failures { remark(failure) }
+        if hasFailed { return ExitStatus.failed }
+        return failures.isEmpty ? ExitStatus.good : ExitStatus.assertion
     }
 }

@@ -1,24 +1,18 @@
-#if canImport(Glibc)
-import Glibc
-#elseif canImport(Musl)
-import Musl
-#else
-import Darwin
-#endif
+import Foundation
 
 /// The version of imbench.
 let version = "0.1.0"
 
-/// Where and with what a run was made. No number means anything without it.
+/// The machine and the build of a run. No number has a meaning without it.
 struct Environment: Sendable, Hashable {
     var system = ""
     var processor = ""
     var cores = 1
     var swift = ""
     var isDebugBuild = false
-    /// The commit of the checkout that the program lies in, if it lies in one.
+    /// The commit of the checkout that contains the program, if there is one.
     var commit: String?
-    /// When the run began, in UTC.
+    /// The start of the run, in UTC.
     var date = ""
 
     /// The environment of this process.
@@ -29,8 +23,8 @@ struct Environment: Sendable, Hashable {
             cores: max(1, Int(sysconf(Int32(_SC_NPROCESSORS_ONLN)))),
             swift: compilerVersion,
             isDebugBuild: debugBuild,
-            commit: GitCommit.ofThisProgram(),
-            date: iso8601(secondsSince1970: Clocks.secondsSince1970())
+            commit: Bundle.main.executablePath.flatMap(GitCommit.above),
+            date: Date().ISO8601Format()
         )
     }
 
@@ -42,7 +36,7 @@ struct Environment: Sendable, Hashable {
         #endif
     }
 
-    // The language tells only whether the compiler is at least of a version.
+    // The language can test only whether the compiler is at least of a version.
     private static var compilerVersion: String {
         #if compiler(>=6.4)
         "6.4 or later"
@@ -61,14 +55,14 @@ struct Environment: Sendable, Hashable {
         return [text(of: names.sysname), text(of: names.release), text(of: names.machine)].joined(separator: " ")
     }
 
-    /// The text in one of the fixed arrays of C.
+    /// The text in a fixed array of C.
     private static func text<Characters>(of field: Characters) -> String {
         withUnsafeBytes(of: field) { String(decoding: $0.prefix { $0 != 0 }, as: UTF8.self) }
     }
 
     private static func processorName() -> String {
         #if os(Linux)
-        // x86 says "model name"; ARM often has none, and then the machine's model does (device tree).
+        // x86 has "model name". ARM often has none, but the device tree has the machine's model.
         if let info = readFile("/proc/cpuinfo", limit: 1 << 20), let name = value(of: "model name", in: info) {
             return name
         }
@@ -77,10 +71,7 @@ struct Environment: Sendable, Hashable {
         }
         return "unknown processor"
         #else
-        var size = 0
-        guard sysctlbyname("machdep.cpu.brand_string", nil, &size, nil, 0) == 0, size > 0, size < 1024 else {
-            return "unknown processor"
-        }
+        var size = 1024
         var bytes = [UInt8](repeating: 0, count: size)
         guard sysctlbyname("machdep.cpu.brand_string", &bytes, &size, nil, 0) == 0 else { return "unknown processor" }
         return String(decoding: bytes.prefix { $0 != 0 }, as: UTF8.self)
@@ -95,5 +86,51 @@ struct Environment: Sendable, Hashable {
             if !value.isEmpty { return String(value) }
         }
         return nil
+    }
+}
+
+/// Finds the commit of a checkout in its files (gitrepository-layout(5)), without running git.
+enum GitCommit {
+    /// The commit of the nearest checkout in a folder above `path`.
+    static func above(_ path: String) -> String? {
+        var folder = Substring(path)
+        while let slash = folder.lastIndex(of: "/") {
+            folder = folder[..<slash]
+            if let commit = commit(ofCheckout: String(folder)) { return commit }
+        }
+        return nil
+    }
+
+    /// The commit of the checkout whose top is `folder`; `nil` if it is no checkout.
+    static func commit(ofCheckout folder: String) -> String? {
+        var git = folder + "/.git"
+        // In a linked worktree .git is a file that names the folder.
+        if let pointer = readFile(git, limit: 4096), let target = value(of: "gitdir: ", in: pointer) {
+            git = target.hasPrefix("/") ? target : folder + "/" + target
+        }
+        guard let head = readFile(git + "/HEAD", limit: 4096) else { return nil }
+        guard let reference = value(of: "ref: ", in: head) else { return hash(head) }
+        guard !reference.contains("..") else { return nil }
+
+        var shared = git
+        if let common = readFile(git + "/commondir", limit: 4096).flatMap({ value(of: "", in: $0) }) {
+            shared = common.hasPrefix("/") ? common : git + "/" + common
+        }
+        if let text = readFile(shared + "/" + reference, limit: 4096) { return hash(text) }
+        let packed = readFile(shared + "/packed-refs", limit: 1 << 22) ?? ""
+        let line = packed.split(separator: "\n").first { $0.hasSuffix(" " + reference) }
+        return line.flatMap { hash(String($0)) }
+    }
+
+    /// The text after `prefix` on the first line.
+    private static func value(of prefix: String, in text: String) -> String? {
+        guard let line = text.split(separator: "\n").first, line.hasPrefix(prefix) else { return nil }
+        return String(line.dropFirst(prefix.count))
+    }
+
+    /// The hash at the start of a text: 40 digits of SHA-1 or 64 of SHA-256.
+    private static func hash(_ text: String) -> String? {
+        let digits = text.prefix { $0.isHexDigit }
+        return digits.count == 40 || digits.count == 64 ? String(digits) : nil
     }
 }

@@ -1,4 +1,4 @@
-/// A JSON value to be written (RFC 8259). Members keep their order; names are not checked for duplicates.
+/// A JSON value for output (RFC 8259). Members keep their order. Names are not checked for duplicates.
 enum JSONValue: Sendable, Equatable {
     case null
     case bool(Bool)
@@ -17,7 +17,7 @@ enum JSONValue: Sendable, Equatable {
     init(_ value: String?) { self = value.map(JSONValue.string) ?? .null }
     init(_ value: Bool?) { self = value.map(JSONValue.bool) ?? .null }
 
-    /// Four decimals, because what lies beyond is never more than arithmetic; null for `nil`.
+    /// Four decimals, because further ones are not significant; null for `nil`.
     static func rounded(_ value: Double?) -> JSONValue {
         JSONValue(value.map { ($0 * 10_000).rounded() / 10_000 })
     }
@@ -29,7 +29,7 @@ enum JSONValue: Sendable, Equatable {
         return out
     }
 
-    /// One member or element per line, for people and for diff; containers of plain values stay on one line.
+    /// One member or element per line, for people and for diff. Containers of plain values stay on one line.
     var readableText: String {
         var out = ""
         write(to: &out, indent: 0)
@@ -90,7 +90,7 @@ enum JSONValue: Sendable, Equatable {
         return value.description
     }
 
-    /// Escapes what must be escaped (RFC 8259, section 7) and leaves the rest as UTF-8.
+    /// Escapes the characters that RFC 8259, section 7, requires, and DEL. The rest stays UTF-8.
     private static func write(_ string: String, to out: inout String) {
         out += "\""
         for scalar in string.unicodeScalars {

@@ -14,7 +14,7 @@ struct ConnectionCosts: Sendable {
 
     private static let samples = 5
     private static let secondsPerDay: Int64 = 86_400
-    /// Waits for the TCP acknowledgement, which is delayed by up to 40 ms and is a cost of a keepalive on an idle connection.
+    /// The wait for the TCP acknowledgement, which is delayed by up to 40 ms and is a cost of a keepalive on an idle connection.
     private static let settling = Duration.milliseconds(60)
 
     /// Opens and closes a few connections.
@@ -63,7 +63,7 @@ struct ConnectionCosts: Sendable {
                 beats.append(Double(total(await connection.statistics()) - before))
             }
         } catch {
-            // A server that does not answer a ping does not answer this either.
+            // A server that does not answer a ping does not answer the close either.
             Task { await connection.close() }
             throw error
         }

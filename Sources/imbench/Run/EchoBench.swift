@@ -4,7 +4,7 @@ import SocketIO
 import TransportAPI
 import Transports
 
-/// The rows of a run: each is set up once, and then measured in slices between all the others, as the floors are.
+/// The rows of a run. Each is set up once, and then measured in slices that are interleaved with all other rows and floors.
 final class EchoBench {
     /// One row.
     struct Key: Sendable, Hashable {
@@ -31,13 +31,13 @@ final class EchoBench {
         }
     }
 
-    /// How long a server may take.
+    /// Time limits of a server.
     struct Limits {
-        /// To accept a connection.
+        /// The time to accept a connection.
         var connect = Duration.seconds(5)
-        /// To answer a ping.
+        /// The time to answer a ping.
         var ping = Duration.seconds(5)
-        /// To answer any message, in nanoseconds; `nil` is ``EchoClient/patience(_:)``.
+        /// The time to answer any message, in nanoseconds; `nil` is ``EchoClient/patience(_:)``.
         var answer: Int64?
     }
 
@@ -48,7 +48,7 @@ final class EchoBench {
     private var entries: [Key: Entry] = [:]
     /// Bytes a day, by transport; they are the same for all codecs and sizes.
     private var keepalive: [String: Double?] = [:]
-    /// Why no row of a transport can be measured; found with its first row.
+    /// Why no row of a transport can be measured. Its first row fails with this.
     private var failures: [String: String] = [:]
 
     init(_ options: Options, stage: Stage, seed: UInt64, limits: Limits = Limits()) {
@@ -63,7 +63,7 @@ final class EchoBench {
         for key in keys { entries[key] = open(key, seed) }
     }
 
-    /// The sizes of encoded messages that occur, for the floors to be measured at.
+    /// The sizes of the encoded messages, at which the floors are measured.
     static func encodedSizes(_ options: Options, seed: UInt64) -> [Int] {
         let sizes = options.codecs.compactMap(WireFormat.init).flatMap { codec in
             options.sizes.compactMap { size in
@@ -73,7 +73,7 @@ final class EchoBench {
         return Array(Set(sizes)).sorted()
     }
 
-    /// The message that is sent: a text of the corpus, in a conversation such as apps have.
+    /// The message that is sent: a text of the corpus in a conversation.
     static func message(size: Int, seed: UInt64) -> ChatMessage {
         ChatMessage(
             id: MessageID.text(0),
@@ -112,7 +112,7 @@ final class EchoBench {
             let (limits, isKeepaliveKnown) = (limits, keepalive[key.transport] != nil)
             let opened = runInterruptibly(on: loop) {
                 do throws(TransportError) {
-                    // First, because it is the first to find a server that accepts and says nothing.
+                    // A ping comes first, because it detects a silent server early.
                     let bytes =
                         isKeepaliveKnown
                         ? nil
@@ -182,7 +182,7 @@ final class EchoBench {
             entry.service.merge(outcome.service)
             entry.answered += outcome.answered
         }
-        // All clients share one thread, which counts the time of all: the longest slice has seen it all.
+        // All clients share one thread, whose CPU time includes all of them. So the largest value is the total.
         let cpu = outcomes.map(\.cpu).max() ?? 0
         let elapsed = outcomes.map(\.elapsed).max() ?? 0
         let answered = outcomes.reduce(0) { $0 + $1.answered }
@@ -204,7 +204,7 @@ final class EchoBench {
         }
     }
 
-    /// How the clients stand: failed as soon as one has.
+    /// The outcome of the clients, which is a failure as soon as one has failed.
     private func outcome(_ clients: [EchoClient]) -> ResultRow.Outcome {
         let failure = runBlocking(on: stage.clientLoop) { clients.lazy.compactMap { $0.summary.failure }.first }
         return failure.map { .failed($0) } ?? .measured
@@ -252,14 +252,14 @@ final class EchoBench {
         return row
     }
 
-    /// What an unreliable transport is held against is UDP, all else is held against TCP.
+    /// The floor of an unreliable transport is UDP. The floor of any other is TCP.
     private func floorKey(_ key: Key, _ bytes: Int) -> FloorBench.Key {
         let isReliable = entries[key]?.clients.first?.connection.capabilities.isReliable ?? true
         return FloorBench.Key(kind: isReliable ? .tcpEpoll : .udpEpoll, size: bytes)
     }
 
-    /// Closes all connections at once, since each that has no answer takes its time. Does not wait for the answers when
-    /// interrupted.
+    /// Closes all connections concurrently, because each one without an answer runs into its timeout. Does not wait for the
+    /// answers when interrupted.
     func close() {
         let connections = entries.values.flatMap { $0.clients.map(\.connection) }
         let loop = stage.clientLoop

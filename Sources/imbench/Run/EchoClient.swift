@@ -1,12 +1,14 @@
 import Codecs
 import Primitives
+import Protocols
 import SocketIO
 import TransportAPI
+import Transports
 
-/// One connection of a measurement: sends chat messages through the public API, as an app would, and follows each until its
-/// echo has come back and is decoded. Its tasks prefer the client's loop.
+/// One connection of a measurement. It sends chat messages through the public API, as an app does, and measures each until
+/// its echo is decoded. Its tasks prefer the client's loop.
 final class EchoClient: Sendable {
-    /// What one slice of a row is.
+    /// The extent of one slice of a row.
     struct Slice: Sendable {
         /// When the last message may be sent, in nanoseconds of the monotonic clock.
         var end: Int64
@@ -18,7 +20,7 @@ final class EchoClient: Sendable {
         var interval: Int64?
     }
 
-    /// What one slice came to.
+    /// The measurements of one slice.
     struct Outcome: Sendable {
         /// Round-trip times; in the open loop from the intended time of sending.
         var rtt = Histogram()
@@ -29,8 +31,8 @@ final class EchoClient: Sendable {
         var cpu: Int64 = 0
     }
 
-    /// How long no answer may come, in nanoseconds, before the messages in flight are given up. A datagram that is lost never
-    /// comes, so that waiting longer only shortens the measurement; on a reliable connection a message can only be late.
+    /// The time without any answer, in nanoseconds, after which the messages in flight count as lost. A lost datagram never
+    /// arrives, so a longer wait only shortens the measurement. On a reliable connection a message can only be late.
     static func patience(_ capabilities: Capabilities) -> Int64 {
         capabilities.isReliable ? 5_000_000_000 : 1_000_000_000
     }
@@ -38,7 +40,7 @@ final class EchoClient: Sendable {
     private let state: LoopBound<EchoState>
     let connection: any Connection
 
-    /// - Parameter patience: in nanoseconds; ``patience(_:)`` unless a test knows better.
+    /// - Parameter patience: in nanoseconds; by default ``patience(_:)``.
     init(
         _ connection: any Connection,
         codec: ConfiguredCodec,
@@ -51,9 +53,8 @@ final class EchoClient: Sendable {
         state = LoopBound(EchoState(connection, codec: codec, message: message, patience: patience, on: loop), to: loop)
     }
 
-    /// Runs one slice to its end, through whatever the network loses, or until the connection fails or the task is
-    /// cancelled. Messages that are in flight when the task is cancelled stay so in the accounts. To be called on the
-    /// loop, as all here.
+    /// Runs one slice to its end, or until the connection fails or the task is cancelled. Lost messages do not end it. Messages
+    /// that are in flight when the task is cancelled stay so in the accounts. Like all methods, it must run on the loop.
     nonisolated(nonsending) func run(_ slice: Slice) async -> Outcome {
         let held = state.value
         held.begin(slice)
@@ -71,7 +72,7 @@ final class EchoClient: Sendable {
         return outcome
     }
 
-    /// Runs until the slice's end, or until no answer has come for so long that the messages in flight are given up.
+    /// Runs until the slice's end, or until the messages in flight count as lost.
     private nonisolated(nonsending) func attempt(_ slice: Slice) async {
         let state = state
         let work = Task(executorPreference: state.loop) {
@@ -94,9 +95,241 @@ final class EchoClient: Sendable {
         await receiver.value
     }
 
-    /// The accounts of all slices, how often something went wrong, and what did first. To be called on the loop.
+    /// The accounts of all slices, the number of errors, and the first one. To be called on the loop.
     var summary: (accounts: DeliveryCounts, errors: Int, failure: String?) {
         let held = state.value
         return (held.tracker.accounts, held.errors, held.failure)
+    }
+}
+
+/// The state of an ``EchoClient`` on the loop.
+final class EchoState {
+    private static let window = 1 << 14
+    /// How many pings are sent to a silent server over an unreliable connection, because the network may lose one.
+    private static let pings = 5
+    /// The longest wait without a check for cancellation, in nanoseconds.
+    private static let step: Int64 = 100_000_000
+
+    private let loop: EventLoop
+    private let connection: any Connection
+    private let codec: ConfiguredCodec
+    private let patience: Int64
+    private var message: ChatMessage
+    private var buffer: [UInt8] = []
+    private(set) var tracker = SequenceTracker(window: EchoState.window)
+    private var intended = [Int64](repeating: 0, count: EchoState.window)
+    private var sent = [Int64](repeating: 0, count: EchoState.window)
+    private(set) var nextNumber: UInt64 = 0
+    private(set) var outcome = EchoClient.Outcome()
+    private var isOpenLoop = false
+    /// When the last answer came.
+    private var lastProgress: Int64 = 0
+    /// Whether the messages in flight have waited too long for an answer.
+    private var isSilent = false
+    private(set) var errors = 0
+    private(set) var failure: String?
+
+    init(
+        _ connection: any Connection,
+        codec: ConfiguredCodec,
+        message: ChatMessage,
+        patience: Int64,
+        on loop: EventLoop
+    ) {
+        self.connection = connection
+        self.codec = codec
+        self.message = message
+        self.patience = patience
+        self.loop = loop
+    }
+
+    func begin(_ slice: EchoClient.Slice) {
+        outcome = EchoClient.Outcome()
+        isOpenLoop = slice.interval != nil
+        lastProgress = Clocks.monotonic()
+        isSilent = false
+    }
+
+    /// Cancels `work` if messages have been in flight for ``patience`` without any answer. It checks four times, so
+    /// that a machine that was suspended for this time loses nothing.
+    nonisolated(nonsending) func watch(_ work: Task<Void, Never>) async {
+        var (seen, looks) = (lastProgress, 0)
+        while !Task.isCancelled {
+            await sleep(until: Clocks.monotonic() + patience / 4)
+            let isWaiting = lastProgress == seen && tracker.accounts.inFlight > 0
+            (seen, looks) = (lastProgress, isWaiting ? looks + 1 : 0)
+            guard looks >= 4, !Task.isCancelled else { continue }
+            isSilent = true
+            return work.cancel()
+        }
+    }
+
+    /// Counts messages still in flight after an attempt as lost. An attempt that ended without answers fails the row,
+    /// unless a ping shows that the network may have lost the messages.
+    nonisolated(nonsending) func settle() async {
+        let lost = tracker.accounts.inFlight
+        for number in nextNumber - min(nextNumber, UInt64(Self.window))..<nextNumber { tracker.lose(number) }
+        defer { lastProgress = Clocks.monotonic() }
+        guard isSilent else { return }
+        isSilent = false
+        guard failure == nil else { return }
+        let time = Duration.nanoseconds(patience).settingText
+        guard !connection.capabilities.isReliable else {
+            _ = fail("the server has answered nothing for \(time); messages in flight: \(lost)", nil)
+            return
+        }
+        guard connection.capabilities.hasNativePing else { return }
+        for _ in 0..<Self.pings where !Task.isCancelled {
+            let connection = connection
+            let answer = try? await within(.nanoseconds(patience), on: loop, else: "") {
+                () async throws(TransportError) in
+                try await connection.ping()
+            }
+            if answer != nil { return }
+        }
+        guard !Task.isCancelled else { return }
+        _ = fail("the server has answered neither a message nor one of \(Self.pings) pings, each for \(time)", nil)
+    }
+
+    // MARK: Loops
+
+    nonisolated(nonsending) func closedLoop(_ slice: EchoClient.Slice) async {
+        var inFlight = 0
+        var sent = 0
+        while inFlight < slice.inFlight, sent < slice.messages, await send(at: Clocks.monotonic()) {
+            inFlight += 1
+            sent += 1
+        }
+        while inFlight > 0, let now = await receive() {
+            inFlight -= 1
+            if now < slice.end, sent < slice.messages, await send(at: now) {
+                inFlight += 1
+                sent += 1
+            }
+        }
+    }
+
+    nonisolated(nonsending) func openLoop(_ slice: EchoClient.Slice) async {
+        let first = Clocks.monotonic()
+        let interval = slice.interval ?? 1
+        var count = 0
+        while count < slice.messages, !Task.isCancelled {
+            let due = first + Int64(count) * interval
+            guard due < slice.end else { break }
+            if due > Clocks.monotonic() { await sleep(until: due) }
+            guard !Task.isCancelled, await send(at: due) else { break }
+            count += 1
+        }
+        while tracker.accounts.inFlight > 0, !Task.isCancelled, failure == nil {
+            await sleep(until: Clocks.monotonic() + 1_000_000)
+        }
+    }
+
+    /// Waits until `time`, or until the task is cancelled.
+    private nonisolated(nonsending) func sleep(until time: Int64) async {
+        while case let now = Clocks.monotonic(), now < time, !Task.isCancelled {
+            let next = min(time, now + Self.step)
+            await withUnsafeContinuation { continuation in
+                _ = loop.schedule(at: next) { continuation.resume() }
+            }
+        }
+    }
+
+    // MARK: Messages
+
+    /// Sends the next message, which was scheduled for `time`.
+    private nonisolated(nonsending) func send(at time: Int64) async -> Bool {
+        let number = tracker.send()
+        nextNumber = number + 1
+        intended[Int(number) & (Self.window - 1)] = time
+        sent[Int(number) & (Self.window - 1)] = isOpenLoop ? Clocks.monotonic() : time
+        message.id = MessageID.text(number)
+        buffer.removeAll(keepingCapacity: true)
+        do throws(CodecError) {
+            try codec.encode(message, into: &buffer)
+        } catch {
+            return fail("\(error)", number)
+        }
+        let outcome = await connection.send(Payload(buffer, kind: codec.format.isText ? .text : .binary))
+        switch outcome {
+        case .written, .acknowledged: return true
+        case .rejected(let error), .unknown(let error):
+            // A cancelled message counts as in flight, and `settle` counts it as lost.
+            return error.code == .cancelled ? false : fail("\(error)", number)
+        case .expired: return fail("a message expired", number)
+        }
+    }
+
+    /// Waits for the next answer and returns the time at which it was decoded; `nil` at the end.
+    nonisolated(nonsending) func receive() async -> Int64? {
+        while true {
+            let payload: Payload
+            do throws(TransportError) {
+                guard let received = try await connection.receive() else {
+                    _ = fail("the server has closed the connection", nil)
+                    return nil
+                }
+                payload = received
+            } catch {
+                if error.code != .cancelled { _ = fail("\(error)", nil) }
+                return nil
+            }
+            if let now = take(payload) { return now }
+        }
+    }
+
+    /// Counts an answer; `nil` if no message in flight matches it.
+    private func take(_ payload: Payload) -> Int64? {
+        let echo: ChatMessage
+        do throws(CodecError) {
+            echo = try codec.decode(ChatMessage.self, from: payload.bytes)
+        } catch {
+            _ = fail("\(error)", nil)
+            return nil
+        }
+        let now = Clocks.monotonic()
+        lastProgress = now
+        guard let number = MessageID.number(echo.id), echo.text.utf8.count == message.text.utf8.count else {
+            errors += 1
+            return nil
+        }
+        guard case .first = tracker.answer(number) else { return nil }
+        outcome.answered += 1
+        outcome.rtt.record(now - intended[Int(number) & (Self.window - 1)])
+        outcome.service.record(now - sent[Int(number) & (Self.window - 1)])
+        return now
+    }
+
+    private func fail(_ sentence: String, _ number: UInt64?) -> Bool {
+        errors += 1
+        if failure == nil { failure = sentence }
+        if let number { tracker.lose(number) }
+        return false
+    }
+}
+
+/// The id of a chat message that carries its sequence number: short enough for Swift to keep it without an allocation.
+enum MessageID {
+    private static let digits = 15
+
+    static func text(_ number: UInt64) -> String {
+        String(unsafeUninitializedCapacity: digits) { target in
+            var rest = number
+            for index in (0..<digits).reversed() {
+                target[index] = UInt8(ascii: "0") + UInt8(rest % 10)
+                rest /= 10
+            }
+            return digits
+        }
+    }
+
+    static func number(_ text: String) -> UInt64? {
+        guard text.utf8.count == digits else { return nil }
+        var number: UInt64 = 0
+        for digit in text.utf8 {
+            guard digit >= 0x30, digit <= 0x39 else { return nil }
+            number = number * 10 + UInt64(digit - 0x30)
+        }
+        return number
     }
 }

@@ -1,7 +1,7 @@
-/// Everything that one run has measured.
+/// The measurements of one run.
 struct RunResults: Sendable {
     var environment: Environment
-    /// The options as they could be typed, by name.
+    /// The options as the user could type them, by name.
     var options: [(name: String, value: String)]
     var seed: UInt64
     var rows: [ResultRow] = []
@@ -19,6 +19,13 @@ struct RunResults: Sendable {
     var hasFailed: Bool { rows.contains(where: \.hasFailed) }
 }
 
+extension RunResults {
+    /// The results of a run with these options, still without rows.
+    init(of options: Options, seed: UInt64) {
+        self.init(environment: .current(), options: OptionTable.record(of: options), seed: seed)
+    }
+}
+
 /// One row: one transport, codec and size.
 struct ResultRow: Sendable {
     enum Loop: String, Sendable, Hashable { case closed, open }
@@ -26,7 +33,7 @@ struct ResultRow: Sendable {
     /// How the row ended.
     enum Outcome: Sendable, Hashable {
         case measured
-        /// It cannot run, which is no failure, as when a message is larger than the transport's limit.
+        /// It does not apply, for instance because a message is larger than the transport's limit. This is no failure.
         case skipped(String)
         /// It should have run and did not.
         case failed(String)
@@ -137,7 +144,7 @@ struct Handshake: Sendable, Hashable {
     var roundTrips: Int
 }
 
-/// The time that the machine itself takes, without any of our code.
+/// The time of the machine itself, without any of this package's code.
 struct FloorResult: Sendable {
     var kind: FloorKind
     /// Bytes in each direction.
@@ -149,8 +156,8 @@ struct FloorResult: Sendable {
     /// The values of each repeat: the median alone.
     var repeats: RepeatedValues = [:]
 
-    /// A sentence if p90 is more than twice p50. Two kinds of round trip are mixed then, as when cores sleep now and
-    /// then, and a ratio to such a floor depends on which kind was more frequent, and not on the code.
+    /// A sentence if p90 is more than twice p50. Two kinds of round trip are then mixed, for instance because cores sleep now and
+    /// then. A ratio to such a floor depends on the share of each kind, and not on the code.
     var bimodality: String? {
         guard let p50 = rtt.p50, let p90 = rtt.p90, p90 > 2 * p50 else { return nil }
         return
@@ -206,9 +213,9 @@ struct Metric: Sendable {
     }
 }
 
-/// Whether cores could sleep during the run. Waking a sleeping core can cost more than all the compared code, so every report
-/// names the regime of its numbers. Only `--awake` is certain, because a short wake-up can also mean that both threads shared a
-/// core, or that the processor sleeps lightly.
+/// Whether cores could sleep during the run. Waking a sleeping core can cost more than the compared code, so every report names
+/// the regime of its numbers. Only `--awake` is certain, because a short wake-up can also mean that both threads shared a core,
+/// or that the processor sleeps lightly.
 struct WakeUpRegime: Sendable, Hashable {
     /// Median of a round trip between two threads over a pair of eventfds, which is two wake-ups, in microseconds.
     var roundTrip: Double

@@ -2,7 +2,7 @@ import Protocols
 import TransportAPI
 import Transports
 
-/// `imbench run`: measures, writes the report, and returns the status with which the program ends.
+/// `imbench run`: measures, writes the report, and returns the exit status.
 func runComparison(_ given: Options) throws(SystemFailure) -> Int32 {
     let options: Options
     do throws(TransportError) {
@@ -11,9 +11,8 @@ func runComparison(_ given: Options) throws(SystemFailure) -> Int32 {
         return complain(error)
     }
     let target = try ReportTarget(path: options.output)
-    // 32 bits, because some JSON readers keep no more than 53.
-    let seed = options.seed ?? UInt64.random(in: 0...UInt64(UInt32.max))
-    var results = RunResults(environment: .current(), options: OptionTable.record(of: options), seed: seed)
+    let seed = options.runSeed
+    var results = RunResults(of: options, seed: seed)
     if results.environment.isDebugBuild { remark("this is a debug build", isQuiet: options.quiet) }
 
     var spinners: AwakeSpinners?
@@ -49,10 +48,10 @@ func runComparison(_ given: Options) throws(SystemFailure) -> Int32 {
             "interrupted after \(measured) of \(planned) measurements, \(options.repeats) of each row and floor"
         )
     }
-    try target.write(results.report.text(options.format, target.style))
+    try target.write(results.report, options.format)
     rows.close()
     stage.close()
-    return status(of: results, options)
+    return options.status(of: results.rows, hasFailed: results.hasFailed)
 }
 
 /// Measures all repeats of rows and floors, interleaved in an order drawn from the seed.
@@ -69,7 +68,7 @@ private func measure(
         case row(EchoBench.Key)
     }
     let steps = floors.keys.map(Step.floor) + rows.keys.map(Step.row)
-    var generator = SeededGenerator(seed: seed)
+    var generator = RandomSource.seeded(seed)
     var measured = 0
     var progress = Progress(total: options.repeats * steps.count, isQuiet: options.quiet)
     let (duration, messages): (Duration, Int) =
@@ -94,12 +93,4 @@ private func measure(
     }
     progress.finish()
     return (measured, options.repeats * steps.count)
-}
-
-/// Prints what failed and returns the exit status. A failed run takes precedence over an assertion that does not hold.
-private func status(of results: RunResults, _ options: Options) -> Int32 {
-    let failures = options.assertions.compactMap { $0.failure(in: results.rows) }
-    for failure in failures { remark(failure, isQuiet: false) }
-    if results.hasFailed { return ExitStatus.failed }
-    return failures.isEmpty ? ExitStatus.good : ExitStatus.assertion
 }

@@ -34,7 +34,7 @@ extension RunResults {
     var warnings: [String] {
         var warnings: [String] = []
         if environment.isDebugBuild {
-            warnings.append("DEBUG BUILD: these numbers say nothing about the code; build with -c release")
+            warnings.append("DEBUG BUILD: these numbers are not meaningful; build with -c release")
         }
         warnings += cutShort
         for row in rows {
@@ -47,10 +47,10 @@ extension RunResults {
 
     /// The warning of an interrupted run.
     var cutShort: [String] {
-        wasCutShort ? ["CUT SHORT: the run was interrupted; this is what was measured until then"] : []
+        wasCutShort ? ["CUT SHORT: the run was interrupted, and has the results until then"] : []
     }
 
-    /// Where and how it was measured.
+    /// The conditions of the measurement.
     var facts: [(name: String, value: String)] {
         let options = options.filter { !["format", "output", "seed"].contains($0.name) }
         var facts = [
@@ -94,7 +94,7 @@ extension RunResults {
         )
     }
 
-    // MARK: What people read
+    // MARK: For people
 
     static func table(_ rows: [ResultRow]) -> Table {
         let isOpen = rows.contains { $0.loop == .open }
@@ -158,7 +158,7 @@ extension RunResults {
         )
     }
 
-    /// Why rows have no ratio, and what helps.
+    /// Why rows have no ratio, and the remedy.
     var ratioNotes: [String] {
         let notes = rows.compactMap(\.ratioNote).distinct
         guard !notes.isEmpty else { return [] }
@@ -170,7 +170,7 @@ extension RunResults {
 
     private static func times(_ size: Int, _ rows: [ResultRow]) -> BarChart {
         let measured = rows.filter { $0.rtt?.p50 != nil }
-        // A very long tail would leave no room to see the medians.
+        // A very long tail would hide the medians.
         let p50 = measured.compactMap { $0.rtt?.p50 }.max() ?? 0
         let p99 = measured.compactMap { $0.rtt?.p99 }.max() ?? 0
         return BarChart(
@@ -214,7 +214,7 @@ extension RunResults {
         )
     }
 
-    // MARK: What programs read
+    // MARK: For programs
 
     /// One row for each row and each floor. The names of numbers are those of `--assert`.
     var records: Table {

@@ -4,9 +4,9 @@ import SocketIO
 import TransportAPI
 import Transports
 
-/// What all rows of a run share: the two loops, one for each side, and the servers.
+/// The two loops of a run, one for each side, and its servers. All rows share them.
 final class Stage {
-    /// Where clients live.
+    /// The loop of the clients.
     let clientLoop: EventLoop
     private let serverLoop: EventLoop
     private let registry: TransportRegistry
@@ -14,7 +14,7 @@ final class Stage {
     private let seed: UInt64
     private var servers: [String: EmbeddedServer] = [:]
 
-    /// Starts the loops, on cores of their own where a placement is given; before they sleep they poll as `polling` says.
+    /// Starts the loops, on the cores of `placement`. Before they sleep they poll as `polling` says.
     init(
         registry: TransportRegistry,
         outside: [Endpoint],
@@ -33,9 +33,9 @@ final class Stage {
         serverLoop.execute { CoreMask(only: placement.far).applyToThisThread() }
     }
 
-    /// The recipe for connections of a transport whose messages come back, by way of an outside server or of an embedded one.
+    /// A transport to an outside or embedded server that sends each message back.
     ///
-    /// - Parameter unique: tells this row's clients from all others.
+    /// - Parameter unique: the part of identifiers that distinguishes this row's clients from all others.
     func transport(_ name: String, unique: String) throws(TransportError) -> any Transport {
         let descriptor = try registry.transport(named: name)
         var endpoint: Endpoint
@@ -54,16 +54,9 @@ final class Stage {
     private func server(_ name: String) throws(TransportError) -> EmbeddedServer {
         if let running = servers[name] { return running }
         let (loop, registry) = (serverLoop, registry)
-        let started: Result<EmbeddedServer, TransportError> = runBlocking(on: loop) {
-            do throws(TransportError) {
-                return .success(
-                    try await EmbeddedServer.start("\(name)://127.0.0.1:0", .echo, on: loop, registry: registry)
-                )
-            } catch {
-                return .failure(error)
-            }
+        let server = try tryBlocking(on: loop) { () async throws(TransportError) in
+            try await EmbeddedServer.start("\(name)://127.0.0.1:0", .echo, on: loop, registry: registry)
         }
-        let server = try started.get()
         servers[name] = server
         return server
     }
@@ -73,4 +66,29 @@ final class Stage {
         for server in servers.values { runBlocking(on: serverLoop) { await server.stop() } }
         servers = [:]
     }
+}
+
+extension TransportRegistry {
+    /// The transports that can be measured. Reliable UDP is a row of its own, because its cost and its guarantees differ from
+    /// those of UDP.
+    static let measured = {
+        var registry = TransportRegistry.standard
+        registry.register(.reliableUDP)
+        return registry
+    }()
+}
+
+extension TransportDescriptor {
+    /// `udp://` with `reliable=ordered`, under a name of its own.
+    static let reliableUDP = {
+        var descriptor = TransportDescriptor.udp
+        let make = descriptor.make
+        descriptor.name = "udp-reliable"
+        descriptor.make = { (endpoint, loop) throws(TransportError) in
+            var endpoint = endpoint
+            endpoint.options.append(.init(name: "reliable", value: "ordered"))
+            return try make(endpoint, loop)
+        }
+        return descriptor
+    }()
 }

@@ -4,26 +4,19 @@ import SocketIO
 import TransportAPI
 import Transports
 
-/// `imbench serve --proxy`: gives a server a bad path until it is interrupted; prints where the path begins, and at the end
-/// what has happened on it.
+/// `imbench serve --proxy`: puts a faulty path before a server until it is interrupted. Prints the URL of the path, and at the
+/// end its statistics.
 func serveProxy(to target: Endpoint, _ options: Options) throws(SystemFailure) -> Int32 {
-    let seed = options.seed ?? UInt64.random(in: 0...UInt64(UInt32.max))
+    let seed = options.runSeed
     let faults = options.faults
-    let started: Result<FaultProxy, TransportError> = runBlocking(on: .shared) {
-        do throws(TransportError) {
+    let proxy = try SystemFailure.translate { () throws(TransportError) in
+        try tryBlocking(on: .shared) { () async throws(TransportError) in
             let proxy = try await FaultProxy.start(to: target, seed: seed)
             await proxy.set(faults)
-            return .success(proxy)
-        } catch {
-            return .failure(error)
+            return proxy
         }
     }
-    let proxy: FaultProxy
-    switch started {
-    case .success(let one): proxy = one
-    case .failure(let error): throw SystemFailure("\(error)")
-    }
-    try ReportTarget(path: nil).write("\(proxy.endpoint)\n")
+    try ReportTarget().write("\(proxy.endpoint)\n")
     remark("a path to \(target) until interrupted; seed \(seed)", isQuiet: options.quiet)
     let transport = TransportRegistry.standard.transports.first { $0.name == target.scheme }
     if transport?.isDatagram == false, faults.loss + faults.duplication + faults.reordering > 0 {
@@ -38,11 +31,11 @@ func serveProxy(to target: Endpoint, _ options: Options) throws(SystemFailure) -
         await proxy.stop()
         return statistics
     }
-    try ReportTarget(path: nil).write(proxyReport(statistics, isDatagram: transport?.isDatagram == true))
+    try ReportTarget().write(proxyReport(statistics, isDatagram: transport?.isDatagram == true))
     return ExitStatus.good
 }
 
-/// What a proxy has done, a line each.
+/// The statistics of a proxy, one per line.
 func proxyReport(_ statistics: FaultStatistics, isDatagram: Bool) -> String {
     var rows: [(name: String, value: UInt64)] = [
         (isDatagram ? "clients" : "connections", statistics.connections),

@@ -4,7 +4,7 @@ import SocketIO
 import TransportAPI
 import Transports
 
-/// `imbench serve`: runs the embedded servers until it is interrupted, and prints where each listens.
+/// `imbench serve`: runs the embedded servers until it is interrupted, and prints their URLs.
 func serve(_ options: Options) throws(SystemFailure) -> Int32 {
     if let target = options.proxy { return try serveProxy(to: target, options) }
     let registry = TransportRegistry.standard
@@ -16,22 +16,15 @@ func serve(_ options: Options) throws(SystemFailure) -> Int32 {
     }
     let room = options.chat.isServed ? ChatRoom() : nil
     let log = options.quiet ? nil : EndingLog()
-    let started: Result<[Served], TransportError> = runBlocking(on: .shared) {
-        do throws(TransportError) {
+    let servers = try SystemFailure.translate { () throws(TransportError) in
+        try tryBlocking(on: .shared) { () async throws(TransportError) in
             var servers: [Served] = []
             for url in urls { servers.append(try await Served.start(url, room, options.users, registry, log)) }
-            return .success(servers)
-        } catch {
-            return .failure(error)
+            return servers
         }
     }
-    let servers: [Served]
-    switch started {
-    case .success(let all): servers = all
-    case .failure(let error): throw SystemFailure("\(error)")
-    }
     let lines = servers.map { "\($0.endpoint.scheme.padded(to: 8))\($0.endpoint)\n" }.joined()
-    try ReportTarget(path: nil).write(lines)
+    try ReportTarget().write(lines)
     let others = options.chat.isServed ? "share one chat room" : "send each message back"
     remark("serving until interrupted; MQTT is a broker, all others \(others)", isQuiet: options.quiet)
     runBlocking(on: .shared) {
@@ -41,12 +34,12 @@ func serve(_ options: Options) throws(SystemFailure) -> Int32 {
     return ExitStatus.good
 }
 
-/// Where servers listen: as the command line says, or the configuration file, or one server of each transport.
+/// The URLs of the servers: from the command line, or from the configuration file, or one of each transport.
 private func servedURLs(_ options: Options, _ registry: TransportRegistry) throws(TransportError) -> [String] {
     var endpoints = options.listen
     if let config = options.config { endpoints = try readConfiguration(config).endpoints }
     if endpoints.isEmpty {
-        // What has no port can't be reached from outside.
+        // A transport without a port cannot be reached from outside.
         for transport in registry.transports where transport.defaultPort != nil {
             endpoints.append(Endpoint(scheme: transport.name, host: "127.0.0.1", port: 0))
         }
@@ -97,5 +90,38 @@ private struct Served: Sendable {
         }
         let server = try await EmbeddedServer.start(url, .echo, registry: registry) { log?.take($0) }
         return Served(endpoint: server.endpoint) { await server.stop() }
+    }
+}
+
+/// Logs on standard error which clients a server has ended or rejected, and why. The number of lines per second is limited,
+/// because a flood of clients must not become a flood of lines.
+final class EndingLog: Sendable {
+    private static let linesPerSecond = 10
+
+    private struct State {
+        var second: Int64 = 0
+        var written = 0
+        var dropped = 0
+    }
+
+    private let state = Locked(State())
+
+    func take(_ note: ServerEvent) {
+        if let line = line(for: note, at: Clocks.monotonic()) { remark(line) }
+    }
+
+    /// The line for an event at this time, in nanoseconds; `nil` for a normal close or beyond the limit.
+    func line(for note: ServerEvent, at now: Int64) -> String? {
+        guard note.reason.error != nil else { return nil }
+        return state.withLock { state in
+            let second = now / 1_000_000_000
+            if second != state.second { (state.second, state.written) = (second, 0) }
+            guard state.written < Self.linesPerSecond else {
+                state.dropped += 1
+                return nil
+            }
+            defer { (state.written, state.dropped) = (state.written + 1, 0) }
+            return (state.dropped > 0 ? "(\(state.dropped) more before) " : "") + "\(note)"
+        }
     }
 }

@@ -1,6 +1,6 @@
 import TransportAPI
 
-/// What has happened, as a hash that is the same whenever the same has happened, and as text if somebody wants to read it.
+/// The events of a world, as a hash that is equal for equal events, and as text if verbose.
 struct EventLog {
     private(set) var hash: UInt64 = 0xcbf2_9ce4_8422_2325
     private(set) var lines: [String] = []
@@ -10,7 +10,7 @@ struct EventLog {
         self.isVerbose = isVerbose
     }
 
-    /// Notes an event by numbers: FNV-1a, a word at a time.
+    /// Adds an event to the hash: FNV-1a, a word at a time.
     mutating func note(_ time: Int64, _ code: Int, _ first: Int = 0, _ second: UInt64 = 0) {
         for word in [UInt64(bitPattern: time), UInt64(truncatingIfNeeded: code &<< 32 ^ first), second] {
             hash = (hash ^ word) &* 0x100_0000_01b3
@@ -18,7 +18,7 @@ struct EventLog {
         }
     }
 
-    /// Writes a line, if anybody reads it.
+    /// Writes a line if verbose.
     mutating func write(_ time: Int64, _ text: @autoclosure () -> String) {
         guard isVerbose else { return }
         let (seconds, rest) = time.quotientAndRemainder(dividingBy: 1_000_000_000)
@@ -32,41 +32,43 @@ struct EventLog {
 struct Violation: Sendable, Equatable {
     /// Its number in ``Rule``.
     var rule: Rule
-    /// What was seen.
+    /// The observation.
     var text: String
+
+    var sentence: String { "rule \(rule.rawValue) (\(rule)): \(text)" }
 }
 
-/// What must hold in every world.
+/// The rules that every world must keep.
 enum Rule: Int, Sendable, CaseIterable {
     /// Each message ends once, and is accepted at most once before that.
     case oneOutcome = 1
-    /// What was acknowledged was delivered, once and in order; what was rejected was not.
+    /// An acknowledged message was delivered, once and in order. A rejected one was not.
     case delivery
-    /// After the calm the connection is open and everything has arrived.
+    /// After the calm the connection is open and all messages have arrived.
     case recovery
-    /// There is one connection at a time, and nothing is asked of any other.
+    /// There is one connection at a time, and no other one gets a request.
     case oneConnection
-    /// After the end nothing happens.
+    /// No event follows the end.
     case end
     /// All bounds are kept.
     case bounds
     /// Time always makes progress, and attempts have their pauses.
     case progress
-    /// A dead connection is noticed in time.
+    /// A dead connection is detected in time.
     case liveness
-    /// Honest sides never see a mistake of protocol.
+    /// Honest peers never see a protocol violation.
     case honesty
 }
 
-/// What became of each message of one side.
+/// The fate of each message of one peer.
 struct Ledger {
     struct Record {
         var isAccepted = false
         var outcome: SendOutcome?
-        /// How often it was delivered, and in which life of the receiver last.
+        /// How often it was delivered, and the receiver's last incarnation in which it was.
         var deliveries = 0
         var epoch: UInt64 = 0
-        /// Its sender has forgotten it, with everything else.
+        /// Its sender has lost its memory.
         var isForgotten = false
     }
 
@@ -74,7 +76,7 @@ struct Ledger {
     private var lastDelivered = -1
     private var lastEpoch: UInt64 = 0
 
-    /// Notes a message that is about to be submitted, and gives its identifier.
+    /// Records a message before its submission, and returns its identifier.
     mutating func submit() -> SentID {
         records.append(Record())
         return SentID(UInt64(records.count))
@@ -119,11 +121,11 @@ struct Ledger {
         }
     }
 
-    /// Notes a delivery in this life of the receiver: what it forgot between two lives it may be given again.
+    /// Records a delivery in an incarnation of the receiver. A later incarnation may receive the message again.
     mutating func delivered(_ payload: Payload, epoch: UInt64) -> Violation? {
         guard payload.bytes.count >= 2,
             let index = index(SentID(UInt64(payload.bytes[0]) << 8 | UInt64(payload.bytes[1])))
-        else { return Violation(rule: .delivery, text: "something was delivered that nobody sent") }
+        else { return Violation(rule: .delivery, text: "an unknown message was delivered") }
         if records[index].deliveries > 0, records[index].epoch == epoch {
             return Violation(rule: .delivery, text: "message \(index + 1) was delivered twice")
         }
@@ -142,12 +144,12 @@ struct Ledger {
         return nil
     }
 
-    /// The sender has lost its memory: nobody waits for these outcomes any more.
+    /// The sender has lost its memory, so the messages without an outcome get none.
     mutating func forget() {
         for index in records.indices where records[index].outcome == nil { records[index].isForgotten = true }
     }
 
-    /// What is wrong when everything is over.
+    /// The first broken rule at the end of the world.
     func final(acknowledgedMustArrive: Bool) -> Violation? {
         for (index, record) in records.enumerated() {
             if record.outcome == nil, !record.isForgotten {
@@ -165,5 +167,5 @@ struct Ledger {
     }
 }
 
-/// A message of the supervisor; imbench's own `MessageID` is the one that it writes into its messages.
+/// A message of the supervisor. imbench's own `MessageID` is the identifier in its chat messages.
 typealias SentID = TransportAPI.MessageID

@@ -1,9 +1,9 @@
 import TransportAPI
 
-/// What kind of world it is, drawn from the seed.
+/// The parameters of a world, drawn from the seed.
 struct Scenario {
     enum Kind: Int, Sendable {
-        /// The session envelope over reliable and ordered connections, over connections that lose; a broker; plain messages.
+        /// Sessions over reliable and ordered connections, and over lossy ones; a broker; plain messages.
         case reliable, lossy, origin, plain
     }
 
@@ -17,17 +17,17 @@ struct Scenario {
     /// One way, in nanoseconds: always, and at most in addition.
     var latency: Int64 = 0
     var jitter: Int64 = 0
-    /// In thousandths, for connections that lose.
+    /// In thousandths, for lossy connections.
     var loss = 0
     var duplication = 0
     /// Whether the apps of the client and of the server acknowledge messages after they have processed them.
     var clientProcesses = false
     var serverProcesses = false
-    /// Whether connections that were let go still report.
+    /// Whether abandoned connections still report events.
     var reportsLate = false
-    /// How long things go wrong, in nanoseconds.
+    /// The duration of the faults, in nanoseconds.
     var faultTime: Int64 = 0
-    /// How long the world is watched after all is well.
+    /// How long the world runs after its recovery.
     var lingerTime: Int64 = 0
 
     init(using random: inout RandomSource) {
@@ -90,7 +90,7 @@ struct Scenario {
         (0..<count).map { Endpoint(scheme: "memory", host: "server\($0)") }
     }
 
-    /// Whether silence of the peer can be noticed at the client.
+    /// Whether the client can detect a silent server.
     var canClientAsk: Bool { capabilities.hasNativePing || kind == .reliable || kind == .lossy }
 
     /// The shortest pause between two rounds of attempts, in nanoseconds; 0 if there need be none.
@@ -105,26 +105,26 @@ struct Scenario {
     }
 }
 
-/// A rule that the simulated world breaks on purpose, to prove that the checks would notice.
+/// A rule that the simulated world breaks on purpose, to prove that the checks detect it.
 enum Mutation: String, Sendable, CaseIterable {
-    /// The server gives out what comes again.
+    /// The server delivers duplicates.
     case dropDedupe
-    /// Nobody wakes the client when its pause before the next attempt is over.
+    /// The client's timer does not fire at the end of a pause.
     case forgetTimer
     /// Acknowledgements never arrive.
     case loseAcknowledgement
-    /// What an old connection reports is taken for a report of the present one.
+    /// An event of an old connection counts as one of the present connection.
     case lateCallbacksReachMachineAsCurrent
-    /// Messages handed over together leave in the wrong order.
+    /// Messages of one batch leave in the wrong order.
     case reorderResend
     /// Each attempt is made twice.
     case doubleConnect
-    /// The server acknowledges a message and forgets it.
+    /// The server acknowledges a message and drops it.
     case loseDelivery
-    /// The connection always claims to have received something.
+    /// The connection always reports received bytes.
     case neverSilent
-    /// A server that is to acknowledge messages after it has processed them does so when they are received.
+    /// A server that must acknowledge messages after processing acknowledges them on receipt.
     case acknowledgeOnReceipt
-    /// Each hello meets a server that keeps the client's former connection, too.
+    /// The server also keeps the client's former connection at each hello.
     case keepOldConnection
 }

@@ -1,6 +1,6 @@
 import TransportAPI
 
-/// One attempt and the connection that it gives, seen from above: what each side believes, and what the network does to it.
+/// One attempt and its connection: the state at each peer, and the faults of the network.
 struct SimulatedConnection {
     /// A message, or a frame without one, that the connection has not taken yet.
     struct Pending {
@@ -8,32 +8,32 @@ struct SimulatedConnection {
         var payload: Payload
     }
 
-    /// The client has neither let go of it nor been told of its end.
+    /// The client has neither abandoned it nor received its end.
     var isClientUp = true
-    /// It is certain that the attempt will succeed, so that it can end.
+    /// The attempt will succeed, so that the connection can end.
     var isGranted = false
-    /// The server has accepted it, and neither let go of it nor been told of its end.
+    /// The server has accepted it, and has neither abandoned it nor received its end.
     var isServerUp = false
     /// The server's session uses it.
     var isServed = false
-    /// Nothing that is sent from now on arrives.
+    /// Later sends do not arrive.
     var isCut = false
-    /// Nothing arrives any more at the server, at the client; what is already under way included.
+    /// No packet arrives at the server, at the client, also if it is already in flight.
     var hasHoleUp = false
     var hasHoleDown = false
-    /// What arrives at the server, at the client after this time is lost: the suffix that a broken connection loses.
+    /// A broken connection loses the packets that would arrive at the server, at the client after this time.
     var cutoffUp = Int64.max
     var cutoffDown = Int64.max
-    /// When what was sent last arrives.
+    /// The arrival of the last packet.
     var lastUp: Int64 = 0
     var lastDown: Int64 = 0
-    /// Nothing arrives before this time.
+    /// No packet arrives before this time.
     var stalledUntil: Int64 = 0
     /// Bytes that the client has received.
     var bytesDown: UInt64 = 0
     /// Bytes that the server has received.
     var bytesUp: UInt64 = 0
-    /// The connection takes nothing from the client now.
+    /// The connection accepts nothing from the client.
     var isBlocked = false
     var pending: [Pending] = []
     /// Messages that a broker has not acknowledged.
@@ -52,7 +52,7 @@ enum SimulatedEvent {
     case settled(Int, SentID, SendOutcome)
     /// A broker has acknowledged a message.
     case confirmed(Int, SentID)
-    /// Other credentials have come for this attempt.
+    /// Renewed credentials have arrived for this attempt.
     case refreshed(Int, endpoint: Int, timeout: Duration)
     // At the server
     case accepted(Int, closes: Bool)
@@ -62,9 +62,9 @@ enum SimulatedEvent {
     case serverSettled(Int, SentID, SendOutcome)
     case brokerAcknowledged(Int, UInt64)
     // In the apps
-    /// One is done with a message that it was given under this key.
+    /// An app has processed a message with this key.
     case processed(Side, UInt64, Payload, epoch: UInt64)
-    /// One acknowledges the message.
+    /// An app acknowledges the message.
     case acknowledges(Side, UInt64, epoch: UInt64)
     // From outside
     case submit(Side)
@@ -72,19 +72,19 @@ enum SimulatedEvent {
     case fault(Fault)
     case over(Fault)
     case unblock(Int)
-    /// The network ends a connection through which nothing came any more.
+    /// The network ends a connection that has dropped all packets.
     case breaks(Int)
-    /// A black hole has swallowed this connection for as long as a keepalive may need to notice.
+    /// A black hole has lasted for as long as a keepalive may need to detect it.
     case mustBeDead(Int, pauses: Int, serverPauses: Int)
     case calm, look, enough
 }
 
-/// Who sends a message.
+/// The sender of a message.
 enum Side: Int, Sendable {
     case client, server
 }
 
-/// What goes wrong.
+/// A fault.
 enum Fault: Int, Sendable, CaseIterable {
     case fin, reset, resetWithLoss, hole, holeUp, holeDown, stall, block, partial
     case serverDown, serverSilent, slowConnect, acceptAndClose, full, busy

@@ -1,83 +1,97 @@
 import SocketIO
 
-/// What a range of seeds has shown. The same for any number of threads.
+/// The results of a range of seeds, which do not depend on the number of threads.
 struct SimulationResult: Sendable, Equatable {
     struct Failure: Sendable, Equatable {
         var seed: UInt64
-        var violation: Violation
+        var text: String
     }
+
+    /// How many failures are kept.
+    private static let mostFailures = 20
 
     var seeds = 0
     var events = 0
-    /// The hashes of all worlds together, in no order.
+    /// The sum of the hashes of all worlds.
     var hash: UInt64 = 0
-    /// Those of the lowest seeds first, ``SimulationRun/mostFailures`` at most.
-    var failures: [Failure] = []
-    /// How many worlds broke a rule.
-    var failed = 0
+    /// How many seeds ran twice.
+    var repeated = 0
+    /// The failures of the lowest seeds, in ascending order.
+    private(set) var failures: [Failure] = []
+    /// How many seeds broke a rule.
+    private(set) var failed = 0
+
+    mutating func fail(_ seed: UInt64, _ text: String) {
+        failed += 1
+        if failures.count < Self.mostFailures { failures.append(Failure(seed: seed, text: text)) }
+    }
 
     mutating func add(_ other: SimulationResult) {
         seeds += other.seeds
         events += other.events
         hash &+= other.hash
+        repeated += other.repeated
         failed += other.failed
-        failures = Array((failures + other.failures).sorted { $0.seed < $1.seed }.prefix(SimulationRun.mostFailures))
+        failures = Array((failures + other.failures).sorted { $0.seed < $1.seed }.prefix(Self.mostFailures))
+    }
+
+    /// Runs all seeds of a range. Each of the threads takes every n-th seed and calls `body` for its part.
+    ///
+    /// - Parameter stopsAtFailure: whether all threads stop after the first failure.
+    static func run(
+        _ seeds: Range<UInt64>,
+        threads: Int,
+        stopsAtFailure: Bool = false,
+        _ body:
+            @escaping @Sendable (_ thread: Int, _ part: StrideTo<UInt64>, _ isCancelled: () -> Bool) -> SimulationResult
+    ) throws(SystemFailure) -> SimulationResult {
+        let total = Locked(SimulationResult())
+        var workers: [WorkerThread] = []
+        defer { for worker in workers { worker.join() } }
+        for thread in 0..<threads {
+            let part = stride(from: seeds.lowerBound + UInt64(thread), to: seeds.upperBound, by: threads)
+            let worker = try WorkerThread {
+                let result = body(thread, part) {
+                    Interruption.isRequested || stopsAtFailure && total.withLock { $0.failed > 0 }
+                }
+                total.withLock { $0.add(result) }
+            }
+            workers.append(worker)
+        }
+        for worker in workers { worker.join() }
+        workers = []
+        return total.withLock { $0 }
     }
 }
 
-/// Runs worlds, one seed after the other.
+/// Runs worlds of the supervisor's machine, one seed after the other.
 enum SimulationRun {
-    /// How many failures are kept.
-    static let mostFailures = 20
-
-    /// All seeds of a range, on this thread.
+    /// All of the seeds, on this thread.
     ///
     /// - Parameter stopsAtFailure: whether the first broken rule ends the run.
     static func run(
-        _ seeds: Range<UInt64>,
+        _ seeds: some Sequence<UInt64>,
         mutation: Mutation? = nil,
         stopsAtFailure: Bool = false,
         isCancelled: () -> Bool = { false }
     ) -> SimulationResult {
         var result = SimulationResult()
         for seed in seeds {
-            if isCancelled() { break }
+            if isCancelled() || stopsAtFailure && result.failed > 0 { break }
             var world = World(seed: seed, mutation: mutation)
             world.run()
             result.seeds += 1
             result.events += world.events
             result.hash &+= world.log.hash
-            guard let violation = world.violation else { continue }
-            result.failed += 1
-            if result.failures.count < mostFailures { result.failures.append(.init(seed: seed, violation: violation)) }
-            if stopsAtFailure { break }
+            if let violation = world.violation { result.fail(seed, violation.sentence) }
         }
         return result
     }
 
-    /// All seeds of a range, cut into as many parts as there are threads.
+    /// All seeds of a range, on so many threads.
     static func run(_ seeds: Range<UInt64>, threads: Int) throws(SystemFailure) -> SimulationResult {
-        let total = Total()
-        var workers: [WorkerThread] = []
-        defer { for worker in workers { worker.join() } }
-        let count = UInt64(max(1, threads))
-        let share = UInt64(seeds.count) / count
-        for index in 0..<count {
-            let first = seeds.lowerBound + index * share
-            let part = first..<(index + 1 == count ? seeds.upperBound : first + share)
-            workers.append(
-                try WorkerThread {
-                    let result = run(part, isCancelled: { Interruption.isRequested })
-                    total.value.withLock { $0.add(result) }
-                }
-            )
+        try SimulationResult.run(seeds, threads: threads) { _, part, isCancelled in
+            run(part, isCancelled: isCancelled)
         }
-        for worker in workers { worker.join() }
-        workers = []
-        return total.value.withLock { $0 }
-    }
-
-    private final class Total: Sendable {
-        let value = Locked(SimulationResult())
     }
 }

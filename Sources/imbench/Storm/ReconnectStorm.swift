@@ -2,14 +2,36 @@ import Primitives
 import SocketIO
 import TransportAPI
 
-/// A discrete-event simulation of many clients that lose one server at the same moment and come back under one policy.
+/// The model: the number of clients, and the capacity of the server.
+struct StormModel: Sendable, Hashable {
+    var clients = 100_000
+    /// How many handshakes the server completes in a second, one after the other. The time of one is rounded to whole
+    /// nanoseconds.
+    var handshakes = 2000
+    /// How many connections may wait for the server. Further ones are dropped, as a SYN is.
+    var backlog = 1024
+    /// How long the server refuses all connections, from the moment at which the connections are lost.
+    var outage = Duration.seconds(10)
+    /// How long a client waits for its handshake to be done.
+    var connectTimeout = Duration.seconds(10)
+    /// The virtual time at which the simulation ends.
+    var limit = Duration.seconds(600)
+}
+
+/// The policies that `imbench storm` compares, and the model.
+struct StormOptions: Sendable, Hashable {
+    var policies = StormPolicy.allCases
+    var model = StormModel()
+}
+
+/// A discrete-event simulation of many clients that lose one server at the same moment and reconnect under one policy.
 ///
-/// Pure: the same model, policy and seed give the same outcome on every machine. Each client gets from the seed how
-/// soon it notices the loss (0 to 100 ms) and its round trip (1 to 50 ms); all policies of a seed meet the same
-/// clients. After the loss, and after each failed attempt, the client asks its ``Backoff`` for a delay. An attempt
-/// reaches the server half a round trip after it was made. It is refused while the server is down, dropped when the
-/// queue is full, or else done when its turn has come. A client that has no answer within the connect timeout leaves
-/// and counts that as a failure, but the server still wastes the handshake on it.
+/// Pure: the same model, policy and seed give the same outcome on every machine. The seed gives each client
+/// the time until it detects the loss (0 to 100 ms) and its round trip (1 to 50 ms). All policies of a seed have the same
+/// clients. After the loss, and after each failed attempt, the client's ``Backoff`` gives a delay. An attempt reaches the
+/// server half a round trip later. It is refused while the server is down, dropped when the queue is full, or else served in
+/// its order. A client without an answer within the connect timeout leaves, which counts as a failure, but the server still
+/// wastes the handshake on it.
 struct ReconnectStorm: Sendable {
     static let latestNotice = Duration.milliseconds(100)
     static let roundTrip = Duration.milliseconds(1)...Duration.milliseconds(50)
@@ -25,11 +47,11 @@ struct ReconnectStorm: Sendable {
     private var server: StormServer
     private var random: RandomSource
     private var clients: [Client] = []
-    /// The clients whose next attempt is on its way, by the time at which it arrives. Each is there at most once.
+    /// The clients with an attempt in flight, by its time of arrival. Each is there at most once.
     private var queue = TimerQueue<Int>()
     private var outcome: StormOutcome
 
-    /// Simulates to the end or to the model's limit. `nil` if `isCancelled`, which is asked now and then, says so.
+    /// Simulates to the end or to the model's limit. Returns `nil` if `isCancelled`, which is called now and then, returns `true`.
     static func run(
         _ model: StormModel,
         _ policy: BackoffPolicy,
@@ -37,7 +59,7 @@ struct ReconnectStorm: Sendable {
         isCancelled: () -> Bool = { false }
     ) -> StormOutcome? {
         var storm = ReconnectStorm(model, seed: seed)
-        guard storm.begin(model, policy, isCancelled), storm.goOn(isCancelled) else { return nil }
+        guard storm.begin(model, policy, isCancelled), storm.finish(isCancelled) else { return nil }
         storm.outcome.finish()
         return storm.outcome
     }
@@ -50,8 +72,8 @@ struct ReconnectStorm: Sendable {
         outcome = StormOutcome(model)
     }
 
-    /// The loss of all connections, and the outage. As long as the server refuses everybody no client feels another
-    /// one, so each can be followed by itself, without the queue.
+    /// The loss of all connections, and the outage. While the server refuses all connections no client affects another one, so
+    /// each is simulated by itself, without the queue.
     private mutating func begin(_ model: StormModel, _ policy: BackoffPolicy, _ isCancelled: () -> Bool) -> Bool {
         let notices = (0..<model.clients).map { _ in
             clients.append(Client(halfTrip: drawHalfTrip(), backoff: Backoff(policy)))
@@ -72,8 +94,8 @@ struct ReconnectStorm: Sendable {
         return true
     }
 
-    /// All that is left, in the order of time.
-    private mutating func goOn(_ isCancelled: () -> Bool) -> Bool {
+    /// The rest, in the order of time.
+    private mutating func finish(_ isCancelled: () -> Bool) -> Bool {
         var steps = 0
         while let now = queue.next, let client = queue.popFirst() {
             if let time = attempt(of: client, arriving: now) { queue.add(client, at: time) }
@@ -83,8 +105,8 @@ struct ReconnectStorm: Sendable {
         return true
     }
 
-    /// One attempt reaches the server. Returns when the client's next one does; `nil` if it is back, has given up, or goes on
-    /// beyond the limit.
+    /// One attempt reaches the server. Returns when the client's next one does; `nil` if it is connected, has given up, or
+    /// continues beyond the limit.
     private mutating func attempt(of index: Int, arriving now: Int64) -> Int64? {
         let halfTrip = clients[index].halfTrip
         let leavesAt = now - halfTrip + timeout
@@ -100,7 +122,7 @@ struct ReconnectStorm: Sendable {
         if answeredAt != nil, answer != .refused, !isInTime { outcome.wasted += 1 }
         let endsAt = isInTime ? answeredAt ?? leavesAt : leavesAt
         guard endsAt <= limit else {
-            outcome.underWay += 1
+            outcome.inFlight += 1
             return nil
         }
         if isInTime, answer != .refused {
@@ -117,7 +139,7 @@ struct ReconnectStorm: Sendable {
             outcome.gaveUp += 1
             return nil
         }
-        // A delay beyond the limit is as good as the limit, and cannot overflow.
+        // A delay beyond the limit has the same effect as the limit, and cannot overflow.
         let wait = delay == .zero ? 0 : min(max(0, delay.wholeNanoseconds), limit)
         let arrival = failure + wait + clients[index].halfTrip
         guard arrival <= limit else {
@@ -130,5 +152,43 @@ struct ReconnectStorm: Sendable {
     private mutating func drawHalfTrip() -> Int64 {
         let (low, high) = (Self.roundTrip.lowerBound.wholeNanoseconds, Self.roundTrip.upperBound.wholeNanoseconds)
         return Int64.random(in: low...high, using: &random) / 2
+    }
+}
+
+/// A server that is down at first and then makes one handshake after the other, each in the same time.
+///
+/// It serves connections in the order of their arrival, so the end of each handshake is known at the arrival. The queue is not
+/// stored, because its length follows from the time at which the server is free. The server does not detect that a client has
+/// left the queue, and makes the handshake nevertheless.
+struct StormServer: Sendable {
+    enum Answer: Sendable, Hashable {
+        /// The server is down. The client is notified after half a round trip.
+        case refused
+        /// The queue is full. The client is not notified.
+        case dropped
+        /// The handshake is done at this time, in nanoseconds.
+        case done(at: Int64)
+    }
+
+    private let upFrom: Int64
+    private let handshakeTime: Int64
+    private let backlog: Int64
+    private var freeAt: Int64 = 0
+
+    init(_ model: StormModel) {
+        upFrom = model.outage.wholeNanoseconds
+        handshakeTime = max(1, 1_000_000_000 / Int64(max(1, model.handshakes)))
+        backlog = Int64(max(0, model.backlog))
+    }
+
+    /// A connection arrives. Times must not decrease from call to call once the server is up.
+    mutating func receive(at now: Int64) -> Answer {
+        guard now >= upFrom else { return .refused }
+        let begun = max(now, freeAt)
+        // One connection is in the handshake, and the others wait.
+        let present = (begun - now + handshakeTime - 1) / handshakeTime
+        guard present <= backlog else { return .dropped }
+        freeAt = begun + handshakeTime
+        return .done(at: freeAt)
     }
 }

@@ -1,10 +1,12 @@
+import Protocols
+import TransportAPI
+import Transports
+
 /// `imbench storm`: simulates how clients reconnect after a restart of their server, under each requested policy.
 func storm(_ options: Options) throws(SystemFailure) -> Int32 {
     let target = try ReportTarget(path: options.output)
-    // 32 bits, because some JSON readers keep no more than 53.
-    let seed = options.seed ?? UInt64.random(in: 0...UInt64(UInt32.max))
-    let run = RunResults(environment: .current(), options: OptionTable.record(of: options), seed: seed)
-    var results = StormResults(run: run, model: options.storm.model)
+    let seed = options.runSeed
+    var results = StormResults(run: RunResults(of: options, seed: seed), model: options.storm.model)
     var progress = Progress(total: options.storm.policies.count, isQuiet: options.quiet)
     for policy in options.storm.policies {
         progress.step(policy.rawValue)
@@ -16,6 +18,139 @@ func storm(_ options: Options) throws(SystemFailure) -> Int32 {
     progress.finish()
     results.run.wasCutShort = results.outcomes.count < options.storm.policies.count
     let isUnicode = options.format == .html || options.format == .table && target.isTerminal
-    try target.write(results.report(isUnicode: isUnicode).text(options.format, target.style))
+    try target.write(results.report(isUnicode: isUnicode), options.format)
     return ExitStatus.good
+}
+
+/// The reconnect policies that `imbench storm` compares, by the names that the command line uses.
+enum StormPolicy: String, Sendable, Hashable, CaseIterable {
+    case immediate, fixed
+    case noJitter = "no-jitter"
+    case equalJitter = "equal-jitter"
+    case fullJitter = "full-jitter"
+    case signalr
+
+    /// The library's own policy. The exponential ones are ``BackoffPolicy/standard`` and differ from it in jitter only.
+    var backoff: BackoffPolicy {
+        switch self {
+        case .immediate: .immediate
+        case .fixed: .fixed(.seconds(5))
+        case .noJitter: Self.exponential(.none)
+        case .equalJitter: Self.exponential(.equal)
+        case .fullJitter: Self.exponential(.full)
+        // The default delays of ASP.NET Core SignalR's withAutomaticReconnect().
+        case .signalr: .schedule([.zero, .seconds(2), .seconds(10), .seconds(30)], givesUp: true)
+        }
+    }
+
+    private static func exponential(_ jitter: BackoffPolicy.Jitter) -> BackoffPolicy {
+        guard case .exponential(let initial, let maximum, let multiplier, _) = BackoffPolicy.standard else {
+            return .standard
+        }
+        return .exponential(initial: initial, maximum: maximum, multiplier: multiplier, jitter: jitter)
+    }
+}
+
+/// The outcomes of all policies in one model.
+struct StormResults: Sendable {
+    /// Environment, options and seed, without rows.
+    var run: RunResults
+    var model: StormModel
+    var outcomes: [(policy: StormPolicy, outcome: StormOutcome)] = []
+
+    /// The report of `imbench storm`.
+    ///
+    /// - Parameter isUnicode: whether the plots may have more than ASCII.
+    func report(isUnicode: Bool) -> Report {
+        let table = table
+        let charts = [
+            BarChart(
+                title: "Seconds until 99 % are connected again",
+                rows: outcomes.map { policy, outcome in
+                    let time = time(outcome, percent: 99)
+                    return BarChart.Row(policy.rawValue, outcome.secondsUntilBack(percent: 99), shown: time.text)
+                }
+            ),
+            BarChart(
+                title: "Most attempts in a second",
+                rows: outcomes.map { policy, outcome in
+                    BarChart.Row(policy.rawValue, Double(outcome.peak), shown: String(outcome.peak))
+                }
+            ),
+        ]
+        let timelines = outcomes.map(\.outcome.timeline)
+        let plot = StormPlot(timelines, isUnicode: isUnicode)
+        let plots = zip(outcomes, timelines).map { entry, timeline in
+            Report.Section(
+                heading: "\(entry.policy.rawValue): attempts/s, clients connected again",
+                drawing: plot.lines(timeline, clients: model.clients)
+            )
+        }
+        return Report(
+            name: "imbench storm",
+            title: "All clients reconnect after a restart: reconnect policies in virtual time",
+            warnings: run.cutShort,
+            facts: run.facts,
+            sections: [Report.Section(charts: charts, table: table, notes: notes)] + plots,
+            records: table,
+            data: run.envelope(
+                results: zip(table.members, zip(outcomes, timelines)).map { members, entry in
+                    let timeline = entry.1.enumerated().map { second, value in
+                        JSONValue.object([
+                            ("s", .integer(second)), ("attempts", .integer(value.attempts)),
+                            ("back", .integer(value.back)),
+                        ])
+                    }
+                    let isLimited = entry.0.outcome.stillTrying > 0
+                    return .object(members + [("limit_reached", .bool(isLimited)), ("timeline", .array(timeline))])
+                }
+            )
+        )
+    }
+
+    /// Facts that the table does not show.
+    private var notes: [String] {
+        let limit = model.limit.settingText
+        return outcomes.filter { $0.outcome.stillTrying > 0 }.map { policy, outcome in
+            "\(policy.rawValue): the limit of \(limit) was reached with \(outcome.stillTrying) still trying"
+        }
+            + outcomes.filter { $0.outcome.wasted > 0 }.map { policy, outcome in
+                "\(policy.rawValue): \(outcome.wasted) handshakes were wasted on clients that had left"
+            }
+    }
+
+    /// Programs get more columns than people see.
+    var table: Table {
+        Table(
+            columns: [
+                .text("policy", "policy"), .number("peak/s", "peak_attempts_per_s"),
+                .number("once up", "peak_attempts_once_up_per_s"), .number("attempts", "attempts"),
+                .number("refused", "refused"), .number("timed out", "timed_out"), .number(nil, "wasted_handshakes"),
+                .number("50 % s", "back_50_s"), .number("99 % s", "back_99_s"), .number("100 % s", "back_100_s"),
+                .number(nil, "back"), .number("gave up", "gave_up"), .number(nil, "still_trying"),
+                .number(nil, "attempts_under_way"),
+            ],
+            rows: outcomes.map { policy, outcome in
+                let attempts = [
+                    outcome.peak, outcome.peakOnceUp, outcome.attempts, outcome.refused, outcome.timedOut,
+                    outcome.wasted,
+                ]
+                let clients = [outcome.back, outcome.gaveUp, outcome.stillTrying, outcome.inFlight]
+                var cells = [Table.Cell(policy.rawValue)] + attempts.map { Table.Cell($0) }
+                cells += [50, 99, 100].map { time(outcome, percent: $0) } + clients.map { Table.Cell($0) }
+                return Table.Row(cells: cells)
+            }
+        )
+    }
+
+    /// Seconds until that many are connected again, or for people why there are none: too many gave up, or the limit
+    /// came first.
+    private func time(_ outcome: StormOutcome, percent: Int) -> Table.Cell {
+        let limit = "> " + fixed(Double(model.limit.wholeNanoseconds) / 1e9, 1, trimmed: true)
+        let seconds = outcome.secondsUntilBack(percent: percent)
+        return Table.Cell(
+            seconds,
+            seconds.map { fixed($0, 1) } ?? (outcome.isOutOfReach(percent: percent) ? "never" : limit)
+        )
+    }
 }

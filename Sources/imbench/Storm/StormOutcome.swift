@@ -1,16 +1,16 @@
 import TransportAPI
 
-/// What one policy came to.
+/// The outcome of one policy.
 struct StormOutcome: Sendable, Hashable {
-    /// One second of the course.
+    /// One second of the timeline.
     struct Second: Sendable, Hashable {
-        /// How many connection attempts reached the server in it.
+        /// How many connection attempts reached the server in this second.
         var attempts = 0
-        /// How many clients are back at its end.
+        /// How many clients are connected at its end.
         var back = 0
     }
 
-    /// A tenth of a second, in nanoseconds; peaks are looked for at this grain.
+    /// A tenth of a second, in nanoseconds: the resolution of peaks.
     private static let tick: Int64 = 100_000_000
 
     let clients: Int
@@ -18,15 +18,15 @@ struct StormOutcome: Sendable, Hashable {
     var refused = 0
     /// Attempts that the client gave up after its connect timeout.
     var timedOut = 0
-    /// Handshakes that the server did, or will do, for clients that had left.
+    /// Handshakes for clients that had left.
     var wasted = 0
-    /// Attempts without an end at the limit.
-    var underWay = 0
+    /// Attempts in flight at the limit.
+    var inFlight = 0
     /// Clients that wait for their next attempt at the limit.
     var waiting = 0
     /// Clients whose policy has ended.
     var gaveUp = 0
-    /// When each client was back, in nanoseconds after the loss; in order once the outcome is finished.
+    /// When each client was connected again, in nanoseconds after the loss, in ascending order once the outcome is finished.
     var backTimes: [Int64] = []
     private var whileDown: [Int]
     private var whileUp: [Int]
@@ -50,14 +50,14 @@ struct StormOutcome: Sendable, Hashable {
     }
 
     var back: Int { backTimes.count }
-    /// Clients that neither are back nor have given up when the simulation ends: the limit was reached.
-    var stillTrying: Int { waiting + underWay }
+    /// Clients that are not connected and have not given up at the limit.
+    var stillTrying: Int { waiting + inFlight }
     var attempts: Int { whileDown.reduce(0, +) + whileUp.reduce(0, +) }
 
     /// The most attempts that reached the server within any second.
     var peak: Int { Self.peak(zip(whileDown, whileUp).map(+)) }
 
-    /// The same, of those attempts only that came when the server was up again.
+    /// The same, of attempts after the outage only.
     var peakOnceUp: Int { Self.peak(whileUp) }
 
     /// The largest sum of ten neighbouring ticks.
@@ -70,17 +70,17 @@ struct StormOutcome: Sendable, Hashable {
         return largest
     }
 
-    /// Seconds until `percent` of all clients were back; `nil` if that never was, or not before the limit.
+    /// Seconds until `percent` of all clients were connected again; `nil` if that did not happen before the limit.
     func secondsUntilBack(percent: Int) -> Double? {
         let needed = (clients * percent + 99) / 100
         guard needed > 0, needed <= backTimes.count else { return nil }
         return Double(backTimes[needed - 1]) / 1e9
     }
 
-    /// Whether `percent` can no longer be reached, as too many have given up.
+    /// Whether `percent` cannot be reached, because too many clients have given up.
     func isOutOfReach(percent: Int) -> Bool { clients - gaveUp < (clients * percent + 99) / 100 }
 
-    /// Second by second, up to the last one in which anything happened.
+    /// The seconds up to the last one with an attempt or a change.
     var timeline: [Second] {
         var seconds: [Second] = []
         var back = 0

@@ -1,8 +1,8 @@
-/// Draws the course of a storm in text: attempts per second on a logarithmic scale, and the clients that are back.
+/// Draws the timeline of a storm as text: attempts per second on a logarithmic scale, and the connected clients.
 ///
-/// All policies of a report share both axes, so that one can be held against the other.
+/// All policies of a report share both axes, so that they can be compared.
 struct StormPlot: Sendable {
-    /// No line is longer, whatever is drawn.
+    /// The longest line.
     static let width = 100
 
     private static let margin = 8
@@ -33,7 +33,7 @@ struct StormPlot: Sendable {
     func lines(_ timeline: [StormOutcome.Second], clients: Int) -> [String] {
         let ranges = columnRanges
         let attempts = ranges.map { range in
-            // The busiest second of a column: a mean would hide that all come at once.
+            // The busiest second of a column, because a mean would hide a peak.
             let most = timeline[range.clamped(to: timeline.indices)].map(\.attempts).max() ?? 0
             return most > 0 ? max(logarithm(Double(most)) / logarithm(Double(top)), 0.01) : 0
         }
@@ -47,7 +47,7 @@ struct StormPlot: Sendable {
         ]
     }
 
-    /// Which seconds each column stands for. A short course is drawn over fewer columns, not stretched.
+    /// The seconds of each column. A short timeline has fewer columns and is not stretched.
     private var columnRanges: [Range<Int>] {
         let columns = min(Self.columns, seconds)
         return (0..<columns).map { ($0 * seconds / columns)..<(($0 + 1) * seconds / columns) }
@@ -58,7 +58,7 @@ struct StormPlot: Sendable {
         return (0..<Self.height).reversed().map { row in
             let label = row == Self.height - 1 ? top : row == 0 ? bottom : ""
             let cells = values.map { value in
-                // Little is not nothing, and almost all is not all.
+                // A small value is not drawn as 0, and an almost full one not as full.
                 let whole = Self.height * steps
                 let filled = value < 1 ? min(Int((value * Double(whole)).rounded(.up)), whole - 1) : whole
                 return ramp[min(max(filled - row * steps, 0), steps)]
@@ -77,7 +77,7 @@ struct StormPlot: Sendable {
         value >= 1_000_000 ? "\(value / 1_000_000)M/s" : value >= 1000 ? "\(value / 1000)k/s" : "\(value)/s"
     }
 
-    /// The binary logarithm, near enough for a picture: the exponent, and the significand as a straight line.
+    /// An approximation of the binary logarithm: the exponent, and the significand as a straight line.
     private func logarithm(_ value: Double) -> Double {
         value >= 1 ? Double(value.exponent) + (value.significand - 1) : 0
     }

@@ -1,19 +1,9 @@
+import CSocketIO
+import Foundation
 import Synchronization
 
-#if os(Linux)
-import CSocketIO
-#endif
-
-#if canImport(Glibc)
-import Glibc
-#elseif canImport(Musl)
-import Musl
-#else
-import Darwin
-#endif
-
 /// Keeps the cores from sleeping while code is compared: one thread on each core that this process may use, spinning at
-/// idle priority (SCHED_IDLE, sched(7)), so that it gives way at once to any thread with work to do.
+/// idle priority (SCHED_IDLE, sched(7)), so that any thread with work preempts it at once.
 final class AwakeSpinners: Sendable {
     private final class Shared: Sendable {
         let mustStop = Atomic<Bool>(false)
@@ -30,7 +20,7 @@ final class AwakeSpinners: Sendable {
 
     /// Starts the threads, and returns when all of them spin.
     ///
-    /// - Throws: a sentence that says what the system refused; no thread is left running.
+    /// - Throws: the refusal of the system. No thread is left running.
     init() throws(SystemFailure) {
         #if os(Linux)
         let cores = CoreMask.ofThisThread()?.cores ?? []
@@ -69,7 +59,7 @@ final class AwakeSpinners: Sendable {
         let isSet = CoreMask(only: core).applyToThisThread() && csocketio_set_idle_priority() == 0
         if !isSet { shared.failure.store(errno, ordering: .relaxed) }
         shared.ready.add(1, ordering: .releasing)
-        // A thread of normal priority must never spin: it would slow down what is measured.
+        // A thread of normal priority must never spin, because it would slow down the measurement.
         guard isSet else { return }
         while !shared.mustStop.load(ordering: .relaxed) {}
     }

@@ -1,25 +1,20 @@
-#if canImport(Glibc)
 import CSocketIO
-import Glibc
-#elseif canImport(Musl)
-import CSocketIO
-import Musl
-#else
-import Darwin
-#endif
+import Foundation
 
-/// A process that this one has started, spoken to in lines over its standard input and output.
+/// A child process that exchanges lines with this one over its standard input and output.
 ///
-/// It leads a group of its own, so that Ctrl-C on the terminal is for this process alone. It is killed with this value, if it
-/// has not ended by then; if this process is killed itself, the end of its input tells it.
+/// It leads its own process group, so that Ctrl-C on the terminal reaches only this process. The deinitializer kills it if it
+/// still runs. If this process is killed, the child sees the end of its input.
+///
+/// It calls posix_spawn, because `Foundation.Process` resets neither the signal mask nor ignored signals.
 final class ChildProcess {
-    /// How a process has ended.
+    /// How a process ended.
     enum Ending: Equatable {
         case status(Int32)
         case signal(Int32)
     }
 
-    /// How long it may go on once its input has ended, in milliseconds; then it is killed.
+    /// How long it may run after the end of its input, in milliseconds, before it is killed.
     private static let patience: Int32 = 10_000
 
     let identifier: pid_t
@@ -31,8 +26,8 @@ final class ChildProcess {
 
     /// Starts a program, whose path comes first, with these arguments and the environment of this process.
     init(_ words: [String]) throws(SystemFailure) {
-        // A process that is gone shows as a line that cannot be written.
-        signal(SIGPIPE, SIG_IGN)
+        // A write to a process that has ended fails without a signal.
+        Interruption.ignoreBrokenPipes()
         let (input, output) = (try PipeEnd.pair(), try PipeEnd.pair())
         identifier = try Self.spawn(words, input.reading, output.writing)
         self.input = input.writing
@@ -46,7 +41,7 @@ final class ChildProcess {
         reap(0)
     }
 
-    /// Writes one line; `false` if it reads no more.
+    /// Writes one line. Returns `false` if the process no longer reads.
     func write(_ line: String) -> Bool {
         input.map { writeAll($0.descriptor, line + "\n") } ?? false
     }
@@ -56,7 +51,7 @@ final class ChildProcess {
         if !hasEnded { kill(identifier, SIGINT) }
     }
 
-    /// Whether it handles SIGINT by now; `nil` where the system does not tell.
+    /// Whether it already handles SIGINT; `nil` where the system does not provide this.
     var handlesInterrupt: Bool? {
         guard let status = readFile("/proc/\(identifier)/status", limit: 1 << 16) else { return nil }
         // The mask of caught signals in hexadecimal digits (proc(5)); SIGINT is bit 1 of the last digit.
@@ -66,16 +61,16 @@ final class ChildProcess {
         return digit & 1 << (SIGINT - 1) != 0
     }
 
-    /// Its next line; waits `timeout` milliseconds at most.
+    /// Its next line. Waits at most `timeout` milliseconds.
     func next(timeout: Int32) -> LineInput.Event {
         let event = lines.next(timeout: timeout)
-        // Its output may stay open without it, in a process that was started in the same moment.
+        // Another process that was started at the same moment can keep its output open.
         guard event == .nothing, hasEnded else { return event }
         let last = lines.next(timeout: 0)
         return last == .nothing ? .end : last
     }
 
-    /// Ends its input and waits for its own end; how it came.
+    /// Ends its input, waits until it ends, and returns how it ended.
     func end() -> Ending {
         input = nil
         var left = Self.patience
@@ -98,7 +93,7 @@ final class ChildProcess {
         var status: Int32 = 0
         var found = waitpid(identifier, &status, options)
         while found < 0, errno == EINTR { found = waitpid(identifier, &status, options) }
-        // Where nobody is told of children (SIGCHLD ignored), there is no status either.
+        // If SIGCHLD is ignored, there is no status.
         if found < 0 { ending = .status(0) }
         if found > 0 { ending = status & 0x7f == 0 ? .status(status >> 8 & 0xff) : .signal(status & 0x7f) }
     }
@@ -121,7 +116,7 @@ final class ChildProcess {
         }
         posix_spawn_file_actions_adddup2(&actions, input.descriptor, STDIN_FILENO)
         posix_spawn_file_actions_adddup2(&actions, output.descriptor, STDOUT_FILENO)
-        // No signal is blocked or ignored because the calling thread blocks it or this process ignores it.
+        // The child inherits neither blocked nor ignored signals.
         var (none, all) = (sigset_t(), sigset_t())
         sigemptyset(&none)
         sigfillset(&all)
@@ -141,7 +136,7 @@ final class ChildProcess {
     }
 }
 
-/// One end of a pipe, which programs started by this process do not inherit; closed with this value.
+/// One end of a pipe, which child processes do not inherit. The deinitializer closes it.
 private final class PipeEnd {
     let descriptor: Int32
 

@@ -1,19 +1,12 @@
+import Foundation
 import Synchronization
 
-#if canImport(Glibc)
-import Glibc
-#elseif canImport(Musl)
-import Musl
-#else
-import Darwin
-#endif
-
-/// Ctrl-C: the first one asks the run to end early and report what it has, the second one ends the process at once.
+/// Ctrl-C: the first one ends the run early with a report of what was measured. The second one ends the process at once.
 enum Interruption {
-    // A lock-free atomic is all that a signal handler may touch. 0 is no signal.
+    // A signal handler may access only a lock-free atomic. 0 means no signal.
     private static let received = Atomic<Int32>(0)
 
-    /// Whether the user has asked to end. Runners ask between slices, which are short.
+    /// Whether the program was interrupted. Runners check between slices, which are short.
     static var isRequested: Bool { received.load(ordering: .relaxed) != 0 }
 
     /// The status of an interrupted program, as a shell reports it: 128 and the number of the signal, so 130 after
@@ -23,12 +16,12 @@ enum Interruption {
         return signal == 0 ? nil : 128 + signal
     }
 
-    /// Asks as the user would.
+    /// Interrupts the run as Ctrl-C does.
     static func request() { received.store(SIGINT, ordering: .relaxed) }
 
     /// Handles SIGINT and SIGTERM from now on.
     static func listen() {
-        // Read once here, so that the handler never is the one to initialise it.
+        // This read initialises the atomic, so that the handler never does.
         _ = isRequested
         for number in [SIGINT, SIGTERM] { signal(number, handler) }
         ignoreBrokenPipes()

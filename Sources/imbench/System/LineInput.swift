@@ -1,21 +1,15 @@
-#if canImport(Glibc)
-import Glibc
-#elseif canImport(Musl)
-import Musl
-#else
-import Darwin
-#endif
+import Foundation
 
-/// Reads lines from a descriptor, whatever it is: a terminal, a pipe, a file.
+/// Reads lines from a descriptor: a terminal, a pipe, or a file.
 struct LineInput: ~Copyable {
-    /// The longest line in bytes; what is longer is told and dropped.
+    /// The longest line in bytes. Longer lines are reported and dropped.
     static let longestLine = 16 << 10
 
     enum Event: Equatable {
         case line(String)
         /// A line that was too long.
         case tooLong
-        /// Nothing has come in the time given.
+        /// No line has arrived in time.
         case nothing
         case end
     }
@@ -29,7 +23,7 @@ struct LineInput: ~Copyable {
         self.descriptor = descriptor
     }
 
-    /// The next line without its end; waits `timeout` milliseconds at most. A signal ends the wait as well.
+    /// The next line without its end. It waits at most `timeout` milliseconds. A signal also ends the wait.
     mutating func next(timeout: Int32) -> Event {
         let end = timeout < 0 ? Int64.max : Clocks.monotonic() + Int64(timeout) * 1_000_000
         while true {
@@ -41,7 +35,7 @@ struct LineInput: ~Copyable {
             let count = chunk.withUnsafeMutableBytes { read(descriptor, $0.baseAddress, $0.count) }
             if count < 0, errno == EINTR || errno == EAGAIN { return .nothing }
             if count > 0 { unread += chunk.prefix(count) } else { hasEnded = true }
-            // A line without an end, of which there is always more, is not waited for either.
+            // Input without an end of line does not extend the wait.
             if Clocks.monotonic() >= end { return takeLine() ?? (hasEnded ? .end : .nothing) }
         }
     }

@@ -1,8 +1,7 @@
-#if os(Linux)
 import CSocketIO
-#endif
+import Foundation
 
-/// The cores that a thread may run on.
+/// The cores on which a thread may run.
 struct CoreMask: Sendable, Hashable {
     // Room for 4096 cores, more than common distributions build Linux for.
     private static let words = 64
@@ -19,7 +18,7 @@ struct CoreMask: Sendable, Hashable {
         mask[core / UInt.bitWidth] = 1 << (core % UInt.bitWidth)
     }
 
-    /// The cores of the calling thread; `nil` where the system does not tell.
+    /// The cores of the calling thread; `nil` where the system does not provide them.
     static func ofThisThread() -> CoreMask? {
         #if os(Linux)
         var result = CoreMask(only: -1)
@@ -51,25 +50,24 @@ enum Placement: String, Sendable, Hashable, CaseIterable {
     case free
 }
 
-/// Which cores the two sides of a measurement run on. Left alone, the scheduler sometimes puts both on one core, where a
-/// round trip costs a third, and sometimes apart. It decides for each pair of threads anew, so that a floor and a transport
-/// compare two kinds of round trip. In real life the two sides are two machines, so they are kept apart when code is compared.
+/// The cores of the two sides of a measurement. Without a placement, the scheduler sometimes puts both on one core, where a
+/// round trip costs a third, and sometimes on two. It decides for each pair of threads, so that a floor and a transport may
+/// measure two kinds of round trip. In production the two sides are two machines, so a comparison of code keeps them apart.
 struct ThreadPlacement: Sendable, Hashable {
     /// The core of the client's thread.
     var near: Int
     /// The core of the server's thread.
     var far: Int
 
-    /// Two different cores of those that this process may use; `nil` if there is only one, or the system does not tell.
+    /// Two different cores of those that this process may use; `nil` if there is only one, or the system does not provide them.
     static func apart() -> ThreadPlacement? {
         resolve(.apart, cores: CoreMask.ofThisThread()?.cores).placement.flatMap { $0.near == $0.far ? nil : $0 }
     }
 
     /// The cores for a placement.
     ///
-    /// - Parameter cores: those that this process may use, in ascending order; `nil` where the system does not tell.
-    /// - Returns: the cores, which are `nil` if the scheduler chooses, and a sentence if the placement is not what was
-    ///   asked for.
+    /// - Parameter cores: those that this process may use, in ascending order; `nil` where the system does not provide them.
+    /// - Returns: the cores, which are `nil` if the scheduler chooses, and a sentence if the placement is not the requested one.
     static func resolve(_ wanted: Placement, cores: [Int]?) -> (placement: ThreadPlacement?, remark: String?) {
         guard wanted != .free else { return (nil, nil) }
         guard let near = cores?.first, let far = cores?.last else {
@@ -82,7 +80,7 @@ struct ThreadPlacement: Sendable, Hashable {
 }
 
 extension ThreadPlacement? {
-    /// What these cores come to.
+    /// The placement that these cores are.
     var kind: Placement {
         map { $0.near == $0.far ? .same : .apart } ?? .free
     }
@@ -93,5 +91,54 @@ extension ThreadPlacement? {
         return cores.near == cores.far
             ? "client and server on core \(cores.near) (same)"
             : "client on core \(cores.near), server on core \(cores.far) (apart)"
+    }
+}
+
+/// A thread outside of Swift's pools, for loops that block or spin. It must be joined.
+struct WorkerThread: Sendable {
+    private final class Body {
+        let run: @Sendable () -> Void
+        init(_ run: @escaping @Sendable () -> Void) { self.run = run }
+    }
+
+    #if canImport(Darwin)
+    // A pointer that is only handed back to the system.
+    private nonisolated(unsafe) let thread: pthread_t
+    #else
+    private let thread: pthread_t
+    #endif
+
+    /// Starts a thread that runs `body`, on one core if `core` is given and the system allows it. Throws if the system cannot
+    /// start a thread.
+    init(on core: Int? = nil, _ body: @escaping @Sendable () -> Void) throws(SystemFailure) {
+        let argument = Unmanaged.passRetained(
+            Body {
+                if let core { CoreMask(only: core).applyToThisThread() }
+                body()
+            }
+        )
+        #if canImport(Darwin)
+        var started: pthread_t?
+        let status = pthread_create(&started, nil, { Self.run($0) }, argument.toOpaque())
+        #else
+        var identifier = pthread_t()
+        let status = pthread_create(&identifier, nil, { $0.flatMap { Self.run($0) } }, argument.toOpaque())
+        let started: pthread_t? = identifier
+        #endif
+        guard status == 0, let started else {
+            argument.release()
+            throw SystemFailure("cannot start a thread", errno: status)
+        }
+        thread = started
+    }
+
+    /// Waits for the thread's end.
+    func join() {
+        pthread_join(thread, nil)
+    }
+
+    private static func run(_ argument: UnsafeMutableRawPointer) -> UnsafeMutableRawPointer? {
+        Unmanaged<Body>.fromOpaque(argument).takeRetainedValue().run()
+        return nil
     }
 }

@@ -2,7 +2,7 @@ import Protocols
 import TransportAPI
 import Transports
 
-/// A client's core and a server's, joined in memory: what one writes, the other reads.
+/// A client's core and a server's core, joined in memory. Each reads the output of the other.
 struct CorePair {
     let client: CoreSide
     let server: CoreSide
@@ -42,7 +42,7 @@ struct CorePair {
         (self.client, self.server) = (client, server)
     }
 
-    /// A session as a listener gives it: the client asks, returns its cookie, and is accepted.
+    /// A session of a listener: the client sends a hello, returns its cookie, and is accepted.
     private static func datagrams() throws(TransportError) -> CorePair? {
         var random = RandomSource.system()
         var listener = try UDPListenerCore(random: &random)
@@ -70,37 +70,37 @@ struct CorePair {
         return nil
     }
 
-    /// Carries what both have written until neither has anything to say.
+    /// Carries the output of both until neither has any.
     func carry() throws(TransportError) {
-        var isTalking = true
-        while isTalking {
-            let asked = try client.carry(to: server)
-            let answered = try server.carry(to: client)
-            isTalking = asked || answered
+        var isActive = true
+        while isActive {
+            let fromClient = try client.carry(to: server)
+            let fromServer = try server.carry(to: client)
+            isActive = fromClient || fromServer
         }
     }
 }
 
-/// A core with its buffers, which are touched without looking for overlapping accesses, as a ``ConnectionDriver``'s are.
+/// A core with its buffers. Like those of a ``ConnectionDriver``, they are accessed without exclusivity checks.
 final class CoreSide {
     @exclusivity(unchecked) var core: any ProtocolCore
     @exclusivity(unchecked) var input = ByteBuffer()
     @exclusivity(unchecked) var context = CoreContext(random: .system())
-    /// How many messages have come.
+    /// The number of received messages.
     @exclusivity(unchecked) private(set) var messages = 0
 
     init(_ core: any ProtocolCore) {
         self.core = core
     }
 
-    /// Works off what has arrived.
+    /// Processes the input.
     func read() throws(TransportError) {
         while let event = try core.next(&input, &context) {
             if case .message = event { messages += 1 }
         }
     }
 
-    /// Gives away what was written: all at once, or datagram by datagram.
+    /// Passes the output to `take`: all at once, or datagram by datagram.
     func hand(_ take: (UnsafeRawBufferPointer) -> Void) {
         context.output.withUnsafeReadableBytes { all in
             var start = 0
@@ -114,7 +114,7 @@ final class CoreSide {
         context.datagramEnds.removeAll(keepingCapacity: true)
     }
 
-    /// Carries what was written to the other side, which reads it; `false` if there was nothing.
+    /// Carries the output to the peer, which reads it. Returns `false` if there is none.
     func carry(to other: CoreSide) throws(TransportError) -> Bool {
         guard !context.output.isEmpty else { return false }
         var failure: TransportError?

@@ -1,7 +1,14 @@
-/// `imbench work [NAME]`: does one thing that is done for each message, many times and nothing else, for profilers and for
-/// scripts/guard; without a name, says what there is.
+import Codecs
+import EmbeddedServers
+import Protocols
+import SocketIO
+import TransportAPI
+import Transports
+
+/// `imbench work [NAME]`: runs one step of a message's path many times and nothing else, for profilers and for scripts/guard.
+/// Without a name, it lists the steps.
 func work(_ options: Options) throws(SystemFailure) -> Int32 {
-    let target = try ReportTarget(path: nil)
+    let target = try ReportTarget()
     guard let name = options.arguments.first else {
         let width = HotPath.all.map(\.name.count).max() ?? 0
         try target.write(HotPath.all.map { "\($0.name.padded(to: width))  \($0.summary)\n" }.joined())
@@ -17,4 +24,162 @@ func work(_ options: Options) throws(SystemFailure) -> Int32 {
         throw SystemFailure("work: \(name): \(error)")
     }
     return ExitStatus.good
+}
+
+/// One step of a message's path, which can be counted and profiled without the other steps.
+struct HotPath: Sendable {
+    /// Runs the step so many times.
+    typealias Work = (_ times: Int) throws -> Void
+
+    let name: String
+    let summary: String
+    /// Prepares the step.
+    let prepare: @Sendable () throws -> Work
+
+    static let all = codecs + cores + handshakes + [routing] + supervised
+
+    /// The message of all steps: a text of 128 bytes in a conversation.
+    static let message = EchoBench.message(size: 128, seed: 1)
+
+    struct Mistake: Error, CustomStringConvertible {
+        let description: String
+    }
+
+    // MARK: Codecs
+
+    private static let codecs = [
+        encoding(JSONCodec()), decoding(JSONCodec()), encoding(ProtobufCodec()), decoding(ProtobufCodec()),
+    ]
+
+    private static func encoding(_ codec: some MessageCodec) -> HotPath {
+        HotPath(name: "\(codec.format.name)-encode", summary: "writes the message into memory that is kept") {
+            let kept = Kept()
+            return { times in
+                for _ in 0..<times {
+                    kept.bytes.removeAll(keepingCapacity: true)
+                    try codec.encode(message, into: &kept.bytes)
+                }
+            }
+        }
+    }
+
+    private static func decoding(_ codec: some MessageCodec) -> HotPath {
+        HotPath(name: "\(codec.format.name)-decode", summary: "reads the message") {
+            let bytes = try codec.encode(message)
+            return { times in
+                for _ in 0..<times {
+                    guard try codec.decode(ChatMessage.self, from: bytes).sentAtMs == message.sentAtMs else {
+                        throw Mistake(description: "another message was read")
+                    }
+                }
+            }
+        }
+    }
+
+    private final class Kept {
+        var bytes: [UInt8] = []
+    }
+
+    // MARK: Cores
+
+    private static let cores = ["tcp", "ws", "mqtt", "mqtt-qos1", "udp"].map { name in
+        HotPath(name: name, summary: "one core writes a message of 128 bytes, and the other reads it") {
+            guard let pair = try CorePair.open(name) else { throw Mistake(description: "there is no connection") }
+            let payload = Payload([UInt8](repeating: 66, count: 128))
+            return { times in
+                let before = pair.server.messages
+                for id in 0..<times {
+                    _ = try pair.client.core.send(payload, id: UInt64(id), &pair.client.context)
+                    try pair.carry()
+                }
+                guard pair.server.messages == before + times else {
+                    throw Mistake(description: "\(pair.server.messages - before) messages of \(times) have come")
+                }
+            }
+        }
+    }
+
+    private static let handshakes = ["ws", "mqtt"].map { name in
+        HotPath(name: "\(name)-open", summary: "two cores are made, and open their connection") {
+            { times in
+                for _ in 0..<times {
+                    guard try CorePair.open(name) != nil else { throw Mistake(description: "there is no connection") }
+                }
+            }
+        }
+    }
+
+    // MARK: The broker
+
+    private static let routing = HotPath(
+        name: "broker-route",
+        summary: "finds the 100 subscribers of a topic among 1,000 sessions"
+    ) {
+        var broker = BrokerCore()
+        for session in 1...1000 as ClosedRange<UInt64> {
+            _ = try broker.connect(session, clientID: [])
+            let filter = session % 10 == 0 ? "chat/+/room" : "chat/\(session)/room"
+            guard broker.subscribe(session, to: filter, qos: .atMostOnce) != nil else {
+                throw Mistake(description: "a subscription was refused")
+            }
+        }
+        var deliveries: [BrokerCore.Delivery] = []
+        return { times in
+            for _ in 0..<times {
+                broker.route(topic: "chat/ann/room", qos: .atMostOnce, into: &deliveries)
+                guard deliveries.count == 100 else { throw Mistake(description: "\(deliveries.count) subscribers") }
+            }
+        }
+    }
+}
+
+extension HotPath {
+    /// A message through all layers: the public interface, the supervisor, drivers, the loop, and the system calls. The work of
+    /// the kernel is not counted.
+    static let supervised = ["memory", "tcp", "ws", "udp"].map { scheme in
+        HotPath(
+            name: "supervised-\(scheme)",
+            summary: "a supervisor sends a message of 128 bytes to an echo server on its loop, and receives it back"
+        ) {
+            let loop = try makeLoop("work")
+            let url = scheme == "memory" ? "memory://work" : "\(scheme)://127.0.0.1:0"
+            let supervisor = try runBlocking(on: loop) { await open(url, on: loop) }.get()
+            return { times in
+                let result = runBlocking(on: loop) { await exchange(supervisor.client, times) }
+                if let problem = result { throw Mistake(description: problem) }
+            }
+        }
+    }
+
+    /// A supervisor and its server, which ends with its last reference.
+    private struct Supervised: Sendable {
+        let client: Supervisor
+        let server: EmbeddedServer
+    }
+
+    private static func open(_ url: String, on loop: EventLoop) async -> Result<Supervised, TransportError> {
+        do throws(TransportError) {
+            let server = try await EmbeddedServer.start(url, on: loop)
+            var setup = Supervisor.Setup(endpoints: [server.endpoint]) { endpoint throws(TransportError) in
+                try TransportRegistry.standard.transport(for: endpoint, on: loop)
+            }
+            setup.configuration.keepalive.interval = .off
+            let client = try Supervisor(setup, on: loop)
+            client.connect()
+            return .success(Supervised(client: client, server: server))
+        } catch {
+            return .failure(error)
+        }
+    }
+
+    private static func exchange(_ supervisor: Supervisor, _ times: Int) async -> String? {
+        let payload = Payload([UInt8](repeating: 66, count: 128))
+        var answers = supervisor.messages.makeAsyncIterator()
+        for _ in 0..<times {
+            let outcome = await supervisor.send(payload)
+            guard outcome.isSuccess else { return "a message was not sent: \(outcome)" }
+            guard await answers.next() == payload else { return "another message came back" }
+        }
+        return nil
+    }
 }

@@ -1,16 +1,9 @@
 import Codecs
+import Foundation
 import Testing
 import TransportAPI
 
 @testable import imbench
-
-#if canImport(Glibc)
-import Glibc
-#elseif canImport(Musl)
-import Musl
-#else
-import Darwin
-#endif
 
 @Suite struct ChatOptionsTests {
     private func parse(_ line: String) throws(UsageError) -> Options {
@@ -19,14 +12,10 @@ import Darwin
 
     /// A file with this text, for as long as `body` runs.
     private func withFile(_ text: String, _ body: (String) throws -> Void) throws {
-        var template = Array("/tmp/imbench-chat-XXXXXX".utf8CString)
-        let folder = try #require(mkdtemp(&template).map { String(cString: $0) })
-        defer { rmdir(folder) }
-        let path = folder + "/chat.json"
-        let target = try ReportTarget(path: path)
-        try target.write(text)
-        defer { unlink(path) }
-        try body(path)
+        let folder = try Folder()
+        defer { folder.remove() }
+        try folder.write("chat.json", text)
+        try body(folder.path + "/chat.json")
     }
 
     @Test("a chat needs to know where, who, and in one format")

@@ -97,7 +97,7 @@ struct ComparisonTests {
         let warnings = try compared(run(calm), after).warnings
         #expect(
             warnings == [
-                "DEBUG BUILD: the numbers of new.json say nothing about the code",
+                "DEBUG BUILD: the numbers of new.json are not meaningful",
                 "CUT SHORT: new.json was interrupted",
                 "the processors differ: A \"fast\" | one before, Another after",
                 "the builds differ: release before, debug after",
@@ -197,7 +197,7 @@ struct ComparisonReportTests {
     @Test("The command writes the report, and its status is that of its assertions")
     func command() throws {
         let folder = try Folder()
-        defer { folder.remove(["a.json", "b.json", "out"]) }
+        defer { folder.remove() }
         try folder.write("a.json", run(calm).report.text(.json, .none))
         try folder.write("b.json", run(calm.map { $0.map { $0 * 1.2 } }).report.text(.json, .none))
         func status(_ more: [String], _ second: String = "b.json") throws -> Int32 {

@@ -19,9 +19,9 @@ struct CrowdProcessTests {
             return crowd.measure()
         }
         #expect(row.failure == nil)
-        #expect(row.value("connections") == 200)
-        #expect(row.value("pings") == 200)
-        #expect(row.value("pongs") == 200)
+        #expect(row.value(of: "connections") == 200)
+        #expect(row.value(of: "pings") == 200)
+        #expect(row.value(of: "pongs") == 200)
         #expect(row.metrics.map(\.name) == CrowdRow.idleMetrics)
     }
 

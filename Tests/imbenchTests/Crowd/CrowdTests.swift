@@ -54,13 +54,13 @@ struct CrowdTests {
         func failure(_ text: String) throws -> String? {
             let words = ["crowd", "--hostile", "--assert", text]
             let options = try OptionParser(vocabulary: everything).parse(words)
-            return try #require(options.crowd.assertions.first).failure(in: [row])
+            return try #require(options.assertions.first).failure(in: [row])
         }
         #expect(try failure("ws.ping-flood.ratio_p99 <= 2") == nil)
         #expect(try failure("ws.ratio_p99 < 1") == "'ws.ratio_p99 < 1' does not hold: ws.ping-flood has 1.5")
         #expect(try failure("tcp.ratio_p99 < 1") == "'tcp.ratio_p99 < 1' does not hold: there is no such row")
         #expect(try failure("ws.half-open.ratio_p99 < 1")?.hasSuffix("there is no such row") == true)
-        #expect(try failure("ws.quiet_p99_us < 1")?.hasSuffix("ws.ping-flood has no quiet_p99_us") == true)
+        #expect(try failure("ws.quiet_p99_us < 1")?.contains("ws.ping-flood has no quiet_p99_us (") == true)
         #expect(throws: UsageError.self) { _ = try failure("ws.speed < 1") }
         #expect(throws: UsageError.self) { _ = try failure("ws < 1") }
     }
@@ -73,10 +73,10 @@ struct CrowdTests {
             return row
         }
         let middle = try #require(CrowdRow.middle(of: [row(9, ["a"]), row(1, ["b"]), row(1.5, ["a"])]))
-        #expect(middle.value("ratio_p99") == 1.5 && middle.value("ratio_p99_least") == 1)
-        #expect(middle.value("ratio_p99_most") == 9 && middle.value("repeats") == 3)
+        #expect(middle.value(of: "ratio_p99") == 1.5 && middle.value(of: "ratio_p99_least") == 1)
+        #expect(middle.value(of: "ratio_p99_most") == 9 && middle.value(of: "repeats") == 3)
         #expect(middle.breaches == ["a", "b"])
-        #expect(CrowdRow.middle(of: [row(1), row(3)])?.value("ratio_p99") == 3)
+        #expect(CrowdRow.middle(of: [row(1), row(3)])?.value(of: "ratio_p99") == 3)
         var failed = row(2)
         failed.failure = "it did not start"
         #expect(CrowdRow.middle(of: [row(1), failed, row(3)])?.failure == "it did not start")

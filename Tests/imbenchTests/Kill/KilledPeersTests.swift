@@ -79,8 +79,8 @@ struct KilledPeersTests {
             #expect(lost.isEmpty)
         }
         #expect(lives.0.kills == kills && lives.1.kills == kills)
-        left.remove(["acknowledged", "processed"])
-        right.remove(["acknowledged", "processed"])
+        left.remove()
+        right.remove()
     }
 
     @Test("lose no message that is acknowledged after processing, in sessions", arguments: ["tcp", "ws"])

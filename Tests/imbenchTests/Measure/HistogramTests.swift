@@ -1,11 +1,12 @@
 import Testing
+import TransportAPI
 
 @testable import imbench
 
 @Suite struct HistogramTests {
     @Test("percentiles are within a thousandth of those of the sorted samples", arguments: [1, 2, 3] as [UInt64])
     func againstSortedSamples(_ seed: UInt64) throws {
-        var generator = SeededGenerator(seed: seed)
+        var generator = RandomSource.seeded(seed)
         var histogram = Histogram()
         var samples: [Int64] = []
         for _ in 0..<50_000 {

@@ -1,4 +1,5 @@
 import Testing
+import TransportAPI
 
 @testable import imbench
 
@@ -40,7 +41,7 @@ import Testing
 
     @Test("the ends are those of all ratios in a row")
     func sorted() throws {
-        var generator = SeededGenerator(seed: 5)
+        var generator = RandomSource.seeded(5)
         let before = (0..<17).map { _ in Double.random(in: 1...2, using: &generator) }
         let after = (0..<23).map { _ in Double.random(in: 1...2, using: &generator) }
         let ratios = before.flatMap { divisor in after.map { $0 / divisor } }.sorted()
@@ -51,7 +52,7 @@ import Testing
 
     @Test("no difference is found where there is none, but for the few that chance makes")
     func falseAlarms() throws {
-        var generator = SeededGenerator(seed: 1)
+        var generator = RandomSource.seeded(1)
         var alarms = 0
         for _ in 0..<2000 {
             // Skewed, as times are.

@@ -47,12 +47,6 @@ import Testing
 }
 
 @Suite struct ClocksTests {
-    @Test("a date is written as ISO 8601")
-    func dates() {
-        #expect(iso8601(secondsSince1970: 0) == "1970-01-01T00:00:00Z")
-        #expect(iso8601(secondsSince1970: 1_709_208_000) == "2024-02-29T12:00:00Z")
-    }
-
     @Test("the thread's processor time grows while it works")
     func processorTime() {
         let before = Clocks.threadCPU()

@@ -1,4 +1,5 @@
 import Testing
+import TransportAPI
 
 @testable import imbench
 
@@ -57,7 +58,7 @@ import Testing
 
     @Test("whatever happens in whatever order, the accounts close")
     func random() {
-        var generator = SeededGenerator(seed: 5)
+        var generator = RandomSource.seeded(5)
         var tracker = SequenceTracker(window: 64)
         for _ in 0..<100_000 {
             let number = UInt64(max(0, tracker.accounts.sent - Int.random(in: -2...80, using: &generator)))

@@ -1,4 +1,5 @@
 import Testing
+import TransportAPI
 
 @testable import imbench
 
@@ -189,7 +190,7 @@ private func mistake(_ line: String) -> String? { mistake(line.split(separator: 
 
     @Test("No line of random words traps")
     func randomLines() {
-        var generator = SeededGenerator(seed: 1)
+        var generator = RandomSource.seeded(1)
         let words =
             OptionTable.rows.map { "--" + $0.name } + [
                 "run", "trace", "--", "-", "=", "--=", "", "5s", "1,2", "ws", "é", "-h=",

@@ -36,4 +36,23 @@ import Testing
         let three = try SimulationRun.run(1..<200, threads: 3)
         #expect(one == three)
     }
+
+    @Test("The report ends with a verdict, and each failure has the command that replays it", arguments: [false, true])
+    func verdict(isStack: Bool) {
+        var results = SimulateResults(
+            run: RunResults(environment: .current(), options: [], seed: 1),
+            options: SimulateOptions(isStack: isStack),
+            result: SimulationResult(seeds: 20),
+            seconds: 1
+        )
+        let name = isStack ? "schedules" : "worlds"
+        #expect(results.report.text(.table, .none).hasSuffix("No rule is broken in 20 \(name).\n"))
+        results.result.fail(7, "it was broken")
+        let text = results.report.text(.table, .none)
+        #expect(text.contains(isStack ? "imbench simulate --stack --seed 7" : "imbench simulate --seed 7"))
+        #expect(text.hasSuffix("1 of 20 \(name) break a rule.\n"))
+        results.options.defect = .squatting
+        #expect(results.report.text(.table, .none).hasSuffix("find the defect squatting, after 20 \(name).\n"))
+        for format in Format.allCases { #expect(results.report.text(format, .none).contains("it was broken")) }
+    }
 }

@@ -34,7 +34,7 @@ private func outcome(_ model: StormModel, _ policy: StormPolicy, seed: UInt64 = 
             model.limit = .seconds(limit)
             let result = try outcome(model, policy)
             #expect(result.back + result.gaveUp + result.stillTrying == model.clients)
-            #expect(result.attempts == result.refused + result.timedOut + result.back + result.underWay)
+            #expect(result.attempts == result.refused + result.timedOut + result.back + result.inFlight)
             #expect((result.timeline.last?.back ?? 0) == result.back)
             #expect(result.timeline.reduce(0) { $0 + $1.attempts } == result.attempts)
             #expect(result.timeline.allSatisfy { $0.attempts <= result.peak })

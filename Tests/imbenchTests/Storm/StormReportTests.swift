@@ -27,7 +27,7 @@ private func text(_ results: StormResults, _ format: Format, isUnicode: Bool = f
         var wide = results([.equalJitter])
         wide.outcomes[0].outcome.timedOut = 10_000_000
         wide.outcomes[0].outcome.refused = 100_000_000
-        for line in wide.table.plain(.none).split(separator: "\n") { #expect(line.count <= 100) }
+        for line in text(wide, .table).split(separator: "\n") { #expect(line.count <= 100) }
     }
 
     @Test("Plots are ASCII unless they may be Unicode")

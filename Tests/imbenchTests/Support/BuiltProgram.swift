@@ -1,12 +1,6 @@
-@testable import imbench
+import Foundation
 
-#if canImport(Glibc)
-import Glibc
-#elseif canImport(Musl)
-import Musl
-#else
-import Darwin
-#endif
+@testable import imbench
 
 /// The built command. It lies beside the tests, or some folders above them where those are a bundle.
 enum BuiltProgram {
@@ -14,10 +8,9 @@ enum BuiltProgram {
         var folder = Substring(CommandLine.arguments.first ?? "")
         while let slash = folder.lastIndex(of: "/") {
             folder = folder[..<slash]
-            var information = stat()
-            let path = folder + "/imbench"
-            guard stat(String(path), &information) == 0 else { continue }
-            if information.st_mode & S_IFMT == S_IFREG { return String(path) }
+            let path = String(folder + "/imbench")
+            var isFolder: ObjCBool = false
+            if FileManager.default.fileExists(atPath: path, isDirectory: &isFolder), !isFolder.boolValue { return path }
         }
         return nil
     }()

@@ -1,40 +1,24 @@
-import Testing
+import Foundation
 
 @testable import imbench
 
-#if canImport(Glibc)
-import Glibc
-#elseif canImport(Musl)
-import Musl
-#else
-import Darwin
-#endif
-
-/// A folder of its own for one test.
+/// A new folder for one test.
 struct Folder: ~Copyable {
     let path: String
 
     init() throws {
-        var template = Array("/tmp/imbench-XXXXXX".utf8CString)
-        path = try #require(mkdtemp(&template).map { String(cString: $0) })
+        path = FileManager.default.temporaryDirectory.path + "/imbench-" + UUID().uuidString
+        try FileManager.default.createDirectory(atPath: path, withIntermediateDirectories: true)
     }
 
     func write(_ name: String, _ text: String) throws {
-        var folder = path
-        for part in name.split(separator: "/").dropLast() {
-            folder += "/" + part
-            mkdir(folder, 0o755)
-        }
+        let folder = (path + "/" + name as NSString).deletingLastPathComponent
+        try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
         let target = try ReportTarget(path: path + "/" + name)
         try target.write(text)
     }
 
-    /// Folders hold a few files in a few layers; what was named is removed from the bottom up.
-    func remove(_ names: [String]) {
-        for name in names {
-            unlink(path + "/" + name)
-            rmdir(path + "/" + name)
-        }
-        rmdir(path)
+    func remove() {
+        try? FileManager.default.removeItem(atPath: path)
     }
 }

@@ -34,6 +34,8 @@ func sampleReports(hostile: String) throws -> [Report] {
         guard let outcome = ReconnectStorm.run(smallStorm(), policy.backoff, seed: 7) else { continue }
         storm.outcomes.append((policy, outcome))
     }
+    var simulation = SimulationResult(seeds: 1)
+    simulation.fail(1, hostile)
     var before = results
     before.rows[0].codec = hostile
     let comparison = Comparison(
@@ -48,5 +50,6 @@ func sampleReports(hostile: String) throws -> [Report] {
         CrowdResults(run: results, isHostile: true, rows: [attack, stopped]).report,
         CrowdResults(run: results, isHostile: false, rows: [idle, failed]).report,
         storm.report(isUnicode: true),
+        SimulateResults(run: results, options: SimulateOptions(), result: simulation, seconds: 1).report,
     ]
 }

@@ -1,20 +1,13 @@
+import Foundation
 import Testing
 
 @testable import imbench
-
-#if canImport(Glibc)
-import Glibc
-#elseif canImport(Musl)
-import Musl
-#else
-import Darwin
-#endif
 
 @Suite struct FilesTests {
     @Test("a report replaces what the file held before")
     func replaces() throws {
         let folder = try Folder()
-        defer { folder.remove(["report"]) }
+        defer { folder.remove() }
         try folder.write("report", "long old text")
         try folder.write("report", "new")
         #expect(readFile(folder.path + "/report", limit: 100) == "new")
@@ -36,8 +29,7 @@ import Darwin
     @Test("the commit is found from a folder below the checkout, loose, packed and detached")
     func layouts() throws {
         let folder = try Folder()
-        let names = [".git/refs/heads/main", ".git/refs/heads", ".git/refs", ".git/packed-refs", ".git/HEAD", ".git"]
-        defer { folder.remove(names) }
+        defer { folder.remove() }
         try folder.write(".git/HEAD", "ref: refs/heads/main\n")
         #expect(GitCommit.commit(ofCheckout: folder.path) == nil)
         try folder.write(".git/packed-refs", "# pack-refs with: peeled\n\(hash) refs/heads/main\n")
@@ -52,11 +44,7 @@ import Darwin
     @Test("a worktree's file leads to the shared references")
     func worktree() throws {
         let folder = try Folder()
-        let names = [
-            "tree/.git", "tree", "main/worktrees/tree/HEAD", "main/worktrees/tree/commondir", "main/worktrees/tree",
-            "main/worktrees", "main/refs/topic", "main/refs", "main",
-        ]
-        defer { folder.remove(names) }
+        defer { folder.remove() }
         try folder.write("tree/.git", "gitdir: \(folder.path)/main/worktrees/tree\n")
         try folder.write("main/worktrees/tree/HEAD", "ref: refs/topic\n")
         try folder.write("main/worktrees/tree/commondir", "../..\n")
@@ -73,7 +61,13 @@ import Darwin
         #expect(!environment.processor.isEmpty && !environment.system.isEmpty)
         #expect(environment.swift.hasPrefix("6."))
         #expect(environment.isDebugBuild)
-        #expect(environment.date.hasSuffix("Z"))
+    }
+
+    @Test("The date of a run is the present, in UTC and as ISO 8601")
+    func date() throws {
+        let text = Environment.current().date
+        #expect(text.count == 20 && text.hasSuffix("Z"))
+        #expect(abs(try Date(text, strategy: .iso8601).timeIntervalSinceNow) < 60)
     }
 
     @Test("the processor's name is read from its line")

@@ -1,33 +1,96 @@
-/// One kind of attack on one transport: what its clients do, which limit of the server they are to reach within seconds, and
-/// what its owner is to hear then.
+/// The behaviour of a hostile client.
+enum HostileKind: String, Sendable, Hashable, CaseIterable {
+    case slowHeaders = "slow-headers"
+    case halfOpen = "half-open"
+    case neverReading = "never-reading"
+    case giantLength = "giant-length"
+    case pingFlood = "ping-flood"
+    case fragmentFlood = "fragment-flood"
+    case compressionBomb = "compression-bomb"
+    /// The same filter again and again.
+    case subscriptionFlood = "subscription-flood"
+    /// Different filters of many levels, half of them with wildcards.
+    case filterFlood = "filter-flood"
+    /// Most subscribe, at QoS 0 or 1, to the messages of the others, and read none.
+    case slowSubscriber = "slow-subscriber"
+    /// All have the same client identifier, and a will.
+    case takeoverFlood = "takeover-flood"
+    /// The same message of QoS 2 again and again.
+    case identifierReuse = "identifier-reuse"
+    /// Different messages of QoS 2, none of which is released.
+    case unreleasedFlood = "unreleased-flood"
+    /// Releases messages that were never sent.
+    case releaseFlood = "release-flood"
+    case messageFlood = "message-flood"
+    /// Floods a chat room with messages.
+    case roomFlood = "room-flood"
+    /// Begins sessions in a chat room and leaves them, nine for each client, and then floods the room.
+    case zombieSessions = "zombie-sessions"
+    /// Sends keys to a chat room whose normalisation takes very long.
+    case hostileText = "hostile-text"
+    /// Begins session after session, and resumes none.
+    case sessionSquatting = "session-squatting"
+    /// Sends the second and later messages of a session, and never the first.
+    case sessionHoarding = "session-hoarding"
+    /// Requests a WebSocket as a web page of another origin does.
+    case foreignOrigin = "foreign-origin"
+    /// Sends copies of members' messages over a broker, with their identifiers and higher numbers.
+    case poisonedIdentity = "poisoned-identity"
+    case helloFlood = "hello-flood"
+    /// Requests sessions with forged cookies.
+    case forgedCookie = "forged-cookie"
+    /// Opens session after session, each from another address, and leaves it after one message.
+    case addressFlood = "address-flood"
+    /// Uses a session from two addresses in turn, of which the second is not validated.
+    case stolenSession = "stolen-session"
+    case garbageFlood = "garbage-flood"
+    case unknownSession = "unknown-session"
+    /// Begins a reliable message that is larger than the limit.
+    case giantTotal = "giant-total"
+    /// Sends the beginning of each block of reliable messages, and the rest of none.
+    case unfinishedFragments = "unfinished-fragments"
+    /// Acknowledges none of the reliable messages that it receives.
+    case neverAcknowledging = "never-acknowledging"
+
+    /// Whether it attacks the sessions of a chat room, and not the connections of a server.
+    var isOfSessions: Bool {
+        switch self {
+        case .roomFlood, .zombieSessions, .hostileText, .sessionSquatting, .sessionHoarding: true
+        default: false
+        }
+    }
+}
+
+/// One kind of attack on one transport: the behaviour of its clients, the limit of the server that they must reach within
+/// seconds, and the endings that the server must report.
 struct AttackPlan: Sendable {
-    /// What is told apart besides the codes of errors with which connections end.
+    /// The endings that are counted besides the codes of errors.
     enum Ending {
         /// A connection that ended without an error.
         static let closed = "closed"
-        /// A message that a broker had no room for.
+        /// A message that a broker has dropped.
         static let dropped = "dropped"
-        /// A filter that a broker refused.
+        /// A filter that a broker has refused.
         static let refused = "subscriptionRefused"
-        /// A ping that an address has to answer before it gets more than three times what came from it.
+        /// A ping that validates an address, before it is sent more than three times as much as it has sent.
         static let questioned = "addressQuestioned"
     }
 
     let transport: String
     let kind: HostileKind
-    /// What the clients send, in turns; none over UDP, where the kind says it all.
+    /// The scripts between which the clients alternate; none over UDP, where the kind is enough.
     let scripts: [HostileScript]
     /// Options of the server: limits that are lower than the defaults where these would not be reached.
     private(set) var options: [String] = []
-    /// The endings of which there must be one each; none where a client may go on as long as it likes.
+    /// The endings of which there must be one each; none if a client is never ended.
     private(set) var expected: [String] = []
-    /// How many sessions a chat room may have, if it is a room that is attacked.
+    /// How many sessions the attacked chat room may have; `nil` if no room is attacked.
     private(set) var roomSessions: Int?
-    /// How many bytes of heap each hostile client may cost at most, beside ``heapOfAll``.
+    /// The limit of the bytes of heap of each hostile client, besides ``heapOfAll``.
     private(set) var heapEach = usualHeap
-    /// A read of 64 KiB that waits for its turn, as much of answers, and what the connection itself takes.
+    /// A queued read of 64 KiB, as much of answers, and the connection itself.
     private static let usualHeap = 160 << 10
-    /// What all together may cost besides: buffers that the loop keeps, and what this process does meanwhile.
+    /// The limit of all together: buffers of the loop, and other work of this process.
     static let heapOfAll = 4 << 20
 
     /// The plan for so many attackers beside honest clients and idle connections; `nil` where the protocol leaves no
@@ -38,13 +101,13 @@ struct AttackPlan: Sendable {
         // Idle clients have no sessions.
         guard connections == 0 || !kind.isOfSessions && kind != .poisonedIdentity else { return nil }
         guard !scripts.isEmpty || transport == "udp" && HostileDatagrams.knows(kind) else { return nil }
-        // Half of the attackers are too many; others are not, though some connect at the same time.
+        // Half of the attackers exceed the limit. Other clients do not, although some connect at the same time.
         let room = max(attackers / 2, min(connections, CrowdClients.atOnce))
         limit(to: room, beside: HonestClients.count + connections)
         if kind == .halfOpen || kind == .addressFlood, attackers <= room { expected = [] }
     }
 
-    /// What is set and expected, where that is anything.
+    /// Sets the options and the expected endings of the kind.
     private mutating func limit(to room: Int, beside others: Int) {
         let isBroker = transport.hasPrefix("mqtt")
         switch kind {
@@ -64,7 +127,7 @@ struct AttackPlan: Sendable {
             expect("tooManyRequests", "control-rate=50")
         case .compressionBomb:
             expect("messageTooLarge", "deflate=on")
-            // What it may expand to before it counts as a bomb, and what the compressor takes.
+            // The expansion before it counts as a bomb, and the compressor.
             heapEach = 2 << 20
         case .filterFlood:
             expect("tooManyRequests", "control-rate=50", "max-subscriptions=100")
@@ -89,7 +152,7 @@ struct AttackPlan: Sendable {
         case .foreignOrigin: expect("handshakeFailed")
         case .roomFlood, .hostileText:
             roomSessions = 1000 + others
-            // The messages of a session that wait to be passed on, and those on their way to it.
+            // The messages of a session that are queued, and those in flight to it.
             heapEach = 320 << 10
         case .zombieSessions:
             roomSessions = 10 * HostileScript.zombies * 100 + others
@@ -111,13 +174,13 @@ struct AttackPlan: Sendable {
         self.options = options
     }
 
-    /// Where the server listens.
+    /// The URL of the server.
     var url: String { "\(transport)://127.0.0.1:0/?" + options.joined(separator: "&") }
 
-    /// How many bytes of heap so many attackers may cost, each.
+    /// The limit of the bytes of heap of each attacker.
     func heapBound(_ attackers: Int) -> Int { heapEach + Self.heapOfAll / attackers }
 
-    /// What is wrong if each of them costs so many bytes of heap; `nil` if nothing is.
+    /// The breach if each attacker has this many bytes of heap; `nil` if there is none.
     func breach(heap: Double, _ attackers: Int) -> String? {
         let bound = heapBound(attackers)
         guard heap > Double(bound) else { return nil }

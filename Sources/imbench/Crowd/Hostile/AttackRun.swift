@@ -4,35 +4,33 @@ import SocketIO
 import TransportAPI
 import Transports
 
-/// One attack on one server: what a few honest clients feel of it, and what the server's owner hears.
+/// One attack on one server: its effect on a few honest clients, and the endings that the server reports.
 struct AttackRun {
     let plan: AttackPlan
     let attackers: Int
-    /// How many idle clients the server has besides, in a process of their own.
+    /// How many idle clients the server also has, in another process.
     var connections = 0
     let hold: Duration
-    /// How many round trips there must be with hostile clients, and as many without: by default what a 99th percentile takes.
+    /// How many round trips there must be with hostile clients, and without them. The default is enough for a 99th percentile.
     var enough = 1000
     let serverLoop: EventLoop
     let clientLoop: EventLoop
-    /// Where hostile clients run; where the system likes, if `nil`. The loops are where they are.
+    /// The core of hostile clients; `nil` lets the scheduler choose. The loops are already placed.
     var placement: CrowdPlacement?
     /// How long hostile clients rest after each round, in milliseconds.
     var rest: Int32 = 0
-    /// How long the attack goes on beyond `hold` if there are not enough round trips, and then if what is expected of
-    /// it has not come: hostile clients that are placed give way to whoever else uses this machine, so it may take them
-    /// a while to do any harm.
+    /// How long the attack continues beyond `hold` for enough round trips, and then for the expected endings. Placed hostile
+    /// clients yield to all other programs, so their effect may be delayed.
     var patience = Duration.seconds(30)
-    /// For how long all else comes to rest before the quiet time: at first, and after the attack, which is longer than the
-    /// server lingers with those who were hung up on.
+    /// The pauses before the two quiet phases. The second one is longer than the server lingers on closed connections.
     var pauses = (first: Duration.milliseconds(200), afterwards: Duration.milliseconds(2500))
-    /// What is started for the idle clients, and its arguments; `nil` is this program.
+    /// The program of the idle clients and its arguments; `nil` for this program.
     var program: [String]?
 
-    /// For how long honest clients are measured without a break, in nanoseconds.
+    /// The longest uninterrupted measurement of honest clients, in nanoseconds.
     private static let slice: Int64 = 100_000_000
 
-    /// Measures, on a thread that may wait and is no loop's.
+    /// Measures. The calling thread must not be a loop's, because it waits.
     func measure() -> CrowdRow {
         var row = CrowdRow(transport: plan.transport, attack: plan.kind)
         row.expected = plan.expected
@@ -50,11 +48,11 @@ struct AttackRun {
         let endpoint = victim.endpoint
         let idle = connections > 0 ? try ClientsProcess(program, patience: .seconds(60)) : nil
         _ = try idle?.connect(plan.transport, connections, [endpoint.port ?? 0])
-        // So that none of them is one who has never said a word.
+        // A server may end connections that have sent nothing.
         try ping(idle, &row)
         let honest = try step { () async throws(TransportError) in try await victim.honest(on: clientLoop) }
-        // Half of the quiet time comes before the attack and half behind it: a machine that becomes slower or faster in the
-        // meantime does so for both.
+        // Half of the quiet time is before the attack and half after it, so that a machine that becomes slower or faster affects
+        // both phases.
         var quiet = runBlocking(on: clientLoop) { await calm(honest, after: pauses.first) }
         let attack = try storm(victim, honest)
         if attack.failure == nil {
@@ -70,7 +68,7 @@ struct AttackRun {
         runBlocking(on: clientLoop) { await honest.close() }
     }
 
-    /// What honest clients see for a while, and the most heap in use in that time.
+    /// The measurements of honest clients in one phase, and its peak heap.
     private struct Phase {
         var rtt = Histogram()
         var failure: String?
@@ -79,7 +77,7 @@ struct AttackRun {
         var counts = HostileCrowd.Counts()
     }
 
-    /// Half of the time without hostile clients, behind a while in which all else comes to rest.
+    /// Half of the time without hostile clients, after a pause.
     private func calm(_ honest: any HonestParty, after pause: Duration) async -> Phase {
         _ = await measure(honest, for: pause, 0)
         return await measure(honest, for: hold / 2, enough / 2)
@@ -113,7 +111,7 @@ struct AttackRun {
         }
     }
 
-    /// A client that comes while others squat on sessions; why it was not let in, if it was not.
+    /// Connects a client while others squat on sessions. Returns why it was rejected, or `nil`.
     private func newcomer(_ victim: AttackedServer) async -> String? {
         do throws(TransportError) {
             let newcomer = try await HonestMembers.enter(victim.endpoint, on: clientLoop)
@@ -124,7 +122,7 @@ struct AttackRun {
         }
     }
 
-    /// What honest clients see for `time`, and beyond it until there are `enough` round trips.
+    /// Measures honest clients for `time`, and longer until there are `enough` round trips.
     private func measure(_ honest: any HonestParty, for time: Duration, _ enough: Int) async -> Phase {
         var phase = Phase(heap: HeapUse.now())
         let end = Clocks.monotonic() + time.wholeNanoseconds
@@ -136,13 +134,13 @@ struct AttackRun {
             let outcome = await honest.measure(until: min(now + Self.slice, bound))
             for trip in outcome.times { phase.rtt.record(trip) }
             phase.failure = outcome.failure
-            // While no honest client waits: who counts the heap keeps everybody from allocating, the server too.
+            // The heap is counted while no honest client waits, because counting blocks every allocation, also the server's.
             if let now = HeapUse.now() { phase.heap = max(phase.heap ?? 0, now) }
         }
         return phase
     }
 
-    /// Pings each idle client once. One that does not answer was lost.
+    /// Pings each idle client once. A client that does not answer is lost.
     private func ping(_ idle: ClientsProcess?, _ row: inout CrowdRow) throws(SystemFailure) {
         guard let pinged = try idle?.ping(connections, over: .seconds(1)) else { return }
         let lost = pinged.pings - pinged.pongs
@@ -174,7 +172,7 @@ struct AttackRun {
         ]
     }
 
-    /// What must not be, and is.
+    /// The broken rules.
     private func breaches(_ quiet: Phase, _ attack: Phase) -> [String] {
         var breaches = [quiet.failure, attack.failure].compactMap { $0 }
         for ending in plan.expected where attack.endings[ending] == nil && !Interruption.isRequested {
@@ -192,48 +190,67 @@ struct AttackRun {
     private func step<Value: Sendable>(
         _ body: @escaping @Sendable () async throws(TransportError) -> Value
     ) throws(SystemFailure) -> Value {
-        let result: Result<Value, TransportError> = runBlocking(on: clientLoop) {
-            do throws(TransportError) { return .success(try await body()) } catch { return .failure(error) }
-        }
-        do throws(TransportError) { return try result.get() } catch { throw SystemFailure("\(error)") }
+        try SystemFailure.translate { () throws(TransportError) in try tryBlocking(on: clientLoop, body) }
     }
 }
 
-/// SUBSCRIBEs whose filters nobody else has, nor the same client had before.
-///
-/// They are put together once, and only whose they are is written into them each time: else it would take a hostile
-/// client longer to make them than a broker to work them off.
-struct FilterLoad: Sendable {
-    /// How each filter names its client and its round in what it is made from.
-    static let mark = "c000000/r00000000/"
-
-    private let template: [UInt8]
-    /// Where the marks begin.
-    private let places: [Int]
-
-    init(_ template: [UInt8]) {
-        let mark = Array(Self.mark.utf8)
-        self.template = template
-        places = template.indices.filter { template[$0...].starts(with: mark) }
+/// The server of one attack, and the endings that it reports.
+struct AttackedServer: Sendable {
+    private enum Kind: Sendable {
+        case plain(EmbeddedServer)
+        case room(ChatServer)
     }
 
-    /// What this client sends in this round.
-    func bytes(_ client: Int, _ round: Int) -> [UInt8] {
-        var mark = Array(Self.mark.utf8)
-        Self.write(client, to: &mark[1..<7])
-        Self.write(round, to: &mark[9..<17])
-        var bytes = template
-        for place in places {
-            for (offset, byte) in mark.enumerated() { bytes[place + offset] = byte }
+    let endpoint: Endpoint
+    private let kind: Kind
+    private let hasMembers: Bool
+    private let reported: Locked<[String: Int]>
+
+    init(_ plan: AttackPlan, on loop: EventLoop) async throws(TransportError) {
+        let reported = Locked<[String: Int]>([:])
+        hasMembers = plan.kind.isOfSessions || plan.kind == .poisonedIdentity
+        let observer: ServerObserver = { note in
+            reported.withLock {
+                $0[note.reason.error?.code.rawValue ?? AttackPlan.Ending.closed, default: 0] += note.count
+            }
         }
-        return bytes
+        if let sessions = plan.roomSessions {
+            var limits = ChatRoom.Limits()
+            limits.sessions = sessions
+            let room = ChatRoom(limits, on: loop)
+            let server = try await ChatServer.start(plan.url, room: room, observer: observer)
+            kind = .room(server)
+            endpoint = server.endpoint
+        } else {
+            let server = try await EmbeddedServer.start(plan.url, on: loop, observer: observer)
+            kind = .plain(server)
+            endpoint = server.endpoint
+        }
+        self.reported = reported
     }
 
-    private static func write(_ number: Int, to digits: inout ArraySlice<UInt8>) {
-        var rest = number
-        for index in digits.indices.reversed() {
-            digits[index] = UInt8(ascii: "0") + UInt8(rest % 10)
-            rest /= 10
+    /// The number of endings, by the error's code or by ``AttackPlan/Ending``.
+    func endings(_ crowd: HostileCrowd) async -> [String: Int] {
+        var endings = reported.withLock { $0 }
+        let counts = crowd.soFar
+        if counts.refusals > 0 { endings[AttackPlan.Ending.refused] = counts.refusals }
+        if counts.questions > 0 { endings[AttackPlan.Ending.questioned] = counts.questions }
+        if case .plain(let server) = kind, let dropped = await server.brokerStatistics()?.dropped, dropped > 0 {
+            endings[AttackPlan.Ending.dropped] = Int(clamping: dropped)
         }
+        return endings
+    }
+
+    func stop() async {
+        switch kind {
+        case .plain(let server): await server.stop()
+        case .room(let server): await server.stop()
+        }
+    }
+
+    /// Connects the clients that are measured.
+    func honest(on loop: EventLoop) async throws(TransportError) -> any HonestParty {
+        if hasMembers { return try await HonestMembers(to: endpoint, on: loop) }
+        return try await HonestClients(to: endpoint, on: loop)
     }
 }

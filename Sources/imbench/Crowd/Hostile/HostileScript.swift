@@ -2,34 +2,33 @@ import Protocols
 import TransportAPI
 import Transports
 
-/// What a hostile client over a stream sends.
+/// The output of a hostile client over a stream.
 struct HostileScript: Sendable {
-    /// What is sent first.
+    /// The first bytes.
     var opening: [UInt8] = []
     /// Makes an opening that differs from client to client and from visit to visit, in place of ``opening``.
     var freshOpening: (@Sendable (_ client: Int, _ visit: Int) -> [UInt8])?
-    /// What is sent again and again after that; nothing if it is empty.
+    /// The bytes that are sent repeatedly after the opening.
     var load: [UInt8] = []
-    /// Makes a load that differs from client to client and from time to time, in place of ``load``.
+    /// Makes a load that differs from client to client and from round to round, in place of ``load``.
     var freshLoad: (@Sendable (_ client: Int, _ round: Int) -> [UInt8])?
-    /// The same by how many loads the client has sent since it connected.
+    /// Makes a load from the number of loads since the client connected, in place of ``load``.
     var turnLoad: (@Sendable (_ turn: Int) -> [UInt8])?
-    /// What is sent from now on in place of the load, by what the server says; `nil` leaves it as it is.
-    var learns: (@Sendable (_ heard: [UInt8]) -> [UInt8]?)?
-    /// Whether a client leaves as soon as the server has said anything, by how often it has come before.
+    /// Makes the load from received bytes, in place of ``load``; `nil` leaves it unchanged.
+    var learns: (@Sendable (_ received: [UInt8]) -> [UInt8]?)?
+    /// Whether a client disconnects at the server's first bytes, by the number of its earlier connections.
     var leaves: (@Sendable (_ visit: Int) -> Bool)?
     /// Nanoseconds between two loads.
     var pace: Int64 = 0
-    /// Whether what the server says is read.
+    /// Whether the client reads.
     var reads = true
-    /// Whether each byte 0x80 that comes is a subscription that the server has refused (MQTT 3.1.1, section 3.9.3).
+    /// Whether each received byte 0x80 is a subscription that the server has refused (MQTT 3.1.1, section 3.9.3).
     var countsRefusals = false
 
-    /// How much of a load is sent at a time.
+    /// The size of a load, in bytes.
     static let batch = 16 << 10
 
-    /// The scripts of a kind for a transport, between which its clients take turns; none where the protocol leaves no room for
-    /// it.
+    /// The scripts of a kind for a transport, between which its clients alternate; none if the protocol has no such attack.
     static func all(_ kind: HostileKind, _ transport: String) -> [HostileScript] {
         switch transport {
         case "tcp": (tcp(kind) ?? session(kind, { $0 }, framed: { tcpFrame($0) })).map { [$0] } ?? []
@@ -84,12 +83,12 @@ struct HostileScript: Sendable {
         }
     }
 
-    /// What is done over MQTT, in frames, and what can be done before there are any.
+    /// The scripts of MQTT in frames, and those of the time before the first frame.
     private static func mqttOverWebSocket(_ kind: HostileKind) -> [HostileScript] {
         switch kind {
         case .slowHeaders: [slowRequest]
         case .halfOpen: mqtt(kind)
-        // It is the same attack on the same broker.
+        // The attack over MQTT is the same.
         case .poisonedIdentity: []
         default: mqtt(kind).map(inFrames)
         }
@@ -102,7 +101,7 @@ struct HostileScript: Sendable {
         if let fresh = inner.freshLoad {
             script.freshLoad = { client, round in frame(0x82, fresh(client, round)) }
         }
-        // Of frames and packets nobody could tell by single bytes.
+        // Single bytes are ambiguous in frames.
         script.countsRefusals = false
         return script
     }
@@ -134,9 +133,9 @@ struct HostileScript: Sendable {
     }
 }
 
-// What hostile clients say to a broker (MQTT 3.1.1).
+// The output of hostile clients of a broker (MQTT 3.1.1).
 extension HostileScript {
-    /// The scripts of a kind over MQTT, between which its clients take turns; none where there is no such kind.
+    /// The scripts of a kind over MQTT, between which its clients alternate; none if there is no such kind.
     static func mqtt(_ kind: HostileKind) -> [HostileScript] {
         let hello = connect()
         let message = publish(qos: 1, to: "x", identifier: 1, text)
@@ -144,7 +143,7 @@ extension HostileScript {
         switch kind {
         case .halfOpen: return [HostileScript()]
         case .slowHeaders:
-            // A CONNECT of 1,000 bytes, of which the rest comes byte by byte.
+            // A CONNECT of 1,000 bytes, whose rest follows byte by byte.
             let start: [UInt8] = [0x10, 0xe8, 7, 0, 4, 77, 81, 84, 84, 4, 2, 0, 0]
             return [HostileScript(opening: start, load: [65], pace: 100_000_000)]
         case .neverReading:
@@ -184,15 +183,15 @@ extension HostileScript {
         return subscribe([(topic, 0)]) + repeated(publish(qos: 0, to: topic, identifier: 0, text))
     }
 
-    /// Copies of the first message of a member in what a broker has sent: eight of its next numbers, and eight far ahead.
+    /// Copies of the first message of a member in the received bytes: eight with its next numbers, and eight far ahead.
     @Sendable
-    private static func poisoned(_ heard: [UInt8]) -> [UInt8]? {
+    private static func poisoned(_ received: [UInt8]) -> [UInt8]? {
         let topic = Array(HonestMembers.topic.utf8)
-        // At QoS 0 nothing stands between the topic and the envelope (Docs/wire-formats.md).
-        for start in heard.indices where heard[start...].starts(with: topic) {
+        // At QoS 0 the envelope directly follows the topic (Docs/wire-formats.md).
+        for start in received.indices where received[start...].starts(with: topic) {
             guard
                 case .origin(let member, let number, _)? = try? SessionFrame(
-                    Payload(Array(heard[(start + topic.count)...]))
+                    Payload(Array(received[(start + topic.count)...]))
                 )
             else { continue }
             return (1...16 as ClosedRange<UInt64>).flatMap { step -> [UInt8] in
@@ -204,7 +203,7 @@ extension HostileScript {
         return nil
     }
 
-    /// Filters that begin alike nowhere, or only in wildcards, so that each level is a node of the broker's tree.
+    /// Filters without a common prefix, except wildcards, so that each level is a node of the broker's tree.
     private static let filters = FilterLoad(
         (0..<8).flatMap { packet in
             subscribe(
@@ -243,16 +242,16 @@ extension HostileScript {
     private static func word(_ number: Int) -> [UInt8] { [UInt8(number >> 8 & 0xff), UInt8(number & 0xff)] }
 }
 
-// What hostile members of a chat room send (Docs/wire-formats.md, "The session envelope").
+// The output of hostile members of a chat room (Docs/wire-formats.md, "The session envelope").
 extension HostileScript {
-    /// How many sessions each client leaves behind before it floods.
+    /// How many sessions each client leaves before it floods.
     static let zombies = 9
 
     /// The script of a kind over a stream of messages; `nil` if the kind is not about sessions.
     ///
     /// - Parameters:
-    ///   - opened: puts what the transport says first in front of the first frame.
-    ///   - framed: the message as the transport carries it.
+    ///   - opened: prepends the transport's handshake to the first frame.
+    ///   - framed: frames a message.
     static func session(
         _ kind: HostileKind,
         _ opened: @escaping @Sendable ([UInt8]) -> [UInt8],
@@ -261,7 +260,7 @@ extension HostileScript {
         guard kind.isOfSessions else { return nil }
         var script = HostileScript()
         script.freshOpening = { client, visit in
-            // Ever another session.
+            // Each visit begins another session.
             let session = SessionID(high: UInt64(client), low: UInt64(visit))
             return opened(framed(SessionFrame.hello(session, incarnation: 0, received: 0, attempt: 1).payload.bytes))
         }
@@ -291,9 +290,48 @@ extension HostileScript {
     private static let notesOfLoad = 256
     private static let hoarded = [UInt8](repeating: 65, count: 60_000)
 
-    /// A chat message with one attribute, whose key of 8 KiB is a letter and combining marks of two classes in turns.
+    /// A chat message with one attribute, whose key of 8 KiB is a letter and alternating combining marks of two classes.
     private static let slowText: [UInt8] = {
         let key = "a" + (0..<4096).map { $0 % 2 == 0 ? "\u{301}" : "\u{316}" }.joined()
         return Array("{\"attributes\":{\"\(key)\":\"\"}}".utf8)
     }()
+}
+
+/// SUBSCRIBE packets with filters that differ from all others and from earlier ones of the same client.
+///
+/// They are built once, and only the client and the round are written into them each time. Otherwise a hostile client would need
+/// more time to build them than a broker to process them.
+struct FilterLoad: Sendable {
+    /// The placeholder of client and round in the template.
+    static let mark = "c000000/r00000000/"
+
+    private let template: [UInt8]
+    /// The offsets of the placeholders.
+    private let places: [Int]
+
+    init(_ template: [UInt8]) {
+        let mark = Array(Self.mark.utf8)
+        self.template = template
+        places = template.indices.filter { template[$0...].starts(with: mark) }
+    }
+
+    /// The load of this client in this round.
+    func bytes(_ client: Int, _ round: Int) -> [UInt8] {
+        var mark = Array(Self.mark.utf8)
+        Self.write(client, to: &mark[1..<7])
+        Self.write(round, to: &mark[9..<17])
+        var bytes = template
+        for place in places {
+            for (offset, byte) in mark.enumerated() { bytes[place + offset] = byte }
+        }
+        return bytes
+    }
+
+    private static func write(_ number: Int, to digits: inout ArraySlice<UInt8>) {
+        var rest = number
+        for index in digits.indices.reversed() {
+            digits[index] = UInt8(ascii: "0") + UInt8(rest % 10)
+            rest /= 10
+        }
+    }
 }

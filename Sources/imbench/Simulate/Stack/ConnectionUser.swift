@@ -2,9 +2,9 @@ import Simulation
 import SocketIO
 import TransportAPI
 
-/// An app that uses one connection: sends, receives, pings and closes as its plan says, and writes down what comes of it.
+/// An app that uses one connection. It sends, receives, pings and closes by its plan, and records the results.
 final class ConnectionUser: @unchecked Sendable {
-    // Unchecked, because all of it is of the one thread that simulates.
+    // Unchecked, because only the thread of the simulation uses it.
 
     private let run: StackRun
     private let connection: any Connection
@@ -13,7 +13,7 @@ final class ConnectionUser: @unchecked Sendable {
     private let number: Int
     private let isServer: Bool
     private let process: SimulatedProcess
-    /// The largest message that its connection takes.
+    /// The largest message that its connection accepts.
     private let limit: Int
     /// Whether its process ends once the connection is closed.
     private let exits: Bool
@@ -21,7 +21,7 @@ final class ConnectionUser: @unchecked Sendable {
     private var isClosing = false
     /// When its first close began.
     private var closeBegan: Int64?
-    /// What its sends have called written.
+    /// The messages whose sends have returned `written`.
     private var written: [StackMessage] = []
 
     init(
@@ -75,10 +75,10 @@ final class ConnectionUser: @unchecked Sendable {
         run.isDone(box.id)
     }
 
-    /// Whether it takes all that a broker passes on.
+    /// Whether it receives all messages of a broker.
     private var isSubscriber: Bool { run.plan.carrier.isAcknowledged && app.appetite != .never }
 
-    /// What the broker has acknowledged reaches all who are subscribed, and wait for it.
+    /// Waits until every acknowledged message has reached all subscribers.
     private func waitForArrivals() async {
         run.hasSent()
         guard run.plan.carrier.isAcknowledged, run.plan.isCalm else { return }
@@ -92,7 +92,7 @@ final class ConnectionUser: @unchecked Sendable {
 
     private func close() async {
         isClosing = true
-        // What comes while it closes is dropped.
+        // Messages that arrive while it closes are dropped.
         if isServer { run.stopsWatching() }
         run.ledger.leaves(name)
         let operation = run.ledger.begin("\(name): close")
@@ -110,7 +110,7 @@ final class ConnectionUser: @unchecked Sendable {
         run.ledger.end(operation)
         if exits, !run.isOver { run.world.kill(process) }
         let reason = run.defect == .earlyClose ? .user : await connection.closed()
-        // An app that takes everything, and is still there, gets all that was written before.
+        // An open connection that reads everything receives all written messages.
         guard undelivered == 0, isAnswered, reason.error == nil, !isServer, !run.isOver, !run.wasKilled else { return }
         let server = run.plan.server
         guard [.tcp, .webSocket].contains(run.plan.carrier), server.closesAfter == nil, server.appetite != .never,
@@ -128,14 +128,14 @@ final class ConnectionUser: @unchecked Sendable {
         run.ledger.end(operation)
     }
 
-    /// What may end a connection while everything works.
+    /// Fails if a connection ended with an error that no fault and no app explains.
     private func check(_ error: TransportError) {
-        // A client that reads nothing is ended by a server, and an app that closes ends both.
+        // A server ends a client that reads nothing, and an app that closes ends both peers.
         let isSilent = [run.plan.client, run.plan.server].contains {
             $0.appetite == .never || $0.appetite == .answering
         }
         let mayLose = run.plan.path.loss > 0
-        // One that is larger than a subscriber takes ends its connection.
+        // A message over the limit of a subscriber ends its connection.
         if run.plan.isShared, error.code == .messageTooLarge { return }
         if !isSilent, !mayLose, run.plan.carrier != .datagrams,
             [.protocolViolation, .messageTooLarge].contains(error.code)
@@ -152,7 +152,7 @@ final class ConnectionUser: @unchecked Sendable {
         }
     }
 
-    /// Sends one message; `false` if the connection has ended.
+    /// Sends one message. Returns `false` if the connection has ended.
     private func send(_ message: StackMessage) async -> Bool {
         // Only what it takes is without a limit then.
         let size = min(run.drawSize(limit), run.defect == .oversizedDropped ? limit : .max)

@@ -8,7 +8,7 @@ import Transports
 
 /// An app that uses a supervisor, or a session at a server.
 final class SessionUser: @unchecked Sendable {
-    // Unchecked, because all of it is of the one thread that simulates.
+    // Unchecked, because only the thread of the simulation uses it.
 
     private let run: StackRun
     private let app: StackPlan.App
@@ -34,7 +34,7 @@ final class SessionUser: @unchecked Sendable {
             await self.close(supervisor); self.run.isDone(box.id)
         }
         let preference: EventLoop? = app.isOnLoop ? loop : nil
-        // A listener that does not take would hold back the other one.
+        // A subscriber that does not read would block the other one.
         let deliveries = isAcknowledging ? supervisor.deliveries : nil
         let messages = isAcknowledging ? nil : supervisor.messages
         let receiver = Task(executorPreference: preference) {
@@ -56,7 +56,7 @@ final class SessionUser: @unchecked Sendable {
         run.isDone(box.id)
     }
 
-    /// Waits until it is in the room and, while everything works, until all others are.
+    /// Waits until it is in the room and, in calm schedules, until all others are.
     private func enterRoom(_ supervisor: Supervisor) async {
         for await state in supervisor.states {
             if case .open = state { break }
@@ -79,7 +79,7 @@ final class SessionUser: @unchecked Sendable {
     private var isAcknowledging: Bool { run.plan.acknowledges && run.defect != .earlyReceipt }
 
     /// Waits until the app has processed all messages that the broker has acknowledged for the client's kept session.
-    /// If that takes too long the schedule is over, which fails.
+    /// A schedule that waits too long fails.
     private func waitForArrivals() async {
         if run.plan.style == .room { return await waitForMembers() }
         guard run.plan.style == .kept, run.plan.acknowledges, app.closesAfter == nil else { return }
@@ -88,14 +88,14 @@ final class SessionUser: @unchecked Sendable {
         }
     }
 
-    /// Waits until all members of the room have what was written, or know how much of it they have missed. If that takes
-    /// too long the schedule is over, which fails.
+    /// Waits until all members of the room have received the written messages, or a report of the missed ones. A schedule that
+    /// waits too long fails.
     private func waitForMembers() async {
         guard run.plan.isCalm, app.closesAfter == nil else { return }
         while !run.isOver, run.ledger.lackingInRoom() != nil { await run.world.pause(1_000_000_000) }
     }
 
-    /// A server's side of it. The session server ends it. To be called where the session is given.
+    /// Uses a session at the server, which the session server ends. To be called in the handler of the session.
     func live(_ session: Session) {
         let deliveries = isAcknowledging ? session.deliveries : nil
         let messages = isAcknowledging ? nil : session.messages
@@ -177,7 +177,7 @@ final class SessionUser: @unchecked Sendable {
 
     private func take(_ payload: Payload, _ send: @escaping @Sendable (Payload) async -> SendOutcome) async {
         if run.plan.style == .room {
-            // A room tells its members what they have missed.
+            // A room reports missed messages to its members.
             if let notice = ChatMessage.read(payload)?.message, notice.kind == .system {
                 let words = notice.text.split(separator: " ")
                 return run.ledger.misses(
@@ -189,8 +189,8 @@ final class SessionUser: @unchecked Sendable {
         }
         if isServer { run.takes(payload.bytes.count) }
         if !process.isDead {
-            // After a connection that broke, a broker gives again what was not acknowledged: at QoS 1 by the
-            // connection, at QoS 2 by the app.
+            // After a broken connection a broker repeats messages without an acknowledgement: at QoS 1 of the connection, at
+            // QoS 2 of the app.
             let comesOnce = run.plan.style != .kept || run.plan.carrier == .mqtt2 && !run.plan.acknowledges
             let isOnce = !run.wasKilled && comesOnce
             run.ledger.arrives(payload.bytes, at: name, isOrdered: isOnce, isOnce: isOnce)

@@ -2,20 +2,20 @@ import Simulation
 import SocketIO
 import TransportAPI
 
-/// A client of a session server, or of a room, that wants its memory or its places.
+/// A client that attacks the memory or the session limit of a session server or of a room.
 final class StackIntruder: @unchecked Sendable {
-    // Unchecked, because all of it is of the one thread that simulates.
+    // Unchecked, because only the thread of the simulation uses it.
 
     enum Kind {
-        /// It sends all messages of a session but the first, so that the server can give none to the app.
+        /// It sends all messages of a session but the first, so that the server can deliver none to the app.
         case hoarder
-        /// It begins sessions and leaves them, until there are more than the server may have.
+        /// It begins sessions and leaves them, until they exceed the server's limit.
         case squatter
-        /// It is a member of a room, stays away for a while, and acknowledges no message.
+        /// It is a member of a room, disconnects for a while, and acknowledges no message.
         case idler
     }
 
-    /// What the server may have at most while there is an intruder.
+    /// The limits of the server while there is an intruder.
     static let maximumSessions = 8
     static let maximumEarlyBytes = 65_536
     /// How many messages a room has in flight to a member that acknowledges none.
@@ -39,7 +39,7 @@ final class StackIntruder: @unchecked Sendable {
         }
     }
 
-    /// Begins or takes up a session over a connection of its own, and closes that when `body` is done.
+    /// Begins or resumes a session over a new connection, and closes the connection after `body`.
     private func enter(
         _ number: Int,
         incarnation: UInt64 = 0,
@@ -63,14 +63,14 @@ final class StackIntruder: @unchecked Sendable {
         run.isDone(box.id)
     }
 
-    /// Enters a room, leaves it without a word, comes back while others write, and goes on reading.
+    /// Enters a room, disconnects without a close, returns while others write, and continues to read.
     private func idle() async {
         var incarnation: UInt64 = 0
         var messages: Set<UInt64> = []
         for attempt in 1...2 as ClosedRange<UInt32> where !run.isOver {
             await enter(0, incarnation: incarnation, attempt: attempt) { connection, answer in
                 guard case .welcome(let current, _) = answer else { return }
-                // A room that has forgotten the session gives it the first messages of another one.
+                // A room that has ended the session begins another one, with its first messages.
                 if current != incarnation { messages = [] }
                 incarnation = current
                 let hangUp = Task(executorPreference: loop) { [run] in

@@ -1,6 +1,6 @@
 import TransportAPI
 
-/// One message: its sender, its number there, and bytes that follow from them.
+/// One message: its sender, its number, and bytes that are derived from them.
 struct StackMessage: Hashable {
     static let headSize = 8
 
@@ -27,7 +27,7 @@ struct StackMessage: Hashable {
         (self.user, self.sender, self.number, self.isAnswer) = (user, sender, number, isAnswer)
     }
 
-    /// Reads a message, whose bytes must be what they were made of.
+    /// Reads a message. Its bytes must match its sender and its number.
     init?(_ bytes: [UInt8]) {
         guard bytes.count >= Self.headSize else { return nil }
         user = Int(bytes[0]) << 8 | Int(bytes[1])
@@ -39,30 +39,29 @@ struct StackMessage: Hashable {
     }
 }
 
-/// What has been sent, how that ended, and what has arrived. All of one schedule, on one thread.
+/// The messages of one schedule, their outcomes and their arrivals. Only one thread uses it.
 final class StackLedger {
     struct Sent {
         var size: Int
         var outcome: SendOutcome?
-        /// Which subscribers of a broker were there when it was sent.
+        /// The subscribers of the broker at the time of the send.
         var audience: [String] = []
         /// Its process was killed, so that no outcome counts.
         var isLost = false
     }
 
-    /// What is wrong, the first of it.
+    /// The first violation.
     private(set) var violation: String?
     private(set) var sent: [StackMessage: Sent] = [:]
     /// How often each has arrived, and the last number of each sender at each receiver.
     private(set) var arrived: [StackMessage: Int] = [:]
     private var last: [String: Int] = [:]
-    /// A connection that takes what a broker passes on, or a member of a room: what has arrived, and what still has to,
-    /// because it was acknowledged.
+    /// A subscriber of a broker, or a member of a room: its received messages, and the acknowledged ones that it must receive.
     private struct Subscriber {
         var isOpen = true
         var taken: Set<StackMessage> = []
         var due: Set<StackMessage> = []
-        /// How many messages it was told to have missed.
+        /// How many missed messages the room has reported to it.
         var missed = 0
     }
 
@@ -104,10 +103,10 @@ final class StackLedger {
         subscribers[name] = Subscriber()
     }
 
-    /// How many members have come into the room, also if they have left it.
+    /// How many members have entered the room, also if they have left it.
     var members: Int { subscribers.count }
 
-    /// A room has told a member how many messages it has missed. In calm schedules these are no more than it has not got.
+    /// A room has reported missed messages to a member. In calm schedules it reports at most those that have not arrived.
     func misses(_ count: Int, at name: String, isCalm: Bool) {
         guard let member = subscribers[name] else { return }
         subscribers[name]?.missed += count
@@ -118,7 +117,7 @@ final class StackLedger {
         }
     }
 
-    /// Which member of a room has got less than the room has taken, and was not told so.
+    /// A member that has received fewer messages than the room has acknowledged, without a report.
     func lackingInRoom() -> String? {
         for (name, member) in subscribers.sorted(by: { $0.key < $1.key })
         where member.isOpen && member.due.count > member.missed {
@@ -127,14 +126,14 @@ final class StackLedger {
         return nil
     }
 
-    /// It has ended, or is about to, and needs nothing more.
+    /// The subscriber has ended, or is about to end.
     func leaves(_ name: String) {
         subscribers[name]?.isOpen = false
         subscribers[name]?.due = []
     }
 
-    /// Who has not got a message of this user, or of any, that the broker has acknowledged; `nil` if a broker that may
-    /// drop some for slow subscribers has had much to pass on.
+    /// A subscriber that lacks an acknowledged message of this user, or of any. It is `nil` after many bytes, because a broker may
+    /// then drop messages for slow subscribers.
     func lacking(ofUser user: Int? = nil) -> String? {
         guard bytesSent < 500_000 else { return nil }
         for (name, subscriber) in subscribers.sorted(by: { $0.key < $1.key }) {
@@ -149,7 +148,7 @@ final class StackLedger {
         sent[message]?.isLost = true
     }
 
-    /// Messages that must have arrived in the end.
+    /// Messages that must arrive before the end.
     private(set) var expected: [StackMessage] = []
 
     func expect(_ messages: [StackMessage]) {
@@ -160,7 +159,7 @@ final class StackLedger {
     private(set) var acknowledged: [StackMessage] = []
     /// Messages that an app has processed.
     private(set) var processed: Set<StackMessage> = []
-    /// Messages that a broker has acknowledged, by the client whose kept session they are to reach.
+    /// Messages that a broker has acknowledged, by the client with the kept session that must receive them.
     private var owed: [String: [StackMessage]] = [:]
 
     func acknowledges(_ message: StackMessage) {
@@ -171,17 +170,17 @@ final class StackLedger {
         if let message = StackMessage(bytes) { processed.insert(message) }
     }
 
-    /// A broker has taken a message for the kept session of `client`.
+    /// A broker has accepted a message for the kept session of `client`.
     func owes(_ message: StackMessage, to client: String) {
         owed[client, default: []].append(message)
     }
 
-    /// The first message that a broker has taken for `client` and whose app has not processed it.
+    /// The first message that a broker has accepted for `client` and that its app has not processed.
     func owed(to client: String) -> StackMessage? {
         owed[client]?.first { !processed.contains($0) }
     }
 
-    /// The receivers were ended before they had taken everything.
+    /// The receivers were ended before they had received all messages.
     func expectNothing() {
         expected = []
     }
@@ -196,18 +195,18 @@ final class StackLedger {
                 subscribers[name]?.due.insert(message)
             }
         }
-        // Nothing of what is rejected has left.
+        // A rejected message is not sent.
         if case .rejected(let error) = outcome, arrived[message] != nil {
             fail("\(message) arrived, and its send was rejected: \(error)")
         }
     }
 
     /// - Parameters:
-    ///   - receiver: tells receivers apart, each of which has an order of its own.
-    ///   - isOrdered: whether what one sender sends arrives in its order, and once.
+    ///   - receiver: the name of the receiver. Each receiver has its own order.
+    ///   - isOrdered: whether the messages of one sender arrive in order, and once.
     func arrives(_ bytes: [UInt8], at receiver: String, isOrdered: Bool, isOnce: Bool) {
         guard let message = StackMessage(bytes) else {
-            return fail("\(receiver) got \(bytes.count) bytes that nobody sent")
+            return fail("\(receiver) got \(bytes.count) unknown bytes")
         }
         guard let record = sent[message], record.size == bytes.count else {
             return fail("\(receiver) got \(message) with \(bytes.count) bytes, of \(sent[message]?.size ?? -1)")

@@ -1,6 +1,6 @@
 import Simulation
 
-/// What one schedule does, drawn from its seed.
+/// The parameters of one schedule, drawn from its seed.
 struct StackPlan {
     /// A transport with its mode.
     enum Carrier: String, CaseIterable {
@@ -24,13 +24,13 @@ struct StackPlan {
         }
 
         var isBroker: Bool { scheme.hasPrefix("mqtt") }
-        /// Whether nothing that was written is lost while the connection lives.
+        /// Whether no written message is lost while the connection is open.
         var isReliable: Bool { self != .datagrams }
         var isOrdered: Bool { self != .datagrams && self != .unordered }
-        /// Whether a broker answers for each message.
+        /// Whether a broker acknowledges each message.
         var isAcknowledged: Bool { [.mqtt1, .mqtt2, .mqttWebSocket].contains(self) }
 
-        /// The options of a client that only this mode has.
+        /// The client options of this mode.
         var options: [String] {
             switch self {
             case .mqtt0: ["qos=0"]
@@ -43,9 +43,9 @@ struct StackPlan {
         }
     }
 
-    /// How the two sides know each other.
+    /// The layers above the transport.
     enum Style: String, CaseIterable {
-        /// A connection and nothing above it.
+        /// A connection without a supervisor.
         case plain
         /// A supervisor, and a session server.
         case session
@@ -55,10 +55,10 @@ struct StackPlan {
         case kept
     }
 
-    /// How an app takes what it receives.
+    /// How an app reads messages.
     enum Appetite: String, CaseIterable {
         case atOnce, slowly, bursts, never
-        /// It answers each message, and waits for that before it takes the next.
+        /// It answers each message, and waits for the outcome before it reads the next one.
         case answering
     }
 
@@ -74,19 +74,19 @@ struct StackPlan {
         /// The longest pause between two messages of a sender, in nanoseconds.
         var pause = 0
         var pings = 0
-        /// After how much time it closes, whatever it does then; `nil`: when all is sent.
+        /// The time after which it closes; `nil` closes it after the last send.
         var closesAfter: Int64?
     }
 
     enum Fault {
-        /// Nothing gets through for so long.
+        /// The network drops all packets for this time.
         case cut(Int64)
-        /// The server, or a client, does not run for so long.
+        /// The server, or a client, does not run for this time.
         case pause(isServer: Bool, Int64)
         case reset
-        /// No more descriptors than are open now, for so long.
+        /// The number of descriptors is limited to the open ones, for this time.
         case descriptors(isServer: Bool, Int64)
-        /// The server, or a client, is killed; another one starts in its place after so long.
+        /// The server, or a client, is killed. Another one starts in its place after this time.
         case kill(isServer: Bool, losesPower: Bool, Int64)
     }
 
@@ -110,12 +110,11 @@ struct StackPlan {
     var isShared = false
     /// The apps acknowledge each message once they have processed it.
     var acknowledges = false
-    /// The first client sends without end and takes nothing.
+    /// Whether the first client sends without end and reads nothing.
     var hasBully = false
-    /// How many bytes the server's connection may keep of what has come and is not taken, and of what it has accepted
-    /// and not sent; 0 where that is not watched.
+    /// The limits of unread and of unsent bytes at the server's connection; 0 if they are not checked.
     var bound = (received: 0, unsent: 0)
-    /// How many bytes the server may keep for all its clients together (`max-buffered`); 0 where that is not watched.
+    /// The limit of buffered bytes of all clients together (`max-buffered`); 0 if it is not checked.
     var maximumBuffered = 0
     /// How many messages may wait for a member of a room.
     var roomOutbox = 1000
@@ -154,7 +153,7 @@ struct StackPlan {
     private mutating func drawOptions(_ random: inout SimulationRandom) {
         switch carrier {
         case .datagrams: maximumMessage = random.one(of: [64, 512, 1200])
-        // One datagram could carry no more.
+        // The limit of one datagram.
         case .ordered, .unordered: maximumMessage = random.one(of: [64, 1000, 8192, 60_000])
         default: maximumMessage = random.one(of: [64, 1000, 8192, 70_000])
         }
@@ -217,7 +216,7 @@ struct StackPlan {
         }
     }
 
-    /// Clients that together send more than their server may keep.
+    /// Clients that together send more than the server may buffer.
     private mutating func drawMaximumBuffered(_ random: inout SimulationRandom) {
         // Apps that acknowledge after processing hold up their clients before that.
         guard [.tcp, .webSocket].contains(carrier), style == .plain || style == .session, clients > 1, intruder == nil,
@@ -229,12 +228,12 @@ struct StackPlan {
         client.messages = max(client.messages, 20)
     }
 
-    /// The largest message that a client takes and sends.
+    /// The largest message that a client accepts and sends.
     func limit(ofClient number: Int) -> Int {
         isShared && number > 0 ? max(64, maximumMessage / 2) : maximumMessage
     }
 
-    /// What the app of a client does.
+    /// The app of a client.
     func client(_ number: Int) -> App {
         guard hasBully, number == 0 else { return client }
         var app = App()
@@ -257,7 +256,7 @@ struct StackPlan {
         }
         let small = random.one(of: [64, 1024, 16_384])
         conditions.buffers = small...small * random.one(of: [1, 4, 64])
-        // A small segment would take a small schedule thousands of steps.
+        // Small segments would need thousands of steps.
         path.segment = max(path.segment, maximumMessage / 16)
         // Through a small buffer, or in small pieces, a handshake would take longer on a long path than it may.
         if small == 64 || path.segment < 64 {
@@ -294,7 +293,7 @@ struct StackPlan {
         }
     }
 
-    /// A line for a reader.
+    /// The plan as text.
     var summary: String {
         var text =
             "\(carrier.rawValue) \(style.rawValue), \(clients) clients with \(connections) connections, \(options.joined(separator: "&"))"

@@ -7,7 +7,7 @@ import Transports
 
 /// One schedule: real transports, supervisors and servers in a simulated world, and the checks after it.
 final class StackRun: @unchecked Sendable {
-    // Unchecked, because all of it is of the one thread that simulates.
+    // Unchecked, because only the thread of the simulation uses it.
 
     struct Outcome {
         var violation: String?
@@ -42,7 +42,7 @@ final class StackRun: @unchecked Sendable {
     private var intrusion = false
     /// Clients that have not come to their end.
     private var living = 0
-    /// All operations are to come to an end now.
+    /// Whether all operations must end now.
     private(set) var isOver = false
     /// A process was killed, so that what it had acknowledged may be lost or come again; and whether that was a server.
     private(set) var wasKilled = false
@@ -108,10 +108,10 @@ final class StackRun: @unchecked Sendable {
         let start = world.now
         if let intruder = plan.intruder { intrude(intruder) }
         for number in clients.indices { startClient(number) }
-        // What works and is consumed ends by itself; the rest is ended.
+        // Operations that work end by themselves. The others are ended.
         var isDone = false
         var ended = -1
-        // It may be slow, but in each stretch of time something has to come to its end.
+        // It may be slow, but some operation must end in each period.
         while !isDone, ledger.violation == nil, ended != ledger.ended, world.now < start + 3_600 * Self.second {
             ended = ledger.ended
             isDone = runs(120) { self.living == 0 && !self.intrusion }
@@ -184,7 +184,7 @@ final class StackRun: @unchecked Sendable {
         return stop == .met
     }
 
-    /// What lies between the kernel and the app at the server's one connection is within the limits of the connection.
+    /// Fails if the server's only connection buffers more between kernel and app than its limits.
     private func checkMemory() {
         guard watchesMemory, served == 1, serving == 1, !wasKilled, plan.bound.received > 0 else { return }
         let received = server.bytesReceived - taken
@@ -380,6 +380,15 @@ final class StackRun: @unchecked Sendable {
         return enderCount
     }
 
+    /// Registers what ends a server when the schedule is over.
+    private func endsWithSchedule(_ end: @escaping @Sendable () async -> Void) {
+        let box = EnderBox()
+        box.id = whenOver {
+            await end()
+            self.isDone(box.id)
+        }
+    }
+
     func isDone(_ ender: Int) {
         enders[ender] = nil
     }
@@ -429,10 +438,7 @@ final class StackRun: @unchecked Sendable {
         if plan.carrier.isBroker {
             let broker = try await EmbeddedServer.startBroker(url, on: loop)
             opened(broker.endpoint)
-            let box = EnderBox()
-            box.id = whenOver {
-                await broker.stop(); self.isDone(box.id)
-            }
+            endsWithSchedule { await broker.stop() }
             return
         }
         switch plan.style {
@@ -441,10 +447,7 @@ final class StackRun: @unchecked Sendable {
         case .plain:
             let listener = try await registry.listen(url, on: loop, observer: { _ in self.stopsWatching() })
             opened(listener.endpoint)
-            let box = EnderBox()
-            box.id = whenOver {
-                await listener.close(); self.isDone(box.id)
-            }
+            endsWithSchedule { await listener.close() }
             while let connection = try await listener.accept() {
                 let user = ConnectionUser(
                     self,
@@ -468,9 +471,8 @@ final class StackRun: @unchecked Sendable {
             let sessions = SessionServer(sessionConfiguration, on: loop) { session in
                 SessionUser(self, self.plan.server, on: loop, process, "server\(start)").live(session)
             }
-            let box = EnderBox()
-            box.id = whenOver {
-                await listener.close(); await sessions.close(); self.isDone(box.id)
+            endsWithSchedule {
+                await listener.close(); await sessions.close()
             }
             try await sessions.serve(listener)
         case .room:
@@ -480,10 +482,7 @@ final class StackRun: @unchecked Sendable {
             let room = ChatRoom(limits, on: loop)
             let chat = try await ChatServer.start(url, room: room)
             opened(chat.endpoint)
-            let box = EnderBox()
-            box.id = whenOver {
-                await chat.stop(); self.isDone(box.id)
-            }
+            endsWithSchedule { await chat.stop() }
         }
     }
 
@@ -600,7 +599,7 @@ final class StackRun: @unchecked Sendable {
     }
 }
 
-/// The name of what ends something, for what ends it.
+/// The number of an ender, for the ender itself.
 final class EnderBox: @unchecked Sendable {
     var id = 0
 }

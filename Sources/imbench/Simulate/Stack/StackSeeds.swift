@@ -1,35 +1,16 @@
+import CSocketIO
+import Foundation
 import SocketIO
 
-/// What a range of schedules has shown.
-struct StackResult: Sendable, Equatable {
-    struct Failure: Sendable, Equatable {
-        var seed: UInt64
-        var text: String
-    }
-
-    var schedules = 0
-    var steps = 0
-    /// How many of them ran twice.
-    var repeated = 0
-    var failures: [Failure] = []
-
-    mutating func add(_ other: StackResult) {
-        schedules += other.schedules
-        steps += other.steps
-        repeated += other.repeated
-        failures = (failures + other.failures).sorted { $0.seed < $1.seed }
-    }
-}
-
-/// Runs schedules, one seed after the other, on threads that share nothing.
+/// Runs schedules of the whole stack, one seed after the other, on threads that share nothing.
 enum StackSeeds {
-    /// Every so many schedules, one runs twice, and both must give the same trace.
-    static let repeatEvery: UInt64 = 100
+    /// One of so many schedules runs twice, and both must give the same trace.
+    private static let repeatEvery: UInt64 = 100
 
-    /// All seeds of a range, on this thread, which must be no thread of the Swift runtime.
+    /// All of the seeds, on this thread, which must not be a thread of the Swift runtime.
     ///
     /// - Parameters:
-    ///   - defect: a defect to bring back; the first failure ends the run then.
+    ///   - defect: a defect to bring back. The first failure then ends the run.
     ///   - begins: called with each seed before it runs.
     static func run(
         _ seeds: some Sequence<UInt64>,
@@ -37,23 +18,112 @@ enum StackSeeds {
         defect: StackDefect? = nil,
         isCancelled: () -> Bool = { false },
         begins: (UInt64) -> Void = { _ in }
-    ) -> StackResult {
-        var result = StackResult()
-        for seed in seeds where !isCancelled() {
+    ) -> SimulationResult {
+        var result = SimulationResult()
+        for seed in seeds {
+            if isCancelled() || defect != nil && result.failed > 0 { break }
             begins(seed)
             let outcome = StackRun.run(seed: seed, defect: defect)
-            result.schedules += 1
-            result.steps += outcome.steps
+            result.seeds += 1
+            result.events += outcome.steps
+            result.hash &+= outcome.digest
             if let violation = outcome.violation {
-                result.failures.append(StackResult.Failure(seed: seed, text: violation))
-                if defect != nil { break }
-            } else if comparesTraces, seed % repeatEvery == 0 {
+                result.fail(seed, violation)
+            } else if comparesTraces, defect == nil, seed % repeatEvery == 0 {
                 result.repeated += 1
-                if StackRun.run(seed: seed, defect: defect).digest != outcome.digest {
-                    result.failures.append(StackResult.Failure(seed: seed, text: "two runs gave different traces"))
+                if StackRun.run(seed: seed).digest != outcome.digest {
+                    result.fail(seed, "two runs gave different traces")
                 }
             }
         }
         return result
+    }
+
+    /// All seeds of a range, on as many threads as the options have.
+    static func run(
+        _ seeds: Range<UInt64>,
+        _ options: SimulateOptions,
+        comparesTraces: Bool
+    ) throws(SystemFailure) -> SimulationResult {
+        let (watch, defect) = (SeedWatch(), options.defect)
+        try watch.start()
+        return try SimulationResult.run(seeds, threads: options.threads, stopsAtFailure: defect != nil) {
+            thread,
+            part,
+            isCancelled in
+            defer { watch.ends(thread) }
+            return run(part, comparesTraces: comparesTraces, defect: defect, isCancelled: isCancelled) {
+                watch.begins($0, on: thread)
+            }
+        }
+    }
+}
+
+/// Runs one schedule again, with all of its events if the options are verbose.
+func replayStack(
+    _ seed: UInt64,
+    _ options: SimulateOptions
+) throws(SystemFailure) -> (text: String, isGood: Bool) {
+    let result = Locked((text: "", isGood: true))
+    let worker = try WorkerThread {
+        let outcome = StackRun.run(
+            seed: seed,
+            defect: options.defect,
+            print: options.isVerbose ? { line in print(line) } : nil
+        )
+        var text = options.isVerbose ? "" : outcome.plan.summary + "\n"
+        text += "steps     \(outcome.steps)\ndigest    \(String(outcome.digest, radix: 16))\n"
+        if let violation = outcome.violation { text += "seed \(seed): \(violation)\n" }
+        result.withLock { [text] in $0 = (text, outcome.violation == nil) }
+    }
+    worker.join()
+    return result.withLock { $0 }
+}
+
+/// Starts this program again with the same arguments and with hash seeds that are the same in each run. Otherwise Swift seeds
+/// each set and dictionary differently, and their order differs between two runs of a schedule.
+///
+/// - Returns: whether the hash seeds are the same in each run. It does not return if the program starts again.
+func restartWithEqualHashing() -> Bool {
+    let name = "SWIFT_DETERMINISTIC_HASHING"
+    if getenv(name) != nil { return true }
+    guard setenv(name, "1", 1) == 0 else { return false }
+    var arguments = CommandLine.arguments.map { strdup($0) } + [nil]
+    execv("/proc/self/exe", &arguments)
+    return false
+}
+
+/// Ends the program if a schedule takes too long in real time, because an endless iteration cannot be stopped from within.
+private final class SeedWatch: Sendable {
+    private struct Entry {
+        var seed: UInt64
+        var start: Int64
+    }
+
+    private static let limit: Int64 = 60_000_000_000
+    private let entries = Locked<[Int: Entry]>([:])
+
+    func begins(_ seed: UInt64, on thread: Int) {
+        entries.withLock { $0[thread] = Entry(seed: seed, start: Clocks.monotonic()) }
+    }
+
+    func ends(_ thread: Int) {
+        _ = entries.withLock { $0.removeValue(forKey: thread) }
+    }
+
+    func start() throws(SystemFailure) {
+        _ = try WorkerThread {
+            while true {
+                sleep(1)
+                let now = Clocks.monotonic()
+                let late = self.entries.withLock { entries in entries.values.first { now - $0.start > Self.limit } }
+                guard let late else { continue }
+                print(
+                    "seed \(late.seed): an iteration does not end\n  imbench simulate --stack --seed \(late.seed) --verbose"
+                )
+                fflush(nil)
+                _exit(ExitStatus.failed)
+            }
+        }
     }
 }

@@ -56,7 +56,7 @@ struct AttackTests {
         let row = try await run(plan)
         #expect(row.failure == nil)
         #expect(row.breaches.filter { !$0.contains("bytes of heap") } == [])
-        #expect(try #require(row.value("attacked_round_trips")) > 0)
+        #expect(try #require(row.value(of: "attacked_round_trips")) > 0)
     }
 
     @Test("A client leaves as many sessions behind as its script says, each with another identifier")
@@ -80,8 +80,10 @@ struct AttackTests {
     func enough() async throws {
         let row = try await run(try #require(AttackPlan(.pingFlood, "tcp", attackers: 4))) { $0.enough = 1000 }
         #expect(row.failure == nil)
-        for trips in ["quiet_round_trips", "attacked_round_trips"] { #expect(try #require(row.value(trips)) >= 1000) }
-        for ratio in ["ratio_p50", "ratio_p99"] { #expect(row.value(ratio) != nil) }
+        for trips in ["quiet_round_trips", "attacked_round_trips"] {
+            #expect(try #require(row.value(of: trips)) >= 1000)
+        }
+        for ratio in ["ratio_p50", "ratio_p99"] { #expect(row.value(of: ratio) != nil) }
     }
 
     @Test("idle clients share the server with hostile ones, and are not lost")
@@ -93,7 +95,7 @@ struct AttackTests {
         }
         #expect(row.failure == nil)
         #expect(row.breaches.filter { !$0.contains("bytes of heap") } == [])
-        #expect(row.value("idle") == 50)
+        #expect(row.value(of: "idle") == 50)
     }
 
     @Test("an ending that does not come is a breach")

@@ -6,8 +6,8 @@ import Testing
 @Suite("Schedules of the whole stack")
 struct StackTests {
     /// Runs schedules on a thread of their own.
-    private func run(_ seeds: ClosedRange<UInt64>, defect: StackDefect? = nil) throws -> StackResult {
-        let result = Locked(StackResult())
+    private func run(_ seeds: ClosedRange<UInt64>, defect: StackDefect? = nil) throws -> SimulationResult {
+        let result = Locked(SimulationResult())
         let worker = try WorkerThread {
             let found = StackSeeds.run(seeds, comparesTraces: false, defect: defect)
             result.withLock { $0 = found }
@@ -19,7 +19,7 @@ struct StackTests {
     @Test("The first schedules keep every promise")
     func promises() throws {
         let result = try run(1...30)
-        #expect(result.schedules == 30)
+        #expect(result.seeds == 30)
         #expect(result.failures.isEmpty)
     }
 
@@ -35,7 +35,7 @@ struct StackTests {
     func defects(_ defect: StackDefect) throws {
         let first = try #require(Self.near[defect])
         let result = try run(first...first + 199, defect: defect)
-        let found = try #require(result.failures.first, "no schedule of \(result.schedules) has shown \(defect)")
+        let found = try #require(result.failures.first, "no schedule of \(result.seeds) has shown \(defect)")
         // It is the defect that it has found.
         #expect(try run(found.seed...found.seed).failures.isEmpty)
     }

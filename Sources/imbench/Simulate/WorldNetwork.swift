@@ -1,9 +1,152 @@
 import TransportAPI
 
-// What goes wrong, and for how long.
+// The network of a world: attempts and packets.
 
 extension World {
-    /// Plans everything that comes from outside.
+    mutating func connect(_ connection: Int, _ endpoint: Int, _ timeout: Duration, _ refreshing: Bool) {
+        if live != 0 { fail(.oneConnection, "connection \(connection) is asked for while \(live) lives") }
+        guard connection == connections.count + 1 else {
+            return fail(.oneConnection, "connection \(connection) comes after \(connections.count)")
+        }
+        if !isPathUsable { fail(.oneConnection, "an attempt without a network") }
+        connections.append(SimulatedConnection())
+        live = connection
+        attempts += 1
+        if refreshing { triggers += 1 }
+        let pause = scenario.shortestPause
+        if pause > 0, attempts > scenario.endpoints.count * (Int(now / pause) + 2 + triggers) {
+            fail(.progress, "\(attempts) attempts are more than the backoff allows")
+        }
+        if refreshing {
+            queue.add(
+                .refreshed(connection, endpoint: endpoint, timeout: timeout),
+                at: now + 50_000_000 + span(500_000_000)
+            )
+        } else {
+            attempt(connection, endpoint, timeout)
+        }
+    }
+
+    /// Decides the outcome of an attempt.
+    mutating func attempt(_ connection: Int, _ endpoint: Int, _ timeout: Duration) {
+        let (first, second) = (trip(), trip())
+        func refuse(_ code: TransportError.Code, _ retryAfter: Duration? = nil) {
+            let error = TransportError(code, .connect, "simulated", retryAfter: retryAfter)
+            queue.add(.failed(connection, error), at: now + first + second)
+        }
+        if hopelessEndpoints.contains(endpoint) { return refuse(.certificateRejected) }
+        if mode == .credentialsForever || credentials < requiredCredentials { return refuse(.authenticationFailed) }
+        var slowness: Int64 = 0
+        switch mode {
+        case .serverDown: return refuse(.refused)
+        case .busy: return refuse(.serverUnavailable, .seconds(roll(100)))
+        case .serverSilent:
+            if roll(2) == 0 { queue.add(.failed(connection, .timedOutInNetwork), at: now + timeout.wholeNanoseconds) }
+            return
+        case .slowConnect: slowness = span(timeout.wholeNanoseconds * 2)
+        default: break
+        }
+        queue.add(.accepted(connection, closes: mode == .acceptAndClose), at: now + slowness + first)
+        connections[connection - 1].isGranted = true
+        connections[connection - 1].lastDown = now + slowness + first + second
+        queue.add(.connected(connection), at: now + slowness + first + second)
+    }
+
+    /// The client's connection accepts a message or a frame.
+    mutating func sendUp(_ connection: Int, _ id: SentID?, _ payload: Payload) {
+        let index = connection - 1
+        if let id {
+            if scenario.kind == .origin {
+                connections[index].inFlight.append(id)
+            } else {
+                queue.add(.settled(connection, id, .written), at: now + Self.settling)
+            }
+        }
+        guard !connections[index].isCut else { return }
+        var copies = 1
+        if scenario.kind == .lossy, stage == .faulty {
+            if roll(1000) < scenario.loss { copies = 0 }
+            if roll(1000) < scenario.duplication { copies += 1 }
+        }
+        for _ in 0..<copies {
+            var arrival = max(now + trip(), connections[index].stalledUntil)
+            if scenario.kind != .lossy { arrival = max(arrival, connections[index].lastUp) }
+            connections[index].lastUp = max(connections[index].lastUp, arrival)
+            queue.add(.serverReceived(connection, id, payload), at: arrival)
+        }
+    }
+
+    /// The server's connection accepts a frame.
+    mutating func sendDown(_ connection: Int, _ payload: Payload) {
+        let index = connection - 1
+        guard !connections[index].isCut else { return }
+        var copies = 1
+        if scenario.kind == .lossy, stage == .faulty {
+            if roll(1000) < scenario.loss { copies = 0 }
+            if roll(1000) < scenario.duplication { copies += 1 }
+        }
+        for _ in 0..<copies {
+            var arrival = max(now + trip(), connections[index].stalledUntil)
+            if scenario.kind != .lossy { arrival = max(arrival, connections[index].lastDown) }
+            connections[index].lastDown = max(connections[index].lastDown, arrival)
+            queue.add(.received(connection, payload), at: arrival)
+        }
+    }
+
+    /// Whether a packet to the server arrives now.
+    func arrivesUp(_ connection: Int) -> Bool {
+        let index = connection - 1
+        return connections[index].isServerUp && !connections[index].hasHoleUp && now <= connections[index].cutoffUp
+    }
+
+    /// Whether a packet to the client arrives now.
+    func arrivesDown(_ connection: Int) -> Bool {
+        !connections[connection - 1].hasHoleDown && now <= connections[connection - 1].cutoffDown
+    }
+
+    /// The network breaks a connection, and both peers are notified.
+    mutating func cut(_ connection: Int, isAbrupt: Bool, losesSuffix: Bool) {
+        // An attempt can fail, but not end.
+        guard connection > 0, !connections[connection - 1].isCut, connections[connection - 1].isGranted else { return }
+        let index = connection - 1
+        connections[index].isCut = true
+        if losesSuffix {
+            connections[index].cutoffUp = now + span(scenario.latency * 2)
+            connections[index].cutoffDown = now + span(scenario.latency * 2)
+        }
+        let reason = CloseReason(isAbrupt ? .network : .peer)
+        queue.add(.ended(connection, reason), at: max(connections[index].lastDown, now + trip()))
+        queue.add(.serverEnded(connection, reason), at: max(connections[index].lastUp, now + trip()))
+    }
+
+    /// Notifies both peers of the end of a connection, in spite of the network's faults.
+    mutating func breakOff(_ connection: Int) {
+        connections[connection - 1].isCut = true
+        queue.add(
+            .ended(connection, CloseReason(.network)),
+            at: max(connections[connection - 1].lastDown, now + trip())
+        )
+        queue.add(.serverEnded(connection, CloseReason(.network)), at: now + trip())
+    }
+
+    /// The connection accepts packets again.
+    mutating func unblock(_ connection: Int) {
+        guard connections[connection - 1].isBlocked else { return }
+        connections[connection - 1].isBlocked = false
+        let pending = connections[connection - 1].pending
+        connections[connection - 1].pending = []
+        for message in pending { sendUp(connection, message.id, message.payload) }
+    }
+}
+
+extension TransportError {
+    static let timedOutInNetwork = TransportError(.timedOut, .connect, "simulated")
+}
+
+// The faults of a world, and their durations.
+
+extension World {
+    /// Plans all events from outside.
     mutating func plan() {
         let time = scenario.faultTime
         for _ in 0..<roll(25) { queue.add(.submit(.client), at: moment(time)) }
@@ -35,7 +178,7 @@ extension World {
         let hasConnection =
             connection > 0 && !connections[connection - 1].isCut && connections[connection - 1].isGranted
         var duration = roll(3) == 0 ? span(60_000_000_000) : span(5_000_000_000)
-        // Whoever never pauses would try for ever so often.
+        // A client without pauses would make very many attempts.
         if scenario.client.backoff == .immediate { duration = min(duration, 2_000_000_000) }
         duration = min(duration, scenario.faultTime - now)
         switch fault {
@@ -59,7 +202,7 @@ extension World {
         case .serverDown, .serverSilent, .slowConnect, .acceptAndClose, .full, .busy:
             mode = mode == .credentialsForever ? mode : fault
             queue.add(.over(fault), at: now + duration)
-            // It shows at once where there is no connection to outlive it.
+            // It affects only new connections.
             if roll(2) == 0 { cut(connection, isAbrupt: true, losesSuffix: true) }
         case .restartKeeping: restart(isForgetting: false)
         case .restartForgetting: restart(isForgetting: true)
@@ -113,7 +256,7 @@ extension World {
         }
     }
 
-    /// What went wrong goes wrong no more; does nothing if that is so already.
+    /// Ends a fault. Does nothing if it has ended.
     mutating func end(_ fault: Fault) {
         switch fault {
         case .serverDown, .serverSilent, .slowConnect, .acceptAndClose, .full, .busy: if mode == fault { mode = nil }
@@ -131,7 +274,7 @@ extension World {
         }
     }
 
-    /// One direction goes. Where nobody would notice, because the other one goes on for ever, both go.
+    /// Drops packets in one direction. If no peer would detect it, because the other direction works, it drops both.
     private mutating func halfHole(_ connection: Int, isUp: Bool) {
         let isNoticed = scenario.client.keepalive.interval != .off && scenario.server.keepalive.interval != .off
         if isUp || !isNoticed { connections[connection - 1].hasHoleUp = true }
@@ -200,7 +343,7 @@ extension World {
         serverLedger.forget()
     }
 
-    /// Both sides must notice that nothing comes through any more, if they ask at all and if they listen.
+    /// Both peers must detect that packets are dropped, if they have a keepalive and read.
     private mutating func expectDeath(of connection: Int) {
         let isClientAsking =
             scenario.canClientAsk && clientState == .open && client.connection == connection && isPathUsable

@@ -1,22 +1,15 @@
+import Foundation
 import Protocols
 import SocketIO
 import TransportAPI
 import Transports
 
-#if canImport(Glibc)
-import Glibc
-#elseif canImport(Musl)
-import Musl
-#else
-import Darwin
-#endif
-
-/// One side of a conversation whose processes a test kills: it sends numbers and receives those of the other side,
-/// notes in one file what the other side has acknowledged and in another what it has processed, and goes on where the
-/// files end when it is started again. It says `on` for each twenty of both, `done` when all that it sends was
-/// acknowledged, and `processed` when it has processed all that it is sent. It ends with its input.
+/// One of two peers whose processes a test kills. It sends numbers and receives those of the other peer. One file has the
+/// numbers that the other peer has acknowledged, and another file those that this peer has processed. After a restart it
+/// continues where the files end. It prints `on` for each twenty of both, `done` when all of its numbers are acknowledged, and
+/// `processed` when it has processed all numbers of the other peer. It ends with its input.
 struct KillPeer: Sendable {
-    /// The word that makes this program be such a side. No help speaks of it, since only tests start it.
+    /// The command line that starts such a peer. The help omits it, because only tests use it.
     static let word = "kill-peer"
 
     private let isServer: Bool
@@ -24,7 +17,7 @@ struct KillPeer: Sendable {
     private let folder: String
     private let count: Int
     private let launch: UInt16
-    /// Whether messages are acknowledged when they were processed, and not when they were received.
+    /// Whether messages are acknowledged after processing, and not on receipt.
     private let isAcknowledgedAfterProcessing: Bool
     private let acknowledged: Journal
     private let processed: Journal
@@ -32,7 +25,7 @@ struct KillPeer: Sendable {
     private let numbers: Locked<Set<Int>>
 
     /// - Parameter words: `server` or `client`, the URL, the folder of the files, how many messages, `processing` or
-    ///   `receipt`, and how often this side has been started.
+    ///   `receipt`, and how often this peer has been started.
     init?(_ words: [String]) {
         guard words.count == 6, let count = Int(words[3]), let launch = UInt16(words[5]) else { return nil }
         isServer = words[0] == "server"
@@ -46,14 +39,14 @@ struct KillPeer: Sendable {
         numbers = Locked(processed.numbers())
     }
 
-    /// Runs this side until the input ends.
+    /// Runs this peer until the input ends.
     func run() -> Int32 {
         if numbers.withLock({ $0.count == count }) { writeAll(STDOUT_FILENO, "processed\n") }
         Task(executorPreference: EventLoop.shared) {
             do throws(TransportError) {
                 if isServer { try await serve() } else { try await connect() }
             } catch {
-                remark("\(error)", isQuiet: false)
+                remark("\(error)")
                 exit(ExitStatus.failed)
             }
         }
@@ -108,7 +101,7 @@ struct KillPeer: Sendable {
 
     private func process(_ message: Payload) async {
         guard let number = Int(String(decoding: message.bytes, as: UTF8.self)) else { return }
-        // A slow app lets messages pile up.
+        // In a slow app messages accumulate.
         if number % 16 == 0 { try? await Task.sleep(nanoseconds: 1_000_000) }
         processed.append(number)
         progress.step()
@@ -146,7 +139,7 @@ struct KillPeer: Sendable {
         }
     }
 
-    /// Numbers in a file, each of which is in the hands of the kernel when it was appended, and outlives the process.
+    /// Numbers in a file. An appended number is in the kernel's memory and outlives the process.
     struct Journal: Sendable {
         private let path: String
         private let descriptor: Int32

@@ -2,6 +2,73 @@ import Testing
 
 @testable import imbench
 
+@Suite("Reports as text")
+struct TextRendererTests {
+    @Test("Every command's text begins with its warnings, its title and its environment")
+    func head() throws {
+        for report in try sampleReports(hostile: "hostile") {
+            let lines = report.text(.table, .none).split(separator: "\n", omittingEmptySubsequences: false).map(
+                String.init
+            )
+            let facts = report.facts.map { "\($0.name.padded(to: 10)) \($0.value)" }
+            let head = report.warnings + [report.title] + facts + [""]
+            #expect(Array(lines.prefix(head.count)) == head, "\(report.name)")
+            #expect(facts.contains { $0.hasPrefix("machine") }, "\(report.name)")
+        }
+    }
+
+    @Test("Every command's text has every row, and no column of a note's row but its labels")
+    func rows() throws {
+        for report in try sampleReports(hostile: "hostile") {
+            let text = report.text(.table, .none)
+            for table in report.sections.compactMap(\.table) {
+                for row in table.rows {
+                    let parts = table.texts(row) + (row.note.map { [$0] } ?? [])
+                    let line = parts.filter { !$0.isEmpty }.joined(separator: " ").split(separator: " ")
+                    let lines = text.split(separator: "\n").map { $0.split(separator: " ") }
+                    #expect(lines.contains(line), "\(report.name)")
+                }
+            }
+        }
+    }
+}
+
+@Suite("Reports as Markdown")
+struct MarkdownRendererTests {
+    /// The cells of a table's line: a backslash escapes a pipe.
+    private func cells(_ line: Substring) -> Int {
+        var (count, isEscaped) = (0, false)
+        for character in line {
+            if character == "|", !isEscaped { count += 1 }
+            isEscaped = character == "\\"
+        }
+        return count - 1
+    }
+
+    @Test("Every line of a table has as many cells as its header, and no text is a tag")
+    func tables() throws {
+        for report in try sampleReports(hostile: "a|b\r\n<script>") {
+            let text = report.text(.markdown, .none)
+            #expect(text.hasPrefix("# \(report.name)\n\n"))
+            #expect(!text.contains("<script"), "\(report.name)")
+            var width: Int?
+            for line in text.split(separator: "\n", omittingEmptySubsequences: false) {
+                guard line.hasPrefix("|") else {
+                    width = nil
+                    continue
+                }
+                #expect(cells(line) == width ?? cells(line), "\(report.name)")
+                width = cells(line)
+            }
+            let rows = report.sections.compactMap(\.table).reduce(0) { $0 + $1.rows.count + 2 }
+            #expect(
+                text.split(separator: "\n").count { $0.hasPrefix("| ") || $0.hasPrefix("|-") } == rows,
+                "\(report.name)"
+            )
+        }
+    }
+}
+
 /// Reads CSV by the grammar of RFC 4180, section 2, with LF and CR refused outside quotes; `nil` if the text does not
 /// follow it.
 private func records(_ text: String) -> [[String]]? {

@@ -1,234 +1,9 @@
 import TransportAPI
 
-// The client's driver: what it tells its machine, and what it does for it.
+// The server's shell: sessions that outlive their connections, or one for each connection.
 
 extension World {
-    /// Gives the machine an event and does what it asks for.
-    mutating func tellClient(_ event: SupervisorStateMachine.Event) {
-        var actions = self.actions
-        self.actions = []
-        client.handle(event, at: Instant(nanoseconds: now), using: &random, &actions)
-        log.write(now, "client \(event)")
-        if mutation == .reorderResend { Self.reorder(&actions) }
-        for action in actions {
-            apply(action)
-            if mutation == .doubleConnect, case .connect = action { apply(action) }
-        }
-        actions.removeAll(keepingCapacity: true)
-        self.actions = actions
-        clientDeadline = client.deadline
-        checkClient()
-    }
-
-    private mutating func apply(_ action: SupervisorAction) {
-        log.write(now, "client -> \(action)")
-        if stage == .closing, clientState == .closed { checkAfterEnd(action) }
-        switch action {
-        case .connect(let connection, let endpoint, let timeout, let refreshing):
-            log.note(now, 1, connection, UInt64(endpoint))
-            connect(connection, endpoint, timeout, refreshing)
-        case .abandon(let connection):
-            log.note(now, 2, connection)
-            letGo(connection, isAbrupt: true)
-        case .transmit(let connection, let id, let payload):
-            log.note(now, 3, connection, id?.number ?? 0)
-            guard isLive(connection) else {
-                return fail(.oneConnection, "the client sends on connection \(connection), which is over")
-            }
-            if connections[connection - 1].isBlocked {
-                connections[connection - 1].pending.append(.init(id: id, payload: payload))
-            } else {
-                sendUp(connection, id, payload)
-            }
-        case .complete(let connection, _, _, _):
-            fail(
-                .oneConnection,
-                "the client asks connection \(connection), which completes nothing, for what another has left"
-            )
-        case .ping(let connection):
-            log.note(now, 4, connection)
-            guard isLive(connection) else {
-                return fail(.oneConnection, "the client pings on connection \(connection), which is over")
-            }
-            guard scenario.capabilities.hasNativePing else {
-                return fail(.oneConnection, "a ping on a connection that has none")
-            }
-            queue.add(.pong(connection), at: now + trip() + trip())
-        case .close(let connection, let reason):
-            log.note(now, 5, connection)
-            if reason.error?.code == .protocolViolation { fail(.honesty, "the client: \(reason)") }
-            letGo(connection, isAbrupt: false)
-        case .deliver(let payload):
-            log.note(now, 6, payload.bytes.count)
-            note(serverLedger.delivered(payload, epoch: 1))
-        case .deliverUnprocessed(let key, let payload):
-            log.note(now, 10, payload.bytes.count, key)
-            clientBusyUntil = max(clientBusyUntil, now) + span(200_000_000)
-            queue.add(.processed(.client, key, payload, epoch: 1), at: clientBusyUntil)
-        case .confirm: fail(.honesty, "a session confirms nothing to its connection")
-        case .accepted(let id):
-            log.note(now, 7, 0, id.number)
-            note(clientLedger.accepted(id))
-        case .finish(let id, let outcome):
-            log.note(now, 8, outcome.code, id.number)
-            let isSession = scenario.kind == .reliable || scenario.kind == .lossy
-            note(clientLedger.finished(id, outcome, checksAcknowledgement: isSession))
-        case .state(let state): entered(state)
-        case .note(.attemptFailed): failures += 1
-        case .note(.connectionEnded(_, let reason)):
-            if reason.error?.code == .keepaliveTimeout, !isPathUsable || !isClientReading {
-                fail(.liveness, "silence was taken for death while nothing could be heard")
-            }
-            failures += 1
-            judgeStability()
-        case .note: break
-        }
-    }
-
-    /// Whether the client still has this connection.
-    func isLive(_ connection: Int) -> Bool {
-        connection > 0 && connection <= connections.count && connections[connection - 1].isClientUp
-    }
-
-    private mutating func entered(_ state: SupervisorState) {
-        switch state {
-        case .idle: clientState = .idle
-        case .connecting: clientState = .connecting
-        case .open:
-            clientState = .open
-            openedAt = now
-        case .waiting: clientState = .waiting
-        case .offline: clientState = .offline
-        case .suspended: clientState = .suspended
-        case .closed(let reason):
-            clientState = .closed
-            if stage != .closing { checkGivingUp(reason) }
-        }
-        log.note(now, 9, clientState.hashValueForLog)
-        if stage == .lingering, clientState != .open {
-            fail(.recovery, "in the calm the connection was lost: \(state)")
-        }
-    }
-
-    /// An open connection is over: if it was stable, everything is counted anew.
-    mutating func judgeStability() {
-        guard now - openedAt >= scenario.client.stableAfter.wholeNanoseconds else { return }
-        failures = 0
-        lostAt = now
-        if credentials == requiredCredentials { canExpire = true }
-    }
-
-    /// The client's end of a connection is over: what it has not settled, it settles.
-    mutating func settleRest(_ connection: Int) {
-        let index = connection - 1
-        for message in connections[index].inFlight {
-            queue.add(
-                .settled(connection, message, .unknown(TransportError(.connectionLost, .open, "gone"))),
-                at: now + Self.settling
-            )
-        }
-        for message in connections[index].pending {
-            guard let id = message.id else { continue }
-            queue.add(
-                .settled(connection, id, .rejected(TransportError(.connectionLost, .open, "gone"))),
-                at: now + Self.settling
-            )
-        }
-        connections[index].inFlight = []
-        connections[index].pending = []
-    }
-
-    /// How long after a message was taken, or its connection has ended, its outcome is reported.
-    static let settling: Int64 = 100_000
-
-    private mutating func letGo(_ connection: Int, isAbrupt: Bool) {
-        guard isLive(connection) else { return }
-        let index = connection - 1
-        connections[index].isClientUp = false
-        if live == connection { live = 0 }
-        settleRest(connection)
-        guard !connections[index].isCut else { return }
-        connections[index].isCut = true
-        let arrival = max(connections[index].lastUp, now + trip())
-        if isAbrupt, roll(2) == 0 { connections[index].cutoffUp = now + span(scenario.latency * 2) }
-        let reason = CloseReason(isAbrupt ? .network : .peer)
-        if !connections[index].hasHoleUp, roll(10) > 0 { queue.add(.serverEnded(connection, reason), at: arrival) }
-        queue.add(.ended(connection, .user), at: now + trip())
-    }
-
-    private static func reorder(_ actions: inout [SupervisorAction]) {
-        let places = actions.indices.filter {
-            if case .transmit(_, .some, _) = actions[$0] { true } else { false }
-        }
-        guard places.count >= 2 else { return }
-        actions.swapAt(places[0], places[1])
-    }
-
-    // MARK: What arrives
-
-    /// Gives the machine what a connection reports, if it is read, and if the connection still reports.
-    mutating func arrive(_ event: SimulatedEvent) {
-        guard isClientReading || stage == .closing else { return clientInbox.append(event) }
-        switch event {
-        case .received(let connection, let payload):
-            guard let number = reporter(connection) else { return }
-            if isLive(connection) { connections[connection - 1].bytesDown += UInt64(payload.bytes.count) }
-            tellClient(.received(number, payload))
-            if scenario.kind == .origin { confirm(connection, payload) }
-        case .ended(let connection, let reason):
-            if isLive(connection) {
-                connections[connection - 1].isClientUp = false
-                connections[connection - 1].isCut = true
-                if live == connection { live = 0 }
-                settleRest(connection)
-                tellClient(.ended(connection, reason))
-            } else if let number = reporter(connection) {
-                tellClient(.ended(number, reason))
-            }
-        default: break
-        }
-    }
-
-    /// Under which number a connection reports now; `nil` if it reports nothing any more.
-    func reporter(_ connection: Int) -> Int? {
-        if isLive(connection) { return connection }
-        if mutation == .lateCallbacksReachMachineAsCurrent { return client.connection }
-        return scenario.reportsLate ? connection : nil
-    }
-}
-
-extension World.ClientState {
-    /// A number that is the same in every run.
-    var hashValueForLog: Int {
-        switch self {
-        case .idle: 0
-        case .connecting: 1
-        case .open: 2
-        case .waiting: 3
-        case .offline: 4
-        case .suspended: 5
-        case .closed: 6
-        }
-    }
-}
-
-extension SendOutcome {
-    /// A number for each kind.
-    var code: Int {
-        switch self {
-        case .acknowledged: 1
-        case .written: 2
-        case .expired: 3
-        case .rejected: 4
-        case .unknown: 5
-        }
-    }
-}
-
-// The server's driver: sessions that outlive their connections, or one for each connection.
-
-extension World {
-    /// Gives the session an event and does what it asks for.
+    /// Feeds the session an event and executes its actions.
     mutating func tellServer(
         _ event: (inout ServerSessionStateMachine, Instant, inout [SupervisorAction]) -> Void
     ) {
@@ -349,13 +124,13 @@ extension World {
         }
     }
 
-    /// The server's app takes a while for a message, one after the other.
+    /// The server's app processes one message after the other, each for some time.
     private mutating func processAtServer(_ payload: Payload, _ key: UInt64, _ epoch: UInt64) {
         serverBusyUntil = max(serverBusyUntil, now) + span(200_000_000)
         queue.add(.processed(.server, key, payload, epoch: epoch), at: serverBusyUntil)
     }
 
-    /// The server's app has processed a message, unless it was killed before; it acknowledges it soon, in any order.
+    /// The server's app has processed a message, unless it was killed before. It acknowledges it soon, in any order.
     mutating func processedAtServer(_ key: UInt64, _ payload: Payload, _ epoch: UInt64) {
         guard session?.incarnation == epoch else { return }
         note(clientLedger.delivered(payload, epoch: epoch))
@@ -409,7 +184,7 @@ extension World {
         if served > 1 { fail(.oneConnection, "the session has \(served) connections") }
     }
 
-    /// The first frame of a connection says whose it is.
+    /// The first frame of a connection identifies the client.
     private mutating func greet(_ connection: Int, _ payload: Payload) {
         guard let frame = try? SessionFrame(payload),
             case .hello(let id, let incarnation, let received, let attempt) = frame
@@ -441,7 +216,7 @@ extension World {
 }
 
 extension ServerSessionStateMachine {
-    /// Lets `event` change the session where it lies.
+    /// Applies `event` to the session in place.
     fileprivate mutating func take(
         _ event: (inout ServerSessionStateMachine, Instant, inout [SupervisorAction]) -> Void,
         at now: Instant,
@@ -488,7 +263,7 @@ extension World {
         }
     }
 
-    /// The broker gets a message: it passes it on, now and then twice, and acknowledges it.
+    /// The broker receives a message. It passes it on, sometimes twice, and acknowledges it.
     mutating func publish(_ connection: Int, _ id: SentID?, _ payload: Payload) {
         if roll(4) == 0 { tellPeer(.received(1, forged(payload))) }
         tellPeer(.received(1, payload))
@@ -499,9 +274,8 @@ extension World {
         queue.add(.confirmed(connection, id), at: arrival)
     }
 
-    /// What another client of the broker publishes that has seen a message: other content under the sender's
-    /// identifier, with the same number or one that the sender has not reached. No message of the sender may be taken
-    /// for a repetition of it.
+    /// A message of another client of the broker that forges the sender's identifier, with the same number or with one that the
+    /// sender has not reached. No message of the sender may count as a duplicate of it.
     private mutating func forged(_ payload: Payload) -> Payload {
         guard case .origin(let sender, let sequence, _)? = try? SessionFrame(payload) else { return payload }
         return SessionFrame.origin(sender, sequence &+ UInt64(roll(2000)), Payload([0xff, 0xff])).payload
@@ -509,8 +283,7 @@ extension World {
 
     static func isForged(_ payload: Payload) -> Bool { payload.bytes == [0xff, 0xff] }
 
-    /// The client's connection acknowledges what it has received; lost with the connection, the broker sends it again
-    /// on the next one.
+    /// The client's connection acknowledges a message. If the connection ends before, the broker sends it again on the next one.
     mutating func confirm(_ connection: Int, _ payload: Payload) {
         guard let topic = payload.topic, let key = UInt64(topic), !connections[connection - 1].isCut else { return }
         let arrival = max(now + trip(), connections[connection - 1].lastUp)

@@ -1,0 +1,211 @@
+import TransportAPI
+
+// The client's shell: it feeds its state machine, and executes the actions.
+
+extension World {
+    /// Feeds the machine an event and executes its actions.
+    mutating func tellClient(_ event: SupervisorStateMachine.Event) {
+        var actions = self.actions
+        self.actions = []
+        client.handle(event, at: Instant(nanoseconds: now), using: &random, &actions)
+        log.write(now, "client \(event)")
+        if mutation == .reorderResend { Self.reorder(&actions) }
+        for action in actions {
+            apply(action)
+            if mutation == .doubleConnect, case .connect = action { apply(action) }
+        }
+        actions.removeAll(keepingCapacity: true)
+        self.actions = actions
+        clientDeadline = client.deadline
+        checkClient()
+    }
+
+    private mutating func apply(_ action: SupervisorAction) {
+        log.write(now, "client -> \(action)")
+        if stage == .closing, clientState == .closed { checkAfterEnd(action) }
+        switch action {
+        case .connect(let connection, let endpoint, let timeout, let refreshing):
+            log.note(now, 1, connection, UInt64(endpoint))
+            connect(connection, endpoint, timeout, refreshing)
+        case .abandon(let connection):
+            log.note(now, 2, connection)
+            letGo(connection, isAbrupt: true)
+        case .transmit(let connection, let id, let payload):
+            log.note(now, 3, connection, id?.number ?? 0)
+            guard isLive(connection) else {
+                return fail(.oneConnection, "the client sends on connection \(connection), which is over")
+            }
+            if connections[connection - 1].isBlocked {
+                connections[connection - 1].pending.append(.init(id: id, payload: payload))
+            } else {
+                sendUp(connection, id, payload)
+            }
+        case .complete(let connection, _, _, _):
+            fail(
+                .oneConnection,
+                "the client asks connection \(connection), which completes nothing, for what another has left"
+            )
+        case .ping(let connection):
+            log.note(now, 4, connection)
+            guard isLive(connection) else {
+                return fail(.oneConnection, "the client pings on connection \(connection), which is over")
+            }
+            guard scenario.capabilities.hasNativePing else {
+                return fail(.oneConnection, "a ping on a connection that has none")
+            }
+            queue.add(.pong(connection), at: now + trip() + trip())
+        case .close(let connection, let reason):
+            log.note(now, 5, connection)
+            if reason.error?.code == .protocolViolation { fail(.honesty, "the client: \(reason)") }
+            letGo(connection, isAbrupt: false)
+        case .deliver(let payload):
+            log.note(now, 6, payload.bytes.count)
+            note(serverLedger.delivered(payload, epoch: 1))
+        case .deliverUnprocessed(let key, let payload):
+            log.note(now, 10, payload.bytes.count, key)
+            clientBusyUntil = max(clientBusyUntil, now) + span(200_000_000)
+            queue.add(.processed(.client, key, payload, epoch: 1), at: clientBusyUntil)
+        case .confirm: fail(.honesty, "a session confirms nothing to its connection")
+        case .accepted(let id):
+            log.note(now, 7, 0, id.number)
+            note(clientLedger.accepted(id))
+        case .finish(let id, let outcome):
+            log.note(now, 8, outcome.code, id.number)
+            let isSession = scenario.kind == .reliable || scenario.kind == .lossy
+            note(clientLedger.finished(id, outcome, checksAcknowledgement: isSession))
+        case .state(let state): entered(state)
+        case .note(.attemptFailed): failures += 1
+        case .note(.connectionEnded(_, let reason)):
+            if reason.error?.code == .keepaliveTimeout, !isPathUsable || !isClientReading {
+                fail(.liveness, "silence was taken for death while nothing could be heard")
+            }
+            failures += 1
+            judgeStability()
+        case .note: break
+        }
+    }
+
+    /// Whether the client still has this connection.
+    func isLive(_ connection: Int) -> Bool {
+        connection > 0 && connection <= connections.count && connections[connection - 1].isClientUp
+    }
+
+    private mutating func entered(_ state: SupervisorState) {
+        switch state {
+        case .idle: clientState = .idle
+        case .connecting: clientState = .connecting
+        case .open:
+            clientState = .open
+            openedAt = now
+        case .waiting: clientState = .waiting
+        case .offline: clientState = .offline
+        case .suspended: clientState = .suspended
+        case .closed(let reason):
+            clientState = .closed
+            if stage != .closing { checkGivingUp(reason) }
+        }
+        log.note(now, 9, clientState.rawValue)
+        if stage == .lingering, clientState != .open {
+            fail(.recovery, "in the calm the connection was lost: \(state)")
+        }
+    }
+
+    /// An open connection has ended. If it was stable, all counts start again.
+    mutating func judgeStability() {
+        guard now - openedAt >= scenario.client.stableAfter.wholeNanoseconds else { return }
+        failures = 0
+        lostAt = now
+        if credentials == requiredCredentials { canExpire = true }
+    }
+
+    /// The client's end of a connection is over, so it settles its pending messages.
+    mutating func settleRest(_ connection: Int) {
+        let index = connection - 1
+        for message in connections[index].inFlight {
+            queue.add(
+                .settled(connection, message, .unknown(TransportError(.connectionLost, .open, "gone"))),
+                at: now + Self.settling
+            )
+        }
+        for message in connections[index].pending {
+            guard let id = message.id else { continue }
+            queue.add(
+                .settled(connection, id, .rejected(TransportError(.connectionLost, .open, "gone"))),
+                at: now + Self.settling
+            )
+        }
+        connections[index].inFlight = []
+        connections[index].pending = []
+    }
+
+    /// The time from the acceptance of a message, or from the end of its connection, to its outcome.
+    static let settling: Int64 = 100_000
+
+    private mutating func letGo(_ connection: Int, isAbrupt: Bool) {
+        guard isLive(connection) else { return }
+        let index = connection - 1
+        connections[index].isClientUp = false
+        if live == connection { live = 0 }
+        settleRest(connection)
+        guard !connections[index].isCut else { return }
+        connections[index].isCut = true
+        let arrival = max(connections[index].lastUp, now + trip())
+        if isAbrupt, roll(2) == 0 { connections[index].cutoffUp = now + span(scenario.latency * 2) }
+        let reason = CloseReason(isAbrupt ? .network : .peer)
+        if !connections[index].hasHoleUp, roll(10) > 0 { queue.add(.serverEnded(connection, reason), at: arrival) }
+        queue.add(.ended(connection, .user), at: now + trip())
+    }
+
+    private static func reorder(_ actions: inout [SupervisorAction]) {
+        let places = actions.indices.filter {
+            if case .transmit(_, .some, _) = actions[$0] { true } else { false }
+        }
+        guard places.count >= 2 else { return }
+        actions.swapAt(places[0], places[1])
+    }
+
+    // MARK: Arrivals
+
+    /// Feeds the machine an event of a connection, if the client reads and the connection still reports.
+    mutating func arrive(_ event: SimulatedEvent) {
+        guard isClientReading || stage == .closing else { return clientInbox.append(event) }
+        switch event {
+        case .received(let connection, let payload):
+            guard let number = reporter(connection) else { return }
+            if isLive(connection) { connections[connection - 1].bytesDown += UInt64(payload.bytes.count) }
+            tellClient(.received(number, payload))
+            if scenario.kind == .origin { confirm(connection, payload) }
+        case .ended(let connection, let reason):
+            if isLive(connection) {
+                connections[connection - 1].isClientUp = false
+                connections[connection - 1].isCut = true
+                if live == connection { live = 0 }
+                settleRest(connection)
+                tellClient(.ended(connection, reason))
+            } else if let number = reporter(connection) {
+                tellClient(.ended(number, reason))
+            }
+        default: break
+        }
+    }
+
+    /// The number under which a connection reports now; `nil` if it no longer reports.
+    func reporter(_ connection: Int) -> Int? {
+        if isLive(connection) { return connection }
+        if mutation == .lateCallbacksReachMachineAsCurrent { return client.connection }
+        return scenario.reportsLate ? connection : nil
+    }
+}
+
+extension SendOutcome {
+    /// A number for each kind.
+    var code: Int {
+        switch self {
+        case .acknowledged: 1
+        case .written: 2
+        case .expired: 3
+        case .rejected: 4
+        case .unknown: 5
+        }
+    }
+}
