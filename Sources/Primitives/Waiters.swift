@@ -14,6 +14,7 @@ package enum WaitID {
 /// because its continuation is removed before it is resumed.
 ///
 /// The continuations are unsafe ones, because a check would allocate memory for each message.
+@usableFromInline
 package struct Waiters<Value: Sendable> {
     @usableFromInline typealias Waiter = (id: UInt64, continuation: UnsafeContinuation<Value, Never>)
 
@@ -32,7 +33,8 @@ package struct Waiters<Value: Sendable> {
     }
 
     /// Resumes the caller that has waited longest; `false` if there is none.
-    @inlinable @discardableResult
+    @inlinable
+    @discardableResult
     package mutating func resumeFirst(returning value: Value) -> Bool {
         guard let waiter = first else { return false }
         first = others.isEmpty ? nil : others.removeFirst()

@@ -5,11 +5,13 @@ import TransportAPI
 /// It cannot be copied, so it needs neither reference counts nor uniqueness checks, and one read of the socket serves
 /// every frame that it held. Reading past the end gives `nil`, never a trap.
 public struct ByteBuffer: ~Copyable {
-    private var base: UnsafeMutableRawPointer?
+    // What is generic or called for each message is inlinable, because otherwise other modules run it unspecialized.
+
+    @usableFromInline var base: UnsafeMutableRawPointer?
     /// How many bytes fit without growing.
-    public private(set) var capacity: Int
-    private var head = 0
-    private var tail = 0
+    public internal(set) var capacity: Int
+    @usableFromInline var head = 0
+    @usableFromInline var tail = 0
 
     /// An empty buffer that owns no memory yet.
     public init() {
@@ -42,13 +44,17 @@ public struct ByteBuffer: ~Copyable {
     }
 
     /// How many bytes wait to be read.
+    @inlinable
     public var count: Int { tail - head }
     /// Whether nothing waits to be read.
+    @inlinable
     public var isEmpty: Bool { tail == head }
     /// How many bytes can be written behind the last without growing or moving.
+    @inlinable
     public var writableCount: Int { capacity - tail }
 
     /// The bytes that wait to be read. The pointer must not outlive the closure.
+    @inlinable
     public func withUnsafeReadableBytes<R, E: Error>(
         _ body: (UnsafeRawBufferPointer) throws(E) -> R
     ) throws(E) -> R {
@@ -57,6 +63,7 @@ public struct ByteBuffer: ~Copyable {
     }
 
     /// The bytes that wait to be read, to be changed in place (unmasking).
+    @inlinable
     public mutating func withUnsafeMutableReadableBytes<R, E: Error>(
         _ body: (UnsafeMutableRawBufferPointer) throws(E) -> R
     ) throws(E) -> R {
@@ -65,6 +72,7 @@ public struct ByteBuffer: ~Copyable {
     }
 
     /// Offers at least `minimum` writable bytes to `body`, which returns how many of them it wrote.
+    @inlinable
     public mutating func write<E: Error>(
         minimum: Int,
         _ body: (UnsafeMutableRawBufferPointer) throws(E) -> Int
@@ -102,6 +110,7 @@ public struct ByteBuffer: ~Copyable {
     }
 
     /// Forgets the first `count` bytes that wait to be read (all, if there are fewer).
+    @inlinable
     public mutating func consume(_ count: Int) {
         head += max(0, min(count, self.count))
         if head == tail {
@@ -122,24 +131,28 @@ extension ByteBuffer: @unchecked Sendable {}
 
 extension ByteBuffer {
     /// The byte at `offset` behind the reader's end, if it has arrived.
+    @inlinable
     public func byte(at offset: Int) -> UInt8? {
         guard offset >= 0, offset < count else { return nil }
         return withUnsafeReadableBytes { $0[offset] }
     }
 
     /// An integer in network byte order at `offset`, if all its bytes have arrived.
+    @inlinable
     public func integer<T: FixedWidthInteger>(at offset: Int, as type: T.Type = T.self) -> T? {
         guard offset >= 0, count - offset >= MemoryLayout<T>.size else { return nil }
         return withUnsafeReadableBytes { T(bigEndian: $0.loadUnaligned(fromByteOffset: offset, as: T.self)) }
     }
 
     /// A copy of `count` bytes at `offset`, if they have all arrived.
+    @inlinable
     public func bytes(at offset: Int, count wanted: Int) -> [UInt8]? {
         guard offset >= 0, wanted >= 0, count - offset >= wanted else { return nil }
         return withUnsafeReadableBytes { [UInt8](UnsafeRawBufferPointer(rebasing: $0[offset..<offset + wanted])) }
     }
 
     /// Appends one byte.
+    @inlinable
     public mutating func append(_ byte: UInt8) {
         _ = write(minimum: 1) { target in
             target[0] = byte
@@ -148,6 +161,7 @@ extension ByteBuffer {
     }
 
     /// Appends an integer in network byte order.
+    @inlinable
     public mutating func append<T: FixedWidthInteger>(integer: T) {
         _ = write(minimum: MemoryLayout<T>.size) { target in
             target.storeBytes(of: integer.bigEndian, as: T.self)
@@ -156,11 +170,13 @@ extension ByteBuffer {
     }
 
     /// Appends bytes.
+    @inlinable
     public mutating func append(contentsOf bytes: [UInt8]) {
         bytes.withUnsafeBytes { append(contentsOf: $0) }
     }
 
     /// Appends bytes.
+    @inlinable
     public mutating func append(contentsOf bytes: UnsafeRawBufferPointer) {
         guard !bytes.isEmpty else { return }
         _ = write(minimum: bytes.count) { target in
