@@ -30,7 +30,7 @@ public struct TransportDescriptor: Sendable {
     package var pace: @Sendable (Endpoint, KeepaliveConfiguration) -> Endpoint = { endpoint, _ in endpoint }
 }
 
-/// The known transports. A new one is a folder with its core and descriptor, and one line here.
+/// The known transports. A new one is a core in Protocols, a folder with its descriptor, and one line here.
 public struct TransportRegistry: Sendable {
     /// The transports, in the order of lists.
     public private(set) var transports: [TransportDescriptor]

@@ -335,7 +335,7 @@ extension SettingFormat {
     /// A text such as `ws,tcp`. Empty elements and repetitions are dropped.
     ///
     /// - Parameter limit: the most different elements.
-    package static func commaSeparated<Element: Equatable>(
+    package static func commaSeparated<Element: Equatable & SendableMetatype>(
         _ element: SettingFormat<Element>,
         atMost limit: Int = 64
     ) -> Self where Value == [Element] {

@@ -6,46 +6,11 @@ enum TextRenderer {
         for section in report.sections {
             text += "\n"
             if let heading = section.heading { text += style.bold(heading) + "\n" }
-            if let table = section.table { text += Self.table(table, style) }
+            if let table = section.table { text += table.plain(style) }
             for line in section.drawing + section.notes { text += line + "\n" }
         }
         return text
     }
-
-    /// Aligned columns. A note spans the columns that its row omits.
-    private static func table(_ table: Table, _ style: Style) -> String {
-        let (columns, texts) = (table.titled, table.rows.map(table.texts))
-        let titles = columns.map { $0.title ?? "" }
-        let widths = columns.indices.map { index in
-            texts.reduce(titles[index].count) { max($0, index < $1.count ? $1[index].count : 0) }
-        }
-        func line(_ cells: [String], _ note: String? = nil) -> String {
-            let padded = cells.indices.map { cells[$0].padded(to: widths[$0], alignedRight: columns[$0].alignedRight) }
-            var line = Substring((padded + (note.map { [$0] } ?? [])).joined(separator: "  "))
-            while line.last == " " { line.removeLast() }
-            return String(line)
-        }
-        var text = style.bold(line(titles)) + "\n"
-        for (row, cells) in zip(table.rows, texts) {
-            let drawn = line(cells, row.note)
-            text += (row.isFailure ? style.red(drawn) : row.note == nil ? drawn : style.dim(drawn)) + "\n"
-        }
-        return text
-    }
-}
-
-/// Colour and weight on a terminal, and nothing elsewhere.
-struct Style: Sendable {
-    var isOn: Bool
-
-    static let none = Style(isOn: false)
-
-    func bold(_ text: String) -> String { wrap(text, "1") }
-    func dim(_ text: String) -> String { wrap(text, "2") }
-    func red(_ text: String) -> String { wrap(text, "31") }
-
-    // SGR sequences (ECMA-48, section 8.3.117).
-    private func wrap(_ text: String, _ code: String) -> String { isOn ? "\u{1b}[\(code)m\(text)\u{1b}[0m" : text }
 }
 
 /// A report as GitHub Flavored Markdown.

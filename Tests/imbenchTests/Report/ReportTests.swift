@@ -57,7 +57,7 @@ func sampleResults() -> RunResults {
         #expect(lines[2] == "ws json 256: only 49.4 % of the requested rate")
     }
 
-    @Test("DeliveryCounts that do not close fail the run and are shown")
+    @Test("Accounts that do not close fail the run and are shown")
     func accounts() {
         var results = sampleResults()
         #expect(!results.hasFailed)

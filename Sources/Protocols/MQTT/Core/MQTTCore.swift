@@ -77,7 +77,7 @@ package struct MQTTCore: ProtocolCore {
     var inherited: Set<UInt16> = []
     /// The most that are unreleased; a client has as many as there are identifiers, for a broker may send what it likes.
     let maximumUnreleased: Int
-    /// How many packets may still come that only repeat what came over the connection before, and are no controlWork for it.
+    /// How many packets may still come that only repeat what came over the connection before, and are no control work for it.
     var repetitionsLeft = 0
 
     // Client only.

@@ -330,7 +330,7 @@ extension ConnectionDriver {
     }
 }
 
-/// How many controlWork (``CoreCounters/controlWork``) came within the present second.
+/// How much control work (``CoreCounters/controlWork``) came within the present second.
 struct ControlRateMeter {
     /// How many have come in all.
     private(set) var seen: UInt64 = 0
@@ -402,7 +402,7 @@ extension ConnectionDriver {
         }
     }
 
-    /// Lets go of what has come in part, since nothing more is read. The reading.input of a session over a shared socket is
+    /// Lets go of what has come in part, since nothing more is read. The input of a session over a shared socket is
     /// lent for one datagram.
     func letGoOfParts() {
         core.connectionEnded()

@@ -25,7 +25,7 @@ struct MQTTRepetitionTests {
         [again ? 0x3c : 0x34, 6, 0, 1, 0x74, 0, id, 9]
     }
 
-    @Test("the same message of QoS 2 again, and PUBREL for none, are answered, and are controlWork")
+    @Test("the same message of QoS 2 again, and PUBREL for none, are answered, and are control work")
     func counted() throws {
         var server = try server(clean: true)
         server.feed(publish(1))
@@ -89,7 +89,7 @@ struct MQTTRepetitionTests {
         #expect(second.takeOutput().suffix(4) == [0x50, 2, 0, 1] && second.failure == nil)
     }
 
-    @Test("PUBREC again, and acknowledgements of what is settled, are controlWork")
+    @Test("PUBREC again, and acknowledgements of what is settled, are control work")
     func acknowledgements() throws {
         var server = try server(clean: false)
         var message = MQTTPublish(topic: "t", payload: [1])

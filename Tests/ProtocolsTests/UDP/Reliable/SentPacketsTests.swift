@@ -73,7 +73,7 @@ struct SentPacketsTests {
         #expect(pair.client.failure?.code == .protocolViolation)
     }
 
-    @Test("Acknowledgements that tell nothing are counted as controlWork, beyond one for each packet")
+    @Test("Acknowledgements that tell nothing are counted as control work, beyond one for each packet")
     func vain() throws {
         var pair = try ReliablePair()
         for byte in 0..<3 as Range<UInt8> { #expect(try pair.client.send(Payload([byte])) == .written) }
