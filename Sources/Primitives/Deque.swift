@@ -18,6 +18,8 @@ package struct Deque<Element> {
     @inlinable package init() {}
 
     @inlinable package var isEmpty: Bool { count == 0 }
+    /// How many elements fit without more memory.
+    @inlinable package var capacity: Int { ring.count }
     @inlinable package var first: Element? { count == 0 ? nil : ring[head] }
 
     /// Adds an element at the end.

@@ -18,13 +18,14 @@ import TransportAPI
 /// # The order of calls
 ///
 /// 1. ``start(_:)``, once, before all others.
-/// 2. ``next(_:_:)``, after each other call of the groups Input and Output, and whenever bytes have arrived. It is called
-///    until it returns `nil`, but a driver may pause while its messages are not consumed, and continue later.
+/// 2. ``next(_:_:)``, after each other call of the group Input, after ``close(_:_:)``, and whenever bytes have arrived. It is
+///    called until it returns `nil`, but a driver may pause while its messages are not consumed, and continue later.
 /// 3. ``deadlineReached(_:)``, once the time is at or past ``deadline``.
-/// 4. The calls of the group Output, from ``CoreEvent/opened`` until ``close(_:_:)``. After that only
-///    ``confirmReceipt(_:)``.
-/// 5. ``inputEnded(_:)``, at most once, when the peer has ended its half of a byte stream and all input was read.
-/// 6. ``connectionEnded()``, once, as the last call but for ``confirmReceipt(_:)``.
+/// 4. The calls of the group Output, from ``CoreEvent/opened`` on. After ``close(_:_:)``, no message is sent, but
+///    ``sendEncoded(_:_:)``, ``ping(_:)`` and ``confirmReceipt(_:)`` may still be called; what they write then need not leave.
+/// 5. ``inputEnded(_:)``, when the peer has ended its half of a byte stream and all input was read. It may be called again.
+/// 6. ``connectionEnded()``, once, as the last call but for ``confirmReceipt(_:)``. A driver that does not wait for an answer
+///    calls it right after ``close(_:_:)``.
 ///
 /// A core never calls the driver. Between two calls the driver may hand the output to the network, in whole or in part.
 ///

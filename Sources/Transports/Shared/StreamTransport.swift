@@ -98,6 +98,8 @@ extension ConnectionDriver {
     nonisolated(nonsending) func openConnection(deadline: Int64) async throws(TransportError) -> CoreConnection {
         phaseDeadline = deadline
         let error: TransportError? = await LoopBound(self, to: loop).suspend(with: (), #isolation) {
+            // The task may have been cancelled before.
+            guard $0.phase == .opening else { return $2.resume(returning: .cancelled(.handshake)) }
             $0.waiting.opener = $2
             $0.start()
         } onCancel: { driver, _ in

@@ -47,3 +47,10 @@ extension Sequence where Element: Hashable {
         return filter { seen.insert($0).inserted }
     }
 }
+
+extension ReportTarget {
+    /// Writes the whole report.
+    func write(_ report: Report, _ format: Format) throws(SystemFailure) {
+        try write(report.text(format, style))
+    }
+}

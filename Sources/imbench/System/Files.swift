@@ -64,10 +64,8 @@ struct ReportTarget: ~Copyable {
 
     var isTerminal: Bool { path == nil && Terminal.isTerminal(descriptor) }
 
-    /// Writes the whole report. Only a terminal gets colour.
-    func write(_ report: Report, _ format: Format) throws(SystemFailure) {
-        try write(report.text(format, Style(isOn: path == nil && Terminal.allowsColour(descriptor))))
-    }
+    /// Only a terminal gets colour.
+    var style: Style { Style(isOn: path == nil && Terminal.allowsColour(descriptor)) }
 
     /// Writes the whole text.
     func write(_ text: String) throws(SystemFailure) {

@@ -1,3 +1,5 @@
+import Foundation
+
 /// Sets up all contenders of some comparisons and measures them in turns, so that what slows the machine for a while slows
 /// all of them.
 final class Runner {

@@ -1,5 +1,6 @@
 import NIOCore
 import NIOPosix
+import TransportAPI
 
 extension Recipe {
     static let tcpNIOAsync = Recipe(name: "swift-nio NIOAsyncChannel", workload: .tcpRoundTrip) {
@@ -58,7 +59,7 @@ final class NIOAsyncRoundTrip<Wire: NIOWire>: Contender {
                 }
             }
             return try await upgrade.get().executeThenClose { inbound, outbound in
-                var masks = SeededGenerator(seed: 1)
+                var masks = RandomSource.seeded(1)
                 var answers = inbound.makeAsyncIterator()
                 var trips = RoundTrips(size: Workload.roundTripSize, nanoseconds: nanoseconds)
                 repeat {

@@ -1,4 +1,5 @@
 import NIOCore
+import TransportAPI
 
 extension Recipe {
     static let tcpNIOOneWay = Recipe(name: "swift-nio handlers", workload: .tcpOneWay) {
@@ -49,7 +50,7 @@ private final class Sending<Wire: NIOWire>: ChannelInboundHandler, @unchecked Se
     typealias OutboundOut = Wire.Message
 
     private var context: ChannelHandlerContext?
-    private var masks = SeededGenerator(seed: 1)
+    private var masks = RandomSource.seeded(1)
     private var message: NumberedMessage
     private var next = 0
     private var count = 0

@@ -1,4 +1,5 @@
 import NIOCore
+import TransportAPI
 
 extension Recipe {
     static let tcpNIO = Recipe(name: "swift-nio handlers", workload: .tcpRoundTrip) {
@@ -54,7 +55,7 @@ private final class Asking<Wire: NIOWire>: ChannelInboundHandler, @unchecked Sen
 
     private let loop: any EventLoop
     private var context: ChannelHandlerContext?
-    private var masks = SeededGenerator(seed: 1)
+    private var masks = RandomSource.seeded(1)
     private var trips = RoundTrips(size: Workload.roundTripSize, nanoseconds: 0)
     private var promise: EventLoopPromise<Double>?
 

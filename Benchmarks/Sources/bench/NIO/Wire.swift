@@ -1,6 +1,7 @@
 import NIOCore
 import NIOHTTP1
 import NIOWebSocket
+import TransportAPI
 
 /// How messages lie on the wire, so that each swift-nio contender is written once.
 protocol NIOWire: Sendable {
@@ -8,7 +9,7 @@ protocol NIOWire: Sendable {
     associatedtype Message: Sendable
 
     /// A client's message.
-    static func message(_ bytes: [UInt8], _ masks: inout SeededGenerator) -> Message
+    static func message(_ bytes: [UInt8], _ masks: inout RandomSource) -> Message
     /// A server's answer to a message: the same bytes.
     static func answer(_ message: Message) -> Message
     /// The bytes of a message.
@@ -32,7 +33,7 @@ enum NIOFramed: NIOWire {
     private static let allocator = ByteBufferAllocator()
 
     /// One buffer for both, so that nothing is copied twice and one write is one buffer.
-    static func message(_ bytes: [UInt8], _: inout SeededGenerator) -> ByteBuffer {
+    static func message(_ bytes: [UInt8], _: inout RandomSource) -> ByteBuffer {
         var buffer = allocator.buffer(capacity: bytes.count + 4)
         buffer.writeInteger(UInt32(truncatingIfNeeded: bytes.count))
         buffer.writeBytes(bytes)
@@ -81,7 +82,7 @@ enum NIOFrames: NIOWire {
 
     /// A client masks (RFC 6455, section 5.3). The keys come from a fast generator and not from the system's, which would
     /// cost swift-nio a system call for each message.
-    static func message(_ bytes: [UInt8], _ masks: inout SeededGenerator) -> WebSocketFrame {
+    static func message(_ bytes: [UInt8], _ masks: inout RandomSource) -> WebSocketFrame {
         WebSocketFrame(fin: true, opcode: .binary, maskKey: .random(using: &masks), data: ByteBuffer(bytes: bytes))
     }
 

@@ -48,6 +48,8 @@ package struct MQTTOutbox: Sendable {
         guard let message = messages.popFirst() else { return }
         bytes -= message.keptBytes
         quota?.remove(message)
+        // A kept session may be silent for days after a burst.
+        if messages.isEmpty, messages.capacity > 64 { messages = Deque() }
     }
 
     mutating func removeAll() {

@@ -29,6 +29,8 @@ package final class MulticastBuffer<Element: Sendable> {
         }
 
         var count: Int { buffer.count }
+        /// How many elements fit without more memory.
+        var capacity: Int { buffer.capacity }
         var isFull: Bool { count >= limit || bytes >= byteLimit }
 
         func give(_ element: Element, _ bound: Bound) {
@@ -44,6 +46,8 @@ package final class MulticastBuffer<Element: Sendable> {
         func take() -> Element? {
             guard let element = buffer.popFirst() else { return nil }
             bytes -= size(element)
+            // A burst that is over must not cost memory for as long as the listener lives: there may be many of them.
+            if buffer.isEmpty, buffer.capacity > 256 { buffer = Deque() }
             return element
         }
 
