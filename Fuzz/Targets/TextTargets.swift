@@ -1,6 +1,5 @@
-import Primitives
-
 @testable import Codecs
+@testable import Primitives
 @testable import Protocols
 @testable import TransportAPI
 @testable import Transports
