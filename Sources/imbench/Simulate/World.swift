@@ -129,7 +129,7 @@ struct World {
         now = max(now, timer)
         if let clientDeadline, clientDeadline.nanoseconds <= now, !forgetsTimer {
             let bytes = live == 0 ? 0 : connections[live - 1].bytesDown
-            tellClient(.tick(bytesReceived: mutation == .neverSilent ? UInt64(now) : bytes))
+            tellClient(.deadlineReached(bytesReceived: mutation == .neverSilent ? UInt64(now) : bytes))
         }
         if let sessionDeadline, sessionDeadline.nanoseconds <= now { tickServer() }
         return true

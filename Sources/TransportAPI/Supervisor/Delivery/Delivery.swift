@@ -471,7 +471,7 @@ extension Delivery {
 
     // MARK: Time
 
-    /// When ``tick(at:_:)`` wants to be called.
+    /// When ``deadlineReached(at:_:)`` wants to be called.
     package var deadline: Instant? {
         let reminder = unprocessed?.reminder(every: configuration.acknowledgementReminder)
         let own = earlier(reminder, connection == 0 ? nil : retransmission)
@@ -482,7 +482,7 @@ extension Delivery {
     }
 
     /// Ends what has grown too old, and sends again what was lost.
-    package mutating func tick(at now: Instant, _ actions: inout [SupervisorAction]) {
+    package mutating func deadlineReached(at now: Instant, _ actions: inout [SupervisorAction]) {
         while let message = waiting.first, let expiry = message.expiry, expiry <= now {
             _ = removeWaiting(at: 0)
             actions.append(.finish(message.id, .expired))

@@ -178,34 +178,34 @@ final class ConnectionHandle {
     ///
     /// - Parameter isGreeted: whether the peer's greeting has come already. In a session that is read on, it is read in
     ///   any case.
-    static func read(_ port: RuntimeBound<ConnectionHandle>, isGreeted: Bool) async {
-        port.value.noteRoom()
-        let mustPause = (isGreeted || !port.value.readsOn) && port.value.isOverfull
-        if port.value.inline != nil { return mustPause ? port.value.readLater() : port.value.readHere() }
-        if mustPause { await pause(port) }
-        let connection = port.value.connection
+    static func read(_ handle: RuntimeBound<ConnectionHandle>, isGreeted: Bool) async {
+        handle.value.noteRoom()
+        let mustPause = (isGreeted || !handle.value.readsOn) && handle.value.isOverfull
+        if handle.value.inline != nil { return mustPause ? handle.value.readLater() : handle.value.readHere() }
+        if mustPause { await pause(handle) }
+        let connection = handle.value.connection
         var failure: TransportError?
         do throws(TransportError) {
-            while !port.value.mustStop, let payload = try await connection.receive() {
-                if port.value.mustPause(after: payload) { await pause(port) }
+            while !handle.value.mustStop, let payload = try await connection.receive() {
+                if handle.value.mustPause(after: payload) { await pause(handle) }
                 // Requesting more would confirm a message that was not reported.
-                if port.value.isClosed { break }
+                if handle.value.isClosed { break }
             }
         } catch {
             failure = error
         }
-        await end(port, failure)
+        await end(handle, failure)
     }
 
     /// No more messages come. Reports the end of the connection.
-    private static func end(_ port: RuntimeBound<ConnectionHandle>, _ failure: TransportError?) async {
-        let connection = port.value.connection
+    private static func end(_ handle: RuntimeBound<ConnectionHandle>, _ failure: TransportError?) async {
+        let connection = handle.value.connection
         // As a rule the connection has ended by then. If it has not, it can't be read any more. The close is not
         // awaited, because it may take long, and the next connection is to be opened now.
-        if let failure { port.value.end(CloseReason(failure)) }
+        if let failure { handle.value.end(CloseReason(failure)) }
         let reason = await connection.closed()
-        port.value.takeAgain()
-        port.value.report(.ended(reason))
+        handle.value.takeAgain()
+        handle.value.report(.ended(reason))
     }
 
     /// Whether a connection that has ended is read no further, because the owner holds as much as it may.
@@ -244,8 +244,8 @@ final class ConnectionHandle {
         owner.happened(.taking(true), on: number)
     }
 
-    private static func pause(_ port: RuntimeBound<ConnectionHandle>) async {
-        await withUnsafeContinuation { continuation in port.value.waitForRoom { continuation.resume() } }
+    private static func pause(_ handle: RuntimeBound<ConnectionHandle>) async {
+        await withUnsafeContinuation { continuation in handle.value.waitForRoom { continuation.resume() } }
     }
 
     private func waitForRoom(_ goOn: @escaping () -> Void) {
@@ -347,7 +347,7 @@ extension ConnectionHandle: ConnectionReceiver {
     }
 
     private func endHere(_ failure: TransportError?) {
-        let port = confined
-        Task(executorPreference: owner.runtime.taskExecutor) { await ConnectionHandle.end(port, failure) }
+        let handle = confined
+        Task(executorPreference: owner.runtime.taskExecutor) { await ConnectionHandle.end(handle, failure) }
     }
 }

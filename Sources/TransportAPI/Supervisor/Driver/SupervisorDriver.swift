@@ -8,8 +8,8 @@ final class SupervisorDriver: ConnectionDelegate {
         case connecting(Task<Void, Never>)
         case open(ConnectionHandle)
 
-        var port: ConnectionHandle? {
-            if case .open(let port) = self { port } else { nil }
+        var handle: ConnectionHandle? {
+            if case .open(let handle) = self { handle } else { nil }
         }
 
         /// Cancels the attempt, or closes its connection. After that only outcomes of its messages are reported.
@@ -17,7 +17,7 @@ final class SupervisorDriver: ConnectionDelegate {
         /// - Returns: a task that ends when the connection is closed, with the number of undelivered bytes.
         func close(_ reason: CloseReason) -> Task<Int, Never>? {
             switch self {
-            case .open(let port): return port.close(reason)
+            case .open(let handle): return handle.close(reason)
             case .connecting(let task):
                 task.cancel()
                 return nil
@@ -27,7 +27,7 @@ final class SupervisorDriver: ConnectionDelegate {
         /// Like ``close(_:)``, but does not wait for the answer of the peer.
         func abandon(_ reason: CloseReason) {
             switch self {
-            case .open(let port): port.abandon(reason)
+            case .open(let handle): handle.abandon(reason)
             case .connecting(let task): task.cancel()
             }
         }
@@ -109,7 +109,7 @@ final class SupervisorDriver: ConnectionDelegate {
 
     /// The connection goes on from its new address before it is asked whether it lives.
     private func changed(to path: NetworkPath) {
-        attempts[machine.connection]?.port?.networkChanged()
+        attempts[machine.connection]?.handle?.networkChanged()
         handle(.path(path))
     }
 
@@ -125,20 +125,20 @@ final class SupervisorDriver: ConnectionDelegate {
 
     private func armTimer() {
         timer.arm(machine.deadline) { [self] in
-            handle(.tick(bytesReceived: attempts[machine.connection]?.port?.bytesReceived ?? 0))
+            handle(.deadlineReached(bytesReceived: attempts[machine.connection]?.handle?.bytesReceived ?? 0))
         }
     }
 
     private func perform(_ action: SupervisorAction) {
         switch action {
-        case .transmit(let connection, let id, let payload): port(connection, for: id)?.transmit(id, payload)
+        case .transmit(let connection, let id, let payload): openHandle(connection, for: id)?.transmit(id, payload)
         case .complete(let connection, let id, let payload, let orSend):
-            port(connection, for: id)?.complete(id, payload, orSend: orSend)
+            openHandle(connection, for: id)?.complete(id, payload, orSend: orSend)
         case .deliver(let payload): deliver(payload)
         case .deliverUnprocessed(let key, let payload):
             if isObserved { note(.received(bytes: payload.bytes.count)) }
             intake.give(payload, key)
-        case .confirm(let connection, let count): attempts[connection]?.port?.confirm(count)
+        case .confirm(let connection, let count): attempts[connection]?.handle?.confirm(count)
         case .accepted(let id): outgoing.accepted(id)
         case .finish(let id, let outcome): finished(id, outcome)
         case .connect(let connection, let endpoint, let timeout, let isRefresh):
@@ -148,7 +148,7 @@ final class SupervisorDriver: ConnectionDelegate {
             )
         case .abandon(let connection): attempts.removeValue(forKey: connection)?.abandon(CloseReason(.keepalive))
         case .close(let connection, let reason): goodbye = attempts.removeValue(forKey: connection)?.close(reason)
-        case .ping(let connection): attempts[connection]?.port?.ping()
+        case .ping(let connection): attempts[connection]?.handle?.ping()
         case .state(let state): changed(to: state)
         case .note(let note): self.note(note)
         }
@@ -198,11 +198,11 @@ final class SupervisorDriver: ConnectionDelegate {
             } catch {
                 return confined.value.failed(number, error)
             }
-            guard let port = confined.value.connected(number, connection, endpoint) else {
+            guard let handle = confined.value.connected(number, connection, endpoint) else {
                 await connection.close()
                 return
             }
-            await ConnectionHandle.read(port, isGreeted: false)
+            await ConnectionHandle.read(handle, isGreeted: false)
         }
     }
 
@@ -232,11 +232,11 @@ final class SupervisorDriver: ConnectionDelegate {
         ConnectionHandle
     >? {
         guard attempts[number] != nil else { return nil }
-        let port = ConnectionHandle(connection, number, self)
-        attempts[number] = .open(port)
+        let opened = ConnectionHandle(connection, number, self)
+        attempts[number] = .open(opened)
         onConnection?(connection, endpoint)
         handle(.connected(number, connection.capabilities))
-        return port.confined
+        return opened.confined
     }
 
     // MARK: Connections
@@ -245,7 +245,7 @@ final class SupervisorDriver: ConnectionDelegate {
 
     func watchConnections(_ action: @escaping (any Connection, Endpoint) -> Void) {
         onConnection = action
-        if let port = attempts[machine.connection]?.port { action(port.connection, endpoints[machine.endpoint]) }
+        if let handle = attempts[machine.connection]?.handle { action(handle.connection, endpoints[machine.endpoint]) }
     }
 
     func happened(_ event: ConnectionEvent, on connection: Int) {
@@ -266,7 +266,7 @@ final class SupervisorDriver: ConnectionDelegate {
     func acknowledgeAfterProcessing() {
         guard !intake.isAcknowledgedByApp else { return }
         intake.acknowledgeByApp(reportingTo: self)
-        for attempt in attempts.values { attempt.port?.confirmByHand(isRead: true) }
+        for attempt in attempts.values { attempt.handle?.confirmByHand(isRead: true) }
         handle(.acknowledgesAfterProcessing)
         intake.offerRoom()
     }
@@ -283,8 +283,8 @@ final class SupervisorDriver: ConnectionDelegate {
     // MARK: Messages
 
     /// The connection that is to take a message; `nil` once it has ended, which is reported.
-    private func port(_ connection: Int, for id: MessageID?) -> ConnectionHandle? {
-        if let port = attempts[connection]?.port { return port }
+    private func openHandle(_ connection: Int, for id: MessageID?) -> ConnectionHandle? {
+        if let handle = attempts[connection]?.handle { return handle }
         let gone = TransportError(.connectionLost, .open, "the connection has ended")
         if let id { handle(.settled(connection, id, .rejected(gone))) }
         return nil

@@ -257,7 +257,7 @@ package struct ServerSessionStateMachine: Sendable {
         mutating get { delivery.bufferedBytes }
     }
 
-    /// When ``tick(bytesReceived:at:_:)`` is due; `nil`: never.
+    /// When ``deadlineReached(bytesReceived:at:_:)`` is due; `nil`: never.
     package var deadline: Instant? {
         // So that asking for it does not copy the session.
         mutating get {
@@ -266,13 +266,13 @@ package struct ServerSessionStateMachine: Sendable {
         }
     }
 
-    package mutating func tick(bytesReceived: UInt64, at now: Instant, _ actions: inout [SupervisorAction]) {
+    package mutating func deadlineReached(bytesReceived: UInt64, at now: Instant, _ actions: inout [SupervisorAction]) {
         guard !isOver else { return }
         if let forgottenAt, forgottenAt <= now {
             return end(CloseReason(.network, text: "the client did not return"), &actions)
         }
-        delivery.tick(at: now, &actions)
-        switch keepalive?.tick(bytesReceived: bytesReceived, at: now) {
+        delivery.deadlineReached(at: now, &actions)
+        switch keepalive?.deadlineReached(bytesReceived: bytesReceived, at: now) {
         case .probe where delivery.style == .session:
             pingToken &+= 1
             pingSentAt = now

@@ -6,7 +6,7 @@ final class SessionDriver: ConnectionDelegate {
     let intake: Intake
     let notes = MulticastBuffer<SupervisorEvent>(limit: 64, .dropOldest, keepsBacklog: false)
     let outgoing = PendingSends(nil)
-    var ports: [Int: ConnectionHandle] = [:]
+    var handles: [Int: ConnectionHandle] = [:]
     /// The goodbye of the last connection that was closed.
     private(set) var goodbye: Task<Int, Never>?
     /// Called when the session has ended.
@@ -41,8 +41,8 @@ final class SessionDriver: ConnectionDelegate {
         event(&machine, runtime.clock, &queue.actions)
         if queue.performAll(perform) {
             timer.arm(machine.deadline) { [self] in
-                let bytes = ports[machine.connection]?.bytesReceived ?? 0
-                run { $0.tick(bytesReceived: bytes, at: $1, &$2) }
+                let bytes = handles[machine.connection]?.bytesReceived ?? 0
+                run { $0.deadlineReached(bytesReceived: bytes, at: $1, &$2) }
             }
         }
         if intake.isAcknowledgedByApp { intake.unprocessedCount = machine.unprocessedCount }
@@ -59,7 +59,7 @@ final class SessionDriver: ConnectionDelegate {
     func bufferChanged() {
         var others = intake.unprocessedBytes
         if !machine.isOver { others += machine.bufferedBytes }
-        for port in ports.values { others += port.bufferedBytes }
+        for handle in handles.values { others += handle.bufferedBytes }
         buffer.count(intake.messages.bytes, others)
     }
 
@@ -67,7 +67,7 @@ final class SessionDriver: ConnectionDelegate {
     func acknowledgeAfterProcessing() {
         guard !intake.isAcknowledgedByApp else { return }
         intake.acknowledgeByApp(reportingTo: self)
-        for port in ports.values { port.confirmByHand(isRead: true) }
+        for handle in handles.values { handle.confirmByHand(isRead: true) }
         run { machine, _, _ in machine.acknowledgeAfterProcessing() }
         intake.offerRoom()
     }
@@ -86,17 +86,17 @@ final class SessionDriver: ConnectionDelegate {
 
     private func perform(_ action: SupervisorAction) {
         switch action {
-        case .transmit(let connection, let id, let payload): port(connection, for: id)?.transmit(id, payload)
+        case .transmit(let connection, let id, let payload): openHandle(connection, for: id)?.transmit(id, payload)
         case .complete(let connection, let id, let payload, let orSend):
-            port(connection, for: id)?.complete(id, payload, orSend: orSend)
+            openHandle(connection, for: id)?.complete(id, payload, orSend: orSend)
         case .deliver(let payload): intake.give(payload)
         case .deliverUnprocessed(let key, let payload): intake.give(payload, key)
-        case .confirm(let connection, let count): ports[connection]?.confirm(count)
+        case .confirm(let connection, let count): handles[connection]?.confirm(count)
         case .accepted(let id): outgoing.accepted(id)
         case .finish(let id, let outcome): outgoing.finished(id, outcome)
-        case .abandon(let connection): ports.removeValue(forKey: connection)?.abandon(CloseReason(.keepalive))
-        case .close(let connection, let reason): goodbye = ports.removeValue(forKey: connection)?.close(reason)
-        case .ping(let connection): ports[connection]?.ping()
+        case .abandon(let connection): handles.removeValue(forKey: connection)?.abandon(CloseReason(.keepalive))
+        case .close(let connection, let reason): goodbye = handles.removeValue(forKey: connection)?.close(reason)
+        case .ping(let connection): handles[connection]?.ping()
         case .state(let state):
             guard state.isFinal else { return }
             intake.finish()
@@ -109,8 +109,8 @@ final class SessionDriver: ConnectionDelegate {
     }
 
     /// The connection that is to take a message; `nil` once it has ended, which is reported.
-    private func port(_ connection: Int, for id: MessageID?) -> ConnectionHandle? {
-        if let port = ports[connection] { return port }
+    private func openHandle(_ connection: Int, for id: MessageID?) -> ConnectionHandle? {
+        if let handle = handles[connection] { return handle }
         let gone = TransportError(.connectionLost, .open, "the connection has ended")
         if let id { happened(.settled(id, .rejected(gone)), on: connection) }
         return nil
@@ -126,7 +126,7 @@ final class SessionDriver: ConnectionDelegate {
             case .taking(let isTaking): machine.taking(isTaking, &actions)
             case .discarded: break
             case .ended(let reason):
-                ports[connection] = nil
+                handles[connection] = nil
                 machine.ended(connection, reason, at: now, &actions)
             }
         }
@@ -140,10 +140,10 @@ final class SessionDriver: ConnectionDelegate {
 
     /// Ends the connection, and not the session.
     func dropConnections() -> [Task<Int, Never>] {
-        let dropped = ports
-        ports = [:]
-        return dropped.map { number, port in
-            let goodbye = port.close(.user)
+        let dropped = handles
+        handles = [:]
+        return dropped.map { number, handle in
+            let goodbye = handle.close(.user)
             run { $0.ended(number, .user, at: $1, &$2) }
             return goodbye
         }

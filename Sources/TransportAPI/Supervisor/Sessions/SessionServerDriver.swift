@@ -128,10 +128,10 @@ final class SessionServerDriver {
         to session: SessionDriver,
         _ hello: ClientHello?
     ) {
-        let port = ConnectionHandle(connection, number, session)
-        session.ports[number] = port
+        let handle = ConnectionHandle(connection, number, session)
+        session.handles[number] = handle
         session.run { $0.attach(number, connection.capabilities, hello: hello, at: $1, &$2) }
-        let confined = RuntimeBound(port, to: runtime)
+        let confined = RuntimeBound(handle, to: runtime)
         Task(executorPreference: runtime.taskExecutor) { await ConnectionHandle.read(confined, isGreeted: true) }
     }
 

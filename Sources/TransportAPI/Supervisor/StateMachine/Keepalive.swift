@@ -74,7 +74,7 @@ package struct Keepalive: Sendable {
         isUrgent = isOnline
     }
 
-    /// When ``tick(bytesReceived:at:)`` is due; `nil`: never. `mutating`, because reading it through an optional would
+    /// When ``deadlineReached(bytesReceived:at:)`` is due; `nil`: never. `mutating`, because reading it through an optional would
     /// copy this value otherwise, for each message.
     package var deadline: Instant? {
         mutating get {
@@ -96,7 +96,7 @@ package struct Keepalive: Sendable {
     ///
     /// - Parameter bytesReceived: what the connection has received in all. Bytes of a message that is not complete yet
     ///   are a sign of life too.
-    package mutating func tick(bytesReceived: UInt64, at now: Instant) -> Verdict {
+    package mutating func deadlineReached(bytesReceived: UInt64, at now: Instant) -> Verdict {
         // When they came is not known, so that they count from the last look on.
         if askedAt != nil, bytesReceived > receivedBytes { received(at: lastLook) }
         guard let deadline, deadline <= now else { return .wait }

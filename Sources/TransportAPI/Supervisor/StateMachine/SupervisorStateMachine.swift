@@ -120,7 +120,7 @@ package struct SupervisorStateMachine: Sendable {
         case cancel(MessageID)
         case close(CloseReason)
         /// The time has come; the connection has received so many bytes.
-        case tick(bytesReceived: UInt64)
+        case deadlineReached(bytesReceived: UInt64)
     }
 
     /// Takes one event; appends what is to be done.
@@ -157,12 +157,12 @@ package struct SupervisorStateMachine: Sendable {
         case .processed(let key, let isAbandoned): delivery.processed(key, isAbandoned: isAbandoned, &actions)
         case .cancel(let id): delivery.cancel(id, at: now, &actions)
         case .close(let reason): close(reason, &actions)
-        case .tick(let bytes): tick(bytes, at: now, using: &random, &actions)
+        case .deadlineReached(let bytes): deadlineReached(bytes, at: now, using: &random, &actions)
         case .submit: break
         }
     }
 
-    /// When ``Event/tick(bytesReceived:)`` is due; `nil`: never. `mutating`, so that it is asked where the machine lies: asking
+    /// When ``Event/deadlineReached(bytesReceived:)`` is due; `nil`: never. `mutating`, so that it is asked where the machine lies: asking
     /// a machine in a class otherwise copies it.
     package var deadline: Instant? {
         mutating get {
@@ -202,13 +202,13 @@ package struct SupervisorStateMachine: Sendable {
         keepalive?.reading(isReading, at: now)
     }
 
-    private mutating func tick(
+    private mutating func deadlineReached(
         _ bytes: UInt64,
         at now: Instant,
         using random: inout RandomSource,
         _ actions: inout [SupervisorAction]
     ) {
-        delivery.tick(at: now, &actions)
+        delivery.deadlineReached(at: now, &actions)
         switch phase {
         case .connecting(let deadline) where deadline <= now:
             actions.append(.abandon(connection: connection))
@@ -220,7 +220,7 @@ package struct SupervisorStateMachine: Sendable {
             if let helloRetry, helloRetry <= now { greet(at: now, &actions) }
         case .waiting(let time) where time <= now: attempt(at: now, &actions)
         case .open:
-            switch keepalive?.tick(bytesReceived: bytes, at: now) {
+            switch keepalive?.deadlineReached(bytesReceived: bytes, at: now) {
             case .probe: probe(at: now, &actions)
             case .dead:
                 let error = TransportError(.keepaliveTimeout, .open, "the peer did not answer")

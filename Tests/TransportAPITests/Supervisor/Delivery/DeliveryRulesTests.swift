@@ -59,7 +59,7 @@ import Testing
         client.tell(.ended(2, lost))
         client.tell(.settled(2, id, .rejected(gone)))
         client.wait(.seconds(61))
-        client.tell(.tick(bytesReceived: 0))
+        client.tell(.deadlineReached(bytesReceived: 0))
         #expect(client.outcomes(id) == [.unknown(.acknowledgementMissing)])
     }
 
@@ -104,7 +104,7 @@ import Testing
             now = try #require(delivery.deadline)
             timeouts += 1
             var sent: [SupervisorAction] = []
-            delivery.tick(at: now, &sent)
+            delivery.deadlineReached(at: now, &sent)
             guard timeouts > 4 else { continue }
             while !sent.isEmpty { sent = try arrive(sent) }
         }

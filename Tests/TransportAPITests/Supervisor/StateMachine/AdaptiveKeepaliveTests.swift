@@ -32,7 +32,7 @@ struct AdaptiveKeepaliveTests {
 
     /// The connection is asked after it was idle for `interval`, and answers.
     private mutating func survive(_ interval: Duration) {
-        let actions = after(interval, .tick(bytesReceived: 0))
+        let actions = after(interval, .deadlineReached(bytesReceived: 0))
         #expect(actions.contains { if case .ping = $0 { true } else { false } })
         _ = now(.pong(machine.connection, .milliseconds(20)))
     }
@@ -63,7 +63,7 @@ struct AdaptiveKeepaliveTests {
     mutating func traffic() {
         open()
         _ = after(.seconds(50), .submit(MessageID(1), Payload([1])))
-        _ = after(.seconds(10), .tick(bytesReceived: 0))
+        _ = after(.seconds(10), .deadlineReached(bytesReceived: 0))
         _ = now(.pong(machine.connection, .milliseconds(20)))
         #expect(machine.keepalive?.interval == .seconds(60))
     }
@@ -71,9 +71,9 @@ struct AdaptiveKeepaliveTests {
     @Test("a connection that falls silent is followed by one with the safe interval, until that has borne it once")
     mutating func silent() {
         open()
-        _ = after(.seconds(60), .tick(bytesReceived: 0))
-        _ = after(.seconds(10), .tick(bytesReceived: 0))
-        _ = after(.seconds(30), .tick(bytesReceived: 0))
+        _ = after(.seconds(60), .deadlineReached(bytesReceived: 0))
+        _ = after(.seconds(10), .deadlineReached(bytesReceived: 0))
+        _ = after(.seconds(30), .deadlineReached(bytesReceived: 0))
         open()
         #expect(machine.keepalive?.interval == .seconds(30))
         survive(.seconds(30))
@@ -97,8 +97,8 @@ struct AdaptiveKeepaliveTests {
         _ = after(.seconds(1), .path(NetworkPath(isUsable: false)))
         #expect(machine.deadline == nil)
         _ = after(.seconds(300), .path(NetworkPath(isUsable: true)))
-        _ = now(.tick(bytesReceived: 0))
-        _ = after(.seconds(10), .tick(bytesReceived: 0))
+        _ = now(.deadlineReached(bytesReceived: 0))
+        _ = after(.seconds(10), .deadlineReached(bytesReceived: 0))
         #expect(machine.keepalive == nil, "the old connection did not survive")
         #expect(good() == .seconds(60))
     }
@@ -110,9 +110,9 @@ struct AdaptiveKeepaliveTests {
         let error = TransportError(.connectionReset, .open, "reset")
         for _ in 0..<2 {
             let interval = machine.keepalive?.interval ?? .zero
-            _ = after(interval, .tick(bytesReceived: 0))
+            _ = after(interval, .deadlineReached(bytesReceived: 0))
             _ = after(.milliseconds(20), .ended(machine.connection, CloseReason(error)))
-            _ = after(.seconds(30), .tick(bytesReceived: 0))
+            _ = after(.seconds(30), .deadlineReached(bytesReceived: 0))
             _ = now(.connected(machine.connection, Capabilities(maximumMessageSize: 1000)))
         }
         #expect(good() == .seconds(30), "the second one was reset after what was known to be good")

@@ -15,9 +15,9 @@ import Testing
         var client = MachineHarness(Self.watchful)
         client.open()
         client.wait(.seconds(30))
-        client.tell(.tick(bytesReceived: 500))
+        client.tell(.deadlineReached(bytesReceived: 500))
         client.wait(.seconds(8))
-        client.tell(.tick(bytesReceived: 500))
+        client.tell(.deadlineReached(bytesReceived: 500))
         #expect(client.hasAbandoned(1))
     }
 
@@ -26,9 +26,9 @@ import Testing
         var client = MachineHarness(Self.watchful)
         client.open()
         client.wait(.seconds(30))
-        client.tell(.tick(bytesReceived: 500))
+        client.tell(.deadlineReached(bytesReceived: 500))
         client.wait(.seconds(8))
-        client.tell(.tick(bytesReceived: 600))
+        client.tell(.deadlineReached(bytesReceived: 600))
         #expect(!client.hasAbandoned(1))
         #expect(client.machine.deadline == Instant.zero.advanced(by: .seconds(60)))
     }
@@ -40,13 +40,13 @@ import Testing
         var client = MachineHarness(Self.watchful)
         client.open()
         client.wait(.seconds(30))
-        client.tell(.tick(bytesReceived: 500))
+        client.tell(.deadlineReached(bytesReceived: 500))
         #expect(client.machine.deadline == Instant.zero.advanced(by: .seconds(32)), "it looks for bytes while it waits")
         // The last byte comes before 32 s, so that the loss is known before 70 s.
         let limit = Instant.zero.advanced(by: .seconds(70))
         while !client.hasAbandoned(1), let deadline = client.machine.deadline, deadline < limit {
             client.now = deadline
-            client.tell(.tick(bytesReceived: 600))
+            client.tell(.deadlineReached(bytesReceived: 600))
         }
         #expect(client.hasAbandoned(1))
     }
@@ -58,12 +58,12 @@ import Testing
         client.wait(.seconds(30))
         var probes = 0
         for _ in 0..<4 {
-            probes += client.tell(.tick(bytesReceived: 0)).count
+            probes += client.tell(.deadlineReached(bytesReceived: 0)).count
             client.wait(.seconds(2))
         }
         #expect(probes == 4)
         #expect(!client.hasAbandoned(1))
-        client.tell(.tick(bytesReceived: 0))
+        client.tell(.deadlineReached(bytesReceived: 0))
         #expect(client.hasAbandoned(1))
     }
 
@@ -99,7 +99,7 @@ import Testing
         #expect(client.attempts == [false, true, true])
         client.tell(.connected(3, .session))
         client.tell(.ended(3, lost))
-        client.tell(.tick(bytesReceived: 0))
+        client.tell(.deadlineReached(bytesReceived: 0))
         #expect(client.attempts == [false, true, true, false])
     }
 
@@ -111,7 +111,7 @@ import Testing
         let expired = TransportError(.authenticationFailed, .handshake, "expired")
         client.tell(.connect)
         client.tell(.failed(1, gone))
-        client.tell(.tick(bytesReceived: 0))
+        client.tell(.deadlineReached(bytesReceived: 0))
         client.tell(.failed(2, expired))
         client.tell(.connected(3, .session))
         client.tell(.received(3, SessionFrame.welcome(incarnation: 7, received: 0).payload))
@@ -134,7 +134,7 @@ import Testing
             client.tell(.ended(client.machine.connection, CloseReason(.peer)))
             guard let next = client.machine.deadline else { break }
             client.now = next
-            client.tell(.tick(bytesReceived: 0))
+            client.tell(.deadlineReached(bytesReceived: 0))
         }
         #expect(client.attempts.count > 60)
         #expect(client.attempts.count <= 67)

@@ -21,7 +21,7 @@ struct EndpointRoundsTests {
     }
 
     private mutating func fail(_ code: TransportError.Code) -> [Duration] {
-        defer { _ = handle(.tick(bytesReceived: 0)) }
+        defer { _ = handle(.deadlineReached(bytesReceived: 0)) }
         return handle(.failed(machine.connection, TransportError(code, .handshake, "no")))
     }
 
