@@ -71,7 +71,8 @@ struct PendingOperations {
         let error = reason.asError
         all.opener?.resume(returning: error)
         for send in all.blocked { send.continuation.resume(returning: .rejected(reason.sendError)) }
-        for send in all.unacknowledged.values { send?.resume(returning: .unknown(error)) }
+        // In the order in which they were sent, so that a simulation runs alike each time.
+        for (_, send) in all.unacknowledged.sorted(by: { $0.key < $1.key }) { send?.resume(returning: .unknown(error)) }
         for ping in all.pings { ping.continuation?.resume(returning: .failure(error)) }
         closers.resumeAll(returning: reason)
     }
