@@ -21,7 +21,7 @@ public struct ServerLimits: Sendable, Hashable {
     /// How long the peer may read nothing while output waits for it; 30 s by default.
     public var stallTimeout: Duration = .seconds(30)
 
-    /// The defaults.
+    /// Creates the default limits.
     public init() {}
 }
 
