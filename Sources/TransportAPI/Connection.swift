@@ -19,9 +19,9 @@ public protocol Connection: AnyObject, Sendable {
     /// none.
     ///
     /// - Parameters:
-    /// - id: An identifier that no other message of the transport has.
-    /// - isRepeated: Whether an earlier connection got the message under this identifier and ended before it was
-    ///   acknowledged. Then nothing is sent, and the call returns when this connection has completed the message.
+    ///   - id: An identifier that no other message of the transport has.
+    ///   - isRepeated: Whether an earlier connection got the message under this identifier and ended before it was
+    ///     acknowledged. Then nothing is sent, and the call returns when this connection has completed the message.
     /// - Returns: `.unknown` with ``TransportError/Code-swift.enum/notFound`` for a repeated message that this
     ///   connection does not know. Any other `.unknown` means that this connection has ended, and that the next one can
     ///   complete the message.

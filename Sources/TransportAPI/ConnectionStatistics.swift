@@ -31,8 +31,8 @@ public struct ConnectionStatistics: Sendable, Hashable {
     public var duplicates: UInt64 = 0
     /// Messages that arrived after a later one.
     public var reordered: UInt64 = 0
-    /// Messages that arrived and were dropped because the inbox was full. A reliable transport stops reading instead, and
-    /// drops messages only while it closes.
+    /// Messages that arrived and were dropped because the inbox was full. A reliable transport stops reading instead,
+    /// and drops messages only while it closes.
     public var overflowed: UInt64 = 0
     /// Messages that were discarded because they were larger than allowed, in a session of MQTT whose broker would send
     /// them again forever.

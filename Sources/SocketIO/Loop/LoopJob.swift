@@ -18,8 +18,8 @@ enum LoopJob {
     }
 }
 
-/// The serial executor of an ``EventLoop``, for actors: `nonisolated var unownedExecutor: UnownedSerialExecutor {
-/// loop.serialExecutor.asUnownedSerialExecutor() }`.
+/// The serial executor of an ``EventLoop``, for actors:
+/// `nonisolated var unownedExecutor: UnownedSerialExecutor { loop.serialExecutor.asUnownedSerialExecutor() }`.
 public final class LoopSerialExecutor: SerialExecutor {
     private unowned let loop: EventLoop
 

@@ -34,8 +34,8 @@ package struct PollEvent {
 /// removed.
 ///
 /// Readiness is reported on its edge. After an event, the owner works until the system returns "would block", and then
-/// calls ``rearm(_:_:)``. Until then, the poller does not have to report again. (epoll reports edges itself and needs
-/// `rearm` only for descriptors outside their interest; poll(2) takes its interest from it.)
+/// calls ``rearm(_:_:)``. Until then, the poller does not have to report again. epoll reports edges itself, and needs
+/// `rearm` only for readiness outside a descriptor's interest. poll(2) takes its interest from it.
 ///
 /// A wait has three parts, so that callers can run inline on a loop that waits. The loop's thread calls the parts in
 /// order. While it is in ``block()``, a thread that runs inline on the loop may call the other members.

@@ -1,7 +1,7 @@
 import Protocols
 import TransportAPI
 
-/// The proxy for a connection to a server, which opens tunnels over HTTP (RFC 9110, section 9.3.6).
+/// An HTTP proxy that opens a tunnel to a server (RFC 9110, section 9.3.6).
 struct HTTPProxy: Sendable, Hashable {
     static let option = TransportOption(
         "proxy",
@@ -20,7 +20,7 @@ struct HTTPProxy: Sendable, Hashable {
     ///
     /// - Throws: `.invalidConfiguration` that quotes nothing of the URL.
     init(_ url: String, to server: String, port serverPort: UInt16) throws(TransportError) {
-        // Includes the port in any case, because without one the default port applies (RFC 9112, section 3.2.3).
+        // Includes the port in any case, because CONNECT has no default port (RFC 9112, section 3.2.3).
         let target = HTTPSyntax.authority(host: server, port: serverPort)
         guard HTTPSyntax.isHost(target) else {
             throw .configuration(

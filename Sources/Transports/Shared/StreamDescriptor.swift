@@ -6,10 +6,10 @@ extension TransportDescriptor {
     /// The descriptor of a transport that is a protocol core over TCP.
     ///
     /// - Parameters:
-    /// - keepalive: Its ``keepaliveInterval``.
-    /// - client: Reads an endpoint and returns a function that makes a client's core for each attempt.
-    /// - server: Does the same for the core of each accepted connection, given the client's address, in a mode.
-    /// - redirect: The endpoint to try next when the server redirects; by default redirects are not followed.
+    ///   - keepalive: Its ``keepaliveInterval``.
+    ///   - client: Reads an endpoint and returns a function that makes a client's core for each attempt.
+    ///   - server: Does the same for the core of each accepted connection, given the client's address, in a mode.
+    ///   - redirect: The endpoint to try next when the server redirects; by default redirects are not followed.
     static func stream(
         _ name: String,
         defaultPort: UInt16,

@@ -176,8 +176,8 @@ final class ConnectionHandle {
 
     /// Reads and reports until the connection ends. For a connection on the same loop, it only starts that.
     ///
-    /// - Parameter isGreeted: Whether the peer's greeting has come already. A session that is read without room is read
-    ///   in any case until then.
+    /// - Parameter isGreeted: Whether the peer's greeting has come already. Until then, a session that is read without
+    ///   room is read in any case.
     static func read(_ port: RuntimeBound<ConnectionHandle>, isGreeted: Bool) async {
         port.value.noteRoom()
         let mustPause = (isGreeted || !port.value.readsOn) && port.value.isOverfull

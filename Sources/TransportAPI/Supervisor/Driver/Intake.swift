@@ -92,9 +92,9 @@ final class Intake {
 
     var limit: Int { messages.limit }
 
-    /// How many messages count towards the limit: the larger of two numbers. One is the number of messages of the current
-    /// connection that wait for their own acknowledgement or an earlier one. The other is the number of messages that
-    /// the app has, including those of earlier connections.
+    /// How many messages count towards the limit: the larger of two numbers. One is the number of messages of the
+    /// current connection that wait for their own acknowledgement or an earlier one. The other is the number of
+    /// messages that the app has, including those of earlier connections.
     private var keptCount: Int { max(unprocessedCount, sizes.count) }
 
     /// Whether there is room for another message.

@@ -73,12 +73,12 @@ package final class MulticastBuffer<Element: Sendable> {
     var onTaken: ((Int) -> Void)?
 
     /// - Parameters:
-    /// - limit: How many elements a listener's buffer can contain.
-    /// - byteLimit: How much memory they may take together, in bytes. One element may exceed it.
-    /// - keepsBacklog: Whether elements that arrive without a listener are kept for the next one, within the same
-    ///   limits.
-    /// - returnsUntaken: Whether elements that the last listener leaves are kept for the next one.
-    /// - size: How much memory an element takes, in bytes.
+    ///   - limit: How many elements a listener's buffer can contain.
+    ///   - byteLimit: How much memory they may take together, in bytes. One element may exceed it.
+    ///   - keepsBacklog: Whether elements that arrive without a listener are kept for the next one, within the same
+    ///     limits.
+    ///   - returnsUntaken: Whether elements that the last listener leaves are kept for the next one.
+    ///   - size: How much memory an element takes, in bytes.
     package init(
         limit: Int,
         byteLimit: Int = .max,

@@ -23,8 +23,8 @@ package struct ClientLines<ID: Hashable & Sendable, Network: Hashable & Sendable
     private var networks: [Network: Int] = [:]
 
     /// - Parameters:
-    /// - lines: The number of lines; the first is 0.
-    /// - limit: The maximum number of clients.
+    ///   - lines: The number of lines; the first is 0.
+    ///   - limit: The maximum number of clients.
     package init(lines: Int, limit: Int) {
         self.lines = Array(repeating: (-1, -1, 0), count: lines)
         many = max(1, limit / 64)
@@ -40,8 +40,8 @@ package struct ClientLines<ID: Hashable & Sendable, Network: Hashable & Sendable
     /// Adds a client, whose id must be new.
     ///
     /// - Parameters:
-    /// - network: The network of the client. A client without a known network belongs to no crowd.
-    /// - line: Returns its line, given whether it belongs to a crowd.
+    ///   - network: The network of the client. A client without a known network belongs to no crowd.
+    ///   - line: Returns its line, given whether it belongs to a crowd.
     package mutating func insert(_ id: ID, from network: Network?, at now: Instant, line: (_ isOfCrowd: Bool) -> Int) {
         var before = 0
         if let network {

@@ -25,8 +25,8 @@ package struct ServerSessionStateMachine: Sendable {
     /// Creates a new session.
     ///
     /// - Parameters:
-    /// - incarnation: A random number, never 0.
-    /// - lifetime: How long the session waits for its client's next connection.
+    ///   - incarnation: A random number, never 0.
+    ///   - lifetime: How long the session waits for its client's next connection.
     package init(
         _ configuration: SupervisorConfiguration,
         incarnation: UInt64,

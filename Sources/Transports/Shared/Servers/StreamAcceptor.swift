@@ -125,8 +125,8 @@ package final class StreamAcceptor: PollHandler, ScheduledHandler, DriverOwner, 
         return true
     }
 
-    /// Ends the client that has been connected longest without sending anything, if that was at least one second.
-    /// Returns whether there was one.
+    /// Ends the client that has been connected longest without sending anything, if it has been connected for at
+    /// least one second. Returns whether there was one.
     private func makeRoom() -> Bool {
         guard let oldest = newcomers.oldest(among: live), oldest.started < loop.now - 1_000_000_000 else {
             return false
