@@ -1,31 +1,31 @@
-/// Why a connection ended, and who ended it.
+/// Why a connection ended, and which side ended it.
 public struct CloseReason: Sendable, Hashable {
-    /// Who or what ended the connection.
+    /// The side or the cause that ended the connection.
     public enum Initiator: Sendable, Hashable, CaseIterable {
-        /// The program on this side asked for it; a supervisor never reconnects after this.
+        /// The program on this side closed it. A supervisor never reconnects after this.
         case user
-        /// The peer said goodbye.
+        /// The peer closed it.
         case peer
-        /// The connection broke without a goodbye.
+        /// The connection broke without a close.
         case network
-        /// The peer fell silent and was given up.
+        /// The peer fell silent, and this side ended the connection.
         case keepalive
         /// One side broke the protocol.
         case protocolError
-        /// The peer refused our credentials.
+        /// The peer refused this side's credentials.
         case authentication
     }
 
-    /// Who ended the connection.
+    /// The side or the cause that ended the connection.
     public var initiator: Initiator
-    /// The protocol's code, where it has one (RFC 6455, section 7.4: 1000 for a normal closure).
+    /// The protocol's code, if it has one (RFC 6455, section 7.4: 1000 for a normal closure).
     public var code: UInt16?
-    /// What the side that ended the connection said about it.
+    /// The text that the side that ended the connection gave.
     public var text: String
-    /// The error that ended the connection, if it was one.
+    /// The error that ended the connection, if there was one.
     public var error: TransportError?
 
-    /// A reason in full.
+    /// Creates a reason from its parts.
     public init(_ initiator: Initiator, code: UInt16? = nil, text: String = "", error: TransportError? = nil) {
         self.initiator = initiator
         self.code = code
@@ -33,10 +33,10 @@ public struct CloseReason: Sendable, Hashable {
         self.error = error
     }
 
-    /// This side closed the connection normally.
+    /// The reason of a normal close by this side.
     public static let user = CloseReason(.user)
 
-    /// The reason that `error` gives for the end of a connection.
+    /// Creates the reason for a connection that `error` has ended.
     public init(_ error: TransportError) {
         let initiator: Initiator =
             switch error.code {
@@ -52,8 +52,8 @@ public struct CloseReason: Sendable, Hashable {
 }
 
 extension CloseReason {
-    /// The reason that a close frame of the peer gives: its code (RFC 6455, section 7.4.1) and its text. A normal closure
-    /// carries no error.
+    /// Creates the reason for a close frame of the peer from its code (RFC 6455, section 7.4.1) and its text. A normal
+    /// closure has no error.
     package init(peerClosed code: UInt16, text: String) {
         let isNormal = code == 1000 || code == 1001 || code == 1005
         guard !isNormal else {
@@ -61,12 +61,12 @@ extension CloseReason {
             return
         }
         self.init(TransportError.webSocketClose(code, reason: text))
-        // The peer has sent a close frame, so the network is not the cause, whatever has failed at the peer.
+        // The peer has sent a close frame, so the network is not the cause, even if the peer has failed.
         if initiator == .network { initiator = .peer }
         self.text = text
     }
 
-    /// The error that operations end with after a connection has ended for this reason.
+    /// The error of operations that end because the connection has ended for this reason.
     package var asError: TransportError {
         if let error { return error }
         let suffix = text.isEmpty ? "" : ": \(text)"
@@ -89,7 +89,8 @@ extension CloseReason {
         return error
     }
 
-    /// What ``Connection/receive()`` gives after the last message: the end if it was a normal one, and otherwise the error.
+    /// The result of ``Connection/receive()`` after the last message: the end after a normal close, otherwise the
+    /// error.
     package var receiveResult: Result<Payload?, TransportError> {
         switch initiator {
         case .user, .peer: error == nil || error?.code == .closedByPeer ? .success(nil) : .failure(asError)
@@ -99,7 +100,7 @@ extension CloseReason {
 }
 
 extension CloseReason: CustomStringConvertible {
-    /// One line for people.
+    /// The reason in one line, for people.
     public var description: String {
         if let error { return "\(initiator): \(error)" }
         let number = code.map { " \($0)" } ?? ""

@@ -1,65 +1,69 @@
-/// One live session with a peer, from the open connection to its end. Never reused: after it has ended, every `send`
-/// is rejected, and whoever wants to go on asks the ``Transport`` for a new connection.
+/// One open connection to a peer. It never reconnects. After it has ended, every `send` is rejected, and the caller
+/// gets a new connection from the ``Transport``.
 ///
-/// All members may be called from any task. Called from a task that prefers the connection's event loop as its executor, they
-/// neither hop threads nor, when nothing has to be waited for, suspend. Nor do they elsewhere while that loop sleeps: the
-/// caller's thread then does the protocol's work itself, up to handing the bytes to the kernel.
+/// All members can be called from any task. Calls from a task that prefers the connection's event loop as its executor
+/// do not change threads, and suspend only if they must wait. The same applies to other tasks while that loop sleeps.
+/// The caller's thread then runs the protocol, up to passing the bytes to the kernel.
 public protocol Connection: AnyObject, Sendable {
-    /// What this connection can do.
+    /// The capabilities of this connection.
     var capabilities: Capabilities { get }
 
-    /// Sends one message. Returns when the peer has acknowledged it, where the transport has acknowledgements, and
-    /// otherwise when the message lies in the kernel's or this connection's bounded buffer; waits while that is full.
-    /// Cancelling the task ends the wait at once; the outcome then says whether anything of the message may have left.
-    /// What one task sends leaves in its order; there is none between tasks.
+    /// Sends one message. Returns when the peer has acknowledged it, if the transport has acknowledgements. Otherwise
+    /// returns when the message is in the kernel's buffer or in this connection's bounded buffer, and waits while that
+    /// is full. Cancelling the task ends the wait at once. The outcome then tells whether a part of the message can
+    /// have been sent. The messages of one task are sent in order. There is no order between tasks.
     nonisolated(nonsending) func send(_ payload: Payload) async -> SendOutcome
 
-    /// Sends one message as ``send(_:)``, under an identifier by which the next connection of the same transport knows it again
-    /// (``Capabilities/completesSends``). Default: sends it, and knows none again.
+    /// Sends one message like ``send(_:)``, under an identifier by which the next connection of the same transport
+    /// recognizes it (``Capabilities/completesSends``). The default implementation sends the message and recognizes
+    /// none.
     ///
     /// - Parameters:
-    ///   - id: no other message of the transport has it.
-    ///   - isRepeated: a connection before this one was given the message under this identifier, and ended before the message was
-    ///     acknowledged. Then nothing is sent: the call returns when this connection has completed what that one has left.
-    /// - Returns: `.unknown` with ``TransportError/Code-swift.enum/notFound`` for a repeated message of which this
-    ///   connection knows nothing. Any other `.unknown` means that this connection has ended, and that the next one may
+    ///   - id: An identifier that no other message of the transport has.
+    ///   - isRepeated: Whether an earlier connection got the message under this identifier and ended before it was
+    ///     acknowledged. Then nothing is sent, and the call returns when this connection has completed the message.
+    /// - Returns: `.unknown` with ``TransportError/Code-swift.enum/notFound`` for a repeated message that this
+    ///   connection does not know. Any other `.unknown` means that this connection has ended, and that the next one can
     ///   complete the message.
     nonisolated(nonsending) func send(_ payload: Payload, as id: MessageID, isRepeated: Bool) async -> SendOutcome
 
-    /// Waits for the next message; `nil` after the connection has ended in a clean close. One task at a time may wait.
+    /// Waits for the next message. Returns `nil` after the connection has ended in a clean close. Only one task can
+    /// wait at a time.
     ///
-    /// - Throws: the error that ended the connection, ``TransportError/Code-swift.enum/cancelled`` if the task was
-    ///   cancelled (the connection lives on), or `.busy` if another task is already waiting.
+    /// - Throws: The error that ended the connection, ``TransportError/Code-swift.enum/cancelled`` if the task was
+    ///   cancelled (the connection stays open), or `.busy` if another task is already waiting.
     nonisolated(nonsending) func receive() async throws(TransportError) -> Payload?
 
-    /// Asks the peer for a sign of life and returns the round-trip time. Throws `.unsupported` where the protocol
-    /// has no ping (``Capabilities/hasNativePing``), and what ended the connection if it ends before the answer.
-    /// Sixteen pings may wait for their answers: a further one is refused as `.busy`, or takes the place of the oldest,
-    /// which throws `.timedOut`, once that has waited for a second.
+    /// Pings the peer and returns the round-trip time. Up to sixteen pings can wait for their answers. Once the oldest
+    /// has waited for a second, a further ping replaces it, and the oldest throws `.timedOut`. Before that, a further
+    /// ping throws `.busy`.
+    ///
+    /// - Throws: `.unsupported` if the protocol has no ping (``Capabilities/hasNativePing``), or the error that ended
+    ///   the connection if it ends before the answer.
     nonisolated(nonsending) func ping() async throws(TransportError) -> Duration
 
-    /// Closes the connection: sends what was accepted and is still buffered, and the protocol's close frame. Returns
-    /// when the peer has answered by its close frame or by the end of its half of the connection. So a process may exit
-    /// right after it.
+    /// Closes the connection. Sends the buffered output and the protocol's close frame. Returns when the peer has
+    /// answered by its close frame or by the end of its half of the connection. So a process can exit right after this
+    /// call.
     ///
-    /// Messages that still wait for room end `rejected`. The close takes no longer than the transport's close timeout after the
-    /// peer last took bytes, and no longer than its total (`close-timeout`, 5 s, and `close-total`, 60 s, in URLs). Cancelling
-    /// the task ends the wait; the connection closes all the same. Closing a connection that is closed returns at once.
+    /// Messages that still wait for room end as `rejected`. The close takes at most the transport's close timeout after
+    /// the peer last took bytes, and at most its total (`close-timeout`, 5 s, and `close-total`, 60 s, in URLs).
+    /// Cancelling the task ends the wait, but the connection still closes. Closing a closed connection returns at once.
     ///
-    /// - Returns: how many bytes were accepted that are not known to have reached the peer, framing included; 0 if all
-    ///   did. Over transports that lose messages (UDP without `reliable`), datagrams that have left are not counted.
+    /// - Returns: How many accepted bytes are not known to have reached the peer, framing included; 0 if all did. Over
+    ///   transports that lose messages (UDP without `reliable`), datagrams that have left are not counted.
     @discardableResult
     nonisolated(nonsending) func close(_ reason: CloseReason) async -> Int
 
-    /// Waits for the connection's end and says why it ended.
+    /// Waits for the connection's end and returns the reason.
     nonisolated(nonsending) func closed() async -> CloseReason
 
-    /// What has been sent and received so far.
+    /// Returns the counts of sent and received data so far.
     nonisolated(nonsending) func statistics() async -> ConnectionStatistics
 }
 
 extension Connection {
-    /// Sends the message, unless a connection before may have sent it.
+    /// Sends the message, unless an earlier connection can have sent it.
     public nonisolated(nonsending) func send(
         _ payload: Payload,
         as id: MessageID,
@@ -68,7 +72,7 @@ extension Connection {
         isRepeated ? .unknown(.nothingLeft) : await send(payload)
     }
 
-    /// Closes the connection in the user's name, as ``close(_:)``.
+    /// Closes the connection like ``close(_:)``, with the reason ``CloseReason/user``.
     @discardableResult
     public nonisolated(nonsending) func close() async -> Int {
         await close(.user)
@@ -76,7 +80,7 @@ extension Connection {
 }
 
 extension TransportError {
-    /// The connection can't say what became of a message that one before it has sent.
+    /// The connection does not know the outcome of a message that an earlier one has sent.
     package static let nothingLeft = TransportError(
         .notFound,
         .open,

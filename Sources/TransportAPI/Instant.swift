@@ -1,12 +1,12 @@
 /// A point on the monotonic clock, in nanoseconds since an arbitrary origin.
 ///
-/// Protocol cores and the supervisor take the time as an argument and never ask for it, so that a test can run them
-/// for a million simulated hours. Drivers fill it from `CLOCK_MONOTONIC`.
+/// Protocol cores and the supervisor take the time as an argument and never read a clock, so that a test can run them
+/// for a million simulated hours. Drivers take the time from `CLOCK_MONOTONIC`.
 public struct Instant: InstantProtocol, Sendable, Hashable {
     /// Nanoseconds since the clock's origin.
     public var nanoseconds: Int64
 
-    /// An instant that lies `nanoseconds` after the clock's origin.
+    /// Creates an instant that is `nanoseconds` after the clock's origin.
     public init(nanoseconds: Int64) {
         self.nanoseconds = nanoseconds
     }
@@ -14,14 +14,14 @@ public struct Instant: InstantProtocol, Sendable, Hashable {
     /// The origin of the clock, where simulations usually start.
     public static let zero = Instant(nanoseconds: 0)
 
-    /// This instant moved by `duration`. Saturates at the ends of the clock instead of overflowing.
+    /// Returns this instant moved by `duration`. Saturates at the ends of the clock instead of overflowing.
     public func advanced(by duration: Duration) -> Instant {
         let (sum, overflow) = nanoseconds.addingReportingOverflow(duration.wholeNanoseconds)
         guard overflow else { return Instant(nanoseconds: sum) }
         return Instant(nanoseconds: duration < .zero ? .min : .max)
     }
 
-    /// The time from this instant to `other`; negative if `other` is earlier.
+    /// Returns the time from this instant to `other`; negative if `other` is earlier.
     public func duration(to other: Instant) -> Duration {
         let (difference, overflow) = other.nanoseconds.subtractingReportingOverflow(nanoseconds)
         guard overflow else { return .nanoseconds(difference) }
@@ -34,7 +34,7 @@ public struct Instant: InstantProtocol, Sendable, Hashable {
     }
 }
 
-/// The earlier of two, of which either may not be.
+/// Returns the earlier of two optional instants, or `nil` if both are `nil`.
 package func earlier(_ one: Instant?, _ other: Instant?) -> Instant? {
     guard let one, let other else { return one ?? other }
     return min(one, other)

@@ -1,12 +1,12 @@
-/// Random numbers for machines that may not ask the system themselves, drawn from a pool that is refilled in bulk: from
-/// the system's cryptographic source in production, from a seed in tests.
+/// Random numbers for state machines that do not call the system. They come from a pool that is refilled in batches,
+/// from the system's cryptographic source in production, or from a seed in tests.
 public struct RandomSource: RandomNumberGenerator, Sendable {
-    /// Fills the pool anew, each word of it; must not leave it empty.
+    /// Refills each word of the pool. It must not leave the pool empty.
     public typealias Refill = @Sendable (inout [UInt64]) -> Void
 
     private enum Source: Sendable {
         case refill(Refill)
-        /// The state of SplitMix64: a counter, which each word moves on by one step.
+        /// The state of SplitMix64: a counter that each word advances by one step.
         case counter(UInt64)
     }
 
@@ -14,7 +14,7 @@ public struct RandomSource: RandomNumberGenerator, Sendable {
     private var used: Int
     private var source: Source
 
-    /// A source that calls `refill` for every `poolSize` words.
+    /// Creates a source that calls `refill` for every `poolSize` words.
     public init(poolSize: Int = 32, refill: @escaping Refill) {
         self.init(poolSize: poolSize, .refill(refill))
     }
@@ -25,7 +25,7 @@ public struct RandomSource: RandomNumberGenerator, Sendable {
         self.source = source
     }
 
-    /// The next random word.
+    /// Returns the next random word.
     public mutating func next() -> UInt64 {
         if used >= pool.count {
             refillPool()
@@ -48,8 +48,8 @@ public struct RandomSource: RandomNumberGenerator, Sendable {
         }
     }
 
-    /// The same numbers for the same seed, for tests and simulations: SplitMix64 (Steele, Lea and Flood, "Fast splittable
-    /// pseudorandom number generators", 2014). Not for anything secret.
+    /// Returns a source with the same numbers for the same seed, for tests and simulations: SplitMix64 (Steele, Lea and
+    /// Flood, "Fast splittable pseudorandom number generators", 2014). Do not use it for secrets.
     public static func seeded(_ seed: UInt64) -> RandomSource {
         RandomSource(poolSize: 32, .counter(seed))
     }

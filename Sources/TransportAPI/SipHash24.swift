@@ -1,7 +1,7 @@
 /// SipHash-2-4, a hash of 64 bits under a key of 128 (Aumasson and Bernstein, "SipHash: a fast short-input PRF", 2012).
 ///
-/// Without the key its values cannot be told from random ones, so they serve as authentication codes. It takes its
-/// input in parts and allocates nothing.
+/// Without the key its values cannot be distinguished from random ones, so they serve as authentication codes. It takes
+/// its input in parts and allocates nothing.
 package struct SipHash24: Sendable {
     private var v0: UInt64
     private var v1: UInt64
@@ -10,7 +10,8 @@ package struct SipHash24: Sendable {
     private var tail: UInt64 = 0
     private var count: UInt64 = 0
 
-    /// An empty hash. `key` is the two halves of the key's sixteen bytes, each read as a little-endian word.
+    /// Creates an empty hash. `key` contains the two halves of the key's sixteen bytes, each read as a little-endian
+    /// word.
     package init(key: (UInt64, UInt64)) {
         v0 = key.0 ^ 0x736f_6d65_7073_6575
         v1 = key.1 ^ 0x646f_7261_6e64_6f6d
@@ -18,7 +19,7 @@ package struct SipHash24: Sendable {
         v3 = key.1 ^ 0x7465_6462_7974_6573
     }
 
-    /// Takes in one byte.
+    /// Adds one byte to the hash.
     package mutating func combine(_ byte: UInt8) {
         tail |= UInt64(byte) << (8 * (count & 7))
         count &+= 1
@@ -28,7 +29,7 @@ package struct SipHash24: Sendable {
         }
     }
 
-    /// Takes in the eight bytes of `word`, the lowest first.
+    /// Adds the eight bytes of `word` to the hash, the lowest first.
     package mutating func combine(_ word: UInt64) {
         if count & 7 == 0 {
             compress(word)
@@ -42,7 +43,7 @@ package struct SipHash24: Sendable {
         }
     }
 
-    /// Takes in bytes.
+    /// Adds bytes to the hash.
     package mutating func combine(_ bytes: UnsafeRawBufferPointer) {
         var offset = 0
         if count & 7 == 0 {
@@ -55,7 +56,7 @@ package struct SipHash24: Sendable {
         for byte in bytes[offset...] { combine(byte) }
     }
 
-    /// The hash of what was taken in.
+    /// Returns the hash of the added bytes.
     package consuming func finalize() -> UInt64 {
         compress(tail | count << 56)
         v2 ^= 0xff

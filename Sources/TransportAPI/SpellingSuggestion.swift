@@ -1,9 +1,9 @@
-/// The word of `words` that `typed` most likely misspells. `nil` if none is close enough.
+/// Returns the word of `words` that `typed` most likely misspells, or `nil` if none is close enough.
 ///
-/// A word that begins with `typed` is preferred. Otherwise it is the word at the smallest edit distance, if at most a third of
-/// its letters differ. Letter case is ignored.
+/// A word that begins with `typed` is preferred. Otherwise it is the word at the smallest edit distance, if at most a
+/// third of its letters differ. Letter case is ignored.
 package func spellingSuggestion(for typed: String, in words: [String]) -> String? {
-    // The input is not trusted. A longer text is no misspelling of a word.
+    // The input is untrusted. A longer text is no misspelling of a word.
     guard typed.utf8.count <= 40 else { return nil }
     let typed = typed.lowercased()
     if typed.count >= 2, let longer = words.first(where: { $0.lowercased().hasPrefix(typed) }) { return longer }
@@ -13,8 +13,8 @@ package func spellingSuggestion(for typed: String, in words: [String]) -> String
     return best.distance <= allowance && best.distance < best.word.count ? best.word : nil
 }
 
-/// The number of insertions, deletions, substitutions and swaps of neighbours that lead from one word to the other (the optimal
-/// string alignment distance).
+/// Returns the number of insertions, deletions, substitutions and swaps of neighbours that turn one word into the other
+/// (the optimal string alignment distance).
 package func editDistance(_ left: String, _ right: String) -> Int {
     let a = Array(left)
     let b = Array(right)

@@ -1,10 +1,11 @@
-/// The one error of all transports: what went wrong, in which phase, through whose fault, and whether trying again can help.
+/// The error of all transports: what failed, in which phase, which side must change something, and whether a retry can
+/// help.
 public struct TransportError: Error, Sendable, Hashable {
-    /// How far the connection had come.
+    /// The phase that the connection had reached.
     public enum Phase: String, Sendable, Hashable, CaseIterable {
         /// Reading the URL or the options.
         case configure
-        /// Looking up the name.
+        /// Resolving the name.
         case resolve
         /// Opening the connection.
         case connect
@@ -18,7 +19,7 @@ public struct TransportError: Error, Sendable, Hashable {
         case closing
     }
 
-    /// Who has to change something for it to go well.
+    /// The side that must change something to avoid the error.
     public enum Fault: String, Sendable, Hashable, CaseIterable {
         /// This program or its configuration.
         case local
@@ -28,7 +29,8 @@ public struct TransportError: Error, Sendable, Hashable {
         case network
     }
 
-    /// The fields, on the heap: an error is rare, and a result or an outcome that could hold one stays as small as a pointer.
+    /// The fields, on the heap. An error is rare, and a result or an outcome that can contain one stays as small as a
+    /// pointer.
     private final class Fields: Sendable, Hashable {
         let code: Code
         let phase: Phase
@@ -58,17 +60,17 @@ public struct TransportError: Error, Sendable, Hashable {
 
     private var fields: Fields
 
-    /// An error in full.
+    /// Creates an error from its parts.
     public init(_ code: Code, _ phase: Phase, _ reason: String, detail: Int? = nil, retryAfter: Duration? = nil) {
         fields = Fields(code, phase, reason, detail, retryAfter)
     }
 
-    /// What went wrong.
+    /// The kind of error.
     public var code: Code {
         get { fields.code }
         set { self = TransportError(newValue, phase, reason, detail: detail, retryAfter: retryAfter) }
     }
-    /// How far the connection had come.
+    /// The phase that the connection had reached.
     public var phase: Phase {
         get { fields.phase }
         set { self = TransportError(code, newValue, reason, detail: detail, retryAfter: retryAfter) }
@@ -78,25 +80,26 @@ public struct TransportError: Error, Sendable, Hashable {
         get { fields.reason }
         set { self = TransportError(code, phase, newValue, detail: detail, retryAfter: retryAfter) }
     }
-    /// The number behind it: errno, HTTP status, WebSocket close code, CONNACK return code, by ``code`` and ``phase``.
+    /// The number of the error by ``code`` and ``phase``: errno, HTTP status, WebSocket close code, or CONNACK return
+    /// code.
     public var detail: Int? {
         get { fields.detail }
         set { self = TransportError(code, phase, reason, detail: newValue, retryAfter: retryAfter) }
     }
-    /// How long the peer asks to wait before the next attempt (RFC 9110, section 10.2.3: Retry-After).
+    /// How long the peer requests to wait before the next attempt (RFC 9110, section 10.2.3: Retry-After).
     public var retryAfter: Duration? {
         get { fields.retryAfter }
         set { self = TransportError(code, phase, reason, detail: detail, retryAfter: newValue) }
     }
 
-    /// Who has to change something for it to go well.
+    /// The side that must change something to avoid the error.
     public var fault: Fault { code.row.fault }
-    /// Whether another attempt, with nothing changed, can go well.
+    /// Whether another attempt, with nothing changed, can succeed.
     public var isRetryable: Bool { code.row.retryable }
 }
 
 extension TransportError {
-    /// What can go wrong, whatever the transport. ``Code/row`` says for each whose fault it is and whether retrying helps.
+    /// The kinds of errors of all transports. ``Code/row`` gives the fault of each and whether a retry can help.
     public enum Code: String, Sendable, Hashable, CaseIterable {
         // Configuration
         case invalidConfiguration, unsupported
@@ -110,19 +113,19 @@ extension TransportError {
         // Open
         case closedByPeer, connectionReset, connectionLost, keepaliveTimeout, protocolViolation, invalidText
         case messageTooLarge, bufferFull, acknowledgementTimeout, wouldBlock
-        // This program's own doing
+        // Caused by this program
         case closedByUser, cancelled, busy
-        // What fits no other row
+        // Any other error
         case systemError
     }
 }
 
 extension TransportError.Code {
-    /// One row of the table that gives each code its meaning.
+    /// One row of the table that defines the meaning of each code.
     public struct Row: Sendable, Hashable {
-        /// Who has to change something for it to go well.
+        /// The side that must change something to avoid the error.
         public var fault: TransportError.Fault
-        /// Whether another attempt, with nothing changed, can go well.
+        /// Whether another attempt, with nothing changed, can succeed.
         public var retryable: Bool
     }
 
@@ -156,14 +159,14 @@ extension TransportError.Code {
 }
 
 extension TransportError: CustomStringConvertible {
-    /// One line: phase, sentence, code and number.
+    /// The error in one line: phase, sentence, code and number.
     public var description: String {
         let number = detail.map { " \($0)" } ?? ""
         return "\(phase.rawValue): \(reason) (\(code.rawValue)\(number))"
     }
 }
 
-// How the numbers of each protocol map into the one error. Tested row by row.
+// Maps the numbers of each protocol to the error. Tested row by row.
 
 extension TransportError {
     /// The error for the status of a refused WebSocket handshake (RFC 6455, section 4.1; RFC 9110, section 15).
@@ -210,7 +213,8 @@ extension TransportError {
         return TransportError(code, .open, sentence + suffix, detail: Int(closeCode))
     }
 
-    /// The error for a return code with which an MQTT broker refused a connection (MQTT 3.1.1, section 3.2.2.3, table 3.1).
+    /// The error for a return code with which an MQTT broker refused a connection (MQTT 3.1.1, section 3.2.2.3, table
+    /// 3.1).
     public static func connack(_ returnCode: UInt8) -> TransportError {
         let (code, sentence): (Code, String) =
             switch returnCode {

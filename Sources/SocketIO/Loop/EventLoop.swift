@@ -1,28 +1,28 @@
 import Primitives
 import Synchronization
 
-/// One thread that waits for descriptors and timers and runs Swift tasks in between.
+/// One thread that waits for descriptors and timers, and runs Swift tasks in between.
 ///
-/// It is a task executor that callers may prefer (`Task(executorPreference: loop)`), and its ``serialExecutor`` may be
-/// the executor of actors; both run on the same thread, so that awaiting a message costs no change of threads. While
-/// that thread sleeps, the loop is lent to who needs it (``runInlineIfIdle(_:)``). A loop lives as long as the process:
-/// make a few, not one for each connection.
+/// A loop is a task executor that callers can prefer (`Task(executorPreference: loop)`). Its ``serialExecutor`` can be
+/// the executor of actors. Both run on the same thread, so awaiting a message does not change threads. While that
+/// thread sleeps, a caller can run an operation inline on the loop (``runInlineIfIdle(_:)``). A loop lives as long as
+/// the process, so make a few, not one for each connection.
 public final class EventLoop: TaskExecutor, @unchecked Sendable {
-    // Unchecked, because the compiler can't see threads: all mutable state is touched by the owner alone, who holds the
-    // mutex of `ownership`, but for `mailbox` (a mutex of its own) and the atomics. The loop's thread is the owner
-    // whenever it is not inside `Poller.block()`, which touches nothing of what is here.
+    // Unchecked, because the compiler does not see threads. Only the owner, which holds the mutex of `ownership`,
+    // touches the mutable state. The exceptions are `mailbox`, which has its own mutex, and the atomics. The loop's
+    // thread is the owner except inside `Poller.block()`, which touches none of this state.
 
-    // The owner never enters it anew in the middle of an access either, and every message passes here several times; hence the
-    // unchecked exclusivity. Other modules do not see that it is, so what they use often they get by a call.
+    // Exclusivity is unchecked because the owner never starts an access during another one, and every message accesses
+    // this state several times. Other modules do not see this attribute, so they use calls for frequent accesses.
 
     let poller: any Poller
-    /// Looks names up in place of the system's resolver.
+    /// Looks up names in place of the system's resolver.
     let names: (any NameService)?
     let ownership = LoopLock()
     private let mailbox = Locked<[LoopJob]>([])
     let hasMail = Atomic<Bool>(false)
     let isAsleep = Atomic<Bool>(false)
-    /// For how long the loop polls before it sleeps, in nanoseconds, or `adaptivePolling`.
+    /// How long the loop polls before it sleeps, in nanoseconds, or `adaptivePolling`.
     let pollingTime = Atomic<Int64>(0)
 
     @exclusivity(unchecked) var habit = PollingHabit()
@@ -33,25 +33,25 @@ public final class EventLoop: TaskExecutor, @unchecked Sendable {
     @exclusivity(unchecked) private var lastNumber: UInt64 = 0
     let scheduler = LoopScheduler()
     /// For simulations (``step()``): a tick ends only when no handler is left, and a full connection requests another
-    /// flush. Both once were so, and kept a loop busy for ever.
+    /// flush. Earlier versions worked like this and could keep a loop busy forever.
     package var hasEndlessTicks = false
-    /// Whether such a tick did not end.
+    /// Whether a tick did not end in that mode.
     package var isInEndlessTick = false
     /// Whether the owner is a caller's thread that runs one operation inline.
     @exclusivity(unchecked) var isInline = false
-    /// Calls of user code that wait for the loop's own thread.
+    /// Calls of user code that are queued for the loop's own thread.
     @exclusivity(unchecked) private var callsOut = Deque<@Sendable () -> Void>()
     @exclusivity(unchecked) var events = Deque<PollEvent>()
-    /// Memory for reading, shared by all that live on the loop.
+    /// Memory for reading, shared by everything on the loop.
     @exclusivity(unchecked) var scratch = ScratchPool()
     @usableFromInline @exclusivity(unchecked) var tickBegan: Int64 = MonotonicClock.now()
-    /// The time at which the present tick began, or the loop was borrowed, in nanoseconds of ``MonotonicClock``.
+    /// When the current tick or inline operation began, in nanoseconds of ``MonotonicClock``.
     public internal(set) var now: Int64 {
         @inlinable get { tickBegan }
         set { tickBegan = newValue }
     }
 
-    /// The face of this loop that actors take as their executor.
+    /// The executor of this loop for actors.
     public private(set) lazy var serialExecutor = LoopSerialExecutor(self)
 
     /// Starts a loop.
@@ -67,7 +67,7 @@ public final class EventLoop: TaskExecutor, @unchecked Sendable {
         }
     }
 
-    /// A loop without a thread: ``step()`` runs it.
+    /// Creates a loop without a thread. ``step()`` runs it.
     package init(stepping poller: any Poller, names: any NameService) {
         self.poller = poller
         self.names = names
@@ -75,14 +75,15 @@ public final class EventLoop: TaskExecutor, @unchecked Sendable {
         _ = serialExecutor
     }
 
-    /// Whether the caller runs on this loop: on its thread, or inside of ``runInlineIfIdle(_:)``. A thread runs on one
-    /// loop at a time: inside of another loop's ``runInlineIfIdle(_:)``, this is `false` for the loop that the caller
-    /// came from.
+    /// Whether the caller runs on this loop: on its thread, or inside ``runInlineIfIdle(_:)``.
+    ///
+    /// A thread runs on one loop at a time. Inside another loop's ``runInlineIfIdle(_:)``, this is `false` for the loop
+    /// that the caller came from.
     public var isCurrent: Bool { ownership.isCurrent }
 
     // MARK: Work from any thread
 
-    /// Runs `work` on the loop: in this tick if the caller is on the loop, otherwise as soon as it wakes up.
+    /// Runs `work` on the loop: in this tick if the caller is on the loop, otherwise as soon as the loop wakes up.
     public func execute(_ work: @escaping @Sendable () -> Void) {
         enqueue(.work(work))
     }
@@ -94,7 +95,7 @@ public final class EventLoop: TaskExecutor, @unchecked Sendable {
 
     func enqueue(_ job: LoopJob) {
         if isCurrent {
-            // What another thread asked for before comes before.
+            // Jobs that other threads posted earlier run first.
             if hasMail.load(ordering: .relaxed) { collectMail() }
             jobs.append(job)
             return
@@ -106,7 +107,7 @@ public final class EventLoop: TaskExecutor, @unchecked Sendable {
 
     // MARK: Work on the loop
 
-    /// Watches `descriptor` until ``unwatch(_:_:)``; keeps `handler` alive for as long.
+    /// Watches `descriptor` until ``unwatch(_:_:)``, and keeps `handler` alive until then.
     public func watch(
         _ descriptor: Int32,
         for interest: Readiness = [.read, .write],
@@ -123,41 +124,41 @@ public final class EventLoop: TaskExecutor, @unchecked Sendable {
         return token
     }
 
-    /// Forgets a descriptor; to be called before it is closed. Reports that are under way are dropped.
+    /// Stops watching a descriptor and drops its pending events. Call this before you close the descriptor.
     public func unwatch(_ descriptor: Int32, _ token: UInt64) {
         assertCurrent()
         poller.remove(descriptor, token: token)
         watched.remove(token)
     }
 
-    /// Asks for the next edge after a system call said "would block".
+    /// Requests the next edge after a system call returned "would block".
     public func rearm(_ descriptor: Int32, _ token: UInt64, _ readiness: Readiness) {
         poller.rearm(descriptor, token: token, readiness)
     }
 
-    /// Calls `action` on the loop at `deadline`, in nanoseconds of ``MonotonicClock``. What a timer sets while it fires comes
-    /// in a later tick, whatever its deadline: descriptors and jobs must get theirs.
+    /// Calls `action` on the loop at `deadline`, in nanoseconds of ``MonotonicClock``. A timer that is set while timers
+    /// fire runs in a later tick, whatever its deadline, so that descriptors and jobs are processed in between.
     public func schedule(at deadline: Int64, _ action: @escaping () -> Void) -> UInt64 {
         assertCurrent()
         return timers.add(action, at: isFiring ? max(deadline, now + 1) : deadline)
     }
 
-    /// Cancels a timer; one that has fired is left alone.
+    /// Cancels a timer. Has no effect on a timer that has fired.
     public func cancel(timer: UInt64) {
         assertCurrent()
         timers.cancel(timer)
     }
 
-    /// A number that nothing else on the loop has. What is kept by it has an order that does not depend on addresses, so that a
-    /// simulation runs alike each time.
+    /// Returns a number that is unique on the loop. The order of collections that use it as a key does not depend on
+    /// addresses, so a simulation runs the same way each time.
     package func newNumber() -> UInt64 {
         lastNumber += 1
         return lastNumber
     }
 
-    /// Calls user code, such as an observer, on the loop's own thread, in the order of these calls: now if the caller
-    /// is on that thread, in the next tick if it runs inline on another one (``runInlineIfIdle(_:)``). To be called on
-    /// the loop.
+    /// Calls user code, such as an observer, on the loop's own thread, in the order of these calls. The code runs now
+    /// if the caller is on that thread. It runs in the next tick if the caller runs inline on another thread
+    /// (``runInlineIfIdle(_:)``). Call this on the loop.
     public func callOut(_ work: @escaping @Sendable () -> Void) {
         assertCurrent()
         guard isInline || !callsOut.isEmpty else { return work() }
@@ -169,7 +170,7 @@ public final class EventLoop: TaskExecutor, @unchecked Sendable {
         while let work = callsOut.popFirst() { work() }
     }
 
-    /// Traps if the caller is not on the loop, because that is a mistake in this program that would race.
+    /// Traps unless called on the loop, because such a call is a programming error that would race.
     public func assertCurrent() {
         precondition(isCurrent, "called from outside the event loop")
     }
@@ -186,7 +187,7 @@ public final class EventLoop: TaskExecutor, @unchecked Sendable {
         fireTimers()
     }
 
-    /// Runs what waits, and what that adds, up to a bound: descriptors must get their turn.
+    /// Runs the queued jobs, and the jobs that they add, up to a limit, so that descriptors are not starved.
     func runJobs() {
         var budget = 4096
         while budget > 0, let job = jobs.popFirst() {
@@ -195,7 +196,7 @@ public final class EventLoop: TaskExecutor, @unchecked Sendable {
         }
     }
 
-    /// Whether no job and no handler waits.
+    /// Whether no job and no handler is queued.
     var isIdle: Bool { jobs.isEmpty && scheduler.isEmpty }
 
     private func collectMail() {
@@ -208,16 +209,17 @@ public final class EventLoop: TaskExecutor, @unchecked Sendable {
         for job in mail { jobs.append(job) }
     }
 
-    /// Runs what is due, for a share: a thousand handshakes that are late at the same moment must not hold up everybody else.
+    /// Runs the timers that are due, within one time budget. Otherwise a thousand handshakes that time out at the same
+    /// moment would block all other connections.
     private func fireTimers() {
         guard let next = timers.next, next <= now else { return }
-        // The time stands still meanwhile, so that what these set is not due yet.
+        // `now` does not change meanwhile, so timers that these actions set are not due yet.
         isFiring = true
         var end: Int64 = 0
         while let action = timers.popDue(now) {
             action()
             guard let next = timers.next, next <= now else { break }
-            // Most have the tick for themselves, and don't look at the clock.
+            // A timer that fires alone, the usual case, does not read the clock.
             let time = MonotonicClock.now()
             if end == 0 { end = time + LoopScheduler.timeBudget }
             guard time < end else { break }
@@ -227,9 +229,9 @@ public final class EventLoop: TaskExecutor, @unchecked Sendable {
 }
 
 extension EventLoop {
-    /// Takes note of what has happened. Waits for it, and is lent meanwhile, if there is nothing to do.
+    /// Collects events. If there is nothing to do, waits for them; meanwhile callers can run inline on the loop.
     func wait() {
-        // What had to wait for the next tick is due already.
+        // Work that was left for the next tick is due now.
         guard isIdle, timers.next.map({ $0 > now }) ?? true else {
             poller.wait(until: .min, into: &events)
             now = MonotonicClock.now()
@@ -245,13 +247,14 @@ extension EventLoop {
 
     private func sleep() {
         isAsleep.store(true, ordering: .sequentiallyConsistent)
-        // Whoever posts after this line sees the flag and wakes the poller; whoever posted before is seen here.
+        // A thread that posts after this line sees the flag and wakes the poller. Work that was posted before is seen
+        // here.
         waitLent(until: hasMail.load(ordering: .sequentiallyConsistent) ? .min : timers.next)
         isAsleep.store(false, ordering: .sequentiallyConsistent)
     }
 
-    /// Polls until something has happened; `false` if nothing had by `end`, or if ``polling`` is another one by now.
-    /// Who posts need not wake it.
+    /// Polls until there is an event or work. Returns `false` if there is none by `end`, or if ``polling`` has changed.
+    /// A thread that posts does not need to wake the poller.
     private func poll(until end: Int64, as asked: Int64) -> Bool {
         repeat {
             waitLent(until: .min)
@@ -261,7 +264,7 @@ extension EventLoop {
         return false
     }
 
-    /// One wait during which the loop can be borrowed.
+    /// Waits once. Meanwhile callers can run inline on the loop.
     private func waitLent(until deadline: Int64?) {
         poller.prepare(until: deadline)
         ownership.giveBack()
@@ -273,12 +276,12 @@ extension EventLoop {
 }
 
 extension EventLoop {
-    /// The loop that transports use when none is named.
+    /// The loop that transports use by default.
     public static let shared: EventLoop = {
         do {
             return try EventLoop(name: "im-shared")
         } catch {
-            // Without one descriptor and one thread at the first use, no transport can do anything.
+            // Without one descriptor and one thread at first use, no transport can work.
             fatalError("the shared event loop can't start: \(error)")
         }
     }()

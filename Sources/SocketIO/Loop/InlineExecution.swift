@@ -19,21 +19,21 @@ extension Bound where Context == EventLoop {
 
 extension EventLoop {
     /// Runs `body` inline on the loop, on the caller's thread, if the loop's own thread sleeps. Returns `nil` at once
-    /// if the loop runs or has work, because that comes first. On the loop, calls `body`.
+    /// if the loop runs or has work, because that work comes first. On the loop, calls `body`.
     ///
-    /// While `body` runs, the caller is on this loop and on no other (``isCurrent``). Then what was written is given to
-    /// the kernel, as at the end of a tick. These invariants hold:
+    /// While `body` runs, the caller is on this loop and on no other (``isCurrent``). Afterwards the written output is
+    /// passed to the kernel, as at the end of a tick. These invariants hold:
     ///
-    /// - A caller's thread never waits for the loop: it tries to become the owner for a few microseconds at most. It
+    /// - A caller's thread never waits for the loop. It tries to become the owner for a few microseconds at most. It
     ///   runs `body` and one end of a tick, which is one pass over the handlers that `body` has registered.
-    /// - Jobs that `body` leads to are left to the loop's thread, because the caller may be in the middle of another
-    ///   task's job.
-    /// - User code (observers, stores) is left to the loop's thread (``callOut(_:)``).
+    /// - Jobs that `body` enqueues run on the loop's thread, because the caller can be in the middle of another task's
+    ///   job.
+    /// - User code (observers, stores) runs on the loop's thread (``callOut(_:)``).
     ///
     /// `body` must be short and must not wait, because the loop's thread waits for it.
     public func runInlineIfIdle<Value: Sendable>(_ body: () -> Value) -> Value? {
         if isCurrent { return body() }
-        // What this thread has posted comes before what it does now.
+        // Work that this thread posted earlier runs before this operation.
         guard !hasMail.load(ordering: .relaxed), let former = ownership.tryTake() else { return nil }
         guard isIdle, !hasMail.load(ordering: .relaxed) else {
             ownership.giveBack(former)
@@ -44,7 +44,7 @@ extension EventLoop {
         scheduler.beginInline()
         let value = body()
         scheduler.endTick(since: now)
-        // The thread decided how long to sleep before all this.
+        // The loop's thread chose its sleep time before this operation, which can have set an earlier timer.
         if isIdle, let deadline = timers.next { poller.lowerDeadline(to: deadline) }
         let mustWake = !isIdle && isAsleep.exchange(false, ordering: .sequentiallyConsistent)
         isInline = false

@@ -1,15 +1,15 @@
-/// Something to run on an event loop.
+/// A job to run on an event loop.
 enum LoopJob {
     /// The job of a task that prefers the loop.
     case task(UnownedJob)
     /// The job of an actor whose executor is the loop.
     case actor(UnownedJob)
-    /// A closure.
+    /// A closure from ``EventLoop/execute(_:)``.
     case work(@Sendable () -> Void)
 
     func run(on loop: EventLoop) {
-        // Each job runs under the face of the loop that it was given to: a task's job that ran as an actor's would be
-        // sent through the queue once more, at its next suspension, to get its own isolation back.
+        // Each job runs under the executor that it was enqueued on. Otherwise a task's job that ran as an actor's job
+        // would be enqueued again at its next suspension, to return to its own isolation.
         switch self {
         case .task(let job): job.runSynchronously(on: loop.asUnownedTaskExecutor())
         case .actor(let job): job.runSynchronously(on: loop.serialExecutor.asUnownedSerialExecutor())
@@ -18,7 +18,7 @@ enum LoopJob {
     }
 }
 
-/// The face of an ``EventLoop`` that actors take as their executor:
+/// The serial executor of an ``EventLoop``, for actors:
 /// `nonisolated var unownedExecutor: UnownedSerialExecutor { loop.serialExecutor.asUnownedSerialExecutor() }`.
 public final class LoopSerialExecutor: SerialExecutor {
     private unowned let loop: EventLoop
@@ -37,7 +37,7 @@ public final class LoopSerialExecutor: SerialExecutor {
         UnownedSerialExecutor(ordinary: self)
     }
 
-    /// Lets `assumeIsolated` succeed in callbacks of the loop, which run outside of any job.
+    /// Makes `assumeIsolated` succeed in callbacks of the loop, which run outside any job.
     public func checkIsolated() {
         loop.assertCurrent()
     }

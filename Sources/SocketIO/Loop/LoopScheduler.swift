@@ -2,44 +2,45 @@ import Primitives
 
 /// When a loop runs a handler.
 public enum LoopQueue: UInt8, Sendable {
-    /// At the end of the tick: the place to hand the kernel in one call what was written during the tick.
+    /// At the end of the tick. Handlers pass the output that was written during the tick to the kernel in one call
+    /// here.
     case tickEnd = 1
-    /// After the end of the tick: work that others do not wait for, such as a message for many connections.
+    /// After the end of the tick, for work that no other connection waits for, such as a message for many connections.
     case lowPriority = 2
-    /// In the next tick, behind everything that is ready then: the rest of a work that has exceeded its time budget.
+    /// In the next tick, after everything that is ready then. For the rest of work that has exceeded its time budget.
     case deferred = 4
 }
 
 /// Work that a loop runs later; see ``EventLoop/add(_:to:)``.
 public protocol ScheduledHandler: AnyObject {
-    /// The queues that the handler is in. Kept by the loop; a handler only stores it.
+    /// The queues that the handler is in. The loop maintains this value; a handler only stores it.
     var schedule: ScheduleEntry { get set }
-    /// Its time has come, for the reason that it was added to `queue`. To run again, it adds itself again.
+    /// Runs the work that the handler was added to `queue` for. To run again, the handler adds itself again.
     func run(_ queue: LoopQueue)
 }
 
-/// Which queues of a loop a handler is in, and for which of them it still is to be called.
+/// The queues of a loop that a handler is in, and those for which it is still to be called.
 public struct ScheduleEntry: Sendable {
     private var queued: UInt8 = 0
     private var wanted: UInt8 = 0
 
-    /// In no queue.
+    /// An entry in no queue.
     public init() {}
 
     /// Whether the handler is to be called for `queue`.
     public func contains(_ queue: LoopQueue) -> Bool { wanted & queue.rawValue != 0 }
 
-    /// Withdraws the handler from `queue`. It keeps its place, for the case that it is added again soon.
+    /// Removes the handler from `queue`. It keeps its place in case it is added again soon.
     public mutating func remove(_ queue: LoopQueue) { wanted &= ~queue.rawValue }
 
-    /// Whether the handler has no place in `queue` yet, and gets one now.
+    /// Marks the handler as wanted in `queue`. Returns whether it had no place in the queue before.
     fileprivate mutating func insert(_ queue: LoopQueue) -> Bool {
         wanted |= queue.rawValue
         defer { queued |= queue.rawValue }
         return queued & queue.rawValue == 0
     }
 
-    /// Whether the handler, which leaves `queue`, is to be called.
+    /// Removes the handler's place in `queue`. Returns whether the handler is to be called.
     fileprivate mutating func take(_ queue: LoopQueue) -> Bool {
         defer {
             wanted &= ~queue.rawValue
@@ -49,16 +50,16 @@ public struct ScheduleEntry: Sendable {
     }
 }
 
-/// Divides the time of a loop between its handlers. One loop serves many connections, and none may keep it from the others
-/// for long.
+/// Divides the time of a loop between its handlers. One loop serves many connections, and none may block the others for
+/// long.
 ///
 /// - A handler is called once for each queue that it was added to, however often it was added.
-/// - Each queue is run in one pass over the handlers that are in it when the pass begins. A handler that adds itself again
-///   while it runs is called in the next tick, because descriptors, timers and jobs are processed in between.
+/// - Each queue is run in one pass over the handlers that are in it when the pass begins. A handler that adds itself
+///   again while it runs is called in the next tick, because descriptors, timers and jobs are processed in between.
 /// - Each pass has a time budget. Handlers that exceed it are called in the next tick, in their order.
-/// - Deferred handlers share one budget (``deferredEnd``). It is smaller while low-priority handlers wait, because messages
-///   that wait to be sent go before more is read from busy connections.
-/// - Low-priority handlers get as much time as the rest of the tick has taken, and no less than one budget.
+/// - Deferred handlers share one budget (``deferredEnd``). It is smaller while low-priority handlers are queued,
+///   because queued messages are sent before more is read from busy connections.
+/// - Low-priority handlers get as much time as the rest of the tick has taken, and at least one budget.
 final class LoopScheduler {
     /// The time budget of one handler, and of all deferred handlers of a tick together, in nanoseconds.
     static let timeBudget: Int64 = 50_000
@@ -73,7 +74,7 @@ final class LoopScheduler {
     @exclusivity(unchecked) private var tickEnd = Deque<any ScheduledHandler>()
     @exclusivity(unchecked) private var lowPriority = Deque<any ScheduledHandler>()
     @exclusivity(unchecked) private var deferred = Deque<any ScheduledHandler>()
-    /// While deferred handlers run: when their budget ends, in nanoseconds. 0 otherwise.
+    /// When the budget of the running deferred handlers ends, in nanoseconds. 0 while none runs.
     @exclusivity(unchecked) private(set) var deferredEnd: Int64 = 0
     /// How long the deferred handlers of this tick took, in nanoseconds.
     @exclusivity(unchecked) private var deferredTime: Int64 = 0
@@ -83,13 +84,14 @@ final class LoopScheduler {
         self.clock = clock
     }
 
-    /// Whether no handler waits.
+    /// Whether no handler is queued.
     var isEmpty: Bool { tickEnd.isEmpty && lowPriority.isEmpty && deferred.isEmpty }
 
-    /// How many low-priority handlers wait.
+    /// How many low-priority handlers are queued.
     var lowPriorityCount: Int { lowPriority.count }
 
-    /// When a handler that begins now should stop: with the other deferred handlers, or elsewhere after one budget.
+    /// When a handler that begins now should stop. A deferred handler stops at the end of the shared budget, any other
+    /// handler after one budget.
     var budgetEnd: Int64 { deferredEnd != 0 ? deferredEnd : clock() + Self.timeBudget }
 
     func add(_ handler: any ScheduledHandler, to queue: LoopQueue) {
@@ -101,12 +103,12 @@ final class LoopScheduler {
         }
     }
 
-    /// Runs the handlers that wait for the end of the tick, and then low-priority handlers.
+    /// Runs the queued handlers for the end of the tick, and then low-priority handlers.
     ///
-    /// - Parameter start: when the tick began.
+    /// - Parameter start: When the tick began.
     func endTick(since start: Int64) {
         var left = tickEnd.count
-        // As a rule there are few handlers, and the clock is not read.
+        // Usually there are few handlers, and the clock is not read.
         let end = left > Self.handlersBetweenClockReads ? clock() + Self.tickEndBudget : .max
         while left > 0, let handler = tickEnd.popFirst() {
             call(handler, .tickEnd)
@@ -123,9 +125,9 @@ final class LoopScheduler {
         } while left > 0 && clock() < due
     }
 
-    /// Runs the deferred handlers. What was answered in this tick is with the kernel by now.
+    /// Runs the deferred handlers. Output of this tick has been passed to the kernel before.
     ///
-    /// - Parameter timeChanged: called with the time before each handler.
+    /// - Parameter timeChanged: Called with the time before each handler.
     func runDeferred(_ timeChanged: (Int64) -> Void) {
         deferredTime = 0
         guard !deferred.isEmpty else { return }
@@ -144,12 +146,13 @@ final class LoopScheduler {
         deferredTime = now - start
     }
 
-    /// A caller's thread runs one operation and the end of a tick: what deferred handlers took was in another tick.
+    /// Prepares for one operation and one end of a tick on a caller's thread. The time of deferred handlers belongs to
+    /// an earlier tick.
     func beginInline() {
         deferredTime = 0
     }
 
-    /// Runs the handlers at the end of the tick until none is left, for a simulation of loops that did so. `false` if
+    /// Runs the handlers at the end of the tick until none is left, to simulate loops that did so. Returns `false` if
     /// there is no end.
     func endTickEndlessly() -> Bool {
         var left = 100_000
@@ -166,12 +169,12 @@ final class LoopScheduler {
 }
 
 extension EventLoop {
-    /// Calls `handler` later, once, when the time for `queue` has come. To be called on the loop.
+    /// Calls `handler` once, when the loop runs `queue`. Call this on the loop.
     public func add(_ handler: any ScheduledHandler, to queue: LoopQueue) {
         scheduler.add(handler, to: queue)
     }
 
-    /// Calls `handler` now if it waits in `queue`, and not again until it is added again. For tests that do not wait for a
+    /// Calls `handler` now if it is in `queue`, and not again until it is added again. For tests that do not wait for a
     /// tick.
     package func runNow(_ handler: any ScheduledHandler, for queue: LoopQueue) {
         guard handler.schedule.contains(queue) else { return }
@@ -179,7 +182,7 @@ extension EventLoop {
         handler.run(queue)
     }
 
-    /// How many low-priority handlers wait.
+    /// How many low-priority handlers are queued.
     public var lowPriorityCount: Int { scheduler.lowPriorityCount }
 
     /// The time budget of one handler, in nanoseconds.

@@ -1,5 +1,5 @@
 extension EventLoop {
-    /// Runs one iteration on the calling thread. For a loop without a thread only (``init(stepping:names:)``).
+    /// Runs one tick on the calling thread. Only for a loop without a thread (``init(stepping:names:)``).
     package func step() {
         ownership.take()
         if hasEndlessTicks {
@@ -10,8 +10,8 @@ extension EventLoop {
         ownership.giveBack()
     }
 
-    /// When the next ``step()`` has something to do: `.min` if there is work now, `nil` if nothing but a descriptor or another
-    /// thread can bring any.
+    /// When the next ``step()`` has work: `.min` if there is work now, `nil` if only a descriptor or another thread can
+    /// add work.
     package var nextStep: Int64? {
         isIdle && !hasMail.load(ordering: .relaxed) ? timers.next : .min
     }
@@ -19,7 +19,7 @@ extension EventLoop {
 
 /// Looks up names for a loop in place of the system's resolver.
 package protocol NameService: AnyObject, Sendable {
-    /// Looks `host` up, and calls `answer` once.
+    /// Looks up `host` and calls `answer` once.
     func lookUp(
         _ host: String,
         port: UInt16,

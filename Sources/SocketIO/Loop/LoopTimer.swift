@@ -1,6 +1,6 @@
 import Primitives
 
-/// A timer of an event loop that any thread may set and cancel.
+/// A timer of an event loop that any thread can set and cancel.
 public final class LoopTimer: Sendable {
     private final class State {
         var id: UInt64?

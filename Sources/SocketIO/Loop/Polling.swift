@@ -1,21 +1,22 @@
 /// Whether and how long an event loop polls before it sleeps.
 ///
-/// While a loop polls, an event is handled without waking a thread or a processor core, and a peer on the same machine does not
-/// pay for the wake-up. Polling costs processor time.
+/// While a loop polls, an event is handled without waking a thread or a processor core, and a peer on the same machine
+/// does not pay for the wake-up. Polling costs processor time.
 public enum Polling: Sendable, Hashable {
     /// Polls for up to 50 µs while events come within 20 µs on average, and sleeps at once otherwise. It uses at most
     /// about twice the processor time of sleeping and waking, and less than sleeping if answers come quickly. The loop
-    /// tries it after 16 short waits in a row, and less and less often if it did not help.
+    /// tries it after 16 short waits in a row, and less often if it did not help.
     case adaptive
     /// Sleeps at once.
     case never
-    /// Polls for so long each time: up to the whole time of a core while nothing happens. A negative time counts as
-    /// zero, a time above one hour as one hour.
+    /// Polls for this long each time, which uses the whole time of a core while nothing happens. A negative time counts
+    /// as zero, a time above one hour as one hour.
     case always(for: Duration)
 }
 
 extension EventLoop {
-    /// Whether and how long this loop polls before it sleeps. Default: ``Polling/never``. Can be changed from any thread.
+    /// Whether and how long this loop polls before it sleeps. Default: ``Polling/never``. Can be changed from any
+    /// thread.
     public var polling: Polling {
         get {
             switch pollingTime.load(ordering: .relaxed) {
@@ -35,23 +36,23 @@ extension EventLoop {
         }
     }
 
-    /// Stands for ``Polling/adaptive`` among nanoseconds.
+    /// The value of ``pollingTime`` that means ``Polling/adaptive``.
     static let adaptivePolling: Int64 = -1
 }
 
 /// Decides from the lengths of past waits whether the loop polls before it sleeps (``Polling/adaptive``).
 struct PollingHabit {
-    /// How long it polls, in nanoseconds.
+    /// How long the loop polls, in nanoseconds.
     static let time: Int64 = 50_000
-    /// Waits up to this length, which includes the wake-up, may be shorter with polling.
+    /// The longest wait, including the wake-up, that polling can shorten, in nanoseconds.
     static let short: Int64 = 150_000
-    /// The longest average wait for which polling pays.
+    /// The longest average wait for which polling pays, in nanoseconds.
     static let worthwhile: Int64 = 20_000
-    /// The number of short waits in a row before it tries to poll: at first, and at most.
+    /// The number of short waits in a row before the loop tries to poll: the first and the largest value.
     static let patience = 16...1024
 
     private var isPolling = false
-    /// Short waits, or polls, since `isPolling` last changed.
+    /// The number of short waits, or of polls, since `isPolling` last changed.
     private var count = 0
     private var patience = PollingHabit.patience.lowerBound
     private var average: Int64 = 0
@@ -65,14 +66,14 @@ struct PollingHabit {
             count &+= 1
             average += (min(time, Self.time) - average) / 8
             guard average > Self.worthwhile else { return }
-            // Polling that paid for a while is tried again soon.
+            // If polling paid for a while, it is tried again soon.
             let paid = count > 4 * Self.patience.lowerBound
             patience = paid ? Self.patience.lowerBound : min(2 * patience, Self.patience.upperBound)
             (isPolling, count) = (false, 0)
         } else {
             count = time <= Self.short ? count + 1 : 0
             guard count >= patience else { return }
-            // One poll without effect does not end it; three do.
+            // One poll without effect does not end polling. Three do.
             (isPolling, count, average) = (true, 0, Self.worthwhile / 2)
         }
     }

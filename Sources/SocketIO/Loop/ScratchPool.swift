@@ -1,8 +1,9 @@
-/// Memory that everything on one event loop reads into and writes from in turn, so that an idle connection owns none.
+/// Memory that the connections of one event loop use in turn for reading and writing, so that an idle connection owns
+/// none.
 public struct ScratchPool: ~Copyable {
-    // Kept small: one block for the connection that reads now, a few for those that wait for the kernel.
+    // The pool is small: one block for the connection that reads now, a few for those that wait for the kernel.
     private static let limit = 16
-    /// How large a block is, in bytes.
+    /// The size of a block, in bytes.
     public static let blockSize = 64 * 1024
 
     private let blocks = UnsafeMutablePointer<UnsafeMutableRawPointer>.allocate(capacity: limit)
@@ -31,12 +32,12 @@ public struct ScratchPool: ~Copyable {
 }
 
 extension EventLoop {
-    /// Takes a block of ``ScratchPool/blockSize`` bytes, which all that live on the loop share. To be called there.
+    /// Takes a block of ``ScratchPool/blockSize`` bytes from the pool of the loop. Call this on the loop.
     public func takeBlock() -> UnsafeMutableRawPointer {
         scratch.take()
     }
 
-    /// Gives such a block back. To be called on the loop.
+    /// Gives back a block from ``takeBlock()``. Call this on the loop.
     public func giveBlock(_ block: UnsafeMutableRawPointer) {
         scratch.give(block)
     }

@@ -2,7 +2,8 @@
 import CSocketIO
 import Primitives
 
-/// epoll(7), edge-triggered: one registration for the whole life of a descriptor, and no system call to re-arm it.
+/// epoll(7), edge-triggered. A descriptor is registered once for its whole life, and re-arming it takes no system call
+/// unless it is watched for reading only.
 final class EpollPoller: Poller {
     private static let wakeToken = UInt64.max
     private static let timerToken = UInt64.max - 1
@@ -11,18 +12,18 @@ final class EpollPoller: Poller {
     private let epoll: Descriptor
     private let wakeUp: Descriptor
     private let timer: Descriptor
-    // Unchecked exclusivity, here and below, because nobody is called while these change. These three are of the thread that
-    // waits.
+    // Exclusivity is unchecked, here and below, because no callback runs while these change. The next three belong to
+    // the thread that waits.
     private let buffer = UnsafeMutableBufferPointer<epoll_event>.allocate(capacity: EpollPoller.batch)
     @exclusivity(unchecked) private var timeout: Int32 = 0
     @exclusivity(unchecked) private var count = 0
 
     /// Descriptors that are watched for reading only, and whether each is watched for writing now. A UDP socket becomes
-    /// writable anew whenever a datagram has left it, which would wake the loop for each one sent.
+    /// writable again whenever a datagram has left it, which would wake the loop for each datagram sent.
     @exclusivity(unchecked) private var readers: [UInt64: (descriptor: Int32, isWriting: Bool)] = [:]
-    /// How many of them are.
+    /// The number of ``readers`` that are watched for writing now.
     @exclusivity(unchecked) private(set) var writing = 0
-    /// When the timer rings; `.max` if it is not set.
+    /// When the timer fires; `.max` if it is not set.
     @exclusivity(unchecked) private var armed = Int64.max
 
     init() throws(SystemError) {
@@ -64,14 +65,14 @@ final class EpollPoller: Poller {
 
     func rearm(_ descriptor: Int32, token: UInt64, _ readiness: Readiness) {
         guard !readers.isEmpty, readiness.contains(.write) else { return }
-        // Who is watched already hears of it, once.
+        // A descriptor that is watched for writing already gets its event once.
         guard let (_, isWriting) = readers[token], !isWriting else { return }
         readers[token] = (descriptor, true)
         writing += 1
         _ = control(EPOLL_CTL_MOD, descriptor, token, [.read, .write])
     }
 
-    /// A reader that waited for room has been told of it.
+    /// Stops watching a reader for writing, because its event has come.
     private func stopWriting(_ token: UInt64) {
         guard let (descriptor, isWriting) = readers[token], isWriting else { return }
         readers[token] = (descriptor, false)
@@ -103,8 +104,8 @@ final class EpollPoller: Poller {
         }
     }
 
-    /// Sets the timer if it would ring too late; who waits already hears it too. One that rings too early costs a tick of the
-    /// loop; a timeout given to epoll_wait would cost the kernel a timer of its own for every wait.
+    /// Sets the timer if it would fire too late. This works during a wait too. A timer that fires too early costs one
+    /// tick of the loop. A timeout passed to epoll_wait would cost a kernel timer for every wait.
     func lowerDeadline(to deadline: Int64) {
         guard deadline < armed else { return }
         armed = deadline

@@ -1,68 +1,69 @@
 import Primitives
 
-/// What a descriptor is ready for.
+/// The operations that a descriptor is ready for.
 public struct Readiness: OptionSet, Sendable {
-    /// The bits.
+    /// The bits of the set.
     public let rawValue: UInt8
 
-    /// A set from its bits.
+    /// Creates a set from its bits.
     public init(rawValue: UInt8) {
         self.rawValue = rawValue
     }
 
-    /// Reading will give bytes, a connection, an error, or the end.
+    /// Reading returns bytes, a connection, an error, or the end.
     public static let read = Readiness(rawValue: 1)
-    /// Writing will take bytes or give an error.
+    /// Writing takes bytes or returns an error.
     public static let write = Readiness(rawValue: 2)
-    /// The peer has closed its half, or the connection broke: read on until the end even after a short read.
+    /// The peer has closed its half, or the connection broke. Read until the end, even after a short read.
     public static let hangUp = Readiness(rawValue: 4)
 }
 
-/// One report of a poller.
+/// One readiness event from a poller.
 package struct PollEvent {
     var token: UInt64
     var readiness: Readiness
 
-    /// A report for the descriptor that was added with `token`.
+    /// Creates an event for the descriptor that was added with `token`.
     package init(token: UInt64, readiness: Readiness) {
         self.token = token
         self.readiness = readiness
     }
 }
 
-/// Waits for many descriptors at once. A descriptor is added once, for reading and writing, and stays until it is removed.
+/// Waits for many descriptors at once. A descriptor is added once, for reading and writing, and stays until it is
+/// removed.
 ///
-/// Readiness is reported on its edge: having been told that a descriptor is ready, the owner works until the system says
-/// "would block", and then calls ``rearm(_:_:)``; until it does, the poller owes it no further report. (epoll works so by
-/// itself and ignores `rearm`; poll(2) gets its interest from it.)
+/// Readiness is reported on its edge. After an event, the owner works until the system returns "would block", and then
+/// calls ``rearm(_:_:)``. Until then, the poller does not have to report again. epoll reports edges itself, and needs
+/// `rearm` only for readiness outside a descriptor's interest. poll(2) takes its interest from it.
 ///
-/// A wait is in three parts, because a loop that waits is lent to others: its own thread calls them, one after the other, and
-/// while it is in ``block()`` whoever has borrowed the loop calls the rest.
+/// A wait has three parts, so that callers can run inline on a loop that waits. The loop's thread calls the parts in
+/// order. While it is in ``block()``, a thread that runs inline on the loop may call the other members.
 package protocol Poller: AnyObject {
-    /// Watches `descriptor` for `interest`; its events carry `token`. What is not in the interest is watched for once,
-    /// whenever it is re-armed.
+    /// Watches `descriptor` for `interest`. Its events carry `token`. Readiness outside the interest is watched for
+    /// once, whenever it is re-armed.
     func add(_ descriptor: Int32, token: UInt64, interest: Readiness) throws(SystemError)
-    /// Forgets `descriptor`. To be called before it is closed.
+    /// Stops watching `descriptor`. Call this before you close it.
     func remove(_ descriptor: Int32, token: UInt64)
-    /// The owner has met "would block" and wants to hear of the next edge.
+    /// Requests the next edge, after the owner got "would block".
     func rearm(_ descriptor: Int32, token: UInt64, _ readiness: Readiness)
-    /// Makes ready for one ``block()``, which is to end when `deadline` has come, in nanoseconds of ``MonotonicClock``
-    /// (`nil`: when something happens; `.min`: at once).
+    /// Prepares one ``block()``, which ends at `deadline`, in nanoseconds of ``MonotonicClock``. `nil` means that only
+    /// an event ends it, `.min` that it ends at once.
     func prepare(until deadline: Int64?)
-    /// Waits until something happens, or the time has come that ``prepare(until:)`` was given. May end early. Touches
-    /// nothing that the other members touch while it waits, so that another thread may call those; what they change
-    /// counts for this wait.
+    /// Waits until there is an event or the deadline of ``prepare(until:)``. May end early. While it waits, it touches
+    /// nothing that the other members touch, so another thread may call those. Their changes apply to this wait.
     func block()
-    /// Appends what has happened by the end of ``block()``. What was removed meanwhile may be among it, under its old token.
+    /// Appends the events up to the end of ``block()``. They can include a descriptor that was removed meanwhile, under
+    /// its old token.
     func collect(into events: inout Deque<PollEvent>)
-    /// Somebody who blocks now is to wake at `deadline` if that comes before the time that he was given.
+    /// Makes the current ``block()`` end at `deadline` if that is before its own deadline.
     func lowerDeadline(to deadline: Int64)
-    /// Ends a ``block()`` early. May be called from any thread at any time; the only member that may.
+    /// Ends a ``block()`` early. This is the only member that any thread may call at any time.
     func wake()
 }
 
 extension Poller {
-    /// Waits until something happens or `deadline` has come, and appends what happened. May return early.
+    /// Waits until there is an event or `deadline`, and appends the events. May return early.
     func wait(until deadline: Int64?, into events: inout Deque<PollEvent>) {
         prepare(until: deadline)
         block()
@@ -70,11 +71,11 @@ extension Poller {
     }
 }
 
-/// Which poller an ``EventLoop`` uses.
+/// The poller that an ``EventLoop`` uses.
 public enum PollerKind: String, Sendable, CaseIterable {
-    /// The best that the system has.
+    /// The best poller of the system.
     case automatic
-    /// poll(2), which every system has.
+    /// poll(2), which exists on every system.
     case portable
 
     func make() throws(SystemError) -> any Poller {

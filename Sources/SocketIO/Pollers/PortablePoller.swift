@@ -1,21 +1,20 @@
 import Primitives
 
-/// poll(2), for systems without epoll. Level-triggered by nature, so an edge is made of it: what was reported is not
-/// watched again until the owner re-arms it.
+/// poll(2), for systems without epoll. It is level-triggered. To report edges, the poller stops watching for a reported
+/// event until the owner re-arms it.
 ///
-/// poll(2) looks at the list that it was given and at no other, so that who waits has a copy, and is woken when the
-/// list changes.
+/// poll(2) uses only the list that it was given. So the waiting thread has a copy, and is woken when the list changes.
 final class PortablePoller: Poller {
     private var entries: [pollfd] = []
     private var tokens: [UInt64] = []
     private var indexes: [Int32: Int] = [:]
-    /// What the thread that waits has asked the system, and for how long: its own, while it does.
+    /// The list and the timeout of the current wait. They belong to the waiting thread while it waits.
     private var asked: [pollfd] = []
     private var timeout: Int32 = 0
     private var count: Int32 = 0
-    /// The tokens of what was asked for.
+    /// The tokens of ``asked``.
     private var askedTokens: [UInt64] = []
-    /// When who waits will wake by itself; `.min` if nobody does, or has been woken.
+    /// When the waiting thread wakes by itself; `.min` if no thread waits or it has been woken.
     private var wakesAt = Int64.min
 
     private let wakeReader: Descriptor
@@ -50,7 +49,7 @@ final class PortablePoller: Poller {
         }
         entries.removeLast()
         tokens.removeLast()
-        // Until poll(2) returns, the system keeps open what it looks at, and a connection that was closed would not end.
+        // Until poll(2) returns, the system keeps its descriptors open, and a closed connection would not end.
         lowerDeadline(to: .min)
     }
 
@@ -80,7 +79,7 @@ final class PortablePoller: Poller {
         guard count > 0 else { return }
         if asked[0].revents != 0 { drainWakeUps() }
         for place in asked.indices.dropFirst() where asked[place].revents != 0 {
-            // It may have moved meanwhile, or gone, and another may have its number.
+            // The entry can have moved or been removed meanwhile, and another one can have its number.
             guard let index = indexes[asked[place].fd], tokens[index] == askedTokens[place] else { continue }
             events.append(PollEvent(token: tokens[index], readiness: disarm(index, asked[place].revents)))
         }
@@ -97,8 +96,8 @@ final class PortablePoller: Poller {
         _ = write(wakeWriter.raw, &byte, 1)
     }
 
-    /// What the entry reports; stops watching for it. A broken connection is reported by poll whatever is asked for, so
-    /// an entry that asks for nothing more is hidden behind a negative descriptor, which poll skips.
+    /// Returns the readiness of an entry and stops watching for it. poll(2) always reports a broken connection. So an
+    /// entry that watches for nothing more gets a negative descriptor, which poll(2) skips.
     private func disarm(_ index: Int, _ bits: Int16) -> Readiness {
         var readiness: Readiness = []
         if bits & Int16(POLLIN) != 0 { readiness.insert(.read) }
@@ -121,7 +120,7 @@ final class PortablePoller: Poller {
         entry.fd < 0 ? ~entry.fd : entry.fd
     }
 
-    /// Rounds up, so that a timer is never early and the loop does not spin through its last millisecond.
+    /// Rounds up, so that a timer is never early and the loop does not spin through the last millisecond.
     static func milliseconds(_ nanoseconds: Int64) -> Int32 {
         Int32(clamping: nanoseconds / 1_000_000 + (nanoseconds % 1_000_000 > 0 ? 1 : 0))
     }

@@ -1,5 +1,5 @@
-/// Who is told about which descriptor. A token holds the place and its generation, so that a report for a descriptor that
-/// was closed in the meantime finds nobody, even if its place was given away again.
+/// The handler of each descriptor. A token holds the place and its generation. So an event for a descriptor that was
+/// closed meanwhile finds no handler, even if its place is in use again.
 struct WatchList {
     private struct Place {
         var handler: (any PollHandler)?

@@ -1,7 +1,7 @@
 import Protocols
 import TransportAPI
 
-/// The way to a server through an HTTP proxy that opens tunnels (RFC 9110, section 9.3.6).
+/// An HTTP proxy that opens a tunnel to a server (RFC 9110, section 9.3.6).
 struct HTTPProxy: Sendable, Hashable {
     static let option = TransportOption(
         "proxy",
@@ -11,16 +11,16 @@ struct HTTPProxy: Sendable, Hashable {
 
     /// The proxy's own host.
     let host: String
-    /// Its port; 80 where the URL names none.
+    /// Its port; 80 if the URL has none.
     let port: UInt16
-    /// What asks it for the tunnel.
+    /// The request for the tunnel.
     let request: String
 
-    /// Reads a proxy's URL, in which user and password are percent-encoded. The proxy looks up the name of `server`.
+    /// Reads a proxy's URL, in which user and password are percent-encoded. The proxy resolves the name of `server`.
     ///
     /// - Throws: `.invalidConfiguration` that quotes nothing of the URL.
     init(_ url: String, to server: String, port serverPort: UInt16) throws(TransportError) {
-        // With the port in any case: no port is the default one (RFC 9112, section 3.2.3).
+        // Includes the port in any case, because CONNECT has no default port (RFC 9112, section 3.2.3).
         let target = HTTPSyntax.authority(host: server, port: serverPort)
         guard HTTPSyntax.isHost(target) else {
             throw .configuration(
@@ -28,7 +28,7 @@ struct HTTPProxy: Sendable, Hashable {
                 "must be ASCII where a proxy is to look it up (internationalised names as Punycode)"
             )
         }
-        // What is wrong may be told by the name of an option, and that be a part of the password.
+        // The error can contain the name of an option, which can be a part of the password.
         guard let endpoint = try? Endpoint(url) else { throw .configuration("proxy", "is not \(Self.option.values)") }
         do throws(TransportError) {
             guard endpoint.scheme == "http" else { throw .configuration("scheme", "must be http") }
@@ -50,12 +50,12 @@ struct HTTPProxy: Sendable, Hashable {
     }
 }
 
-/// Asks a proxy for a tunnel and reads its answer: a value that does no I/O.
+/// Requests a tunnel from a proxy and reads the answer. A value that does no I/O.
 struct ProxyHandshake: Sendable {
-    /// How much a proxy may say before the tunnel begins, in bytes.
+    /// How many bytes a proxy may send before the tunnel begins.
     static let maximumBytes = 16 << 10
 
-    /// What is sent.
+    /// The bytes to send.
     let request: String
     private var reader = HTTPHeadReader(maximumBytes: maximumBytes)
 
@@ -63,15 +63,16 @@ struct ProxyHandshake: Sendable {
         request = proxy.request
     }
 
-    /// Reads on; true once the tunnel is open: what the input still holds has come through it.
+    /// Reads the next part of the answer. Returns true once the tunnel is open. The bytes left in the input have come
+    /// through the tunnel.
     ///
-    /// - Throws: why there is no tunnel, with the phase `.connect`.
+    /// - Throws: The reason why there is no tunnel, with the phase `.connect`.
     mutating func next(_ input: inout ByteBuffer) throws(TransportError) -> Bool {
         while let head = try readHead(&input) {
             guard let status = HTTPSyntax.status(head.startLine, atLeast: 0), status != 101 else {
                 throw Self.failed("does not answer with HTTP/1")
             }
-            // Any success opens the tunnel, and its head is all of it, whatever that says about a body.
+            // Any success status opens the tunnel. Its answer ends with the head, even if that announces a body.
             if (200...299).contains(status) { return true }
             if status >= 200 {
                 let delay = head.headers.values("Retry-After").first.flatMap(HTTPSyntax.seconds)

@@ -3,20 +3,20 @@ import Protocols
 import SocketIO
 import TransportAPI
 
-/// A byte stream through a proxy. First it is the handler of the connection to the proxy and asks for the tunnel; from then on
-/// it hands everything on, beginning with what had come behind the proxy's answer. Lives on its loop.
+/// A byte stream through a proxy. At first it handles the connection to the proxy and requests the tunnel. From then on
+/// it passes all bytes through, beginning with those that followed the proxy's answer. Lives on its loop.
 final class ProxyTunnel: StreamChannel, PollHandler {
     private let stream: StreamSocket
     private let loop: EventLoop
     private var handshake: ProxyHandshake
     private var output = ByteBuffer()
-    /// What was read; once the tunnel is open, what nobody has taken yet.
+    /// The proxy's answer; once the tunnel is open, the bytes after it that were not read yet.
     private var input = ByteBuffer()
-    /// The last read took bytes from ``input``, and says nothing about the stream.
+    /// Whether the last read took bytes from ``input``, which says nothing about the stream.
     private var wasReadAhead = false
     private var opener: UnsafeContinuation<TransportError?, Never>?
     private var timer: UInt64?
-    /// Who uses the open tunnel.
+    /// The user of the open tunnel.
     private var handler: (any PollHandler)?
 
     init(_ stream: StreamSocket, _ handshake: ProxyHandshake, on loop: EventLoop) {
@@ -25,9 +25,9 @@ final class ProxyTunnel: StreamChannel, PollHandler {
         self.loop = loop
     }
 
-    /// Asks for the tunnel and waits until it is open. Everything is closed if there is none. To be called on the loop.
+    /// Requests the tunnel and waits until it is open. If that fails, everything is closed. Call this on the loop.
     ///
-    /// - Parameter deadline: when to give up, in nanoseconds of ``MonotonicClock``.
+    /// - Parameter deadline: When to give up, in nanoseconds of ``MonotonicClock``.
     nonisolated(nonsending) func open(deadline: Int64) async throws(TransportError) {
         let error: TransportError? = await LoopBound(self, to: loop).suspend(with: deadline, #isolation) {
             $0.opener = $2
@@ -101,7 +101,7 @@ final class ProxyTunnel: StreamChannel, PollHandler {
         }
     }
 
-    /// Ends the handshake; the first to call decides how.
+    /// Ends the handshake. Only the first call has an effect.
     private func finish(_ error: TransportError?) {
         guard let opener else { return }
         self.opener = nil
@@ -114,12 +114,12 @@ final class ProxyTunnel: StreamChannel, PollHandler {
 
     // MARK: The open tunnel
 
-    /// The proxy.
+    /// The address of the proxy.
     var peer: SocketAddress? { stream.peer }
 
     func attach(_ handler: any PollHandler) throws(SystemError) {
         self.handler = handler
-        // The edges of what has come since the handshake may have been seen already.
+        // The edges of bytes that came since the handshake can have been reported already.
         let confined = LoopBound(self, to: loop)
         loop.execute { confined.value.handler?.ready([.read, .write]) }
     }
@@ -163,9 +163,9 @@ final class ProxyTunnel: StreamChannel, PollHandler {
 
     var segmentCounts: SegmentCounts? { stream.segmentCounts }
 
-    /// What was exchanged with the proxy counts as well.
+    /// Bytes exchanged with the proxy count too.
     var bytesSent: UInt64 { stream.bytesSent }
     var bytesReceived: UInt64 { stream.bytesReceived }
-    /// One to the proxy, and one for the tunnel.
+    /// One round trip to the proxy, and one for the tunnel.
     var roundTripsToConnect: Int { 2 }
 }

@@ -6,10 +6,10 @@ extension TransportDescriptor {
     /// The descriptor of a transport that is a protocol core over TCP.
     ///
     /// - Parameters:
-    ///   - keepalive: its ``keepaliveInterval``.
-    ///   - client: reads an endpoint and gives what makes a client's core for each attempt.
-    ///   - server: the same for the core of each accepted connection, given the client's address, in a mode.
-    ///   - redirect: the endpoint to try after another, where cores are sent elsewhere; by default none are.
+    ///   - keepalive: Its ``keepaliveInterval``.
+    ///   - client: Reads an endpoint and returns a function that makes a client's core for each attempt.
+    ///   - server: Does the same for the core of each accepted connection, given the client's address, in a mode.
+    ///   - redirect: The endpoint to try next when the server redirects; by default redirects are not followed.
     static func stream(
         _ name: String,
         defaultPort: UInt16,
@@ -61,7 +61,7 @@ extension TransportDescriptor {
 struct StreamRecipes: Sendable {
     typealias Redirect = @Sendable (Redirection, Endpoint) throws(TransportError) -> Endpoint
 
-    /// Follows no redirection.
+    /// Follows no redirect.
     static let nowhere: Redirect = { (redirection, _) throws(TransportError) in
         throw .httpStatus(redirection.status)
     }
@@ -73,7 +73,7 @@ struct StreamRecipes: Sendable {
     let redirect: Redirect
 
     func make(_ endpoint: Endpoint, _ loop: EventLoop) throws(TransportError) -> StreamTransport {
-        // An endpoint that was not read from a URL may hold anything, and the resolver would stop at a NUL.
+        // An endpoint that was not read from a URL can contain any bytes, and the resolver would stop at a NUL.
         guard endpoint.host.utf8.allSatisfy({ $0 > 0x20 && $0 != 0x7f }) else {
             throw .configuration("host", "holds a space or a control character")
         }
@@ -100,7 +100,7 @@ struct StreamRecipes: Sendable {
         do throws(TransportError) {
             return try make(target, loop)
         } catch {
-            // It was the peer that wrote this endpoint.
+            // The peer chose this endpoint.
             let reason = "the server redirects to an address that can't be used: \(error.reason)"
             throw TransportError(.handshakeFailed, .handshake, reason, detail: redirection.status)
         }

@@ -3,18 +3,18 @@ import Protocols
 import SocketIO
 import TransportAPI
 
-/// The recipe of every transport that is a protocol core over TCP.
+/// The transport of every protocol core over TCP.
 struct StreamTransport: Transport {
     let endpoint: Endpoint
     let port: UInt16
     let loop: EventLoop
     let limits: ConnectionLimits
     let capabilities: Capabilities
-    /// What connections are opened through, if not directly.
+    /// The proxy for connections; `nil` to connect directly.
     let proxy: HTTPProxy?
-    /// A new core for each attempt.
+    /// Makes a new core for each attempt.
     let makeCore: @Sendable () -> any ProtocolCore
-    /// The recipe for where the peer sends this one's connections.
+    /// Makes the transport for the target of a redirect.
     let follow: @Sendable (Redirection) throws(TransportError) -> StreamTransport
 
     init(
@@ -36,7 +36,7 @@ struct StreamTransport: Transport {
         capabilities = limits.describe(makeCore().capabilities)
     }
 
-    /// What one connection came to.
+    /// The result of one attempt.
     private enum Answer: Sendable {
         case connection(CoreConnection)
         case elsewhere(Redirection)
@@ -45,7 +45,7 @@ struct StreamTransport: Transport {
     nonisolated(nonsending) func connect(timeout: Duration) async throws(TransportError) -> any Connection {
         let started = MonotonicClock.now()
         let deadline = Instant(nanoseconds: started).advanced(by: timeout).nanoseconds
-        // Ends: each redirection leaves a core that follows one fewer.
+        // This loop ends, because each redirect leaves a core that follows one fewer.
         var recipe = self
         while true {
             switch try await recipe.open(started: started, deadline: deadline) {
@@ -71,7 +71,7 @@ struct StreamTransport: Transport {
         }
     }
 
-    /// Connects, through the proxy if there is one. To be called on the loop.
+    /// Connects, through the proxy if there is one. Call this on the loop.
     nonisolated(nonsending) func openChannel(deadline: Int64) async throws(TransportError) -> any ByteChannel {
         let socket: LoopBound<StreamSocket>
         do throws(ConnectError) {
@@ -94,11 +94,11 @@ struct StreamTransport: Transport {
 }
 
 extension ConnectionDriver {
-    /// Starts, waits until the handshake is complete, and gives the connection. To be called on the loop.
+    /// Starts, waits until the handshake is complete, and returns the connection. Call this on the loop.
     nonisolated(nonsending) func openConnection(deadline: Int64) async throws(TransportError) -> CoreConnection {
         phaseDeadline = deadline
         let error: TransportError? = await LoopBound(self, to: loop).suspend(with: (), #isolation) {
-            // The task may have been cancelled before.
+            // The task can have been cancelled before.
             guard $0.phase == .opening else { return $2.resume(returning: .cancelled(.handshake)) }
             $0.waiting.opener = $2
             $0.start()

@@ -2,7 +2,7 @@ import Protocols
 import SocketIO
 import TransportAPI
 
-// How the operating system's errors map into the one error. Tested row by row.
+// Maps the operating system's errors to TransportError. Tested row by row.
 
 extension TransportError {
     /// The error for an errno.
@@ -36,7 +36,7 @@ extension TransportError {
         }
     }
 
-    /// The task was cancelled.
+    /// The error for a cancelled task.
     static func cancelled(_ phase: Phase) -> TransportError {
         TransportError(.cancelled, phase, "the task was cancelled")
     }

@@ -10,7 +10,7 @@ public struct TransportOption: Sendable, Hashable {
     /// Its effect in one line, with its default.
     public var summary: String
 
-    /// An option from its parts.
+    /// Creates an option from its parts.
     public init(_ name: String, _ values: String, _ summary: String) {
         self.name = name
         self.values = values

@@ -1,9 +1,9 @@
 import Protocols
 import SocketIO
 
-/// zlib, found when it is first asked for: a library that is on practically every system, and that nothing is linked with.
+/// zlib, loaded at first use. It is on practically every system, so the package does not link with it.
 public struct ZLib: MessageCompressor {
-    /// `nil` where there is none.
+    /// The system's zlib; `nil` if there is none.
     public static let shared = ZLib(names: names)
 
     #if canImport(Darwin)
@@ -14,7 +14,7 @@ public struct ZLib: MessageCompressor {
 
     let functions: Functions
 
-    /// The first library of these names; `nil` if there is none, or it is not zlib.
+    /// Loads the first library of these names. Returns `nil` if there is none, or if it is not zlib.
     init?(names: [String]) {
         guard let library = names.lazy.compactMap({ dlopen($0, RTLD_NOW | RTLD_LOCAL) }).first,
             let functions = Functions(library)
@@ -22,19 +22,19 @@ public struct ZLib: MessageCompressor {
         self.functions = functions
     }
 
-    /// A compressor at zlib's default level.
+    /// Makes a compressor at zlib's default level.
     public func makeDeflater(windowBits: Int) -> (any MessageDeflater)? {
         (9...15).contains(windowBits) ? ZLibDeflater(functions, windowBits: windowBits) : nil
     }
 
-    /// A decompressor.
+    /// Makes a decompressor.
     public func makeInflater(windowBits: Int) -> (any MessageInflater)? {
         (9...15).contains(windowBits) ? ZLibInflater(functions, windowBits: windowBits) : nil
     }
 }
 
 extension ZLib {
-    // The numbers of zlib.h.
+    // Constants of zlib.h.
     static let ok: Int32 = 0
     static let streamEnd: Int32 = 1
     static let bufferError: Int32 = -5
@@ -42,7 +42,7 @@ extension ZLib {
     static let syncFlush: Int32 = 2
     static let deflated: Int32 = 8
 
-    /// `z_stream` of zlib.h, unchanged since version 1.0. Its own fields point at it, so it stays where it was made.
+    /// `z_stream` of zlib.h, unchanged since version 1.0. Its state points back to it, so it must not move.
     struct Stream {
         var input: UnsafeMutableRawPointer?
         var inputCount: UInt32 = 0
@@ -60,7 +60,7 @@ extension ZLib {
         var reserved: UInt = 0
     }
 
-    /// What is called of the library.
+    /// The functions of the library that are called.
     struct Functions: Sendable {
         typealias OnStream = @convention(c) (UnsafeMutableRawPointer) -> Int32
         typealias Run = @convention(c) (UnsafeMutableRawPointer, Int32) -> Int32
@@ -78,7 +78,7 @@ extension ZLib {
         let inflateInit: InflateInit
         let inflate: Run
         let inflateReset: OnStream
-        /// Begins a new stream that may still refer to the old one.
+        /// Begins a new stream that can still refer to the old one.
         let inflateResetKeep: OnStream
         let inflateEnd: OnStream
 
@@ -90,7 +90,7 @@ extension ZLib {
                 let inflateResetKeep = dlsym(library, "inflateResetKeep"),
                 let inflateEnd = dlsym(library, "inflateEnd")
             else { return nil }
-            // The signatures are those of zlib.h.
+            // These are the signatures in zlib.h.
             self.deflateInit = unsafeBitCast(deflateInit, to: DeflateInit.self)
             self.deflate = unsafeBitCast(deflate, to: Run.self)
             self.deflateReset = unsafeBitCast(deflateReset, to: OnStream.self)

@@ -1,9 +1,9 @@
 import Protocols
 import TransportAPI
 
-/// Raw DEFLATE by zlib, out.
+/// Compresses messages to raw DEFLATE with zlib.
 ///
-/// Unchecked, because zlib's state is reached through a pointer: it has one owner, the core of a connection, which one
+/// Unchecked, because zlib's state is reached through a pointer. Its only owner is the core of a connection, which one
 /// thread runs at a time.
 final class ZLibDeflater: MessageDeflater, @unchecked Sendable {
     private let functions: ZLib.Functions
@@ -15,10 +15,10 @@ final class ZLibDeflater: MessageDeflater, @unchecked Sendable {
         stream = .allocate(capacity: 1)
         stream.initialize(to: ZLib.Stream())
         let memoryLevel = windowBits > 12 ? 8 : 3
-        // From zconf.h, with some 6 KiB for the state.
+        // From zconf.h, with about 6 KiB for the state.
         bufferedBytes = 1 << (windowBits + 2) + 1 << (memoryLevel + 9) + 6 << 10
-        // Level 6, zlib's default, takes some 7 µs for a chat message, and level 1 hardly less. Small windows get tables to
-        // match: memory level 3 in place of 8.
+        // Level 6, zlib's default, takes about 7 µs for a chat message, and level 1 takes little less. Small windows
+        // get small tables: memory level 3 in place of 8.
         let status = functions.deflateInit(
             stream,
             6,
@@ -45,7 +45,7 @@ final class ZLibDeflater: MessageDeflater, @unchecked Sendable {
         stream.pointee.input = UnsafeMutableRawPointer(mutating: source)
         stream.pointee.inputCount = count
         var output: [UInt8] = []
-        // Enough in nearly all cases, so that one tick does.
+        // Enough in nearly all cases, so that one iteration suffices.
         var room = message.count / 2 + 64
         repeat {
             guard let size = UInt32(exactly: room) else { return nil }
@@ -71,19 +71,19 @@ final class ZLibDeflater: MessageDeflater, @unchecked Sendable {
     }
 }
 
-/// Raw DEFLATE by zlib, in. Unchecked for the same reason.
+/// Decompresses messages from raw DEFLATE with zlib. Unchecked for the same reason as ``ZLibDeflater``.
 final class ZLibInflater: MessageInflater, @unchecked Sendable {
     private let functions: ZLib.Functions
     private let stream: UnsafeMutablePointer<ZLib.Stream>
 
     let bufferedBytes: Int
 
-    /// How many bytes are made before somebody else may be seen to: some 20 µs on a slow core.
+    /// How many bytes are decompressed before other connections may run. This takes about 20 µs on a slow core.
     private static let step = 8 << 10
 
     init?(_ functions: ZLib.Functions, windowBits: Int) {
         self.functions = functions
-        // From zconf.h: the window, and some 7 KiB for the state.
+        // From zconf.h: the window, and about 7 KiB for the state.
         bufferedBytes = 1 << windowBits + 7 << 10
         stream = .allocate(capacity: 1)
         stream.initialize(to: ZLib.Stream())
@@ -124,38 +124,38 @@ final class ZLibInflater: MessageInflater, @unchecked Sendable {
         let count = stream.pointee.inputCount
         let start = output.count
         while true {
-            // When the limit is reached, one byte more tells a message that fills it from one that is larger.
+            // At the limit, one more byte distinguishes a message of exactly that size from a larger one.
             let room = min(scratch.count, max(limit - output.count, 1))
             stream.pointee.output = scratch.baseAddress
             stream.pointee.outputCount = UInt32(clamping: room)
             let status = functions.inflate(stream, ZLib.noFlush)
             let isFull = stream.pointee.outputCount == 0
             let made = room - min(Int(stream.pointee.outputCount), room)
-            // Whatever is wrong behind that byte.
+            // The message is too large even if the data after that byte is malformed.
             guard made <= limit - output.count else { return .tooLarge }
             append(scratch[..<made], to: &output, capacity)
             switch status {
             case ZLib.ok, ZLib.bufferError: break
-            // A block that says it is the last ends the stream, not the message (RFC 7692, section 7.2.3.4).
+            // A block that is marked as the last ends the stream, not the message (RFC 7692, section 7.2.3.4).
             case ZLib.streamEnd: guard functions.inflateResetKeep(stream) == ZLib.ok else { return .malformed }
             default: return .malformed
             }
             let left = stream.pointee.inputCount
             if left == 0, !isFull { return .taken(Int(count)) }
             if left > 0, left < count, output.count - start >= Self.step { return .taken(Int(count - left)) }
-            // Neither fed nor filled: zlib would stand still for ever.
+            // zlib got no input and filled no output, so this would loop forever.
             if status == ZLib.bufferError, !isFull { return .malformed }
         }
     }
 
-    /// Appends to `output`, which grows by doubling, but not beyond `capacity`.
+    /// Appends to `output`, which grows by doubling up to `capacity`.
     private func append(_ bytes: Slice<UnsafeMutableRawBufferPointer>, to output: inout [UInt8], _ capacity: Int) {
         let needed = output.count + bytes.count
         if output.capacity < needed { output.reserveCapacity(max(needed, min(output.capacity * 2, capacity))) }
         output.append(contentsOf: UnsafeMutableRawBufferPointer(rebasing: bytes))
     }
 
-    /// From zlib.h: data_type has 128 when a block has just ended.
+    /// zlib sets bit 128 of data_type when a block has just ended (zlib.h).
     var isAtBlockEnd: Bool { stream.pointee.dataType & 128 != 0 }
 
     func reset() {

@@ -39,7 +39,7 @@ struct EventLoopTests {
             return loop.isCurrent
         }
 
-        /// As a callback of the poller would do it.
+        /// Calls `step` as a callback of the poller does.
         nonisolated func stepFromCallback() -> Int {
             assumeIsolated { resident in
                 resident.count += 1
@@ -49,7 +49,7 @@ struct EventLoopTests {
     }
 
     @Test(
-        "is the executor of actors that live on it, also in callbacks outside of jobs",
+        "is the executor of the actors on it, also in callbacks outside jobs",
         arguments: PollerKind.allCases
     )
     func serialExecutor(kind: PollerKind) async throws {
@@ -68,7 +68,10 @@ struct EventLoopTests {
         #expect(seen.withLock { $0 } == Array(0..<1000))
     }
 
-    @Test("runs what another thread has posted before what the loop posts itself later", arguments: PollerKind.allCases)
+    @Test(
+        "runs work that another thread has posted before work that the loop posts later",
+        arguments: PollerKind.allCases
+    )
     func causality(kind: PollerKind) async throws {
         let loop = try Loops.of(kind)
         let seen = Locked<[String]>([])
@@ -106,7 +109,7 @@ struct EventLoopTests {
         #expect(count.value.load(ordering: .relaxed) == 4000)
     }
 
-    @Test("fires timers in order and never early, and not those that were cancelled", arguments: PollerKind.allCases)
+    @Test("fires timers in order and never early, and does not fire cancelled timers", arguments: PollerKind.allCases)
     func timers(kind: PollerKind) async throws {
         let loop = try Loops.of(kind)
         let fired = Locked<[Int]>([])
@@ -126,7 +129,7 @@ struct EventLoopTests {
         #expect(lateness >= 0)
     }
 
-    @Test("drops a report for a descriptor that an earlier report of the same tick has closed")
+    @Test("drops an event for a descriptor that an earlier event of the same tick has closed")
     func staleReport() {
         var list = WatchList()
         let first = list.add(Recorder())

@@ -2,9 +2,9 @@ import Testing
 
 @testable import SocketIO
 
-@Suite("The shares of an event loop's turn")
+@Suite("The time budgets of an event loop's tick")
 struct LoopBudgetTests {
-    @Test("are for timers too, that are due at the same moment and take long")
+    @Test("also apply to slow timers that are due at the same moment")
     func lateTimers() async throws {
         let loop = try EventLoop(name: "late")
         let order = Locked<[String]>([])
@@ -24,7 +24,7 @@ struct LoopBudgetTests {
         #expect(order.withLock { $0 } == ["timer 0", "timer 1", "job", "timer 2"])
     }
 
-    @Test("end for all in the line at the same moment, and elsewhere for each by itself")
+    @Test("end at the same moment for all deferred handlers, and separately for each other caller")
     func ends() async throws {
         let loop = try EventLoop(name: "line")
         let isRight = await withCheckedContinuation { (continuation: CheckedContinuation<[Bool], Never>) in
@@ -33,7 +33,7 @@ struct LoopBudgetTests {
         #expect(isRight == [true, true])
     }
 
-    @Test("are smaller for those who read on while messages wait to be sent")
+    @Test("are smaller for deferred handlers while low-priority handlers wait")
     func besidePatient() async throws {
         let loop = try EventLoop(name: "patient")
         let order = Locked<[String]>([])
@@ -48,7 +48,7 @@ struct LoopBudgetTests {
     }
 }
 
-/// Sends in each tick, until the second reader has had its share.
+/// Sends in each tick, until the second reader has run.
 private final class Sender: ScheduledHandler {
     var schedule = ScheduleEntry()
     private let loop: EventLoop
@@ -65,7 +65,7 @@ private final class Sender: ScheduledHandler {
     }
 }
 
-/// Uses up the share that is left for readers while others send.
+/// Uses up the time budget of deferred handlers beside low-priority ones.
 private final class Reader: ScheduledHandler {
     var schedule = ScheduleEntry()
     private let order: Locked<[String]>
@@ -84,7 +84,7 @@ private final class Reader: ScheduledHandler {
     }
 }
 
-/// Asks when it should stop: in the line, and then outside of it.
+/// Records the end of its time budget: as a deferred handler, and then as a job.
 private final class LineEnd: ScheduledHandler {
     var schedule = ScheduleEntry()
     private let loop: EventLoop

@@ -19,7 +19,7 @@ struct LoopSchedulerTests {
         #expect(rig.scheduler.isEmpty)
     }
 
-    @Test("does not call a handler that was withdrawn, and calls it in its old place if it is added again")
+    @Test("does not call a handler that was removed, and calls it in its old place if it is added again")
     func withdrawn() {
         let rig = Rig()
         let (first, second) = (Step("first", rig), Step("second", rig))
@@ -59,7 +59,7 @@ struct LoopSchedulerTests {
         #expect(rig.order == ["a deferred", "b deferred", "c deferred", "d deferred"])
     }
 
-    @Test("tells deferred handlers of one tick the same end, and others a budget from now")
+    @Test("gives all deferred handlers of one tick the same end, and other callers a full budget")
     func budgetEnd() {
         let rig = Rig()
         var ends: [Int64] = []
@@ -73,7 +73,7 @@ struct LoopSchedulerTests {
         #expect(rig.scheduler.budgetEnd == rig.now + LoopScheduler.timeBudget)
     }
 
-    @Test("gives deferred handlers less time while low-priority handlers wait")
+    @Test("gives deferred handlers less time while low-priority handlers are queued")
     func besideLowPriority() {
         let rig = Rig()
         let sender = Step("sender", rig) { rig.scheduler.add($0, to: .lowPriority) }
@@ -85,7 +85,7 @@ struct LoopSchedulerTests {
         #expect(rig.order == ["sender lowPriority", "a deferred"])
     }
 
-    @Test("gives low-priority handlers as much time as the tick has taken, and no less than one budget")
+    @Test("gives low-priority handlers as much time as the tick has taken, and at least one budget")
     func lowPriorityTime() {
         let rig = Rig()
         let step = LoopScheduler.timeBudget / 2
@@ -97,7 +97,7 @@ struct LoopSchedulerTests {
         #expect(rig.order.count == 7)
     }
 
-    @Test("ends a long end of a tick when its time is used up, and continues in the next tick")
+    @Test("stops a long end of a tick when its time is used up, and continues in the next tick")
     func longTickEnd() {
         let rig = Rig()
         let count = 10 * LoopScheduler.handlersBetweenClockReads

@@ -3,9 +3,9 @@ import Testing
 
 @testable import SocketIO
 
-@Suite("The turns of an event loop")
+@Suite("The ticks of an event loop")
 struct LoopTickTests {
-    @Test("fires a timer that sets itself anew once in a tick, however many others are set for later")
+    @Test("fire a timer that sets itself again once in a tick, even if many timers are set for later")
     func repeatedTimer() async throws {
         let loop = try EventLoop(name: "timers")
         let turns = await withCheckedContinuation { (continuation: CheckedContinuation<Int, Never>) in
@@ -19,7 +19,7 @@ struct LoopTickTests {
         #expect(turns >= RepeatedTimer.times)
     }
 
-    @Test("reaches its timers although a handler asks for the end of each tick again")
+    @Test("reach the timers even if a handler adds itself to the end of each tick again")
     func repeatedHandler() async throws {
         let loop = try EventLoop(name: "repeated-handler")
         await withCheckedContinuation { continuation in
@@ -34,7 +34,7 @@ struct LoopTickTests {
         }
     }
 
-    @Test("ends an inline call although a handler asks for the end of each tick again")
+    @Test("end an inline call even if a handler adds itself to the end of each tick again")
     func repeatedHandlerInline() throws {
         let loop = try EventLoop(name: "repeated-inline")
         let handler = LoopBound(RepeatedHandler(loop), to: loop)
@@ -42,7 +42,7 @@ struct LoopTickTests {
         loop.execute { handler.value.isOver = true }
     }
 
-    @Test("lets who is patient wait for the ends of ticks, and those for whom there is no time left for the next tick")
+    @Test("call low-priority handlers after the end of the tick, and those without time left in the next tick")
     func patience() async throws {
         let loop = try EventLoop(name: "patience")
         let order = Locked<[String]>([])
@@ -62,7 +62,7 @@ struct LoopTickTests {
     }
 }
 
-/// Asks for the end of a tick again whenever one comes, in both ways.
+/// Adds itself to both queues again whenever the end of a tick calls it.
 private final class RepeatedHandler: ScheduledHandler {
     var schedule = ScheduleEntry()
     private let loop: EventLoop
@@ -79,7 +79,7 @@ private final class RepeatedHandler: ScheduledHandler {
     }
 }
 
-/// Notes that it had its tick; a slow one takes more time than others at the end of a tick get.
+/// Records its call. A slow one takes more time than low-priority handlers have in a tick.
 private final class TurnWork: ScheduledHandler, @unchecked Sendable {
     var schedule = ScheduleEntry()
     private let name: String
@@ -99,7 +99,7 @@ private final class TurnWork: ScheduledHandler, @unchecked Sendable {
     }
 }
 
-/// Counts the ticks of its loop, until nobody is interested any more.
+/// Counts the ticks of its loop until `isOver`.
 private final class TurnCount: ScheduledHandler {
     var schedule = ScheduleEntry()
     private let loop: EventLoop
@@ -116,7 +116,7 @@ private final class TurnCount: ScheduledHandler {
     }
 }
 
-/// A timer that sets itself anew, for at once, and tells how many turns that took.
+/// A timer that sets itself again for the current time, and returns how many ticks that took.
 private final class RepeatedTimer {
     static let times = 50
 

@@ -1,24 +1,25 @@
-/// The actions of a machine, performed in order. What an action leads to is performed after all actions before it.
+/// The actions of a state machine, performed in order. An action that another action causes is performed after all
+/// actions before it.
 final class ActionQueue {
-    /// A machine appends here and calls no other code meanwhile, so that exclusivity is not checked.
+    /// The machine appends here and calls no other code meanwhile, so exclusivity is not checked.
     @exclusivity(unchecked) var actions: [SupervisorAction] = []
     private var performed = 0
     private var isPerforming = false
 
-    /// Performs all actions, and those that they lead to.
+    /// Performs all actions, and those that they cause.
     ///
-    /// - Returns: `false` if it is called from within `perform`, which leaves the work to the outer call.
+    /// - Returns: `false` if it is called from within `perform`. The outer call does the work then.
     func performAll(_ perform: (SupervisorAction) -> Void) -> Bool {
         guard !isPerforming else { return false }
         isPerforming = true
-        // Swapped and not copied, which costs less than a retain and a release of what an action holds.
+        // Swapped and not copied, because that costs less than a retain and a release of the action's payload.
         var action = SupervisorAction.abandon(connection: 0)
         while performed < actions.count {
             swap(&action, &actions[performed])
             performed += 1
             perform(action)
         }
-        // There are few actions as a rule, and popping them costs fewer instructions than `removeAll`.
+        // Usually there are few actions, and popping them costs fewer instructions than `removeAll`.
         while actions.popLast() != nil {}
         performed = 0
         isPerforming = false
@@ -26,7 +27,7 @@ final class ActionQueue {
     }
 }
 
-/// The one timer of a machine.
+/// The single timer of a state machine.
 final class DeadlineTimer {
     private let runtime: any SupervisorRuntime
     private var armed: (timer: UInt64, deadline: Instant)?
@@ -35,8 +36,8 @@ final class DeadlineTimer {
         self.runtime = runtime
     }
 
-    /// Sees to it that `action` is called at `deadline` or before. One that comes too early costs a look at the time;
-    /// the messages that move the deadline are many more.
+    /// Calls `action` at `deadline` or before. A call that comes too early only costs a reading of the clock. Messages,
+    /// which move the deadline, are much more frequent.
     func arm(_ deadline: Instant?, _ action: @escaping () -> Void) {
         if let armed {
             if let deadline, armed.deadline <= deadline { return }

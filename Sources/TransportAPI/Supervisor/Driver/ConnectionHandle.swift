@@ -5,11 +5,11 @@ enum ConnectionEvent: Sendable {
     case received(Payload)
     case pong(Duration)
     case settled(MessageID, SendOutcome)
-    /// Whether messages are read. They are not while the app does not take them.
+    /// Whether messages are read. They are not read while the app does not take them.
     case reading(Bool)
-    /// Whether there is room for messages. In a session they are read all the same.
+    /// Whether there is room for messages. In a session they are read even without room.
     case taking(Bool)
-    /// A message was passed over because of its size.
+    /// A message was discarded because of its size.
     case discarded(DiscardedMessage)
     case ended(CloseReason)
 }
@@ -30,29 +30,29 @@ protocol ConnectionDelegate: AnyObject {
 
 /// One open connection for its owner: reads, sends and reports until it is closed. Lives on the owner's runtime.
 final class ConnectionHandle {
-    /// How many sends may wait for a connection that does not take them. A peer that keeps to the window never causes
-    /// so many: it would have to send without reading.
+    /// How many sends may wait for a connection that does not take them. A peer that respects the window never causes
+    /// so many, because it would have to send without reading.
     private static let maximumSendsUnderWay = 4096
 
     let owner: any ConnectionDelegate
     let number: Int
     let connection: any Connection
-    /// The connection for direct calls, if it lives on the same loop.
+    /// The connection for direct calls, if it is on the same loop.
     let inline: (any InlineConnection)?
-    /// A connection that acknowledges messages itself, at a time that the app can choose: over a broker.
+    /// A connection that acknowledges messages itself, over a broker, at a time that the app can choose.
     private let confirming: (any SameLoopConnection)?
     private var isConfirmedByHand = false
-    /// Whether a send that returns at once is settled. Not over a connection with acknowledgements of its own.
+    /// Whether a send that returns at once is settled. It is not over a connection with its own acknowledgements.
     private let settlesAtOnce: Bool
-    /// How many messages are taken beyond the room for them. In a session that is read on, it is one window, which the
-    /// peer sends without an acknowledgement, because acknowledgements for others come in between. Otherwise it is as
-    /// many again, for what an ended connection had received.
+    /// How many messages are taken beyond the room for them. In a session that is read without room, it is one window,
+    /// which the peer sends without an acknowledgement, because acknowledgements for other messages come in between.
+    /// Otherwise it equals the limit, for messages that an ended connection had received.
     private let excess: Int
     /// Whether the connection is read while there is no room. Nothing is acknowledged then.
     private let readsOn: Bool
-    /// Sends in tasks of their own that have not ended. No other send may overtake them.
+    /// The number of sends in their own tasks that have not ended. No other send may overtake them.
     private var sendsUnderWay = 0
-    /// The owner has released the connection: only outcomes of its messages are reported.
+    /// The owner has released the connection. Only outcomes of its messages are reported.
     private(set) var isClosed = false
     /// The connection has ended while it was not read, or is about to end.
     private var isOver = false
@@ -72,21 +72,21 @@ final class ConnectionHandle {
         let acknowledges = connection.capabilities.acknowledgesMessages || connection.capabilities.routesByTopic
         confirming = style != .session && acknowledges ? near : nil
         settlesAtOnce = !connection.capabilities.acknowledgesMessages
-        // Over a connection that loses messages, what is not acknowledged is sent again and again.
+        // Over a connection that loses messages, an unacknowledged message is sent again and again.
         readsOn = style == .session && connection.capabilities.isReliable
-        // The first message beyond the window shows a peer that does not keep to it.
+        // The first message beyond the window shows a peer that does not respect it.
         excess = readsOn ? Int(SessionReceiver.window) + 1 : owner.intake.limit
         if owner.intake.isAcknowledgedByApp { confirmByHand(isRead: false) }
         inline?.reportDiscarded { [owner] in owner.happened(.discarded($0), on: number) }
     }
 
-    /// The memory of pending sends in bytes: a task each, and its message.
+    /// The memory of pending sends in bytes, as a task for each and its message.
     var bufferedBytes: Int { sendsUnderWay * 1024 }
 
-    /// How many bytes the connection has received, if that is known at once; else 0.
+    /// How many bytes the connection has received, if that is known at once; otherwise 0.
     var bytesReceived: UInt64 { inline?.bytesReceivedNow ?? 0 }
 
-    /// The network has changed.
+    /// Notifies the connection that the network has changed.
     func networkChanged() {
         if !isClosed { inline?.networkChanged() }
     }
@@ -96,7 +96,7 @@ final class ConnectionHandle {
     // MARK: Acknowledgement after processing
 
     /// From now on messages are acknowledged by ``confirm(_:)`` and not when the next one is requested. For a
-    /// connection that lives elsewhere, it must be called before the connection is read.
+    /// connection on another loop, call this before the connection is read.
     func confirmByHand(isRead: Bool) {
         guard let confirming, inline != nil || !isRead else { return }
         isConfirmedByHand = true
@@ -114,7 +114,7 @@ final class ConnectionHandle {
 
     // MARK: Sending
 
-    /// Sends; with an identifier, the outcome is reported.
+    /// Sends a message. With an identifier, the outcome is reported.
     func transmit(_ id: MessageID?, _ payload: Payload) {
         if settlesAtOnce, sendsUnderWay == 0, let inline, let outcome = inline.sendUnlessWaiting(payload) {
             return settled(id, outcome)
@@ -125,9 +125,9 @@ final class ConnectionHandle {
         }
     }
 
-    /// Completes a message that a former connection has left, and reports the outcome.
+    /// Completes a message that an earlier connection has sent, and reports the outcome.
     ///
-    /// - Parameter orSend: whether a connection that does not know the message sends it again.
+    /// - Parameter orSend: Whether a connection that does not know the message sends it again.
     func complete(_ id: MessageID, _ payload: Payload, orSend: Bool) {
         begin(id) { connection in
             let outcome = await connection.send(payload, as: id, isRepeated: true)
@@ -136,7 +136,7 @@ final class ConnectionHandle {
         }
     }
 
-    /// Sends in a task of its own, unless too many are pending.
+    /// Sends in its own task, unless too many sends are pending.
     @inline(__always)
     private func begin(_ id: MessageID?, _ send: @escaping @Sendable (any Connection) async -> SendOutcome) {
         guard sendsUnderWay < Self.maximumSendsUnderWay else {
@@ -154,7 +154,7 @@ final class ConnectionHandle {
     }
 
     private func settled(_ id: MessageID?, _ outcome: SendOutcome) {
-        // The connection is of no use any more, and the message waits for the next one.
+        // The connection is unusable, and the message waits for the next one.
         if case .rejected(let error) = outcome, !error.isFinal { giveUp(error) }
         if let id { owner.happened(.settled(id, outcome), on: number) }
     }
@@ -171,13 +171,13 @@ final class ConnectionHandle {
 
     // MARK: Reading
 
-    // Messages are asked for one by one: by a call if the connection lives on the same loop, and otherwise by a task.
-    // Either way a message is confirmed to the peer when the next one is asked for, and not before.
+    // Messages are requested one by one: by a call if the connection is on the same loop, and otherwise by a task.
+    // Either way, requesting the next message confirms the one before to the peer.
 
     /// Reads and reports until the connection ends. For a connection on the same loop, it only starts that.
     ///
-    /// - Parameter isGreeted: whether the peer's greeting has come already. In a session that is read on, it is read in
-    ///   any case.
+    /// - Parameter isGreeted: Whether the peer's greeting has come already. Until then, a session that is read without
+    ///   room is read in any case.
     static func read(_ handle: RuntimeBound<ConnectionHandle>, isGreeted: Bool) async {
         handle.value.noteRoom()
         let mustPause = (isGreeted || !handle.value.readsOn) && handle.value.isOverfull
@@ -197,18 +197,18 @@ final class ConnectionHandle {
         await end(handle, failure)
     }
 
-    /// No more messages come. Reports the end of the connection.
+    /// Reports the end of the connection, because no more messages come.
     private static func end(_ handle: RuntimeBound<ConnectionHandle>, _ failure: TransportError?) async {
         let connection = handle.value.connection
-        // As a rule the connection has ended by then. If it has not, it can't be read any more. The close is not
-        // awaited, because it may take long, and the next connection is to be opened now.
+        // Usually the connection has ended by then. If it has not, it can't be read any more. The close is not awaited,
+        // because it can take long, and the next connection is opened now.
         if let failure { handle.value.end(CloseReason(failure)) }
         let reason = await connection.closed()
         handle.value.takeAgain()
         handle.value.report(.ended(reason))
     }
 
-    /// Whether a connection that has ended is read no further, because the owner holds as much as it may.
+    /// Whether an ended connection is read no further, because the owner's buffers are full.
     private var mustStop: Bool { isOver && isOverfull }
 
     private var isOverfull: Bool { owner.intake.isFull(beyond: excess) }
@@ -217,7 +217,8 @@ final class ConnectionHandle {
         report(.received(payload))
         noteRoom()
         guard !isClosed, readsOn ? isOverfull : !owner.intake.hasRoom else { return false }
-        // The message was reported. The next request, which confirms it to the peer, may come after the end of the connection.
+        // The message was reported. The next request, which confirms it to the peer, can come after the end of the
+        // connection.
         inline?.confirmTaken()
         return !isOver
     }
@@ -256,7 +257,7 @@ final class ConnectionHandle {
         watch()
     }
 
-    /// The end of a connection must be noticed though the app takes no messages.
+    /// Notices the end of a connection even while the app takes no messages.
     private func watch() {
         guard !isWatched else { return }
         isWatched = true
@@ -270,14 +271,14 @@ final class ConnectionHandle {
     private func resumeReading() {
         guard let goOn = reader.take() else { return }
         owner.intake.onRoom = nil
-        // Also for a released connection, because the next one is read from its beginning.
+        // This also applies to a released connection, because the next one is read from its beginning.
         owner.happened(.reading(true), on: number)
         goOn()
     }
 
     // MARK: The end
 
-    /// Closes the connection; the task ends when the connection is closed, with the number of undelivered bytes.
+    /// Closes the connection. The task ends when the connection is closed, with the number of undelivered bytes.
     @discardableResult
     func close(_ reason: CloseReason) -> Task<Int, Never> {
         isClosed = true
@@ -314,8 +315,8 @@ final class ConnectionHandle {
 // MARK: A connection on the same loop
 
 extension ConnectionHandle: ConnectionReceiver {
-    /// The requested message has come. The connection accepts sends and its close meanwhile, as it does from a server's
-    /// handler.
+    /// The requested message has come. The connection accepts sends and its close during this call, as it does from a
+    /// server's handler.
     func receive(_ arrival: Result<Payload?, TransportError>) {
         if goesOn(after: arrival) { readHere() }
     }
@@ -329,7 +330,7 @@ extension ConnectionHandle: ConnectionReceiver {
         }
     }
 
-    /// Reports what has come. Whether to request the next message now.
+    /// Reports a message or the end. Returns whether to request the next message now.
     private func goesOn(after arrival: Result<Payload?, TransportError>) -> Bool {
         switch arrival {
         case .success(let payload?):
@@ -341,7 +342,7 @@ extension ConnectionHandle: ConnectionReceiver {
         return false
     }
 
-    /// Continues when there is room, in a job of its own, because the code that makes room is still running.
+    /// Continues when there is room, in its own job, because the code that makes room is still running.
     private func readLater() {
         waitForRoom { [confined] in confined.execute { confined.value.readHere() } }
     }

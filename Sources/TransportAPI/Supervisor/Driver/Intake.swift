@@ -1,8 +1,8 @@
 import Primitives
 
-/// A received message that the app acknowledges once it has processed it. What is not acknowledged is delivered again:
-/// by the peer of a session over the next connection, by a broker in a kept session of MQTT, also to the next process
-/// if this one ends.
+/// A received message that the app acknowledges once it has processed it. An unacknowledged message is delivered again,
+/// also to the next process if this one ends. The peer of a session delivers it over the next connection, and a broker
+/// does so in a persistent session of MQTT.
 public struct ReceivedMessage: Sendable {
     /// The message.
     public let payload: Payload
@@ -14,18 +14,18 @@ public struct ReceivedMessage: Sendable {
         self.receipt = receipt
     }
 
-    /// Tells the peer that the message was processed. Acknowledgements leave in the order in which the messages were
-    /// received: one that comes early is held until those before it were acknowledged. Calling it again, or after the
-    /// connection or session has ended, does nothing. May be called from any task.
+    /// Acknowledges to the peer that the message was processed. Acknowledgements are sent in the order in which the
+    /// messages were received. One that comes early waits until those before it were made. Calling this again, or after
+    /// the connection or session has ended, does nothing. Can be called from any task.
     ///
-    /// If all copies of this value are let go without it, the message is delivered again over the next connection, and
-    /// no later message is acknowledged before that.
+    /// If all copies of this value are released without a call, the message is delivered again over the next
+    /// connection, and no later message is acknowledged before that.
     public func acknowledge() {
         receipt?.acknowledge()
     }
 }
 
-/// Acknowledges one message. A receipt that ends without having done so has abandoned the message.
+/// Acknowledges one message. A receipt that is released before has abandoned the message.
 private final class Receipt: @unchecked Sendable {
     // Unchecked, because `isSettled` is written on the runtime only, and read elsewhere only by `deinit`, when no
     // reference is left.
@@ -50,30 +50,31 @@ private final class Receipt: @unchecked Sendable {
     }
 
     deinit {
-        // Not inline, because the last reference may be released in the middle of other work on the runtime.
+        // Not inline, because the last reference can be released in the middle of other work on the runtime.
         guard !isSettled else { return }
         target.execute { [key, target] in target.value.owner?.processed(key, isAbandoned: true) }
     }
 }
 
-/// The supervisor or session that gave the messages, while it exists.
+/// The supervisor or session that delivered the messages, while it exists.
 private final class ReceiptTarget {
     weak var owner: (any ConnectionDelegate)?
 }
 
-/// Passes received messages to the listeners, and counts those that the app has not acknowledged. Lives on its owner's runtime.
+/// Passes received messages to the listeners, and counts those that the app has not acknowledged. Lives on its owner's
+/// runtime.
 final class Intake {
     let messages: MulticastBuffer<Payload>
     let deliveries = MulticastBuffer<ReceivedMessage>(limit: .max, .pause, keepsBacklog: true, returnsUntaken: true)
-    /// Whether the app acknowledges each message: it has asked for ``deliveries``.
+    /// Whether the app acknowledges each message, because it has requested ``deliveries``.
     private(set) var isAcknowledgedByApp = false
     /// How many messages were given to the app and not acknowledged in their order.
     var unprocessedCount = 0
-    /// How much memory those take that were not acknowledged, in bytes.
+    /// How much memory the unacknowledged messages take, in bytes.
     private(set) var unprocessedBytes = 0
     private var sizes: [UInt64: Int] = [:]
     private let target: RuntimeBound<ReceiptTarget>
-    /// Called once there is room for half of what may be kept, until it is taken away.
+    /// Called when half of the buffer is free. Set it to `nil` to stop the calls.
     var onRoom: (() -> Void)? {
         didSet { messages.onRoom = onRoom == nil ? nil : { [weak self] in self?.offerRoom() } }
     }
@@ -91,24 +92,24 @@ final class Intake {
 
     var limit: Int { messages.limit }
 
-    /// How many messages count towards the limit: those of the present connection that wait for an acknowledgement,
-    /// their own or an earlier one; or those that the app has, with what is left of connections before, if these are
-    /// more.
+    /// How many messages count towards the limit: the larger of two numbers. One is the number of messages of the
+    /// current connection that wait for their own acknowledgement or an earlier one. The other is the number of
+    /// messages that the app has, including those of earlier connections.
     private var keptCount: Int { max(unprocessedCount, sizes.count) }
 
-    /// Whether another message may be taken.
+    /// Whether there is room for another message.
     var hasRoom: Bool {
         guard isAcknowledgedByApp else { return messages.hasRoom }
         return keptCount < limit && unprocessedBytes < messages.byteLimit && messages.hasRoom
     }
 
-    /// Whether so many messages more are kept than should be, or twice as many bytes.
+    /// Whether the messages exceed the limit by `excess` or more, or take twice the limit in bytes.
     func isFull(beyond excess: Int) -> Bool {
         messages.isFull(beyond: excess) || keptCount >= limit + excess
             || unprocessedBytes / 2 >= messages.byteLimit
     }
 
-    /// Tells the source to go on if there is room for half of what may be kept.
+    /// Notifies the source if half of the buffer is free.
     func offerRoom() {
         guard let onRoom else { return }
         if isAcknowledgedByApp {
@@ -120,11 +121,11 @@ final class Intake {
 
     // MARK: Messages
 
-    /// The app acknowledges messages from now on, which is reported to `owner`. Those that no listener has taken were
-    /// acknowledged when they were received.
+    /// From now on the app acknowledges messages, which is reported to `owner`. Messages that no listener has taken
+    /// were acknowledged when they were received.
     func acknowledgeByApp(reportingTo owner: any ConnectionDelegate) {
         isAcknowledgedByApp = true
-        // Not before it is needed, because each use of an object to which there is a weak reference costs more.
+        // Set as late as possible, because a weak reference makes each use of an object slower.
         target.value.owner = owner
         for payload in messages.takeBacklog() { deliveries.send(ReceivedMessage(payload, nil)) }
     }
@@ -145,19 +146,19 @@ final class Intake {
         deliveries.send(ReceivedMessage(payload, Receipt(key, target)))
     }
 
-    /// The app has acknowledged a message, or let go of it.
+    /// The app has acknowledged or released a message.
     func settled(_ key: UInt64) {
         unprocessedBytes -= sizes.removeValue(forKey: key) ?? 0
     }
 
-    /// Ends the listeners' sequences, after what they still hold.
+    /// Ends the listeners' sequences after their buffered elements.
     func finish() {
         onRoom = nil
         messages.finish()
         deliveries.finish()
     }
 
-    /// Ends the listeners' sequences at once, and forgets what they still hold.
+    /// Ends the listeners' sequences at once, and discards their buffered elements.
     func discard() {
         onRoom = nil
         messages.discard()

@@ -1,10 +1,10 @@
 import Primitives
 
-/// Gives each element to all listeners, each with a bounded buffer of its own. Lives on a runtime.
+/// Gives each element to all listeners, each of which has its own bounded buffer. Lives on a runtime.
 package final class MulticastBuffer<Element: Sendable> {
-    /// What happens to an element that finds a listener's buffer full.
+    /// What happens to an element when a listener's buffer is full.
     package enum Bound {
-        /// ``hasRoom`` turns false: the source is to pause until ``onRoom``.
+        /// ``hasRoom`` becomes false, and the source pauses until ``onRoom``.
         case pause
         /// The listener's oldest element is dropped.
         case dropOldest
@@ -12,7 +12,7 @@ package final class MulticastBuffer<Element: Sendable> {
 
     /// The buffer of one sequence.
     final class Listener {
-        // Unchecked exclusivity, because no other code runs while these change.
+        // Exclusivity is unchecked because no other code runs while these change.
         @exclusivity(unchecked) private var buffer = Deque<Element>()
         @exclusivity(unchecked) fileprivate var waiters = Waiters<Element?>()
         @exclusivity(unchecked) fileprivate var isFinished = false
@@ -46,7 +46,8 @@ package final class MulticastBuffer<Element: Sendable> {
         func take() -> Element? {
             guard let element = buffer.popFirst() else { return nil }
             bytes -= size(element)
-            // A burst that is over must not cost memory for as long as the listener lives: there may be many of them.
+            // The memory of a burst is freed when it is over, because there can be many listeners and each can live
+            // long.
             if buffer.isEmpty, buffer.capacity > 256 { buffer = Deque() }
             return element
         }
@@ -60,23 +61,24 @@ package final class MulticastBuffer<Element: Sendable> {
     let limit: Int
     let byteLimit: Int
     private let size: (Element) -> Int
-    // Unchecked exclusivity, for the same reason as a listener's.
+    // Exclusivity is unchecked for the same reason as a listener's.
     @exclusivity(unchecked) private var listeners: [Listener] = []
-    /// What arrived while nobody listened, for the first who will.
+    /// Elements that arrived while there was no listener, for the next listener.
     private let backlog: Listener?
     private let returnsUntaken: Bool
     private(set) var isFinished = false
-    /// Called once every buffer is half empty, until it is taken away.
+    /// Called when every buffer is at least half empty. Set it to `nil` to stop the calls.
     package var onRoom: (() -> Void)?
-    /// Called with ``bytes`` when an element has been taken, or a listener has gone.
+    /// Called with ``bytes`` when an element has been taken, or a listener was removed.
     var onTaken: ((Int) -> Void)?
 
     /// - Parameters:
-    ///   - limit: how many elements a listener's buffer holds.
-    ///   - byteLimit: how much memory they may take together, in bytes; one element may pass it.
-    ///   - keepsBacklog: whether elements that nobody listens to are kept, as many, for the next listener.
-    ///   - returnsUntaken: whether what the last listener leaves behind is kept for the next one.
-    ///   - size: how much memory an element takes, in bytes.
+    ///   - limit: How many elements a listener's buffer can contain.
+    ///   - byteLimit: How much memory they may take together, in bytes. One element may exceed it.
+    ///   - keepsBacklog: Whether elements that arrive without a listener are kept for the next one, within the same
+    ///     limits.
+    ///   - returnsUntaken: Whether elements that the last listener leaves are kept for the next one.
+    ///   - size: How much memory an element takes, in bytes.
     package init(
         limit: Int,
         byteLimit: Int = .max,
@@ -93,11 +95,11 @@ package final class MulticastBuffer<Element: Sendable> {
         backlog = keepsBacklog ? Listener(limit: self.limit, byteLimit: self.byteLimit, size: size) : nil
     }
 
-    /// How much memory all elements take, in bytes. Each listener's buffer is the end of one sequence, so that the
-    /// longest of them holds all.
+    /// How much memory all elements take, in bytes. Each listener's buffer is the end of one sequence, so the longest
+    /// of them contains all elements.
     var bytes: Int { listeners.isEmpty ? backlog?.bytes ?? 0 : listeners.reduce(0) { max($0, $1.bytes) } }
 
-    /// Whether every buffer takes another element.
+    /// Whether every buffer has room for another element.
     package var hasRoom: Bool {
         if listeners.isEmpty { return backlog?.isFull != true }
         return !listeners.contains { $0.isFull }
@@ -105,17 +107,17 @@ package final class MulticastBuffer<Element: Sendable> {
 
     var hasListeners: Bool { !listeners.isEmpty }
 
-    /// Whether every listener's buffer is half empty at least.
+    /// Whether every listener's buffer is at least half empty.
     var isHalfEmpty: Bool { listeners.allSatisfy { $0.count <= limit / 2 && $0.bytes <= byteLimit / 2 } }
 
-    /// Takes what is kept for the next listener.
+    /// Takes the elements that are kept for the next listener.
     func takeBacklog() -> [Element] {
         var elements: [Element] = []
         while let element = backlog?.take() { elements.append(element) }
         return elements
     }
 
-    /// Whether some buffer holds so many elements more than it should, or twice as many bytes.
+    /// Whether a buffer exceeds its limit by `excess` or more elements, or contains twice its limit in bytes.
     func isFull(beyond excess: Int) -> Bool {
         if listeners.isEmpty { return backlog.map { isFull($0, beyond: excess) } ?? false }
         return listeners.contains { isFull($0, beyond: excess) }
@@ -125,7 +127,7 @@ package final class MulticastBuffer<Element: Sendable> {
         listener.count >= limit + excess || listener.bytes / 2 >= byteLimit
     }
 
-    /// Tells the source when to go on: not for each element taken, but for half a buffer of them.
+    /// Notifies the source when half of every buffer is free, and not for each element taken.
     private func taken() {
         if let onTaken { onTaken(bytes) }
         guard let onRoom, !listeners.isEmpty, isHalfEmpty else { return }
@@ -138,14 +140,14 @@ package final class MulticastBuffer<Element: Sendable> {
         for listener in listeners { listener.give(element, bound) }
     }
 
-    /// Ends every listener's sequence, after what it still holds.
+    /// Ends every listener's sequence after its buffered elements.
     package func finish() {
         isFinished = true
         onRoom = nil
         for listener in listeners { end(listener) }
     }
 
-    /// Ends every listener's sequence at once, without what it still holds.
+    /// Ends every listener's sequence at once, without its buffered elements.
     func discard() {
         backlog?.discard()
         for listener in listeners { listener.discard() }
@@ -158,7 +160,7 @@ package final class MulticastBuffer<Element: Sendable> {
         listener.waiters.resumeAll(returning: nil)
     }
 
-    /// Somebody listens from now on, and is given `first` before all else.
+    /// Adds a listener, which gets `first` before all other elements.
     func add(first: Element?) -> Listener {
         let listener = Listener(limit: limit, byteLimit: byteLimit, size: size)
         if let first { listener.give(first, bound) }
@@ -180,7 +182,7 @@ package final class MulticastBuffer<Element: Sendable> {
         if hasRoom { onRoom?() }
     }
 
-    /// The next element if there is one, or the end; `nil` if there is neither yet.
+    /// Returns the next element if there is one, or the end. Returns `nil` if there is neither yet.
     @inline(__always)
     func next(_ listener: Listener) -> Element?? {
         if let element = listener.take() {
@@ -190,7 +192,8 @@ package final class MulticastBuffer<Element: Sendable> {
         return listener.isFinished ? .some(nil) : nil
     }
 
-    /// Gives the next element, or the end, as soon as it is there. One waits at a time: a second one gets the end.
+    /// Resumes `continuation` with the next element, or with the end, as soon as it is there. Only one caller can wait
+    /// at a time; a second one gets the end.
     func wait(_ listener: Listener, _ waitID: UInt64, _ continuation: UnsafeContinuation<Element?, Never>) {
         guard listener.waiters.isEmpty else { return continuation.resume(returning: nil) }
         if let next = next(listener) {

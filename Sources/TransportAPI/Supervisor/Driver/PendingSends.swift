@@ -1,29 +1,30 @@
-/// Is told the outcome of a message, on the runtime. It may send further messages meanwhile.
+/// Receives the outcome of a message, on the runtime. It may send further messages during the call.
 package protocol SendObserver: AnyObject {
     func settled(_ outcome: SendOutcome)
 }
 
-/// The messages that were given to a supervisor and have not ended, and who waits for what of each. Lives on a runtime.
+/// The messages that were given to a supervisor and have not ended, and the callers that wait for them. Lives on a
+/// runtime.
 final class PendingSends {
     private struct Message {
         var payload: Payload
-        /// Is told the outcome.
+        /// Receives the outcome.
         var observer: (any SendObserver)?
         /// Waits for the outcome.
         var sender: UnsafeContinuation<SendOutcome, Never>?
         /// Waits for a place in the outbox.
         var submitter: UnsafeContinuation<Result<MessageID, TransportError>, Never>?
         var isAccepted = false
-        /// The store has it.
+        /// Whether the store contains the message.
         var isStored = false
-        /// Its caller goes on as soon as it has a place in the outbox.
+        /// Whether the caller continues as soon as the message has a place in the outbox.
         var isSubmitted = false
-        /// The caller has its answer, or is not to wait for another; an end other than good is told by ``undelivered``.
+        /// Whether the caller does not wait any more. ``undelivered`` reports a failure then.
         var isOnItsOwn = false
-        /// How it ended, kept for a caller who is about to wait for that.
+        /// The outcome, kept for a caller that is about to wait for it.
         var outcome: SendOutcome?
 
-        /// Whether somebody is to hear of its end who does not wait yet.
+        /// Whether a caller is going to wait for the outcome and does not wait yet.
         var isExpected: Bool { observer == nil && sender == nil && submitter == nil && !isOnItsOwn }
     }
 
@@ -33,7 +34,7 @@ final class PendingSends {
         var outcome: SendOutcome?
     }
 
-    /// Messages that were accepted, whose callers went on, and that were not delivered.
+    /// Accepted messages that were not delivered and whose callers did not wait for the outcome.
     let undelivered = MulticastBuffer<Undelivered>(
         limit: 1024,
         byteLimit: 4 << 20,
@@ -42,9 +43,9 @@ final class PendingSends {
         size: { $0.payload.bufferedBytes }
     )
     private let store: CalledOutStore?
-    // Unchecked exclusivity, because nobody is called while these change.
+    // Exclusivity is unchecked because no other code runs while these change.
     @exclusivity(unchecked) private var messages: [MessageID: Message] = [:]
-    /// The message that is being handed in now, and its end if that comes before it has been.
+    /// The message that is being submitted now, with its outcome if that comes before the submission has returned.
     @exclusivity(unchecked) private var current: Current?
     private var lastID: UInt64 = 0
 
@@ -52,7 +53,7 @@ final class PendingSends {
         self.store = store
     }
 
-    /// Hands in what the store kept from the last time, under the identifiers that it had.
+    /// Submits the messages that the store kept from an earlier process, under their identifiers.
     func restore(_ submit: (MessageID, Payload) -> Void) {
         for (id, payload) in store?.load() ?? [] where id.number > lastID && id.number < .max {
             lastID = id.number
@@ -64,7 +65,7 @@ final class PendingSends {
         }
     }
 
-    /// Gives a message its identifier and hands it in by `submit`; the outcome, if it is known when that returns.
+    /// Gives a message its identifier and submits it. Returns the outcome if it is known when `submit` returns.
     func handIn(_ payload: Payload, _ submit: (MessageID, Payload) -> Void) -> (MessageID, SendOutcome?) {
         lastID += 1
         let id = MessageID(lastID)
@@ -77,7 +78,8 @@ final class PendingSends {
         isStored: Bool,
         _ submit: (MessageID, Payload) -> Void
     ) -> SendOutcome? {
-        // A message may be handed in while another is: by an observer, or by a caller that the other one makes room for.
+        // A message can be submitted during another submission: by an observer, or by a caller for which the other one
+        // makes room.
         let outer = current
         current = Current(id: id)
         submit(id, payload)
@@ -92,7 +94,7 @@ final class PendingSends {
         return nil
     }
 
-    /// The message has a place in the outbox. From now on the store has it as well.
+    /// The message has a place in the outbox. From now on the store contains it too.
     func accepted(_ id: MessageID) {
         if current?.id == id {
             current?.isAccepted = true
@@ -111,9 +113,10 @@ final class PendingSends {
 
     /// A message has ended.
     ///
-    /// - Parameter isOver: it ends because the supervisor does. What was taken on then stays in the store for the next one, if
-    ///   nobody was told otherwise, and is not given back.
-    /// - Returns: whether this is the first word of it; one whose caller did not wait for the end may end once more.
+    /// - Parameter isOver: Whether the message ends because the supervisor ends. An accepted message then stays in the
+    ///   store for the next supervisor and is not returned to the app, unless a caller gets the outcome.
+    /// - Returns: Whether this is the first outcome of the message. A message whose caller did not wait can end a
+    ///   second time.
     @discardableResult
     func finished(_ id: MessageID, _ outcome: SendOutcome, isOver: Bool = false) -> Bool {
         if current?.id == id {
@@ -152,12 +155,12 @@ final class PendingSends {
 
     // MARK: Suspended callers
 
-    /// Tells `observer` the outcome of a message that was handed in and has none yet.
+    /// Reports the outcome of a submitted message without an outcome to `observer`.
     func observe(_ id: MessageID, _ observer: any SendObserver) {
         messages[id]?.observer = observer
     }
 
-    /// Waits for the end of a message that was handed in.
+    /// Waits for the outcome of a submitted message.
     func wait(sender id: MessageID, _ continuation: UnsafeContinuation<SendOutcome, Never>) {
         messages[id]?.sender = continuation
         tellIfOver(id)
@@ -169,8 +172,8 @@ final class PendingSends {
         tell(message, id, outcome)
     }
 
-    /// Lets the caller of a message that was handed in go on if it has a place in the outbox already; `false`: it has
-    /// to wait for one.
+    /// Lets the caller of a submitted message continue if it has a place in the outbox. Returns `false` if the caller
+    /// must wait for one.
     func letGo(_ id: MessageID) -> Bool {
         messages[id]?.isSubmitted = true
         guard messages[id]?.isAccepted == true else { return false }
@@ -178,20 +181,20 @@ final class PendingSends {
         return true
     }
 
-    /// Waits for the place in the outbox of a message that was not let go.
+    /// Waits for a submitted message to get a place in the outbox.
     func wait(submitter id: MessageID, _ continuation: UnsafeContinuation<Result<MessageID, TransportError>, Never>) {
-        // It had its place meanwhile, and may have ended since.
+        // The message got its place meanwhile, and can have ended since.
         guard messages[id]?.isOnItsOwn == false else { return continuation.resume(returning: .success(id)) }
         messages[id]?.submitter = continuation
         tellIfOver(id)
     }
 
-    /// Whether somebody waits for a place in the outbox for this message.
+    /// Whether a caller waits for this message to get a place in the outbox.
     func isWaiting(submitter id: MessageID) -> Bool {
         messages[id]?.submitter != nil
     }
 
-    /// The end of a message whose caller was not made to wait.
+    /// Records the outcome of a message whose caller did not have to wait.
     func note(_ outcome: SendOutcome, of id: MessageID, _ payload: Payload) {
         giveBack(id, payload, outcome)
     }

@@ -6,46 +6,47 @@ package protocol ConnectionReceiver: AnyObject {
 
 /// A connection that code on the same loop can call directly.
 package protocol SameLoopConnection: Connection {
-    /// The object to call, if the caller runs on the connection's loop; else `nil`.
+    /// The object to call, if the caller runs on the connection's loop; otherwise `nil`.
     var here: (any InlineConnection)? { get }
-    /// From now on messages are acknowledged to the peer by ``confirm(_:)``, and not when the next one is requested. May
-    /// be called from any thread.
+    /// From now on messages are acknowledged to the peer by ``confirm(_:)``, and not when the next one is requested.
+    /// Can be called from any thread.
     func confirmByHand()
-    /// Acknowledges the `count` oldest messages that were given out and not acknowledged. May be called from any thread.
+    /// Acknowledges the `count` oldest messages that were received and not acknowledged. Can be called from any thread.
     func confirm(_ count: Int)
 }
 
-/// What code on the loop of a connection calls. No call waits.
+/// The calls that code on the loop of a connection can make. No call waits.
 package protocol InlineConnection: AnyObject {
     /// Sends at once. Returns `nil`, and sends nothing, if that would have to wait.
     func sendUnlessWaiting(_ payload: Payload) -> SendOutcome?
-    /// The next message or the end, as ``Connection/receive()`` gives it, which confirms the message before. If there is
-    /// neither yet it gives `nil`, and calls `receiver` once when there is.
+    /// Returns the next message or the end, as ``Connection/receive()`` does, and confirms the message before. If there
+    /// is neither yet, returns `nil` and calls `receiver` once when there is.
     func receiveNow(orTell receiver: any ConnectionReceiver) -> Result<Payload?, TransportError>?
     /// Sends the close frame and ends the connection without waiting for an answer.
     func abandon(_ reason: CloseReason)
-    /// Confirms the last message that was given out. For a reader that may not request the next one soon.
+    /// Confirms the last message that was returned. For a reader that does not request the next one soon.
     func confirmTaken()
-    /// The addresses of the machine may have changed. A connection that can continues from another one.
+    /// Handles a possible change of the machine's addresses. A connection continues from another address if its
+    /// protocol supports that.
     func networkChanged()
-    /// Calls `action` for each message that the connection passes over because of its size, including those before.
+    /// Calls `action` for each message that the connection discards because of its size, including earlier ones.
     func reportDiscarded(to action: @escaping (DiscardedMessage) -> Void)
-    /// How many bytes have been received, without those that came again.
+    /// How many bytes have been received, without repeated ones.
     var bytesReceivedNow: UInt64 { get }
 }
 
 extension InlineConnection {
-    /// Does nothing.
+    /// By default, does nothing.
     package func confirmTaken() {}
-    /// Does nothing.
+    /// By default, does nothing.
     package func networkChanged() {}
-    /// Does nothing: the connection passes over no message.
+    /// By default, does nothing, because the connection discards no message.
     package func reportDiscarded(to action: @escaping (DiscardedMessage) -> Void) {}
 }
 
 extension SameLoopConnection {
-    /// Does nothing.
+    /// By default, does nothing.
     package func confirmByHand() {}
-    /// Does nothing.
+    /// By default, does nothing.
     package func confirm(_: Int) {}
 }

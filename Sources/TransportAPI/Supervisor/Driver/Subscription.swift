@@ -1,9 +1,10 @@
 import Primitives
 
-/// What a supervisor tells those who listen: any number may, each with a bounded buffer of its own. Listening begins when the
-/// sequence is made and ends when it and its iterators are let go, or the task is cancelled. One task at a time may wait.
+/// Events of a supervisor for any number of listeners, each with its own bounded buffer. Listening begins when the
+/// sequence is made. It ends when the sequence and its iterators are released, or the task is cancelled. Only one task
+/// can wait at a time.
 public struct Subscription<Element: Sendable>: AsyncSequence, Sendable {
-    /// Keeps the listener's place for as long as anybody can ask for its elements.
+    /// Keeps the listener's place while the sequence or an iterator exists.
     @usableFromInline final class Place: Sendable {
         fileprivate let buffer: RuntimeBound<MulticastBuffer<Element>>
         fileprivate let listener: RuntimeBound<Listener>
@@ -29,7 +30,7 @@ public struct Subscription<Element: Sendable>: AsyncSequence, Sendable {
         }
     }
 
-    /// The place of one listener, entered when the runtime first hears of it.
+    /// The place of one listener, entered at its first use on the runtime.
     fileprivate final class Listener {
         private var entered: MulticastBuffer<Element>.Listener?
         private var first: (@Sendable () -> Element?)?
@@ -56,22 +57,22 @@ public struct Subscription<Element: Sendable>: AsyncSequence, Sendable {
         place = Place(buffer, first)
     }
 
-    /// Begins to read. All iterators of one sequence share its place: each element goes to one of them.
+    /// Makes an iterator. All iterators of one sequence share its place, so each element goes to one of them.
     public func makeAsyncIterator() -> Iterator {
         Iterator(place: place)
     }
 
-    /// Reads a sequence.
+    /// Iterates over a sequence.
     public struct Iterator: AsyncIteratorProtocol {
         @usableFromInline let place: Place
 
-        /// The next element; `nil` at the end, or when the task is cancelled.
+        /// Returns the next element, or `nil` at the end or when the task is cancelled.
         @inlinable
         public mutating func next() async -> Element? {
             await next(isolation: #isolation)
         }
 
-        /// As ``next()``, without leaving the caller's actor if that lives on the supervisor's loop.
+        /// Like ``next()``, without leaving the caller's actor if that is on the supervisor's loop.
         @inlinable
         public mutating func next(isolation actor: isolated (any Actor)?) async -> Element? {
             var element: Element?
@@ -82,9 +83,9 @@ public struct Subscription<Element: Sendable>: AsyncSequence, Sendable {
 }
 
 extension Subscription.Place {
-    // Who calls is in another module, and what is not made for its type there looks up types at run time, for each
-    // message: also the type of an optional that is returned, but not of one that is filled in by something that has it
-    // made already.
+    // The caller is in another module. Code there that is not specialized for its type looks up types at run time for
+    // each message. This includes the type of a returned optional, but not of an optional that is filled in by code
+    // that is specialized already.
     @specialized(where Element == Payload)
     @usableFromInline
     func next(into element: inout Element?, _ isolation: isolated (any Actor)?) async {

@@ -1,9 +1,9 @@
 import Primitives
 
-/// Runs a ``SupervisorStateMachine``: feeds it what happens and does what it asks for. Lives on its runtime;
-/// ``Supervisor`` is its face for everybody else.
+/// Runs a ``SupervisorStateMachine``: passes events to it and performs its actions. Lives on its runtime; callers
+/// elsewhere use ``Supervisor``.
 final class SupervisorDriver: ConnectionDelegate {
-    /// An attempt to connect, or the connection that it gave.
+    /// An attempt to connect, or the connection that it opened.
     private enum Attempt {
         case connecting(Task<Void, Never>)
         case open(ConnectionHandle)
@@ -14,7 +14,7 @@ final class SupervisorDriver: ConnectionDelegate {
 
         /// Cancels the attempt, or closes its connection. After that only outcomes of its messages are reported.
         ///
-        /// - Returns: a task that ends when the connection is closed, with the number of undelivered bytes.
+        /// - Returns: A task that ends when the connection is closed, with the number of undelivered bytes.
         func close(_ reason: CloseReason) -> Task<Int, Never>? {
             switch self {
             case .open(let handle): return handle.close(reason)
@@ -39,13 +39,13 @@ final class SupervisorDriver: ConnectionDelegate {
     private var transports: [Endpoint: (prepared: Endpoint, transport: any Transport)] = [:]
     let preparation: EndpointPreparation?
     private let observer: (any SupervisorObserver)?
-    /// Asked for each message, where looking at the observer itself would copy it.
+    /// Checked for each message, because a check of the observer itself would copy it.
     private let isObserved: Bool
     let states = MulticastBuffer<SupervisorState>(limit: 64, .dropOldest, keepsBacklog: false)
     let intake: Intake
     let outgoing: PendingSends
 
-    // Unchecked exclusivity, here and below, because nobody is called while these change.
+    // Exclusivity is unchecked, here and below, because no other code runs while these change.
     @exclusivity(unchecked) private var machine: SupervisorStateMachine
     @exclusivity(unchecked) private var random: RandomSource
     private(set) var state = SupervisorState.idle
@@ -53,12 +53,12 @@ final class SupervisorDriver: ConnectionDelegate {
     private let queue = ActionQueue()
     private let timer: DeadlineTimer
     @exclusivity(unchecked) private var attempts: [Int: Attempt] = [:]
-    /// Is told of each connection before it is used.
+    /// Called with each connection before it is used.
     private(set) var onConnection: ((any Connection, Endpoint) -> Void)?
-    /// What was learned about keepalive intervals.
+    /// The keepalive intervals that were measured.
     var intervals: AdaptiveInterval? { machine.adaptive?.intervals }
     var closers = Waiters<Void>()
-    /// The close of the last connection that was closed; gives the number of undelivered bytes.
+    /// The close of the last connection that was closed. It returns the number of undelivered bytes.
     private(set) var goodbye: Task<Int, Never>?
     private let paths: (any PathMonitor)?
     private var pathWatch: (any Sendable)?
@@ -85,9 +85,9 @@ final class SupervisorDriver: ConnectionDelegate {
         paths = setup.paths
     }
 
-    /// The recipe for an endpoint, which is the one of the connection before unless the endpoint has been prepared
-    /// otherwise since: a transport may hand on what a connection has left behind, such as a session of MQTT, to its
-    /// next one.
+    /// Returns the transport for an endpoint. It is the transport of the connection before, unless the endpoint was
+    /// prepared differently since, because a transport can pass the state of a connection, such as a session of MQTT,
+    /// to its next one.
     func transport(to endpoint: Endpoint, as prepared: Endpoint) throws(TransportError) -> any Transport {
         if let former = transports[endpoint], former.prepared == prepared { return former.transport }
         let transport = try factory(prepared)
@@ -95,9 +95,9 @@ final class SupervisorDriver: ConnectionDelegate {
         return transport
     }
 
-    /// The first thing that happens on the runtime.
+    /// Starts the driver. This is its first call on the runtime.
     func begin(_ confined: RuntimeBound<SupervisorDriver>) {
-        // A monitor that tells of the present path at once is heard before the first attempt.
+        // A monitor that reports the current path at once is handled before the first attempt.
         isBeginning = true
         pathWatch = paths?.watch { path in
             if confined.runtime.isCurrent, confined.value.isBeginning { return confined.value.changed(to: path) }
@@ -107,7 +107,7 @@ final class SupervisorDriver: ConnectionDelegate {
         outgoing.restore { handIn($0, $1) }
     }
 
-    /// The connection goes on from its new address before it is asked whether it lives.
+    /// Moves the connection to its new address before the machine checks whether it is alive.
     private func changed(to path: NetworkPath) {
         attempts[machine.connection]?.handle?.networkChanged()
         handle(.path(path))
@@ -119,7 +119,7 @@ final class SupervisorDriver: ConnectionDelegate {
         machine.handle(event, at: runtime.clock, using: &random, &queue.actions)
         let isOutermost = queue.performAll(perform)
         if intake.isAcknowledgedByApp { intake.unprocessedCount = machine.unprocessedCount }
-        // Most messages have ended by then, and with them their deadline.
+        // Most messages have ended by then, and their deadlines with them.
         if isOutermost { armTimer() }
     }
 
@@ -178,7 +178,7 @@ final class SupervisorDriver: ConnectionDelegate {
 
     // MARK: Attempts
 
-    /// Makes one attempt in a task of its own, which goes on to read the connection that it gives.
+    /// Makes one attempt in its own task, which then reads the connection.
     private static func connect(
         _ confined: RuntimeBound<SupervisorDriver>,
         _ number: Int,
@@ -191,7 +191,7 @@ final class SupervisorDriver: ConnectionDelegate {
             do throws(TransportError) {
                 let preparation = confined.value.preparation
                 let prepared = try await prepare(endpoint, preparation, isRefresh)
-                // An attempt that has been abandoned must not leave its recipe to the next one.
+                // A cancelled attempt must not store its transport for the next one.
                 guard !Task.isCancelled else { throw .cancelledSend }
                 let transport = try confined.value.transport(to: endpoint, as: prepared)
                 connection = try await transport.connect(timeout: timeout)
@@ -222,12 +222,12 @@ final class SupervisorDriver: ConnectionDelegate {
     }
 
     private func failed(_ number: Int, _ error: TransportError) {
-        // One that has been abandoned is not there any more.
+        // An attempt that was abandoned is not in the list any more.
         guard attempts.removeValue(forKey: number) != nil else { return }
         handle(.failed(number, error))
     }
 
-    /// An attempt has given a connection; `nil` if the connection is not needed any more.
+    /// Handles the connection of an attempt. Returns `nil` if the connection is not needed any more.
     private func connected(_ number: Int, _ connection: any Connection, _ endpoint: Endpoint) -> RuntimeBound<
         ConnectionHandle
     >? {
@@ -262,7 +262,7 @@ final class SupervisorDriver: ConnectionDelegate {
         }
     }
 
-    /// The app acknowledges each message from now on, once it has processed it.
+    /// From now on the app acknowledges each message once it has processed it.
     func acknowledgeAfterProcessing() {
         guard !intake.isAcknowledgedByApp else { return }
         intake.acknowledgeByApp(reportingTo: self)
@@ -277,12 +277,12 @@ final class SupervisorDriver: ConnectionDelegate {
         intake.offerRoom()
     }
 
-    /// The supervisor's limits hold for it alone.
+    /// Does nothing, because the supervisor's limits apply to it alone.
     func bufferChanged() {}
 
     // MARK: Messages
 
-    /// The connection that is to take a message; `nil` once it has ended, which is reported.
+    /// Returns the connection for a message. Returns `nil` if it has ended, and reports that.
     private func openHandle(_ connection: Int, for id: MessageID?) -> ConnectionHandle? {
         if let handle = attempts[connection]?.handle { return handle }
         let gone = TransportError(.connectionLost, .open, "the connection has ended")
@@ -295,14 +295,14 @@ final class SupervisorDriver: ConnectionDelegate {
         intake.give(payload)
     }
 
-    /// Puts a message into the outbox; the outcome, if it is known already.
+    /// Puts a message into the outbox. Returns the outcome if it is known already.
     func submit(_ payload: Payload) -> (MessageID, SendOutcome?) {
         outgoing.handIn(payload) { handIn($0, $1) }
     }
 
-    /// Like ``submit(_:)``, for a caller that does not wait for the outcome: ``PendingSends/undelivered`` reports it.
+    /// Like ``submit(_:)``, for a caller that does not wait for the outcome. ``PendingSends/undelivered`` reports it.
     ///
-    /// - Returns: also whether the message has a place in the outbox, or an outcome.
+    /// - Returns: Also whether the message has a place in the outbox, or an outcome.
     func submitAlone(_ payload: Payload) -> (MessageID, SendOutcome?, hasPlace: Bool) {
         let (id, outcome) = submit(payload)
         guard let outcome else { return (id, nil, outgoing.letGo(id)) }
@@ -319,7 +319,7 @@ final class SupervisorDriver: ConnectionDelegate {
         if outgoing.finished(id, outcome, isOver: machine.isOver), isObserved { note(.finished(id, outcome)) }
     }
 
-    /// Nobody waits any more for a place in the outbox for this message; one that has its place is the supervisor's.
+    /// The caller stops waiting for a place in the outbox. A message that has its place stays in the outbox.
     func cancel(submitter id: MessageID) {
         if outgoing.isWaiting(submitter: id) { handle(.cancel(id)) }
     }

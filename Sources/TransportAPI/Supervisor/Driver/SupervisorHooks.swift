@@ -1,32 +1,32 @@
-/// Receives a supervisor's events for logs and metrics. Called on the thread of the supervisor's loop, in order: it
-/// must not block.
+/// Receives a supervisor's events for logs and metrics. Called in order on the thread of the supervisor's loop. It must
+/// not block.
 public protocol SupervisorObserver: Sendable {
-    /// Something has happened.
+    /// Receives one event.
     func note(_ note: SupervisorEvent, at time: Instant)
 }
 
-/// Where a supervisor asks before each attempt: for the endpoint as it is to be used now, with fresh credentials in it.
-/// `isRefresh` says that the last ones were refused. What it throws fails the attempt; a ``TransportError`` says by itself
-/// whether another one makes sense, anything else counts as something that may pass.
+/// Called before each attempt. Returns the endpoint to use now, with fresh credentials in it. `isRefresh` means that
+/// the last credentials were refused. A thrown error fails the attempt. A ``TransportError`` determines whether another
+/// attempt makes sense; any other error counts as temporary.
 public typealias EndpointPreparation = @Sendable (Endpoint, _ isRefresh: Bool) async throws -> Endpoint
 
-/// Makes the recipe for connections to an endpoint.
+/// Makes the transport for connections to an endpoint.
 public typealias TransportFactory = @Sendable (Endpoint) throws(TransportError) -> any Transport
 
-/// Keeps the messages of an outbox beyond the life of the process. Called on the thread of the supervisor's loop, in
-/// order; it must not block for long.
+/// Keeps the messages of an outbox across processes. Called in order on the thread of the supervisor's loop. It must
+/// not block for long.
 public protocol OutboxStore: Sendable {
-    /// What was left of the last time, oldest first. These messages are sent before all others, under the identifiers that they
-    /// had; those out of order are left out.
+    /// Returns the messages that an earlier process left, oldest first. These messages are sent before all others,
+    /// under their identifiers. Messages out of order are ignored.
     func load() -> [(id: MessageID, payload: Payload)]
-    /// A message has a place in the outbox.
+    /// Stores a message that has a place in the outbox.
     func insert(_ id: MessageID, _ payload: Payload)
-    /// A message has ended. Of those that were submitted and not waited for, what is left when the supervisor ends is not
-    /// removed: it is for the next one.
+    /// Removes a message that has ended. Submitted messages without a waiting caller that are left when the supervisor
+    /// ends are not removed, but kept for the next supervisor.
     func remove(_ id: MessageID)
 }
 
-/// A store that is called in order and on its runtime's own thread.
+/// Calls a store in order on its runtime's own thread.
 final class CalledOutStore {
     private let store: any OutboxStore
     private let runtime: any SupervisorRuntime
@@ -46,11 +46,11 @@ final class CalledOutStore {
     }
 }
 
-/// A message that was not delivered, given back so that it can be shown, edited and sent again.
+/// A message that was not delivered, returned so that the app can show, edit and resend it.
 public struct Undelivered: Sendable, Hashable {
-    /// Which one.
+    /// The identifier of the message.
     public var id: MessageID
-    /// What it was.
+    /// The message.
     public var payload: Payload
     /// Why it was not delivered, or why that is not known.
     public var outcome: SendOutcome

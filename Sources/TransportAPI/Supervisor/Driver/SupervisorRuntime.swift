@@ -1,27 +1,28 @@
 import Primitives
 
-/// What a supervisor's driver lives on: one thread at a time, a clock, timers and random numbers. An event loop is one; tests
-/// make their own.
+/// The execution environment of a supervisor's driver: one thread at a time, a clock, timers and random numbers. An
+/// event loop is one; tests make their own.
 public protocol SupervisorRuntime: AnyObject, Sendable {
-    /// Where the supervisor's tasks run.
+    /// The executor of the supervisor's tasks.
     var taskExecutor: any TaskExecutor { get }
-    /// Whether the caller runs there now.
+    /// Whether the caller runs on the runtime now.
     var isCurrent: Bool { get }
-    /// The present time.
+    /// The current time.
     var clock: Instant { get }
-    /// Runs `work` there.
+    /// Runs `work` on the runtime.
     func execute(_ work: @escaping @Sendable () -> Void)
-    /// Runs `body` there at once, on the caller's thread, while nothing else runs there; `nil` if that is not to be had
-    /// at once. What was posted before comes before. By default only who is there already can have it.
+    /// Runs `body` inline on the runtime, on the caller's thread, while nothing else runs there. Returns `nil` if that
+    /// is not possible at once. Work that was posted before runs first. By default only a caller on the runtime can run
+    /// inline.
     func runInlineIfIdle<Value: Sendable>(_ body: () -> Value) -> Value?
-    /// Calls user code there, in the order of these calls: now, or a little later if the caller runs inside of
-    /// ``runInlineIfIdle(_:)`` on a thread of another. To be called there. By default calls it now.
+    /// Calls user code on the runtime, in the order of these calls. The code runs now, or a little later if the caller
+    /// runs inside ``runInlineIfIdle(_:)`` on another thread. Call this on the runtime. By default calls it now.
     func callOut(_ work: @escaping @Sendable () -> Void)
-    /// Calls `action` there at `deadline`. To be called there.
+    /// Calls `action` on the runtime at `deadline`. Call this on the runtime.
     func schedule(at deadline: Instant, _ action: @escaping () -> Void) -> UInt64
-    /// Cancels a timer that has not fired. To be called there.
+    /// Cancels a timer that has not fired. Call this on the runtime.
     func cancel(timer: UInt64)
-    /// A source of random numbers.
+    /// Makes a source of random numbers.
     func makeRandomSource() -> RandomSource
 }
 
@@ -31,13 +32,13 @@ extension SupervisorRuntime {
         work()
     }
 
-    /// Runs `body` if the caller is there; else `nil`.
+    /// Runs `body` if the caller is on the runtime; otherwise returns `nil`.
     public func runInlineIfIdle<Value: Sendable>(_ body: () -> Value) -> Value? {
         isCurrent ? body() : nil
     }
 }
 
-/// A runtime as the context of objects.
+/// Makes a runtime the context of objects.
 package struct RuntimeContext: ExecutionContext {
     package let runtime: any SupervisorRuntime
 

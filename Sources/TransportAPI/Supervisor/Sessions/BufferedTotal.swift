@@ -1,21 +1,22 @@
 import Primitives
 
-/// A part of a server that keeps bytes for its clients: its connections, or its sessions. Lives on the server's runtime.
+/// A part of a server that buffers bytes for its clients: its connections, or its sessions. Lives on the server's
+/// runtime.
 package protocol BufferKeeper: AnyObject {
-    /// How many bytes it keeps for the client for which it keeps most.
+    /// The largest number of bytes that it buffers for one client.
     var largestBuffered: Int { get }
-    /// Ends that client, and lets go of what was kept for it. `limit` is what all clients together may have.
+    /// Ends the client with the most buffered bytes and frees them. `limit` is the limit for all clients together.
     func endLargest(_ limit: Int)
 }
 
-/// What all parts of one server keep for their clients together, in bytes, and the limit on it. Beyond the limit the client for
-/// which most is kept is ended, whichever part keeps it. Lives on the server's runtime.
+/// The bytes that all parts of one server buffer for their clients together, and the limit on them. Beyond the limit,
+/// the client with the most buffered bytes in any part is ended. Lives on the server's runtime.
 package final class BufferedTotal {
     private struct Part {
         weak var keeper: (any BufferKeeper)?
     }
 
-    /// The limit where no part has one: 512 MiB.
+    /// The limit if no part has one: 512 MiB.
     package static let standardLimit = 512 << 20
 
     package private(set) var bytes = 0
@@ -24,12 +25,12 @@ package final class BufferedTotal {
 
     package init() {}
 
-    /// The smallest limit of all parts that have been added; `nil` if none had one.
+    /// The smallest limit of all parts that were added; `nil` if none has one.
     private var smallestLimit: Int?
-    /// How many bytes all parts may keep together.
+    /// How many bytes all parts may buffer together.
     package var limit: Int { smallestLimit ?? Self.standardLimit }
 
-    /// Counts another part, which keeps so many bytes now.
+    /// Adds a part that buffers `bytes` now.
     package func add(_ keeper: any BufferKeeper, keeping bytes: Int, limit: Int?) {
         parts.removeAll { $0.keeper == nil }
         guard !parts.contains(where: { $0.keeper === keeper }) else { return }
@@ -38,13 +39,13 @@ package final class BufferedTotal {
         changed(by: bytes)
     }
 
-    /// A part keeps so much more, or less.
+    /// Records that the buffered bytes of a part have changed.
     package func changed(by change: Int) {
         bytes += change
         guard change > 0, !isRelieving, bytes > limit else { return }
         isRelieving = true
         var before = Int.max
-        // An end that frees nothing at once frees it later.
+        // If an end frees nothing at once, it frees the memory later.
         while bytes > limit, bytes < before {
             before = bytes
             let largest = parts.lazy.compactMap(\.keeper).max { $0.largestBuffered < $1.largestBuffered }
@@ -54,8 +55,8 @@ package final class BufferedTotal {
     }
 }
 
-/// What one session of a server keeps, as its total counts it: for as long as the app can take messages of the session,
-/// which may be longer than the session lives. Lives on the server's runtime.
+/// The memory that one session of a server adds to the total. It counts while the app can take messages of the session,
+/// which can be longer than the session lives. Lives on the server's runtime.
 final class SessionBuffer {
     private let total: RuntimeBound<BufferedTotal>
     private weak var intake: Intake?
@@ -75,27 +76,28 @@ final class SessionBuffer {
 
     var bytes: Int { messageBytes + otherBytes }
 
-    /// The session keeps so many bytes of messages that the app has not taken, and so many others.
+    /// Records the bytes of messages that the app has not taken, and the other bytes of the session.
     func count(_ messages: Int, _ others: Int) {
         let before = bytes
         (messageBytes, otherBytes) = (messages, others)
         if bytes != before { total.value.changed(by: bytes - before) }
     }
 
-    /// Forgets the messages that the app has not taken, and ends their sequence.
+    /// Discards the messages that the app has not taken, and ends their sequence.
     func discard() {
         intake?.discard()
     }
 }
 
-/// A listener whose connections count what they buffer for a total that others share.
+/// A listener whose connections count their buffered bytes towards a total that it shares with others.
 package protocol BufferingListener: Listener {
-    /// Counts for `total` from now on, if the listener lives on the same runtime.
+    /// Counts towards `total` from now on, if the listener lives on the same runtime.
     func join(_ total: RuntimeBound<BufferedTotal>)
 }
 
 extension Payload {
-    /// What a queue keeps beside a message, in bytes, at most: the headers of its array and the message's own place.
+    /// The maximum memory that a queue needs for a message in addition to its bytes, for the header of its array and
+    /// its own entry.
     package static let bookkeeping = 128
 
     /// How much memory the message takes in a queue, in bytes.

@@ -1,20 +1,20 @@
-/// The clients of a server in several lines, so that the server finds the one that makes room for a newcomer at once.
-/// Each line is in the order in which the clients came to it. A client whose network already had many clients when it
-/// came is of a crowd, so that a server can let crowds make room before others.
+/// The clients of a server in several lines, so that the server finds the client that makes room for a new one at once.
+/// Each line is ordered by when its clients joined it. A client whose network already had many clients when it came
+/// belongs to a crowd. So a server can end clients of crowds before others.
 package struct ClientLines<ID: Hashable & Sendable, Network: Hashable & Sendable>: Sendable {
     private struct Entry: Sendable {
         var id: ID
         var network: Network?
-        /// Nanoseconds.
+        /// When the client joined the line, in nanoseconds.
         var since: Int64
         var line: Int
         var isOfCrowd: Bool
-        /// Its neighbours in the line, -1 where there is none.
+        /// The neighbours in the line; -1 if there is none.
         var before = -1
         var after = -1
     }
 
-    /// From how many clients on a network is a crowd: a 64th of all that there may be.
+    /// The number of clients from which on a network is a crowd: a 64th of the maximum number of clients.
     package let many: Int
     private var entries: [Entry] = []
     private var free: [Int] = []
@@ -23,8 +23,8 @@ package struct ClientLines<ID: Hashable & Sendable, Network: Hashable & Sendable
     private var networks: [Network: Int] = [:]
 
     /// - Parameters:
-    ///   - lines: how many lines there are; the first is 0.
-    ///   - limit: how many clients there may be.
+    ///   - lines: The number of lines; the first is 0.
+    ///   - limit: The maximum number of clients.
     package init(lines: Int, limit: Int) {
         self.lines = Array(repeating: (-1, -1, 0), count: lines)
         many = max(1, limit / 64)
@@ -34,14 +34,14 @@ package struct ClientLines<ID: Hashable & Sendable, Network: Hashable & Sendable
 
     package func contains(_ id: ID) -> Bool { places[id] != nil }
 
-    /// How many clients came from a network.
+    /// Returns how many clients came from a network.
     package func count(of network: Network) -> Int { networks[network] ?? 0 }
 
     /// Adds a client, whose id must be new.
     ///
     /// - Parameters:
-    ///   - network: where it comes from; a client of which that is not known is of no crowd.
-    ///   - line: gives its line, knowing whether it is of a crowd.
+    ///   - network: The network of the client. A client without a known network belongs to no crowd.
+    ///   - line: Returns its line, given whether it belongs to a crowd.
     package mutating func insert(_ id: ID, from network: Network?, at now: Instant, line: (_ isOfCrowd: Bool) -> Int) {
         var before = 0
         if let network {
@@ -62,7 +62,7 @@ package struct ClientLines<ID: Hashable & Sendable, Network: Hashable & Sendable
         connection(place)
     }
 
-    /// Takes a client out; whether it was there.
+    /// Removes a client. Returns whether it was there.
     @discardableResult
     package mutating func remove(_ id: ID) -> Bool {
         guard let place = places.removeValue(forKey: id) else { return false }
@@ -75,7 +75,7 @@ package struct ClientLines<ID: Hashable & Sendable, Network: Hashable & Sendable
         return true
     }
 
-    /// Puts a client at the end of a line; does nothing if it is not there.
+    /// Moves a client to the end of a line. Does nothing if the client is not there.
     package mutating func move(_ id: ID, at now: Instant, to line: (_ isOfCrowd: Bool) -> Int) {
         guard let place = places[id] else { return }
         unlink(place)
@@ -84,18 +84,18 @@ package struct ClientLines<ID: Hashable & Sendable, Network: Hashable & Sendable
         connection(place)
     }
 
-    /// Where a client is and since when, in nanoseconds; `nil` if it is not there.
+    /// Returns the line of a client and since when it is there, in nanoseconds, or `nil` if the client is not there.
     package func place(of id: ID) -> (line: Int, since: Int64)? {
         places[id].map { (entries[$0].line, entries[$0].since) }
     }
 
-    /// The client that has been in a line for longest, and since when.
+    /// Returns the client that has been in a line longest, and since when.
     package func first(in line: Int) -> (id: ID, since: Int64)? {
         let place = lines[line].first
         return place < 0 ? nil : (entries[place].id, entries[place].since)
     }
 
-    /// How many clients are in a line.
+    /// Returns how many clients are in a line.
     package func count(in line: Int) -> Int { lines[line].count }
 
     private mutating func connection(_ place: Int) {
@@ -116,9 +116,9 @@ package struct ClientLines<ID: Hashable & Sendable, Network: Hashable & Sendable
     }
 }
 
-/// A connection that knows which network its peer is in.
+/// A connection that knows the network of its peer.
 package protocol LocatedConnection: Connection {
-    /// The same number for all addresses that one owner is likely to hold: an IPv4 address, or the first 64 bits of an
-    /// IPv6 address. `nil` where there is no address.
+    /// The same number for all addresses that one owner is likely to have: an IPv4 address, or the first 64 bits of an
+    /// IPv6 address. `nil` if there is no address.
     var peerNetwork: UInt64? { get }
 }

@@ -2,31 +2,31 @@
 /// value that does no I/O, like ``SupervisorStateMachine``.
 package struct ServerSessionStateMachine: Sendable {
     let configuration: SupervisorConfiguration
-    /// Tells this session from one that the server has forgotten.
+    /// Distinguishes this session from one that the server has forgotten.
     package private(set) var incarnation: UInt64
     package private(set) var delivery: Delivery
-    /// Which of the client's attempts the latest connection came from.
+    /// The number of the client's attempt that opened the latest connection.
     private var attempt: UInt32 = 0
-    /// The client's present connection; 0 if there is none.
+    /// The client's current connection; 0 if there is none.
     package private(set) var connection = 0
     private var capabilities = Capabilities(maximumMessageSize: 0)
     private var keepalive: Keepalive?
     private var isReading = true
-    /// In plain style: a message has come.
+    /// Whether a message has come, in plain style.
     private var hasReceived = false
     private var pingToken: UInt32 = 0
     private var pingSentAt: Instant?
     /// When a session without a connection is forgotten.
     private var forgottenAt: Instant?
     private let lifetime: Duration
-    /// The session has ended.
+    /// Whether the session has ended.
     package private(set) var isOver = false
 
-    /// A session that begins.
+    /// Creates a new session.
     ///
     /// - Parameters:
-    ///   - incarnation: random, never 0.
-    ///   - lifetime: how long the session waits for its client's next connection.
+    ///   - incarnation: A random number, never 0.
+    ///   - lifetime: How long the session waits for its client's next connection.
     package init(
         _ configuration: SupervisorConfiguration,
         incarnation: UInt64,
@@ -40,12 +40,13 @@ package struct ServerSessionStateMachine: Sendable {
         forgottenAt = now.advanced(by: lifetime)
     }
 
-    /// Whether a client means this session by its hello. If it has been with another server since, both count from one
-    /// again, so that this one is of use only if nothing has been counted in it: its welcome was lost.
+    /// Whether a client's hello refers to this session. If the client has been with another server since, both sides
+    /// count from one again. Then this session is only usable if nothing has been counted in it, because its welcome
+    /// was lost.
     package func isMeant(by hello: ClientHello) -> Bool {
-        // A client that knows of no session, where it had one, has been started again since.
+        // A client that had a session and knows of none has restarted.
         if hello.incarnation == 0 { return true }
-        // A connection that was slower than its successor says nothing any more; ``attach(_:_:hello:at:_:)`` turns it away.
+        // A connection that was slower than its successor has no effect, because ``attach(_:_:hello:at:_:)`` ends it.
         return hello.incarnation == incarnation || isUntouched || hello.attempt < attempt
     }
 
@@ -54,38 +55,39 @@ package struct ServerSessionStateMachine: Sendable {
         delivery.receiver.received == 0 && delivery.receiver.earlyCount == 0 && delivery.acknowledged == 0
     }
 
-    /// The client's process has been started again, and knows nothing of the session: what it has not acknowledged is
-    /// sent again, and both sides count from one.
+    /// Restarts the session for a client whose process has restarted and does not know the session. Unacknowledged
+    /// messages are sent again, and both sides count from one.
     private mutating func restart() {
         incarnation = incarnation &+ 2 | 1
         delivery.renumber()
     }
 
-    /// The app acknowledges each message from now on, once it has processed it.
+    /// From now on the app acknowledges each message once it has processed it.
     package mutating func acknowledgeAfterProcessing() {
         delivery.acknowledgeAfterProcessing()
     }
 
-    /// The app has processed the message of this key, or has let go of it without doing so.
+    /// The app has processed the message of this key, or has released it unprocessed.
     package mutating func processed(_ key: UInt64, isAbandoned: Bool, _ actions: inout [SupervisorAction]) {
         delivery.processed(key, isAbandoned: isAbandoned, &actions)
     }
 
-    /// How many messages the app was given and has not processed in their order. `mutating` as ``deadline`` is.
+    /// How many messages the app was given and has not processed in their order. `mutating` for the same reason as
+    /// ``deadline``.
     package var unprocessedCount: Int {
         mutating get { delivery.unprocessed?.count ?? 0 }
     }
 
-    /// The client has begun another session: lets go of its connection, and ends.
+    /// Ends the session and its connection, because the client has begun another session.
     package mutating func supersede(_ actions: inout [SupervisorAction]) {
         guard !isOver else { return }
         if connection != 0 { actions.append(.abandon(connection: connection)) }
         end(CloseReason(.peer, text: "the client has begun another session"), &actions)
     }
 
-    /// The client has come with a new connection, which takes the place of the one it had.
+    /// Attaches a new connection of the client, which replaces the one before.
     ///
-    /// - Parameter hello: what the client knows of the session; `nil` in plain style.
+    /// - Parameter hello: The client's knowledge of the session; `nil` in plain style.
     package mutating func attach(
         _ connection: Int,
         _ capabilities: Capabilities,
@@ -99,7 +101,7 @@ package struct ServerSessionStateMachine: Sendable {
         }
         if self.connection != 0, self.connection != connection { actions.append(.abandon(connection: self.connection)) }
         guard self.connection != connection else {
-            // The hello has come twice: the welcome was lost.
+            // A second hello on the same connection means that the welcome was lost.
             return welcome(&actions)
         }
         delivery.detach()
@@ -130,7 +132,7 @@ package struct ServerSessionStateMachine: Sendable {
         actions.append(.transmit(connection, nil, frame.payload))
     }
 
-    /// The client's connection has delivered something.
+    /// Handles a message from the client's connection.
     package mutating func received(
         _ connection: Int,
         _ payload: Payload,
@@ -158,7 +160,7 @@ package struct ServerSessionStateMachine: Sendable {
             case .welcome, .refused, .origin: throw .envelope("a client does not send this frame")
             }
         } catch  where error.code == .resourcesExhausted {
-            // The session lives on, and its next connection brings what this one could not.
+            // The session continues. Its next connection delivers the messages that this one could not.
             actions.append(.close(connection: connection, CloseReason(error)))
             ended(connection, CloseReason(error), at: now, &actions)
         } catch {
@@ -172,7 +174,7 @@ package struct ServerSessionStateMachine: Sendable {
         end(CloseReason(error), &actions)
     }
 
-    /// The connection has ended.
+    /// Handles the end of a connection.
     package mutating func ended(
         _ connection: Int,
         _ reason: CloseReason,
@@ -208,7 +210,7 @@ package struct ServerSessionStateMachine: Sendable {
         actions.append(.note(.roundTrip(time)))
     }
 
-    /// A message to the client.
+    /// Submits a message to the client.
     package mutating func submit(
         _ id: MessageID,
         _ payload: Payload,
@@ -225,18 +227,18 @@ package struct ServerSessionStateMachine: Sendable {
         delivery.cancel(id, at: now, &actions)
     }
 
-    /// Whether what was received is taken.
+    /// Records whether received messages are read.
     package mutating func reading(_ isReading: Bool, at now: Instant) {
         self.isReading = isReading
         keepalive?.reading(isReading, at: now)
     }
 
-    /// Whether there is room for more of what is received.
+    /// Records whether there is room for more received messages.
     package mutating func taking(_ isTaking: Bool, _ actions: inout [SupervisorAction]) {
         delivery.taking(isTaking, &actions)
     }
 
-    /// The server ends the session.
+    /// Ends the session on behalf of the server.
     package mutating func close(_ reason: CloseReason, _ actions: inout [SupervisorAction]) {
         guard !isOver else { return }
         if connection != 0 {
@@ -253,13 +255,13 @@ package struct ServerSessionStateMachine: Sendable {
 
     /// How much memory the messages of the session take, in bytes.
     package var bufferedBytes: Int {
-        // So that asking for it does not copy the session.
+        // `mutating`, so that the access does not copy the session.
         mutating get { delivery.bufferedBytes }
     }
 
-    /// When ``deadlineReached(bytesReceived:at:_:)`` is due; `nil`: never.
+    /// When ``deadlineReached(bytesReceived:at:_:)`` is due; `nil` for never.
     package var deadline: Instant? {
-        // So that asking for it does not copy the session.
+        // `mutating`, so that the access does not copy the session.
         mutating get {
             guard !isOver else { return nil }
             return earlier(earlier(forgottenAt, keepalive?.deadline), delivery.deadline)

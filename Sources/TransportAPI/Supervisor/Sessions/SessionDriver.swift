@@ -7,18 +7,18 @@ final class SessionDriver: ConnectionDelegate {
     let notes = MulticastBuffer<SupervisorEvent>(limit: 64, .dropOldest, keepsBacklog: false)
     let outgoing = PendingSends(nil)
     var handles: [Int: ConnectionHandle] = [:]
-    /// The goodbye of the last connection that was closed.
+    /// The close of the last connection that was closed.
     private(set) var goodbye: Task<Int, Never>?
     /// Called when the session has ended.
     var onOver: ((SessionDriver) -> Void)?
-    /// Called when the session's client has come or gone, or has used it for the first time.
+    /// Called when the session's client has connected or disconnected, or has used the session for the first time.
     var onUse: ((SessionDriver) -> Void)?
     /// Whether the session has a connection, and whether its client has sent or acknowledged a message.
     private(set) var hasConnection = false
     private(set) var isUsed = false
-    /// What the session keeps.
+    /// The memory of the session.
     let buffer: SessionBuffer
-    // Unchecked exclusivity, because a machine calls nobody while it changes.
+    // Exclusivity is unchecked because a machine calls no other code while it changes.
     @exclusivity(unchecked) private var machine: ServerSessionStateMachine
     private let queue = ActionQueue()
     private let timer: DeadlineTimer
@@ -33,10 +33,10 @@ final class SessionDriver: ConnectionDelegate {
 
     var delivery: DeliveryConfiguration { machine.configuration.delivery }
 
-    /// Whether a client means this session by its hello.
+    /// Whether a client's hello refers to this session.
     func isMeant(by hello: ClientHello) -> Bool { machine.isMeant(by: hello) }
 
-    /// Gives the machine an event, and does what it asks for.
+    /// Passes an event to the machine and performs its actions.
     func run(_ event: (inout ServerSessionStateMachine, Instant, inout [SupervisorAction]) -> Void) {
         event(&machine, runtime.clock, &queue.actions)
         if queue.performAll(perform) {
@@ -55,7 +55,7 @@ final class SessionDriver: ConnectionDelegate {
         }
     }
 
-    /// Counts what the session keeps, if that has changed.
+    /// Counts the memory of the session, if it has changed.
     func bufferChanged() {
         var others = intake.unprocessedBytes
         if !machine.isOver { others += machine.bufferedBytes }
@@ -63,7 +63,7 @@ final class SessionDriver: ConnectionDelegate {
         buffer.count(intake.messages.bytes, others)
     }
 
-    /// The app acknowledges each message from now on, once it has processed it.
+    /// From now on the app acknowledges each message once it has processed it.
     func acknowledgeAfterProcessing() {
         guard !intake.isAcknowledgedByApp else { return }
         intake.acknowledgeByApp(reportingTo: self)
@@ -78,7 +78,7 @@ final class SessionDriver: ConnectionDelegate {
         intake.offerRoom()
     }
 
-    /// Ends the session because the server keeps too much, and forgets the messages that the app has not taken.
+    /// Ends the session because the server buffers too much, and discards the messages that the app has not taken.
     func discard(_ reason: CloseReason) {
         buffer.discard()
         run { $0.close(reason, &$2) }
@@ -108,7 +108,7 @@ final class SessionDriver: ConnectionDelegate {
         }
     }
 
-    /// The connection that is to take a message; `nil` once it has ended, which is reported.
+    /// Returns the connection for a message. Returns `nil` if it has ended, and reports that.
     private func openHandle(_ connection: Int, for id: MessageID?) -> ConnectionHandle? {
         if let handle = handles[connection] { return handle }
         let gone = TransportError(.connectionLost, .open, "the connection has ended")
@@ -138,7 +138,7 @@ final class SessionDriver: ConnectionDelegate {
         }
     }
 
-    /// Ends the connection, and not the session.
+    /// Ends the connections, but not the session.
     func dropConnections() -> [Task<Int, Never>] {
         let dropped = handles
         handles = [:]

@@ -1,18 +1,18 @@
-/// Which session a client's first frame belongs to.
+/// Finds the session that a client's first frame belongs to.
 package struct SessionRegistry<Session> {
-    /// What a hello leads to.
+    /// The result of a hello.
     package enum Decision {
-        /// The session of this client goes on.
+        /// The client resumes its session.
         case resume(Session)
-        /// There is none: one is to be made and noted with ``insert(_:_:)``.
+        /// There is no session. The caller makes one and adds it with ``insert(_:_:)``.
         case begin
-        /// As ``begin``, once this one has ended: the client means it no longer.
+        /// The caller ends this session, which the client no longer refers to, and then acts as for ``begin``.
         case replace(Session)
-        /// There are as many sessions as there may be.
+        /// The server already has its maximum number of sessions.
         case refuse(SessionFrame.Refusal)
     }
 
-    /// The most sessions at a time.
+    /// The maximum number of sessions at a time.
     package let capacity: Int
     package private(set) var sessions: [SessionID: Session] = [:]
 
@@ -20,7 +20,7 @@ package struct SessionRegistry<Session> {
         self.capacity = capacity
     }
 
-    /// - Parameter isMeant: whether the client's hello means this session of it.
+    /// - Parameter isMeant: Whether the client's hello refers to this session of the client.
     package func decide(_ client: SessionID, isMeant: (Session) -> Bool) -> Decision {
         if let session = sessions[client] { return isMeant(session) ? .resume(session) : .replace(session) }
         return sessions.count < capacity ? .begin : .refuse(.full)

@@ -1,42 +1,47 @@
 import Primitives
 
-/// Serves clients that have supervisors: a session lives on while its client reconnects, messages to it wait in an outbox, and
-/// a client that answers no ping is let go. In plain style each connection is a session of its own.
+/// Serves clients that have supervisors. A session continues while its client reconnects, messages to the client wait
+/// in an outbox, and a client that does not answer pings is disconnected. In plain style each connection is its own
+/// session.
 ///
-/// The sessions belong to the server and not to a listener: ``serve(_:)`` may be called again after a listener has closed, and
-/// clients that return go on where they were.
+/// The sessions belong to the server and not to a listener. ``serve(_:)`` can be called again after a listener has
+/// closed, and returning clients resume their sessions.
 ///
-/// When there are as many sessions as there may be, a newcomer takes the place of a session without a connection: first
-/// of one that its client has never used (it has sent and acknowledged nothing), then of one that was used; each time
-/// of the one whose client has been away for longest. Before all others go sessions from an address (of IPv6: from a
-/// network of 64 bits) that had a 64th of all that there may be when they came, and of these also those that have a
-/// connection and were never used, so that no single address shuts all others out.
+/// If the maximum number of sessions is reached, a new client replaces a session without a connection. Sessions that
+/// their clients have never used (with no message sent or acknowledged) are replaced before used ones. Of each kind,
+/// the session whose client has been away longest is replaced first.
+///
+/// Sessions of crowds are replaced before all others. A session belongs to a crowd if its address (for IPv6, its
+/// network of 64 bits) already had a 64th of the maximum number of sessions when it began. Unused sessions of crowds
+/// are replaced even if they have a connection. So no single address can lock out all others.
 public final class SessionServer: Sendable {
-    /// How a server treats its sessions.
+    /// The settings of a session server.
     public struct Configuration: Sendable, Hashable {
-        /// Keepalive towards clients, outbox and delivery; what concerns connecting is not used.
+        /// Keepalive towards clients, outbox and delivery. Settings for connecting are ignored.
         public var supervisor = SupervisorConfiguration()
-        /// The most sessions. A further client takes the place of a session without a connection; if there is none it
-        /// is refused. Default 10,000. See ``SessionServer``.
+        /// The maximum number of sessions. A further client replaces a session without a connection, or is refused if
+        /// there is none. Default 10,000. See ``SessionServer``.
         public var maximumSessions = 10_000
-        /// The most connections that have not said yet whose session they belong to; beyond it the one that has been
-        /// there for longest is ended, first of those from an address that has a 64th of them. Default 1024.
+        /// The maximum number of connections that have not identified their session yet. Beyond it, the oldest of them
+        /// is ended, beginning with those from an address that has a 64th of them. Default 1024.
         public var maximumNewcomers = 1024
         /// How long a session waits for its client's next connection. Default 10 minutes.
         public var sessionLifetime: Duration = .seconds(600)
-        /// How many bytes all sessions may keep together: of messages that were received and are not taken, or that the
-        /// app has not acknowledged (``Session/deliveries``), that came before their turn, or that wait for the client;
-        /// each with some bytes of bookkeeping. What the connections of the listeners on the same runtime keep counts
-        /// too. `nil`, the default: as many as the listeners may (`max-buffered`), or 512 MiB where they have no limit;
-        /// the least of all limits holds. Beyond it the connection or session that keeps most is ended, and its
-        /// messages are forgotten.
+        /// How many bytes all sessions may buffer together. These are the messages that were received and not taken,
+        /// that the app has not acknowledged (``Session/deliveries``), that came out of order, or that wait for the
+        /// client, each with some bytes of bookkeeping. The bytes that the connections of listeners on the same runtime
+        /// buffer count too.
+        ///
+        /// `nil`, the default, means the limit of the listeners (`max-buffered`), or 512 MiB if they have none. The
+        /// smallest of all limits applies. Beyond it, the connection or session that buffers most is ended, and its
+        /// messages are discarded.
         public var maximumBuffered: Int?
-        /// How long a new connection may take to say whose session it belongs to. Default 10 s.
+        /// How long a new connection may take to identify its session. Default 10 s.
         public var helloTimeout: Duration = .seconds(10)
-        /// Whether a session without a connection makes room for a newcomer. Off in simulations of squatting only.
+        /// Whether a session without a connection makes room for a new client. Off only in simulations of squatting.
         package var makesRoom = true
 
-        /// The defaults, in session style.
+        /// Creates the default settings, in session style.
         public init() {
             supervisor.delivery.mode = .session
         }
@@ -45,9 +50,9 @@ public final class SessionServer: Sendable {
     private let runtime: any SupervisorRuntime
     private let driver: RuntimeBound<SessionServerDriver>
 
-    /// A server without listeners.
+    /// Creates a server without listeners.
     ///
-    /// - Parameter onSession: called on the runtime with each new session; it must not block.
+    /// - Parameter onSession: Called on the runtime with each new session. It must not block.
     public init(
         _ configuration: Configuration = Configuration(),
         onRuntime runtime: any SupervisorRuntime,
@@ -57,9 +62,9 @@ public final class SessionServer: Sendable {
         driver = RuntimeBound(SessionServerDriver(configuration, on: runtime, onSession), to: runtime)
     }
 
-    /// Takes the clients of `listener` until it is closed.
+    /// Serves the clients of `listener` until it is closed.
     ///
-    /// - Throws: what ended the listener, if it was not closed.
+    /// - Throws: The error that ended the listener, if it was not closed.
     public nonisolated(nonsending) func serve(_ listener: any Listener) async throws(TransportError) {
         if let listener = listener as? any BufferingListener {
             runtime.execute { [driver] in driver.value.count(listener) }
@@ -69,7 +74,7 @@ public final class SessionServer: Sendable {
         }
     }
 
-    /// Ends all connections, as a server does that is about to restart; the sessions wait for their clients. Returns
+    /// Ends all connections, for example before a restart of the server. The sessions wait for their clients. Returns
     /// when the connections are closed, as ``Connection/close(_:)`` closes them.
     public nonisolated(nonsending) func dropConnections() async {
         await withTaskExecutorPreference(runtime.taskExecutor) { [driver] in
@@ -77,7 +82,7 @@ public final class SessionServer: Sendable {
         }
     }
 
-    /// Ends all sessions; connections that come later are closed. Returns when the connections are closed, as
+    /// Ends all sessions. Later connections are closed. Returns when the connections are closed, as
     /// ``Connection/close(_:)`` closes them.
     public nonisolated(nonsending) func close() async {
         await withTaskExecutorPreference(runtime.taskExecutor) { [driver] in
@@ -105,8 +110,8 @@ public final class Session: Sendable {
     /// The messages of the client, each once and in order. The sequence ends with the session.
     public var messages: Subscription<Payload> { Subscription(received) }
 
-    /// The messages of the client, each to be acknowledged once it has been processed; see ``Supervisor/deliveries``.
-    /// Ask for it in `onSession`, before the first message.
+    /// The messages of the client, each of which the app acknowledges once it has processed it; see
+    /// ``Supervisor/deliveries``. Access this in `onSession`, before the first message.
     public var deliveries: Subscription<ReceivedMessage> {
         if runtime.isCurrent {
             driver.value.acknowledgeAfterProcessing()
@@ -116,12 +121,12 @@ public final class Session: Sendable {
         return Subscription(delivered)
     }
 
-    /// What happens inside the session, for logs and metrics: round trips, duplicates, and messages that the app does not
-    /// acknowledge (``SupervisorEvent/unacknowledged(_:)``). A listener that falls 64 behind misses the oldest. The
-    /// sequence ends with the session.
+    /// Events of the session for logs and metrics: round trips, duplicates, and messages that the app does not
+    /// acknowledge (``SupervisorEvent/unacknowledged(_:)``). A listener that falls 64 events behind misses the oldest.
+    /// The sequence ends with the session.
     public var notes: Subscription<SupervisorEvent> { Subscription(noted) }
 
-    /// Sends one message and waits for its end, as ``Supervisor/send(_:)`` does.
+    /// Sends one message and waits for its outcome, as ``Supervisor/send(_:)`` does.
     public nonisolated(nonsending) func send(_ payload: Payload) async -> SendOutcome {
         let (id, outcome) = await driver.run(with: payload) { $0.submit($1) }
         if let outcome { return outcome }
@@ -132,24 +137,25 @@ public final class Session: Sendable {
         }
     }
 
-    /// Sends one message without waiting. To be called on the runtime.
+    /// Sends one message without waiting. Call this on the runtime.
     ///
-    /// - Returns: the outcome if it is known at once. Else `observer` is told it later.
+    /// - Returns: The outcome if it is known at once. Otherwise `observer` receives it later.
     package func send(_ payload: Payload, observer: any SendObserver) -> SendOutcome? {
         let (id, outcome) = driver.value.submit(payload)
         if outcome == nil { driver.value.outgoing.observe(id, observer) }
         return outcome
     }
 
-    /// Whether it holds received messages that the app has not taken. To be called on the runtime.
+    /// Whether it buffers received messages that the app has not taken. Call this on the runtime.
     package var hasMessages: Bool { driver.value.intake.messages.bytes > 0 }
 
-    /// Whether the session has a connection. To be called on the runtime.
+    /// Whether the session has a connection. Call this on the runtime.
     package var isConnected: Bool { driver.value.hasConnection }
 
     /// Ends the session. Returns when its connection is closed, as ``Connection/close(_:)`` closes it.
     ///
-    /// - Returns: how many bytes were accepted by the connection and are not known to have reached the client; 0 if all did.
+    /// - Returns: How many bytes were accepted by the connection and are not known to have reached the client; 0 if all
+    ///   did.
     @discardableResult
     public nonisolated(nonsending) func close(_ reason: CloseReason = .user) async -> Int {
         await withTaskExecutorPreference(runtime.taskExecutor) { [driver] in

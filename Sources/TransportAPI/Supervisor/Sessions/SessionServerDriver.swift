@@ -6,20 +6,20 @@ final class SessionServerDriver {
     private let configuration: SessionServer.Configuration
     private let onSession: @Sendable (Session) -> Void
     private var registry: SessionRegistry<SessionDriver>
-    /// By number, in the order of which they began.
+    /// The sessions by number, in the order in which they began.
     private var sessions: [UInt64: SessionDriver] = [:]
     private var lastSession: UInt64 = 0
     private var random: RandomSource
     private var lastConnection = 0
     /// All sessions, in the order in which they make room for others.
     private var order: ClientLines<UInt64, UInt64>
-    /// Connections that have not said whose they are.
+    /// Connections that have not identified their session.
     private var newcomers: [Int: any Connection] = [:]
     private var newcomerOrder: ClientLines<Int, UInt64>
     private var isClosed = false
-    /// What all sessions keep, together with the connections of the listeners.
+    /// The memory of all sessions and of the connections of the listeners.
     private let total = BufferedTotal()
-    /// What sessions keep that have ended, until the app has taken it.
+    /// The buffers of ended sessions, until the app has taken their messages.
     private var ended: [EndedSession] = []
 
     init(
@@ -37,12 +37,12 @@ final class SessionServerDriver {
         total.add(self, keeping: 0, limit: configuration.maximumBuffered)
     }
 
-    /// Counts what the connections of a listener keep.
+    /// Counts the memory of a listener's connections.
     func count(_ listener: any BufferingListener) {
         listener.join(RuntimeBound(total, to: runtime))
     }
 
-    /// A client has connected.
+    /// Handles a new connection of a client.
     func take(_ connection: any Connection) {
         guard !isClosed else {
             hangUp(connection, .user)
@@ -74,7 +74,7 @@ final class SessionServerDriver {
         }
     }
 
-    /// The connection's first frame says whose session it is.
+    /// Handles a connection's first frame, which identifies its session.
     private func introduced(_ connection: any Connection, _ number: Int, _ first: Payload?) {
         guard removeNewcomer(number) != nil, let first else { return }
         do throws(TransportError) {
@@ -149,7 +149,7 @@ final class SessionServerDriver {
         abandon(connection, CloseReason(TransportError(.tooManyRequests, .handshake, sentence)))
     }
 
-    /// Ends the session that is the next to make room for another; `false` if there is none.
+    /// Ends the session that is the next to make room for another. Returns `false` if there is none.
     private func makeRoom() -> Bool {
         guard configuration.makesRoom else { return false }
         for line in 0..<Line.linked.rawValue {
@@ -161,7 +161,7 @@ final class SessionServerDriver {
         return false
     }
 
-    /// Ends a connection without waiting for an answer to the close frame, where that is possible.
+    /// Ends a connection, if possible without waiting for an answer to the close frame.
     private func abandon(_ connection: any Connection, _ reason: CloseReason) {
         if let near = (connection as? any SameLoopConnection)?.here {
             near.abandon(reason)
@@ -184,12 +184,12 @@ final class SessionServerDriver {
 
     /// Ends all connections.
     ///
-    /// - Returns: tasks that end when the connections are closed.
+    /// - Returns: Tasks that end when the connections are closed.
     func dropConnections() -> [Task<Int, Never>] {
         dropNewcomers() + sessions.values.flatMap { $0.dropConnections() }
     }
 
-    /// Ends all sessions, with a word to those that have a connection.
+    /// Ends all sessions, and notifies those that have a connection.
     func close() -> [Task<Int, Never>] {
         isClosed = true
         return dropNewcomers()
@@ -207,10 +207,10 @@ final class SessionServerDriver {
     }
 }
 
-/// The lines of sessions, in which the first makes room first.
+/// The lines of sessions, in the order in which they make room.
 private enum Line: Int, CaseIterable {
     case unusedCrowd, usedCrowd, unusedLinkedCrowd, unused, used
-    /// They have a connection, and make room for no other.
+    /// Sessions that have a connection and make no room.
     case linked
 
     static var count: Int { allCases.count }
@@ -228,7 +228,7 @@ private enum Line: Int, CaseIterable {
 }
 
 extension ClientLines {
-    /// Where there are two lines, the second of which goes last: the one that has been there for longest.
+    /// The client that is ended first, if there are two lines and the first comes before the second.
     fileprivate var first: ID? { first(in: 0)?.id ?? first(in: 1)?.id }
 }
 
@@ -244,7 +244,7 @@ private struct EndedSession {
 }
 
 extension SessionServerDriver: BufferKeeper {
-    /// The app may let the session go, or take what it keeps.
+    /// Counts an ended session until the app has released it or taken its messages.
     private func keepCounting(_ session: SessionDriver) {
         if ended.count > 2 * sessions.count + 64 { ended.removeAll { ($0.buffer?.bytes ?? 0) == 0 } }
         ended.append(EndedSession(buffer: session.buffer))

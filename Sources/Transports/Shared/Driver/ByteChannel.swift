@@ -2,67 +2,69 @@ import Protocols
 import SocketIO
 import TransportAPI
 
-/// What lies below a connection: a byte stream, a datagram socket of its own, or a session of a shared one. Lives on its loop.
+/// The I/O below a connection: a byte stream, a datagram socket of its own, or a session of a shared socket. Lives on
+/// its loop.
 protocol ByteChannel: AnyObject {
-    /// Whether each read gives one datagram, of which nothing is left over.
+    /// Whether each read returns one datagram, of which nothing is left over.
     var isDatagram: Bool { get }
-    /// Round trips that were spent before there was a channel.
+    /// How many round trips were needed to create the channel.
     var roundTripsToConnect: Int { get }
-    /// Bytes handed to the kernel.
+    /// How many bytes were passed to the kernel.
     var bytesSent: UInt64 { get }
-    /// Bytes taken from the kernel.
+    /// How many bytes were read from the kernel.
     var bytesReceived: UInt64 { get }
-    /// Bytes handed to the kernel that the peer's kernel has not acknowledged, where that is known; else 0.
+    /// How many bytes the kernel has taken and the peer's kernel has not acknowledged; 0 if unknown.
     var unacknowledgedBytes: Int { get }
-    /// What the kernel has counted, where it tells.
+    /// The kernel's segment counts, if it reports them.
     var segmentCounts: SegmentCounts? { get }
 
     /// Starts reporting readiness to `handler`.
     func attach(_ handler: any PollHandler) throws(SystemError)
-    /// Remembers what the handler was told.
+    /// Records the readiness that the handler received.
     func note(_ readiness: Readiness)
-    /// The peer's address, where it has one.
+    /// The peer's address, if it has one.
     var peer: SocketAddress? { get }
-    /// Reads once, behind what `input` holds, and at most `limit` bytes of a stream.
+    /// Reads once and appends to `input`. Reads at most `limit` bytes of a stream.
     func read(into input: inout ByteBuffer, atMost limit: Int) -> IOResult
-    /// Whether, after a read of `count` bytes into room for `capacity`, nothing more can be there now.
+    /// Whether a read of `count` bytes into room for `capacity` has emptied the channel.
     func isDrained(afterReading count: Int, of capacity: Int) -> Bool
-    /// Whether what was read is all there is as far as is known, so that to look for more may wait until it is answered.
+    /// Whether no more input is known to be there, so that the next read can wait until this input is answered.
     var mayLookLater: Bool { get }
-    /// Hands the output to the kernel: `.bytes` when all of it went, `.wouldBlock` when some is left.
+    /// Passes the output to the kernel. Returns `.bytes` if the kernel took all of it, `.wouldBlock` if some is left.
     func flush(_ context: inout CoreContext) -> IOResult
-    /// The machine's addresses may be others by now. Whether this side has another one from now on, which the peer should
-    /// hear of; `false` where the protocol below can't do that.
+    /// Checks the local address after the machine's addresses may have changed. Returns whether this side uses another
+    /// one from now on and the peer should be notified. Returns `false` if the protocol below does not support this.
     func renew(_ now: Instant) -> Bool
-    /// Tells the peer that nothing more will come; `false` where the protocol below has no such thing.
+    /// Signals the end of the output to the peer. Returns `false` if the protocol below has no such signal.
     func shutdownWriting() -> Bool
-    /// Closes; with `abort`, without delivering what the kernel still holds.
+    /// Closes the channel. With `abort`, the bytes in the kernel are not delivered.
     func close(abort: Bool)
 }
 
 extension ByteChannel {
-    /// Nothing is known.
+    /// The default for channels that do not know this number.
     var unacknowledgedBytes: Int { 0 }
-    /// Channels have no address unless they say otherwise.
+    /// The default for channels without an address.
     var peer: SocketAddress? { nil }
-    /// No: streams are read until there is nothing.
+    /// The default is `false`, because streams are read until they are empty.
     var mayLookLater: Bool { false }
-    /// Can't.
+    /// The default for protocols that can't change their address.
     func renew(_: Instant) -> Bool { false }
 }
 
-/// A channel that is a byte stream: a socket, a tunnel, a pipe in memory. It says how raw bytes are read and written.
+/// A channel that is a byte stream: a socket, a tunnel, or a pipe in memory. It implements reading and writing raw
+/// bytes.
 protocol StreamChannel: ByteChannel {
-    /// Reads what has arrived, at most as much as `buffer` holds.
+    /// Reads the bytes that have arrived, at most as many as fit into `buffer`.
     func read(into buffer: UnsafeMutableRawBufferPointer) -> IOResult
-    /// Writes as much of `bytes` as is taken.
+    /// Writes as much of `bytes` as the stream takes.
     func write(_ bytes: UnsafeRawBufferPointer) -> IOResult
 }
 
 extension StreamChannel {
     /// A byte stream has no datagrams.
     var isDatagram: Bool { false }
-    /// One, for the handshake of TCP.
+    /// The TCP handshake takes one round trip.
     var roundTripsToConnect: Int { 1 }
 
     func read(into input: inout ByteBuffer, atMost limit: Int) -> IOResult {

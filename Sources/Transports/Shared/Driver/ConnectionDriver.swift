@@ -2,37 +2,38 @@ import Protocols
 import SocketIO
 import TransportAPI
 
-/// Runs one protocol core over one channel: moves bytes between them, keeps the core's deadline, delivers its events, and
-/// lets every waiting operation end exactly once. Lives on its loop; ``CoreConnection`` is its face for everybody else.
+/// Runs one protocol core over one channel. It moves bytes between them, keeps the core's deadline, delivers its
+/// events, and ends every waiting operation exactly once. Lives on its loop; callers on other threads use
+/// ``CoreConnection``.
 package final class ConnectionDriver: PollHandler, ScheduledHandler {
-    /// The life of a connection. It only ever moves down this list.
+    /// The phases of a connection. A connection only moves down this list.
     enum Phase {
-        /// The handshake is under way.
+        /// The handshake is in progress.
         case opening
         case open
-        /// The connection has ended for its users; its last bytes are being handed over.
+        /// The connection has ended for its users. Its last bytes are being passed to the kernel.
         case draining
         case closed
     }
 
-    // All state is touched on the loop only, and no core calls back while it runs, so that overlapping accesses
-    // can't happen; looking for them took a tenth of the time of a message. Nothing refers to a driver weakly, for the side
-    // table that the first weak reference makes slows every later retain; ``close(abort:)`` cuts the cycles instead.
+    // All state is touched on the loop only, and no core calls back while it runs. So accesses never overlap, and
+    // checking for that took a tenth of the time of a message. There are no weak references to a driver, because the
+    // side table of the first weak reference slows every later retain. ``close(abort:)`` breaks the cycles instead.
     package let loop: EventLoop
-    /// Tells it from all others of its loop.
+    /// Identifies the connection among all others of its loop.
     package let number: UInt64
     @exclusivity(unchecked) var core: any ProtocolCore
     @exclusivity(unchecked) var context: CoreContext
     let channel: any ByteChannel
     let limits: ConnectionLimits
     @exclusivity(unchecked) var phase = Phase.opening
-    /// Why the connection ended, once it has.
+    /// Why the connection ended; `nil` before.
     @exclusivity(unchecked) package var reason: CloseReason?
     /// Receives events in place of the inbox, for servers.
     @exclusivity(unchecked) var handler: (any ConnectionHandler)?
-    /// Who keeps this driver, for servers; `nil` once the channel is closed.
+    /// The object that keeps this driver alive, for servers; `nil` once the channel is closed.
     @exclusivity(unchecked) var owner: (any DriverOwner)?
-    /// Is told what only this connection's protocol has, beside the handler.
+    /// Receives events that only this connection's protocol has, in addition to the handler.
     @exclusivity(unchecked) var onSignal: ((any CoreSignal) -> Void)?
     @exclusivity(unchecked) var discards = DiscardedMessages()
 
@@ -41,12 +42,11 @@ package final class ConnectionDriver: PollHandler, ScheduledHandler {
     @exclusivity(unchecked) var statistics = ConnectionStatistics()
     let started: Int64
     let confirmsReceipt: Bool
-    /// Whether messages may be acknowledged (``ProtocolCore/acknowledges``).
+    /// Whether the core can acknowledge messages (``ProtocolCore/acknowledges``).
     let acknowledges: Bool
-    /// How many messages were given to the receiver, who is not known to be done with them; see
-    /// ``ProtocolCore/confirmReceipt(_:)``.
+    /// How many messages the receiver has got and not confirmed; see ``ProtocolCore/confirmReceipt(_:)``.
     @exclusivity(unchecked) var unconfirmed = 0
-    /// Whether the receiver says when it is done with a message (``confirm(_:)``), and not by asking for the next one.
+    /// Whether the receiver confirms messages by ``confirm(_:)``, and not by requesting the next one.
     @exclusivity(unchecked) var isConfirmedByHand = false
 
     @exclusivity(unchecked) package var schedule = ScheduleEntry()
@@ -81,7 +81,7 @@ package final class ConnectionDriver: PollHandler, ScheduledHandler {
 
     // MARK: From the loop
 
-    /// Registers with the loop and lets the core begin.
+    /// Registers with the loop and starts the core.
     func start() {
         do {
             try channel.attach(self)
@@ -112,7 +112,7 @@ package final class ConnectionDriver: PollHandler, ScheduledHandler {
         case .tickEnd: flushIfRequested()
         case .lowPriority:
             flushIfRequested()
-            // A datagram that came alone is answered by now. One that has come meanwhile is not.
+            // The previous datagram is answered by now. A datagram that has come since is read here.
             if reading.isReadable, channel.isDatagram { readWhilePossible() }
         case .deferred: runShare()
         }
@@ -125,7 +125,8 @@ package final class ConnectionDriver: PollHandler, ScheduledHandler {
         return phaseDeadline.map { min($0, core) } ?? core
     }
 
-    /// Keeps one timer, at or before the earliest deadline: one that moved away is noticed when the timer fires.
+    /// Keeps one timer, at or before the earliest deadline. A deadline that moved to a later time is noticed when the
+    /// timer fires.
     func armTimer() {
         guard phase != .closed, let deadline else { return }
         if let timer {
@@ -143,7 +144,7 @@ package final class ConnectionDriver: PollHandler, ScheduledHandler {
     private func timerFired() {
         timer = nil
         guard phase != .closed else { return }
-        // What the peer has taken by now counts for the core's deadline as well.
+        // Bytes that the peer has taken by now count for the core's deadline too.
         lookAfterClose()
         let isCoreDue =
             (phase == .opening || phase == .open) && core.deadline.map { $0.nanoseconds <= loop.now } ?? false
@@ -161,7 +162,7 @@ package final class ConnectionDriver: PollHandler, ScheduledHandler {
         armTimer()
     }
 
-    /// Until now, received bytes may not have been read.
+    /// Tells the core that received bytes may have been left unread until now.
     func noteUnread() {
         context.unreadUntil = Instant(nanoseconds: loop.now)
     }

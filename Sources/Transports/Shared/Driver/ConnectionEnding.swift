@@ -2,20 +2,20 @@ import Protocols
 import SocketIO
 import TransportAPI
 
-/// How far a close that this side has asked for has come. Its time limit starts again whenever the peer takes bytes.
+/// The progress of a close that this side has begun. Its time limit starts again whenever the peer takes bytes.
 struct CloseProgress {
     /// When the close began, in nanoseconds of ``MonotonicClock``.
     let began: Int64
-    /// When the peer last took bytes; at first when the close began.
+    /// When the peer last took bytes. At first, when the close began.
     private(set) var movedAt: Int64
-    /// How many bytes the peer had not taken then.
+    /// How many bytes the peer had not taken at the last update.
     private var left: Int
 
     init(now: Int64, left: Int) {
         (began, movedAt, self.left) = (now, now, left)
     }
 
-    /// Compares how much is left with what was left before; whether the peer has taken bytes since.
+    /// Compares `left` with the previous value. Returns whether the peer has taken bytes since.
     mutating func update(left: Int, now: Int64) -> Bool {
         defer { self.left = left }
         guard left < self.left else { return false }
@@ -23,7 +23,8 @@ struct CloseProgress {
         return true
     }
 
-    /// When the close has taken too long: since the peer last took bytes, or in all.
+    /// When the close takes too long, counted from the last bytes that the peer took and from the beginning of the
+    /// close.
     func deadline(_ limits: ConnectionLimits) -> Int64 {
         min(
             Instant(nanoseconds: movedAt).advanced(by: limits.closeTimeout).nanoseconds,
@@ -32,7 +33,7 @@ struct CloseProgress {
     }
 }
 
-/// The end of a connection.
+/// The state of the close of a connection.
 struct CloseState {
     /// The close that this side has begun; `nil` before.
     var progress: CloseProgress?
@@ -43,8 +44,8 @@ struct CloseState {
 extension ConnectionDriver {
     // MARK: Closing
 
-    /// Begins the protocol's close handshake; the core reports the end when it has come. Messages that were written before are
-    /// still sent. Messages that wait for room end `rejected`.
+    /// Begins the protocol's close handshake. The core reports the end when the handshake is complete. Messages that
+    /// were written before are still sent. Messages that wait for room end as `rejected`.
     package func beginClose(_ reason: CloseReason) {
         guard phase == .open else {
             return end(reason, abort: phase == .opening)
@@ -73,11 +74,11 @@ extension ConnectionDriver {
         end(reason, abort: phase == .opening)
     }
 
-    /// How many bytes were accepted that the peer is not known to have received: those that wait here, those that the kernel
-    /// holds, and those that the protocol would repeat.
+    /// How many accepted bytes the peer is not known to have received: the bytes in the output, the bytes in the
+    /// kernel, and the bytes that the protocol would repeat.
     var undelivered: Int {
         let repeated = phase == .closed ? 0 : core.unacknowledgedBytes
-        // What a core repeats may wait in the output as well.
+        // The bytes that a core repeats can be in the output as well.
         return repeated > 0 ? repeated : context.output.count + channel.unacknowledgedBytes
     }
 
@@ -90,7 +91,7 @@ extension ConnectionDriver {
         }
     }
 
-    /// The caller stops waiting; the connection closes all the same.
+    /// Stops the caller's wait. The connection still closes.
     func cancelClosed(_ id: UInt64) {
         waiting.closing.resume(id, returning: undelivered)
     }
@@ -100,12 +101,12 @@ extension ConnectionDriver {
         if let reason { continuation.resume(returning: reason) } else { waiting.closers.append(id, continuation) }
     }
 
-    /// The caller stops waiting for the end.
+    /// Stops the caller's wait for the end.
     func cancelEnd(_ id: UInt64) {
         waiting.closers.resume(id, returning: nil)
     }
 
-    /// Notes whether the peer has taken bytes, and sets the time to look again.
+    /// Records whether the peer has taken bytes, and sets the time of the next check.
     func lookAfterClose() {
         guard closing.progress != nil else { return }
         if closing.progress?.update(left: undelivered, now: loop.now) == true {
@@ -120,7 +121,7 @@ extension ConnectionDriver {
     func closeTimerFired() {
         guard let progress = closing.progress, progress.deadline(limits) <= loop.now else { return }
         guard phase == .open else { return close(abort: undelivered > 0) }
-        // Without an answer to the close frame, what this side has said counts.
+        // Without an answer to the close frame, the reason that this side sent counts.
         end(closeReasonSoFar() ?? .user, abort: undelivered > 0)
     }
 
@@ -131,8 +132,8 @@ extension ConnectionDriver {
         end(CloseReason(error), abort: abort)
     }
 
-    /// Ends the connection for its users: every operation that waits ends. What the core has written last, which may
-    /// say why, is still sent, unless `abort` says that there is no point.
+    /// Ends the connection for its users, with every operation that waits. The core's last output, which can contain
+    /// the reason, is still sent unless `abort` is true.
     func end(_ reason: CloseReason, abort: Bool = false) {
         guard phase == .opening || phase == .open else {
             if abort { close(abort: true) }
@@ -160,11 +161,12 @@ extension ConnectionDriver {
         armTimer()
     }
 
-    /// The last byte is with the kernel. Closing a TCP connection now could destroy it on its way, because a reset answers
-    /// whatever arrives later (RFC 9112, section 9.6). So this side ends its half and reads on until the peer ends its own.
+    /// Ends this side's half of the connection and reads until the peer ends its own. Called when the kernel has the
+    /// last byte. Closing a TCP connection at once could destroy that byte in flight, because a reset answers any bytes
+    /// that arrive later (RFC 9112, section 9.6).
     func finishDraining() {
         guard channel.shutdownWriting() else { return close(abort: false) }
-        // The peer may have ended its half before, which was read then, and which not every poller reports again.
+        // The peer can have ended its half before. That end was read then, and not every poller reports it again.
         reading.isReadable = true
         readWhilePossible()
     }
@@ -176,7 +178,7 @@ extension ConnectionDriver {
         closing.undelivered = max(closing.undelivered, context.output.count + channel.unacknowledgedBytes)
         phase = .closed
         cancelTimer()
-        // Nobody can ask a connection that never was open.
+        // A connection that was never open has no users that can read its statistics.
         if statistics.handshakeDuration != .zero { statistics.add(channel.segmentCounts) }
         channel.close(abort: abort)
         reading.input = ByteBuffer()
@@ -188,7 +190,7 @@ extension ConnectionDriver {
 }
 
 extension ConnectionDriver {
-    /// The statistics as of now.
+    /// The current statistics.
     var currentStatistics: ConnectionStatistics {
         var current = statistics
         current.bytesSent = channel.bytesSent

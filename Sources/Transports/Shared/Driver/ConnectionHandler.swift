@@ -1,14 +1,15 @@
 import Protocols
 import TransportAPI
 
-/// Receives the events of connections in place of their inboxes, synchronously and on the loop: what servers are made of.
+/// Receives the events of connections in place of their inboxes, synchronously and on the loop. Servers are built on
+/// it.
 package protocol ConnectionHandler: AnyObject {
-    /// The core reports something.
+    /// Handles an event of the core.
     func handle(_ event: CoreEvent, on driver: ConnectionDriver)
-    /// Little of the output is left, of which the driver was asked to tell (``ConnectionDriver/wantsRoom``). Comes
-    /// while it is handed to the kernel: what is to be sent now is sent later.
+    /// Little of the output is left, as ``ConnectionDriver/notifyOfRoom()`` requested. Called during a flush, so
+    /// messages that are sent now leave later.
     func roomMade(_ driver: ConnectionDriver)
-    /// The connection has ended; the last call for it.
+    /// The connection has ended. This is the last call for it.
     func ended(_ driver: ConnectionDriver, _ reason: CloseReason)
 }
 
@@ -16,14 +17,14 @@ extension ConnectionHandler {
     package func roomMade(_: ConnectionDriver) {}
 }
 
-/// The peer of a connection as a message handler sees it, whatever the protocol. Lives on its loop.
+/// The peer of a connection as a message handler sees it, for all protocols. Lives on its loop.
 package protocol MessagePeer: AnyObject {
-    /// Tells it from all others of its loop.
+    /// Identifies the peer among all others of its loop.
     var number: UInt64 { get }
-    /// Sends at once or not at all.
+    /// Sends at once, or refuses the message.
     func sendNow(_ payload: Payload) -> SendOutcome
-    /// What it has just said was work for many others: the clock is looked at before more of it is heard.
+    /// Notes that the last event caused work for many other connections. The clock is read before the next event.
     func noteMuchWork()
-    /// Says goodbye and ends the connection without waiting for the answer.
+    /// Sends a close frame and ends the connection without waiting for the answer.
     func endNow(_ reason: CloseReason)
 }

@@ -4,7 +4,7 @@ import TransportAPI
 
 /// The part of the loop's time that one connection uses.
 struct TimeShare {
-    /// When the present budget ends, in nanoseconds of ``MonotonicClock``; 0 until the clock was read.
+    /// When the current time budget ends, in nanoseconds of ``MonotonicClock``; 0 until the clock was read.
     var end: Int64 = 0
     /// Until when the connection counts as busy, because it has used a whole budget.
     var busyUntil: Int64 = 0
@@ -12,48 +12,49 @@ struct TimeShare {
     var isRunning = false
 }
 
-/// What a connection reads, and whether it may.
+/// The input of a connection, and whether it may be read.
 struct ReadState: ~Copyable {
     /// Why no events are taken from the core.
     struct Pauses: OptionSet {
         let rawValue: UInt8
         /// The inbox is full.
         static let fullInbox = Pauses(rawValue: 1)
-        /// The peer does not read so much output that it may not send more.
+        /// The peer does not read, and so much output waits for it that it may not send more.
         static let fullOutput = Pauses(rawValue: 2)
-        /// The handler works on what the peer has sent.
+        /// The handler processes a message of the peer.
         static let handler = Pauses(rawValue: 4)
     }
 
-    /// What has come and was not consumed.
+    /// Received bytes that the core has not consumed.
     var input = ByteBuffer()
-    /// The channel may have more to read.
+    /// The channel can have more to read.
     var isReadable = false
-    /// How much is read at a time, in bytes: less while it takes long to process.
+    /// How much is read at a time, in bytes. Smaller while processing takes long.
     var size = 16 << 10
-    /// When something came last; 0 before anything has.
+    /// When bytes were last received; 0 before the first.
     var lastHeard: Int64 = 0
-    /// Something has come since the connection was open.
+    /// Whether bytes were received since the connection opened.
     var hasSpoken = false
     var pauses: Pauses = []
-    /// Events are being taken from the core.
+    /// Whether events are being taken from the core.
     var isPumping = false
-    /// The last event was much work: the clock is read before the next one.
+    /// Whether the last event was much work, so that the clock is read before the next one.
     var mustCheckTime = false
     var controlRate = ControlRateMeter()
 }
 
-// One loop serves many connections. A connection that has little to read is served at once. One that fills a whole read,
-// or exceeds its time budget, is busy for a while: it is continued together with the other busy connections
-// (``LoopQueue/deferred``). So are the first bytes of a server's clients, because those are not known yet.
+// One loop serves many connections. A connection that has little to read is served at once. One that fills a whole
+// read, or exceeds its time budget, is busy for a while. It continues together with the other busy connections
+// (``LoopQueue/deferred``). The first bytes of a server's clients are deferred too, because their load is not known
+// yet.
 extension ConnectionDriver {
     private static let leastReadSize = 1 << 10
-    /// How long a server works on what had come over a connection that is no more, in nanoseconds.
+    /// How long a server processes the input of a broken connection, in nanoseconds.
     private static let patienceWithBroken: Int64 = 1_000_000
-    /// For how long a connection stays busy, in nanoseconds.
+    /// How long a connection stays busy, in nanoseconds.
     private static let busyTime: Int64 = 100_000_000
 
-    /// Runs with the other deferred handlers, until their time budget is used up.
+    /// Runs as one of the deferred handlers until their time budget is used up.
     func runShare() {
         share.end = loop.deferredEnd
         share.isRunning = true
@@ -63,11 +64,11 @@ extension ConnectionDriver {
         if writing.flush != .none { flushIfRequested() }
     }
 
-    /// Whether what comes is seen to in the line: of who is busy, and of a server's clients that are not known yet, or
-    /// not any more.
+    /// Whether input is processed with the deferred handlers. This applies to busy connections, and to clients of a
+    /// server that have not sent anything since they opened, or that have ended.
     var mustDefer: Bool { isBusy || owner != nil && (!reading.hasSpoken || phase == .draining) }
 
-    /// Whether the peer has yet to say a word, its handshake included, or to end that.
+    /// Whether the peer has not completed its handshake, or has sent nothing at all.
     var isNewcomer: Bool { phase == .opening || phase == .open && reading.lastHeard == 0 }
 
     var isBusy: Bool { loop.now < share.busyUntil }
@@ -77,10 +78,11 @@ extension ConnectionDriver {
         loop.add(self, to: .deferred)
     }
 
-    /// Whether the connection waits to be continued.
+    /// Whether the connection is queued as a deferred handler.
     var isDeferred: Bool { schedule.contains(.deferred) }
 
-    /// Leaves the rest to a later share. Who has only had what others left of theirs is not known to have much to say.
+    /// Defers the rest. The connection becomes busy, unless it only had what other handlers left of the shared budget,
+    /// because that does not show that it has much to process.
     private func yield(at time: Int64 = .max) {
         if !share.isRunning || time - loop.now >= EventLoop.timeBudget / 2 {
             share.busyUntil = loop.now + Self.busyTime
@@ -88,39 +90,41 @@ extension ConnectionDriver {
         deferWork()
     }
 
-    /// Gives way if this connection has worked for long enough. Outside of the line the first look at the clock only
-    /// starts the share, so that whoever has little to do is not asked for the time.
+    /// Yields if this connection has exceeded its time budget. Outside the deferred handlers, the first reading of the
+    /// clock starts the budget, so a connection with little work does not read the clock.
     private func yieldIfBudgetIsOver() {
         let time = MonotonicClock.now()
         if share.end == 0 { share.end = time + EventLoop.timeBudget }
         if time >= share.end { yield(at: time) }
     }
 
-    /// Whether events may be taken from the core. An inbox that nobody empties must not keep the answer to our goodbye from
-    /// being read; what else comes then is dropped and counted, as over datagrams.
+    /// Whether events may be taken from the core. While this side closes, a full inbox must not keep the answer to the
+    /// close frame from being read. Messages that come then are dropped and counted, as over datagrams.
     var mayRead: Bool {
         (inboxHasRoom && !reading.pauses.contains(.fullOutput) || isClosing || channel.isDatagram) && !isDeferred
             && !reading.pauses.contains(.handler)
     }
 
-    /// Whether another message may be read. An app that waits for an acknowledgement before it takes the next message
-    /// must get it, though messages come before it. In a kept session their receipts are withheld meanwhile, so that a
-    /// broker soon sends no more.
+    /// Whether another message may be read.
+    ///
+    /// An app can wait for an acknowledgement before it takes the next message. It must get the acknowledgement even if
+    /// messages come before it. In a persistent session their receipts are withheld meanwhile, so a broker soon sends
+    /// no more.
     var inboxHasRoom: Bool { inbox.hasRoom || isAwaitingAcknowledgement && inbox.hasExcessRoom }
 
     private var isAwaitingAcknowledgement: Bool {
         acknowledges && !channel.isDatagram && !(waiting.unacknowledged.isEmpty && waiting.blocked.isEmpty)
     }
 
-    /// Reads on if a full inbox had stopped it, because a send now waits for its acknowledgement.
+    /// Continues reading that a full inbox had stopped, because a send now waits for its acknowledgement.
     func readForAcknowledgement() {
         if reading.pauses.contains(.fullInbox), isAwaitingAcknowledgement { deferWork() }
     }
 
-    /// Reads and delivers until the channel is empty, the share is over, or nobody consumes.
+    /// Reads and delivers until the channel is empty, the time budget is used up, or the inbox is full.
     func readWhilePossible() {
         guard !reading.isPumping, !isDeferred else { return }
-        // What has come counts before the end that may be behind it.
+        // Received messages are delivered before an end that can follow them.
         if reading.pauses.contains(.fullInbox), mayRead {
             resume(.fullInbox)
             pump()
@@ -141,7 +145,7 @@ extension ConnectionDriver {
                     runAtLowPriority()
                     break reads
                 } else if isBusy || channel.isDatagram {
-                    // A second datagram is not much yet.
+                    // A second datagram does not make a connection busy.
                     pumpMuch()
                 } else {
                     yield()
@@ -162,7 +166,7 @@ extension ConnectionDriver {
         tellMemory()
     }
 
-    /// Works off a read that has left something behind, looks at how long that took, and reads accordingly much next time.
+    /// Processes a read that did not empty the channel, measures the time, and adapts the size of the next read.
     private func pumpMuch() {
         let start = MonotonicClock.now()
         if share.end == 0 { share.end = start + EventLoop.timeBudget }
@@ -176,7 +180,7 @@ extension ConnectionDriver {
         if start + taken >= share.end, phase != .closed { yield(at: start + taken) }
     }
 
-    /// Takes events from the core until it has no more, the share is over, or the inbox is full.
+    /// Takes events from the core until it has no more, the time budget is used up, or the inbox is full.
     func pump() {
         guard !reading.isPumping, !isDeferred, phase == .opening || phase == .open else { return }
         reading.isPumping = true
@@ -193,7 +197,7 @@ extension ConnectionDriver {
                 }
                 events &+= 1
                 guard events & 3 == 0, !channel.isDatagram else { continue }
-                // Who asks for too much is ended now, and not when its share is over.
+                // A peer that exceeds its control rate is ended now, and not at the end of its time budget.
                 if context.counters.controlWork != reading.controlRate.seen { limitControlRate() }
                 if owner != nil, !share.isRunning, context.counters.controlWork - asked >= Self.controlWorkAtOnce {
                     yield()
@@ -214,13 +218,13 @@ extension ConnectionDriver {
         leaveCore()
     }
 
-    /// Takes no more from the peer until ``letGo()``: its handler is at work on what it has said, which is much.
+    /// Takes no more events until ``letGo()``, because the handler still processes the last one, which is much work.
     package func hold() {
         reading.pauses.insert(.handler)
         if !share.isRunning { share.busyUntil = loop.now + Self.busyTime }
     }
 
-    /// Goes on behind all others that wait for their share.
+    /// Continues after the other deferred handlers.
     package func letGo() {
         guard reading.pauses.contains(.handler) else { return }
         reading.pauses.remove(.handler)
@@ -233,8 +237,7 @@ extension ConnectionDriver {
         noteUnread()
     }
 
-    /// What was just delivered has been much work, though it may have brought nobody anything: the clock is looked at
-    /// before the next.
+    /// Notes that the last event was much work, even if it brought no message. The clock is read before the next event.
     package func noteMuchWork() {
         reading.mustCheckTime = true
     }
@@ -261,11 +264,12 @@ extension ConnectionDriver {
         if !isTransient { broken(by: error) }
     }
 
-    /// A write has failed. The peer may have said why before: what has come counts first, for a while.
+    /// Handles a failed write. The peer can have sent the reason before, so received input is processed first, for a
+    /// limited time.
     func writeFailed(_ error: SystemError) {
         if !channel.isDatagram {
-            // There is no line to wait in any more: only the clock ends this. What is here already gets more time than what is
-            // still with the kernel; from its server a client hears all of it.
+            // A broken connection is not deferred any more; only the clock ends this loop. The buffered input gets more
+            // time than the input in the kernel. A client processes all input from its server.
             share.isRunning = true
             let end = MonotonicClock.now() + Self.patienceWithBroken
             repeat {
@@ -285,15 +289,15 @@ extension ConnectionDriver {
         broken(by: error)
     }
 
-    /// The connection is no more. A peer that closes it while bytes of ours are unread resets it, though it has
-    /// said goodbye: that goodbye is why the connection ended, not the reset behind it (RFC 6455, section 7.1.5).
+    /// Ends the connection after an I/O error. A peer that closes while bytes of this side are unread resets the
+    /// connection after its close frame. Then the close frame is the reason, not the reset (RFC 6455, section 7.1.5).
     private func broken(by error: SystemError) {
         let failure = CloseReason(TransportError(error, phase == .opening ? .handshake : .open))
         end(closeReasonSoFar() ?? failure, abort: true)
     }
 
-    /// Why the connection ends, if one side has said so: this one, or the peer, whose goodbyes have a code. Where
-    /// the end of a connection is goodbye enough (plain framing, an MQTT broker), a reset is none.
+    /// Why the connection ends, if this side has closed it or the peer has sent a close frame with a code. A protocol
+    /// that closes by just ending the connection (plain framing, an MQTT broker) has no reason after a reset.
     func closeReasonSoFar() -> CloseReason? {
         guard phase == .open, !channel.isDatagram else { return nil }
         enterCore()
@@ -302,20 +306,19 @@ extension ConnectionDriver {
     }
 }
 
-// What a peer asks for that brings nobody anything: pings, subscriptions, repetitions, empty frames.
+// Work that a peer requests and that delivers no message: pings, subscriptions, repetitions, empty frames.
 extension ConnectionDriver {
-    /// After how many of them, in what has come at once, a server's client goes into the line of the busy. So those who
-    /// come anew for each flood do not have a share of their own each time, and it is in the line that they are hung up
-    /// on.
+    /// How much control work, in one batch of input, defers a client of a server. So clients that reconnect for each
+    /// flood do not get a new time budget each time, and they are ended among the deferred handlers.
     static let controlWorkAtOnce: UInt64 = 4
 
-    /// Counts work that the peer has asked for, beside what its core counts (``CoreCounters/controlWork``).
+    /// Counts work that the peer has requested, in addition to the count of its core (``CoreCounters/controlWork``).
     package func charge(_ controlWork: UInt64) {
         context.counters.controlWork &+= controlWork
         if !reading.isPumping { limitControlRate() }
     }
 
-    /// Ends a connection whose peer keeps us busy and brings nothing.
+    /// Ends a connection whose peer causes too much control work.
     func limitControlRate() {
         guard reading.controlRate.count(context.counters.controlWork, now: loop.now) > limits.controlRate,
             phase == .open
@@ -330,14 +333,14 @@ extension ConnectionDriver {
     }
 }
 
-/// How much control work (``CoreCounters/controlWork``) came within the present second.
+/// Counts the control work (``CoreCounters/controlWork``) of the current second.
 struct ControlRateMeter {
-    /// How many have come in all.
+    /// The total count at the last update.
     private(set) var seen: UInt64 = 0
     private var before: UInt64 = 0
     private var start = Int64.min
 
-    /// Takes the count as it stands now; how many of them came in this second.
+    /// Updates the total count. Returns how much of it came in this second.
     mutating func count(_ total: UInt64, now: Int64) -> UInt64 {
         if start == .min || now - start >= 1_000_000_000 {
             start = now
@@ -350,11 +353,11 @@ struct ControlRateMeter {
 
 // Blocks for reading and writing, which all connections of a loop share, so that an idle connection owns none.
 extension ConnectionDriver {
-    /// The least room to read or write into, in bytes.
+    /// The minimum room to read or write into, in bytes.
     static let room = 4096
 
-    /// Makes sure that there is memory to write to, with some room. A message reserves its own length, and a few bytes
-    /// behind much output are no reason to double it.
+    /// Makes sure that there is memory to write to, with some room. A message reserves its own length. A few bytes
+    /// after a large output do not double the buffer.
     func borrowMemory(_ buffer: inout ByteBuffer) {
         if buffer.capacity == 0 {
             buffer = takeBlock()
@@ -363,9 +366,9 @@ extension ConnectionDriver {
         }
     }
 
-    /// Makes sure that there is memory to read into. The beginning of a frame that was kept in memory that fits it goes
-    /// to the front of a whole block once that memory is full, so that much is read behind it; one that is too long for
-    /// that grows where it is, and is read in ever larger parts.
+    /// Makes sure that there is memory to read into. A partial frame can be in memory of its own size. Once that is
+    /// full, a short part moves to the front of a whole block, so that much can be read after it. A longer part grows
+    /// in place and is read in larger and larger steps.
     func borrowInput() {
         guard reading.input.writableCount < Self.room else { return }
         if reading.input.capacity < ScratchPool.blockSize, reading.input.count < Self.shortPart {
@@ -381,11 +384,11 @@ extension ConnectionDriver {
         ByteBuffer(adopting: loop.takeBlock(), capacity: ScratchPool.blockSize)
     }
 
-    /// Less than this does not keep a block, in bytes.
+    /// A partial frame shorter than this moves to a block when it needs room, in bytes.
     private static let shortPart = ScratchPool.blockSize / 4
 
-    /// Gives the block back if nothing is in it. What is left of much, or waits for the rest of its frame, moves to memory that
-    /// fits it, with as much room again: it moves once more only after half of it has gone, or the room is used up.
+    /// Gives the block back if it is empty. A small rest, such as a partial frame, moves to memory of twice its length.
+    /// It moves again only after half of it is consumed or the room is used up.
     func returnMemory(_ buffer: inout ByteBuffer) {
         if buffer.isEmpty {
             if let block = buffer.surrender(size: ScratchPool.blockSize) {
@@ -402,8 +405,8 @@ extension ConnectionDriver {
         }
     }
 
-    /// Lets go of what has come in part, since nothing more is read. The input of a session over a shared socket is
-    /// lent for one datagram.
+    /// Frees partial input, since nothing more is read. The input of a session over a shared socket belongs to the
+    /// socket, and the session has it for one datagram only.
     func letGoOfParts() {
         core.connectionEnded()
         guard !channel.isDatagram else { return }
@@ -411,8 +414,8 @@ extension ConnectionDriver {
         returnMemory(&reading.input)
     }
 
-    /// Tells the owner what this connection keeps in memory: what waits for its rest, for the kernel, and for
-    /// the receiver.
+    /// Notifies the owner of the memory that this connection uses for partial input, for output, and for messages in
+    /// the inbox.
     func tellMemory() {
         guard let owner else { return }
         let isAlive = phase == .opening || phase == .open
@@ -427,7 +430,7 @@ extension ConnectionDriver {
 }
 
 extension ByteBuffer {
-    /// How much memory a connection keeps by this buffer: all of it, be it filled or not. Of a block, which it shares
-    /// with the others of its loop, it is what waits there.
+    /// How much memory a connection uses by this buffer: all of its capacity. Of a block, which it shares with other
+    /// connections of the loop, only the bytes in it count.
     fileprivate var ownMemory: Int { capacity == ScratchPool.blockSize ? count : capacity }
 }

@@ -7,7 +7,7 @@ import TransportAPI
 
 extension ConnectionDriver {
     func deliver(_ event: consuming CoreEvent) {
-        // Whatever has come may have made room in the protocol's window.
+        // Any event can have made room in the protocol's window.
         if !waiting.blocked.isEmpty { requestFlush() }
         switch event {
         case .opened: opened()
@@ -43,7 +43,7 @@ extension ConnectionDriver {
         if handler == nil { discards.add(message) }
     }
 
-    /// Reports the messages that are passed over to `action`, also those that were before.
+    /// Reports discarded messages to `action`, including earlier ones.
     package func reportDiscarded(to action: @escaping (DiscardedMessage) -> Void) {
         discards.report(to: action, andLater: phase == .open)
     }
@@ -55,7 +55,8 @@ extension ConnectionDriver {
         } else if inboxHasRoom {
             inbox.append(payload)
         } else {
-            // Over datagrams, or behind our goodbye; otherwise nothing is read when there is no room.
+            // This happens over datagrams and after the close frame of this side. Otherwise nothing is read while there
+            // is no room.
             statistics.overflowed += 1
         }
     }
@@ -64,7 +65,7 @@ extension ConnectionDriver {
 // MARK: Receiving
 
 extension ConnectionDriver {
-    /// The next message, if there is one, or the end, if it has come. Who asks for it is done with the one before.
+    /// Returns the next message if there is one, or the end if it has come. This call confirms the message before.
     func takeMessage() -> PendingOperations.Received? {
         guard waiting.receiver == nil else { return .failure(.busyReceiving) }
         confirmTaken()
@@ -83,7 +84,7 @@ extension ConnectionDriver {
         return nil
     }
 
-    /// Gives the next message, or the end, as soon as it is there.
+    /// Resumes `continuation` with the next message, or with the end, as soon as it is there.
     func receive(_ id: UInt64, _ continuation: UnsafeContinuation<PendingOperations.Received, Never>) {
         if let message = takeMessage() {
             continuation.resume(returning: message)
@@ -92,25 +93,26 @@ extension ConnectionDriver {
         }
     }
 
-    /// The receiver is done with what it was given, if it has not said so yet.
+    /// Confirms the messages that the receiver has got, unless it confirms them itself.
     package func confirmTaken() {
         if unconfirmed > 0, !isConfirmedByHand { confirm(unconfirmed) }
     }
 
-    /// From now on the receiver says when it is done with a message.
+    /// From now on the receiver confirms messages itself, by ``confirm(_:)``.
     func confirmByHand() {
         confirmTaken()
         isConfirmedByHand = true
     }
 
-    /// The receiver is done with the oldest messages that it was given, so many.
+    /// Confirms the `count` oldest messages that the receiver has got and not confirmed.
     func confirm(_ count: Int) {
         let count = min(count, unconfirmed)
         guard count > 0 else { return }
         unconfirmed -= count
-        // A stream ends with the goodbye; over datagrams more may follow, since what was sent before it is still repeated.
+        // A stream ends with the close frame. Over datagrams more can follow, since earlier messages are still
+        // repeated.
         guard phase == .open, !isClosing || channel.isDatagram else {
-            // The peer can't be told any more, but a session may take note.
+            // The receipt can't be sent any more, but a session can record it.
             var nowhere = ByteBuffer()
             let ends = context.datagramEnds
             swap(&context.output, &nowhere)
@@ -118,7 +120,7 @@ extension ConnectionDriver {
             context.datagramEnds = ends
             return swap(&context.output, &nowhere)
         }
-        // From a receiver on the loop it may come between two events; the core's surroundings are seen to then.
+        // A receiver on the loop can call this between two events. The pump enters and leaves the core then.
         guard !reading.isPumping else { return confirmReceipts(count) }
         enterCore()
         confirmReceipts(count)
@@ -129,7 +131,7 @@ extension ConnectionDriver {
         for _ in 0..<count { core.confirmReceipt(&context) }
     }
 
-    /// Goes on reading if a full inbox had stopped it.
+    /// Continues reading that a full inbox had stopped.
     private func resumeReading() {
         guard reading.pauses.contains(.fullInbox), inbox.isHalfEmpty else { return }
         resume(.fullInbox)
@@ -144,10 +146,10 @@ extension ConnectionDriver {
     }
 }
 
-/// Messages that were passed over because of their size, and the action that reports them.
+/// Messages that were discarded because of their size, and the action that reports them.
 struct DiscardedMessages {
     private enum State {
-        /// There is no listener yet: the first messages are kept for it.
+        /// There is no listener yet. The first messages are kept for it.
         case kept([DiscardedMessage])
         case reported((DiscardedMessage) -> Void)
     }
@@ -171,7 +173,7 @@ struct DiscardedMessages {
         for message in messages { action(message) }
     }
 
-    /// The connection has ended: nothing is reported any more.
+    /// Stops reporting, because the connection has ended.
     mutating func stop() {
         if case .reported = state { state = .kept([]) }
     }

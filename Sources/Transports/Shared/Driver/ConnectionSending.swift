@@ -6,13 +6,13 @@ import TransportAPI
 // MARK: Sending
 
 extension ConnectionDriver: MessagePeer, InlineConnection {
-    /// Sends at once or not at all, for servers: a message that finds the write buffer full is refused.
+    /// Sends at once, for servers. Refuses the message if the write buffer is full.
     package func sendNow(_ payload: Payload) -> SendOutcome {
         guard context.output.count < limits.writeBuffer else { return .rejected(.bufferFull) }
         return sendAtOnce(payload) ?? .rejected(.bufferFull)
     }
 
-    /// Sends at once and hands much output to the kernel. Returns `nil`, and sends nothing, if it would have to wait.
+    /// Sends at once and flushes a large output. Returns `nil`, and sends nothing, if it would have to wait.
     func sendAhead(_ payload: Payload) -> SendOutcome? {
         guard let outcome = sendUnlessWaiting(payload) else { return nil }
         flushAhead()
@@ -25,7 +25,7 @@ extension ConnectionDriver: MessagePeer, InlineConnection {
         return sendAtOnce(payload)
     }
 
-    /// Sends a message whose acknowledgement nobody waits for; `nil` if the core has no room for it.
+    /// Sends a message without waiting for its acknowledgement. Returns `nil` if the core has no room for it.
     private func sendAtOnce(_ payload: Payload) -> SendOutcome? {
         guard phase == .open, !isClosing else { return .rejected(sendRefusal) }
         let id = WaitID.next()
@@ -43,7 +43,7 @@ extension ConnectionDriver: MessagePeer, InlineConnection {
         abandon(reason)
     }
 
-    /// Sends a message, or puts it in line, and tells its outcome.
+    /// Sends a message, or queues it, and resumes `continuation` with its outcome.
     func send(_ payload: Payload, _ id: UInt64, _ continuation: UnsafeContinuation<SendOutcome, Never>) {
         let blocked = PendingOperations.BlockedSend(id: id, payload: payload, continuation: continuation)
         guard phase == .open, !isClosing else { return continuation.resume(returning: .rejected(sendRefusal)) }
@@ -57,7 +57,7 @@ extension ConnectionDriver: MessagePeer, InlineConnection {
         }
     }
 
-    /// Waits for the end of a message that the connection before has left.
+    /// Waits for the outcome of a message that an earlier connection has sent.
     func complete(_ id: UInt64, _ continuation: UnsafeContinuation<SendOutcome, Never>) {
         guard phase == .open else { return continuation.resume(returning: .unknown(reason?.asError ?? .notOpen)) }
         switch completion(of: id) {
@@ -75,13 +75,13 @@ extension ConnectionDriver: MessagePeer, InlineConnection {
         return completing.completion(of: id)
     }
 
-    /// Why nothing can be sent: the connection is not open yet, closes, or has ended.
+    /// Why nothing can be sent: the connection is not open yet, is closing, or has ended.
     private var sendRefusal: TransportError {
         reason?.sendError ?? (isClosing ? CloseReason.user.sendError : .notOpen)
     }
 
     private func handToCore(_ payload: Payload, _ id: UInt64) -> Result<SendStatus, TransportError> {
-        // Between two events, the core's surroundings are seen to.
+        // Between two events, the pump enters and leaves the core.
         let isAlone = !reading.isPumping
         if isAlone { enterCore() }
         defer { if isAlone { leaveCore() } }
@@ -89,7 +89,7 @@ extension ConnectionDriver: MessagePeer, InlineConnection {
             let status = try core.send(payload, id: id, &context)
             guard status != .blocked else { return .success(status) }
             statistics.messagesSent += 1
-            // The owner hears at the end of the tick what a core keeps back.
+            // The owner is notified at the end of the tick of the bytes that a core buffers.
             if owner != nil, channel.isDatagram { requestFlush() }
             return .success(status)
         } catch {
@@ -97,10 +97,10 @@ extension ConnectionDriver: MessagePeer, InlineConnection {
         }
     }
 
-    /// How many messages that wait are sent at a time; more wait for the next tick.
+    /// How many queued messages are sent in one batch. The others wait for the next tick.
     private static let blockedAtOnce = 256
 
-    /// There is room: sends messages that wait for it, in their order.
+    /// Sends queued messages in their order while there is room.
     func sendBlocked() {
         var sent = 0
         while phase == .open, sent < waiting.blocked.count, context.output.count < limits.writeBuffer {
@@ -142,15 +142,15 @@ extension TransportError {
     )
 }
 
-// The pings that users ask for. A core reports answers in the order of the pings, and not whose each is; so a ping that
-// is given up, or whose task was cancelled, keeps its place among the answers.
+// Pings of users. A core reports answers in the order of the pings, and does not say which ping each belongs to. So a
+// ping that is given up, or whose task was cancelled, keeps its place among the answers.
 extension ConnectionDriver {
     private static let maximumPings = 16
-    /// From what age on a ping gives way to a new one, in nanoseconds. Younger ones don't, so that nobody sends the peer
-    /// more pings than it bears.
+    /// The age at which a new ping may replace an unanswered one, in nanoseconds. Younger pings are kept, so that the
+    /// peer does not get more pings than it can process.
     static let pingPatience: Int64 = 1_000_000_000
 
-    /// Pings, and tells how long the answer took.
+    /// Pings, and resumes `continuation` with the time until the answer.
     func ping(_ id: UInt64, _ continuation: UnsafeContinuation<Result<Duration, TransportError>, Never>) {
         do throws(TransportError) { try beginPing(id, continuation) } catch {
             continuation.resume(returning: .failure(error))
@@ -185,7 +185,7 @@ extension ConnectionDriver {
         waiting.pings.removeFirst().continuation?.resume(returning: .failure(error))
     }
 
-    /// The answer has come to the oldest ping that had none.
+    /// Completes the oldest ping without an answer.
     func answered() {
         guard waiting.pingsGivenUp == 0 else {
             waiting.pingsGivenUp -= 1

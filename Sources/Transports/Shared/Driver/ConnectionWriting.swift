@@ -3,36 +3,36 @@ import Protocols
 import SocketIO
 import TransportAPI
 
-/// The output of a connection on its way to the kernel. The bytes are in ``CoreContext/output``.
+/// The state of the output that is to be passed to the kernel. The bytes are in ``CoreContext/output``.
 struct WriteState {
-    /// Whether the output is to be flushed.
+    /// Whether a flush of the output is requested.
     enum FlushRequest {
         case none
-        /// After the output of others.
+        /// After the output of other connections.
         case lowPriority
         case requested
     }
 
     var flush = FlushRequest.none
-    /// How much output has left before the end of its tick, in bytes.
+    /// How many bytes of output were flushed before the end of the current tick.
     var sentAhead = 0
-    /// Since when the peer has taken nothing of the output; 0 while none waits.
+    /// Since when the peer has taken none of the output; 0 if no output waits for it.
     var stuckSince: Int64 = 0
-    /// Whether the handler is to be called, once, when little of the output is left.
+    /// Whether to call the handler, once, when little of the output is left.
     var wantsRoom = false
-    /// Something was sent since something was read. Counts round trips until the connection is open.
+    /// Whether something was sent since the last read. Counts round trips until the connection is open.
     var isUnanswered = false
 }
 
 extension ConnectionDriver {
-    /// From how much on output is not patient any more, in bytes.
+    /// The amount of output, in bytes, from which on a flush is no longer low priority.
     private static let lowPriorityOutput = 16 << 10
-    /// How many patient connections may each keep a whole block for their output.
+    /// How many low-priority connections may each keep a whole block for their output.
     private static let lowPriorityBlocks = 64
 
-    /// Requests that the output is handed to the kernel: at the end of the tick, with everything that is written until
-    /// then, and for a busy connection when its time budget ends. A server answers the clients that have sent something in
-    /// this tick before it writes to others, unless so much waits for one of them that it may not grow.
+    /// Requests a flush of the output at the end of the tick, together with everything that is written until then. A
+    /// busy connection flushes at the end of its time budget. A server answers the clients that have sent something in
+    /// this tick before it flushes to others, unless the output for one of them has reached ``lowPriorityOutput``.
     func requestFlush() {
         guard phase != .closed else { return }
         let isLowPriority =
@@ -57,12 +57,12 @@ extension ConnectionDriver {
         }
     }
 
-    /// Continues behind the end of a tick.
+    /// Continues after the end of the tick.
     func runAtLowPriority() {
         loop.add(self, to: .lowPriority)
     }
 
-    /// Flushes if that was requested, and has not been done since.
+    /// Flushes if a flush is requested.
     func flushIfRequested() {
         if writing.flush != .none {
             writing.flush = .none
@@ -103,10 +103,10 @@ extension ConnectionDriver {
         }
     }
 
-    /// Hands output to the kernel before the tick is over once it is about to outgrow its block, unless the kernel
-    /// takes nothing anyway: who sends much in one tick then writes all of it to the same memory. It counts as waiting
-    /// until the tick is over (``isOutputFull``), for who never had to wait would keep the loop from everybody else. To
-    /// be called by who sends, and not by a core or what it calls.
+    /// Flushes before the end of the tick once the output is about to outgrow its block, unless the kernel takes
+    /// nothing. So a sender of much output in one tick writes all of it to the same memory. The flushed bytes count
+    /// against the limit until the end of the tick (``isOutputFull``), because a sender that never waited would block
+    /// all other connections. Senders call this; a core and the code that it calls must not.
     func flushAhead() {
         let waiting = context.output.count
         guard waiting > ScratchPool.blockSize - Self.room, writing.flush != .none, writing.stuckSince == 0,
@@ -118,7 +118,8 @@ extension ConnectionDriver {
         tellMemory()
     }
 
-    /// Whether who sends has to wait: for the kernel to take what waits, or, if so much has left in this tick, for the next.
+    /// Whether senders must wait: for the kernel to take the output, or for the next tick if much was flushed in this
+    /// one.
     var isOutputFull: Bool { context.output.count + writing.sentAhead >= limits.writeBuffer }
 
     func setStuck(since time: Int64) {
@@ -129,15 +130,15 @@ extension ConnectionDriver {
 
     // MARK: The core's surroundings
 
-    /// To be called before the core: gives it the time and memory to write to.
+    /// Gives the core the time and memory to write to. Call this before the core.
     func enterCore() {
         context.now = Instant(nanoseconds: loop.now)
         borrowMemory(&context.output)
     }
 
-    /// To be called after the core: hands on what it wrote, and keeps its deadline. While the channel is full, nothing
-    /// is requested: the channel reports when there is room (``ready(_:)``). The output may grow until then, so that a
-    /// server counts it.
+    /// Requests a flush of the core's output, and keeps the core's deadline. Call this after the core. While the
+    /// channel is full, no flush is requested, because the channel reports when there is room (``ready(_:)``). The
+    /// output can grow until then, so a server counts it.
     func leaveCore() {
         if context.output.isEmpty {
             returnMemory(&context.output)
@@ -147,7 +148,7 @@ extension ConnectionDriver {
             } else if owner != nil {
                 loop.add(self, to: .tickEnd)
             }
-            // Of a message for thousands, each keeps its copy and not a whole block.
+            // With a message for thousands of connections, each keeps its copy and not a whole block.
             if writing.flush == .lowPriority, loop.lowPriorityCount > Self.lowPriorityBlocks {
                 returnMemory(&context.output)
             }
@@ -155,7 +156,7 @@ extension ConnectionDriver {
         armTimer()
     }
 
-    /// Writes one whole message that is encoded already in the core's own format, so that a server encodes once for many.
+    /// Writes one whole message that is already encoded in the core's format. So a server encodes once for many peers.
     package func sendEncoded(_ bytes: UnsafeRawBufferPointer) {
         guard phase == .open else { return }
         enterCore()
@@ -164,14 +165,14 @@ extension ConnectionDriver {
         leaveCore()
     }
 
-    /// Requests one call of ``ConnectionHandler/roomMade(_:)``, when little of the output is left.
+    /// Requests one call of ``ConnectionHandler/roomMade(_:)`` when little of the output is left.
     package func notifyOfRoom() {
         writing.wantsRoom = true
     }
 
-    /// Whether the write buffer takes more.
+    /// Whether the write buffer has room.
     package var hasRoom: Bool { phase == .open && context.output.count < limits.writeBuffer }
 
-    /// Whether little of the output is left: room for what can wait, beside what can't.
+    /// Whether little of the output is left, so that there is room for messages that can wait beside those that can't.
     package var isNearlyEmpty: Bool { phase == .open && context.output.count < min(limits.writeBuffer, 64 << 10) }
 }

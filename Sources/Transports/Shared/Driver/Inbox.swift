@@ -3,13 +3,14 @@ import Protocols
 import SocketIO
 import TransportAPI
 
-/// Messages that wait for their consumer: first in, first out, and bounded. A connection stops reading when it is full.
+/// A bounded queue of received messages for their consumer. A connection stops reading when it is full.
 struct Inbox: ~Copyable {
     private var messages = Deque<Payload>()
     private var bytes = 0
     private let limits: ConnectionLimits
 
-    /// How much more may be read while acknowledgements are waited for: more than brokers send without a receipt.
+    /// How much more may be read while a send waits for its acknowledgement. Brokers send less than this without a
+    /// receipt.
     private static let (excessMessages, excessBytes) = (1024, 1 << 20)
 
     init(_ limits: ConnectionLimits) {
@@ -18,19 +19,20 @@ struct Inbox: ~Copyable {
 
     var count: Int { messages.count }
 
-    /// How much memory it takes, in bytes.
+    /// How much memory the inbox takes, in bytes.
     var bufferedBytes: Int { bytes + count * Payload.bookkeeping }
 
-    /// Whether another message may be read. A single message may pass the bound on bytes, so that no message is too large
+    /// Whether another message may be read. A single message may exceed the limit on bytes, so no message is too large
     /// for an empty inbox.
     var hasRoom: Bool { count < limits.inboxMessages && bytes < limits.inboxBytes }
 
-    /// Whether another message may be read while a send waits for its acknowledgement, which may come behind the message.
+    /// Whether another message may be read while a send waits for its acknowledgement, which can come after the
+    /// message.
     var hasExcessRoom: Bool {
         count < limits.inboxMessages + Self.excessMessages && bytes < limits.inboxBytes + Self.excessBytes
     }
 
-    /// Whether so much has been consumed that reading on pays.
+    /// Whether enough has been consumed to resume reading.
     var isHalfEmpty: Bool { count <= limits.inboxMessages / 2 && bytes <= limits.inboxBytes / 2 }
 
     mutating func append(_ payload: Payload) {

@@ -2,18 +2,18 @@ import Primitives
 import Protocols
 import TransportAPI
 
-/// Everybody who waits for something of one connection. Each waits under an id of its own, so that a cancellation finds its
-/// operation and no other, and each is answered exactly once.
+/// All operations that wait for an event of one connection. Each waits under its own id, so a cancellation finds its
+/// operation and no other. Each is resumed exactly once.
 ///
-/// The continuations are unsafe ones, because checking would cost an allocation for each message; that each is resumed
-/// once follows from its being taken out of here before.
+/// The continuations are unsafe ones, because checking would cost an allocation for each message. Each is resumed once
+/// because it is removed from this value before.
 struct PendingOperations {
     typealias Received = Result<Payload?, TransportError>
 
-    /// Who has asked for the next message.
+    /// The caller that has requested the next message.
     enum Receiver {
         case task(id: UInt64, UnsafeContinuation<Received, Never>)
-        /// Lives on the loop.
+        /// An object on the same loop.
         case neighbour(any ConnectionReceiver)
 
         func take(_ arrival: Received) {
@@ -35,32 +35,32 @@ struct PendingOperations {
     struct Ping {
         var id: UInt64
         var sentAt: Int64
-        /// `nil` if nobody waits for it, or not any more: the answer will come all the same, and must not be taken for
-        /// the next one's.
+        /// `nil` if no caller waits for the answer, or its task was cancelled. The entry stays, because the answer
+        /// still comes and must not count for the next ping.
         var continuation: UnsafeContinuation<Result<Duration, TransportError>, Never>?
     }
 
     var opener: UnsafeContinuation<TransportError?, Never>?
     var receiver: Receiver?
     var blocked: [BlockedSend] = []
-    /// Messages that were sent and wait for their acknowledgement; `nil` if nobody waits for that.
+    /// Sent messages without an acknowledgement; `nil` if no caller waits for it.
     var unacknowledged: [UInt64: UnsafeContinuation<SendOutcome, Never>?] = [:]
     var pings: [Ping] = []
-    /// How many answers come before that to the first of ``pings``: to those that were given up.
+    /// How many answers to pings that were given up come before the answer to the first of ``pings``.
     var pingsGivenUp: UInt64 = 0
     /// Callers that wait for the connection's end.
     var closers = Waiters<CloseReason?>()
-    /// Callers that wait until the connection is closed; they get the number of undelivered bytes.
+    /// Callers that wait until the connection is closed. They get the number of undelivered bytes.
     var closing = Waiters<Int>()
 
-    /// Refuses the messages that wait for room: this side closes the connection.
+    /// Refuses the messages that wait for room, because this side closes the connection.
     mutating func rejectBlocked(_ error: TransportError) {
         let all = blocked
         blocked = []
         for send in all { send.continuation.resume(returning: .rejected(error)) }
     }
 
-    /// Ends all operations but the wait for a message and for the closed connection: the connection has ended.
+    /// Ends all operations when the connection has ended, except the waits for a message and for the closed connection.
     mutating func finish(_ reason: CloseReason) {
         let all = self
         opener = nil

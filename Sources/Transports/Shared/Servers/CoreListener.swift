@@ -3,26 +3,27 @@ import Protocols
 import SocketIO
 import TransportAPI
 
-/// What accepts below a ``CoreListener``: a listening socket, or the shared socket of a datagram server. Lives on its loop.
+/// The object that accepts connections for a ``CoreListener``: a listening socket, or the shared socket of a datagram
+/// server. Lives on its loop.
 package protocol Acceptor: AnyObject {
     /// The port at which clients reach it.
     var port: UInt16? { get }
-    /// Stops accepting; with `endConnections`, closes the connections that it has.
+    /// Stops accepting. With `endConnections`, also closes the accepted connections.
     func close(endConnections: Bool)
-    /// Whether it has no connection any more.
+    /// Whether no accepted connection is left.
     var isEmpty: Bool { get }
-    /// The callers that wait for that. The acceptor resumes them when its last connection is closed.
+    /// The callers that wait until it is empty. The acceptor resumes them when its last connection is closed.
     var emptyWaiters: Waiters<Void> { get set }
-    /// Counts what its connections keep for a total that others share.
+    /// Counts the memory that its connections buffer towards a total that it shares with others.
     func join(_ total: BufferedTotal)
 }
 
 extension Acceptor {
-    /// An acceptor that counts nothing joins no total.
+    /// By default an acceptor counts nothing and joins no total.
     package func join(_: BufferedTotal) {}
 }
 
-/// The public face of an acceptor.
+/// The public interface of an acceptor.
 package final class CoreListener: BufferingListener {
     package let endpoint: Endpoint
     private let loop: EventLoop
@@ -30,9 +31,9 @@ package final class CoreListener: BufferingListener {
     private let queue: LoopBound<AcceptQueue>
     private let ownsConnections: Bool
 
-    /// Starts listening at `endpoint`, whose port may be 0 or missing to let the system choose.
+    /// Starts listening at `endpoint`. If its port is 0 or missing, the system chooses one.
     ///
-    /// - Parameter start: opens the socket; called on the loop.
+    /// - Parameter start: Opens the socket. Called on the loop.
     package nonisolated(nonsending) static func listen(
         at endpoint: Endpoint,
         on loop: EventLoop,
@@ -64,7 +65,7 @@ package final class CoreListener: BufferingListener {
         }
     }
 
-    /// The face of `acceptor`, which listens already. To be called on the loop.
+    /// Creates the listener for `acceptor`, which listens already. Call this on the loop.
     init(
         _ endpoint: Endpoint,
         _ acceptor: any Acceptor,

@@ -1,20 +1,20 @@
 import Protocols
 import TransportAPI
 
-/// What the owner of a server hears of a client whose connection has ended, or that was turned away: who, how far it
-/// had come, and why. The reason's error is `nil` for an ordinary goodbye.
+/// An event for the owner of a server: a client's connection has ended, or the client was turned away. It has the
+/// client, how far the client had come, and the reason. The reason's error is `nil` for an ordinary close.
 public struct ServerEvent: Sendable, Hashable {
-    /// The client's address and port; `nil` where the transport has none.
+    /// The client's address and port; `nil` if the transport has none.
     public var client: String?
-    /// Whether its handshake had been complete.
+    /// Whether the handshake was complete.
     public var wasOpen: Bool
-    /// Why it ended.
+    /// Why the connection ended.
     public var reason: CloseReason
-    /// How often this happened since the last such note, where notes are bounded to one a second; otherwise 1. The
-    /// client is then the first of them.
+    /// How many clients this event stands for, if such events are limited to one per second; otherwise 1. Then `client`
+    /// is the first of them.
     public var count: Int
 
-    /// A note spelled out.
+    /// Creates an event from its parts.
     public init(client: String?, wasOpen: Bool, reason: CloseReason, count: Int = 1) {
         self.client = client
         self.wasOpen = wasOpen
@@ -32,19 +32,19 @@ extension ServerEvent: CustomStringConvertible {
     }
 }
 
-/// Called with each event on the thread of the server's loop; must neither block nor wait. A server under attack has
+/// A function that receives each event on the thread of the server's loop. It must not block. A server under attack has
 /// many events.
 public typealias ServerObserver = @Sendable (ServerEvent) -> Void
 
-/// Who keeps drivers: an acceptor. Told on its loop.
+/// The object that keeps drivers alive: an acceptor. Called on its loop.
 protocol DriverOwner: AnyObject {
-    /// The handshake is complete.
+    /// The handshake of `driver` is complete.
     func opened(_ driver: ConnectionDriver)
     /// The connection has ended for its users.
     func ended(_ driver: ConnectionDriver, _ reason: CloseReason, wasOpen: Bool)
-    /// The connection keeps more, or less, of what has not arrived whole and of what the peer has not taken.
+    /// The memory of a connection for incomplete input, output and received messages has changed.
     func memoryChanged(by bytes: Int)
-    /// The last byte is gone and the channel closed; the last call for this driver.
+    /// The last bytes have left and the channel is closed. This is the last call for `driver`.
     func closed(_ driver: ConnectionDriver)
 }
 

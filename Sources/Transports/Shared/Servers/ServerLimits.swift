@@ -4,11 +4,11 @@ import TransportAPI
 /// The limits of a server over byte streams for all its clients together. Those of one connection are
 /// ``ConnectionLimits``. Docs/limits.md lists all limits.
 public struct ServerLimits: Sendable, Hashable {
-    /// How many clients may be connected at once; 65,536 by default. Beyond it, a new client replaces the one that has been
-    /// connected longest without sending anything. If there is none, new clients wait in the kernel.
+    /// How many clients may be connected at once; 65,536 by default. Beyond it, a new client replaces the one that has
+    /// been connected longest without sending anything. If there is none, new clients wait in the kernel.
     public var maximumConnections = 65_536
-    /// How many of them may have one IPv4 address or one IPv6 network of 64 bits. Further connections are closed. There is no
-    /// limit by default, because a company, or all clients of a load balancer, may have one address.
+    /// How many of them may have one IPv4 address or one IPv6 network of 64 bits. Further connections are closed. There
+    /// is no limit by default, because a company, or all clients of a load balancer, can have one address.
     public var maximumPerAddress: Int?
     /// How many clients may be in their handshake; 1,024 by default. Beyond it, the oldest handshake is closed.
     public var maximumHandshakes = 1024
@@ -21,7 +21,7 @@ public struct ServerLimits: Sendable, Hashable {
     /// How long the peer may read nothing while output waits for it; 30 s by default.
     public var stallTimeout: Duration = .seconds(30)
 
-    /// The defaults.
+    /// Creates the default limits.
     public init() {}
 }
 

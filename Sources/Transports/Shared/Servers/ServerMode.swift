@@ -3,43 +3,43 @@ import Protocols
 import SocketIO
 import TransportAPI
 
-/// What a listener does with its clients, and who hears of their end.
+/// What a listener does with its clients, and which observer receives their events.
 package struct ServerMode: Sendable {
-    /// Makes what answers clients, on the loop; `nil` where they are handed out by ``Listener/accept()``.
+    /// Makes the handler that answers clients, on the loop; `nil` if ``Listener/accept()`` returns them.
     private let makeHandler: (@Sendable () -> any MessageHandler)?
-    /// Hears of each client whose connection has ended.
+    /// Receives an event for each client whose connection has ended.
     package var observer: ServerObserver?
-    /// Decides about the handshakes of WebSockets; other transports have nothing of the kind.
+    /// Decides about the handshakes of WebSockets. Other transports ignore it.
     package var decide: WebSocketConfiguration.Decide?
 
-    /// Clients are handed out by ``Listener/accept()``.
+    /// ``Listener/accept()`` returns the clients.
     package static let accept = ServerMode(makeHandler: nil)
 
-    /// A handler answers clients, on the loop. The closure makes it, on the loop too.
+    /// A handler answers the clients on the loop. The closure makes it, on the loop too.
     package static func handle(_ make: @escaping @Sendable () -> any MessageHandler) -> ServerMode {
         ServerMode(makeHandler: make)
     }
 
-    /// Whether a handler answers.
+    /// Whether a handler answers the clients.
     var handlesMessages: Bool { makeHandler != nil }
 
-    /// What handles the connections of one protocol in this mode. To be called on the loop.
+    /// Makes the handler for the connections of one protocol in this mode. Call this on the loop.
     func handler(_ queue: AcceptQueue) -> any ConnectionHandler {
         makeHandler.map { MessageHandlerAdapter($0()) } ?? AcceptHandler(queue)
     }
 }
 
-/// How a server answers, whatever the protocol. Lives on its loop.
+/// The behaviour of a server, for all protocols. Lives on its loop.
 package protocol MessageHandler: AnyObject {
     /// A client's handshake is complete.
     func opened(_ peer: any MessagePeer)
     /// A client has sent a message.
     func received(_ payload: Payload, from peer: any MessagePeer)
-    /// A client is gone.
+    /// A client's connection has ended.
     func ended(_ peer: any MessagePeer)
 }
 
-/// Lets a message handler serve the connections of one protocol.
+/// Adapts a message handler to the connections of one protocol.
 final class MessageHandlerAdapter: ConnectionHandler {
     private let handler: any MessageHandler
 
@@ -60,7 +60,7 @@ final class MessageHandlerAdapter: ConnectionHandler {
     }
 }
 
-/// Hands connections out to ``Listener/accept()`` once they are open.
+/// Passes connections to ``Listener/accept()`` once they are open.
 final class AcceptHandler: ConnectionHandler {
     private let queue: AcceptQueue
 
@@ -77,9 +77,9 @@ final class AcceptHandler: ConnectionHandler {
     func ended(_: ConnectionDriver, _: CloseReason) {}
 }
 
-/// Open connections that nobody has asked for yet, and who hears of those that end. Lives on its loop.
+/// Open connections that no caller has accepted yet, and the observer of connections that end. Lives on its loop.
 package final class AcceptQueue {
-    /// How many connections may wait; beyond it the listener stops accepting.
+    /// How many connections may wait. Beyond this, the listener stops accepting.
     static let limit = 1024
 
     private var connections: [any Connection] = []
@@ -99,7 +99,7 @@ package final class AcceptQueue {
 
     var isObserved: Bool { observer != nil }
 
-    /// Tells the owner of the server about a client, or about so many.
+    /// Notifies the observer of an event that stands for `count` clients.
     func note(_ client: SocketAddress?, _ reason: CloseReason, wasOpen: Bool, count: Int = 1) {
         observer?(ServerEvent(client: client?.description, wasOpen: wasOpen, reason: reason, count: count))
     }
@@ -111,7 +111,7 @@ package final class AcceptQueue {
         connections.append(connection)
     }
 
-    /// The next connection, or the answer that there is none; `nil` if the caller must wait.
+    /// Returns the next connection, or the result that there is none. Returns `nil` if the caller must wait.
     func next() -> Result<(any Connection)?, TransportError>? {
         if !connections.isEmpty {
             let connection = connections.removeFirst()

@@ -3,9 +3,9 @@ import Protocols
 import SocketIO
 import TransportAPI
 
-/// Accepts TCP connections and runs a server core over each, within the bounds of ``ServerLimits``. Lives on its loop.
+/// Accepts TCP connections and runs a server core over each, within the limits of ``ServerLimits``. Lives on its loop.
 package final class StreamAcceptor: PollHandler, ScheduledHandler, DriverOwner, Acceptor, BufferKeeper {
-    /// How many connections may wait in the kernel to be accepted, about.
+    /// About how many connections may wait in the kernel to be accepted.
     private static let backlog = 1024
 
     private let loop: EventLoop
@@ -17,13 +17,13 @@ package final class StreamAcceptor: PollHandler, ScheduledHandler, DriverOwner, 
     private let queue: AcceptQueue
     var live: [UInt64: ConnectionDriver] = [:]
     private var newcomers = Newcomers()
-    /// How many clients are within their handshake.
+    /// How many clients are in their handshake.
     private var handshakes = 0
-    /// How many clients each network has, where that is bounded.
+    /// How many clients each network has, if that is limited.
     private var perAddress: [SocketAddress.Network: Int] = [:]
-    /// What all connections keep in memory, in bytes.
+    /// How much memory all connections buffer, in bytes.
     private var bufferedBytes = 0
-    /// What the connections keep together with other parts of the server.
+    /// The buffered memory of the connections and of other parts of the server together.
     private var total = BufferedTotal()
     private var isClosed = false
     package var emptyWaiters = Waiters<Void>()
@@ -59,7 +59,7 @@ package final class StreamAcceptor: PollHandler, ScheduledHandler, DriverOwner, 
         deferRest()
     }
 
-    /// Those that are there already are not held up by newcomers: these are accepted in the line of the busy.
+    /// Defers accepting, so that new clients do not delay the connections that are there.
     private func deferRest() {
         if !isClosed { loop.add(self, to: .deferred) }
     }
@@ -73,13 +73,13 @@ package final class StreamAcceptor: PollHandler, ScheduledHandler, DriverOwner, 
     private func acceptWhilePossible() {
         let end = loop.budgetEnd
         while !isClosed {
-            // Hanging up on one is as much work as taking another: the clock is looked at in between.
+            // Ending a connection is as much work as accepting one, so the clock is read after each.
             guard hangUpOnOldest() || acceptNext() else { return }
             guard MonotonicClock.now() < end else { return deferRest() }
         }
     }
 
-    /// Takes the next connection; `false` if there is none, or no room.
+    /// Accepts the next connection. Returns `false` if there is none, or no room.
     private func acceptNext() -> Bool {
         guard queue.hasRoom else { return false }
         guard live.count < bounds.maximumConnections || makeRoom() else {
@@ -91,7 +91,7 @@ package final class StreamAcceptor: PollHandler, ScheduledHandler, DriverOwner, 
             adopt(stream)
             return true
         } catch {
-            // The process is out of descriptors, most likely.
+            // Most likely, the process is out of descriptors.
             if makeRoom() { return true }
             retryLater()
             return false
@@ -117,7 +117,7 @@ package final class StreamAcceptor: PollHandler, ScheduledHandler, DriverOwner, 
         if !isSweeping { sweepLater(loop) }
     }
 
-    /// Hangs up on the client that has been within its handshake for longest, if they are too many; whether they were.
+    /// Ends the client that has been in its handshake longest, if there are too many. Returns whether there were.
     private func hangUpOnOldest() -> Bool {
         guard handshakes > bounds.maximumHandshakes, let oldest = newcomers.oldest(among: live) else { return false }
         let sentence = "more than \(bounds.maximumHandshakes) clients are within their handshake; this one for longest"
@@ -125,7 +125,8 @@ package final class StreamAcceptor: PollHandler, ScheduledHandler, DriverOwner, 
         return true
     }
 
-    /// Hangs up on the client that has been connected for longest without a word, if it has had its time to say one.
+    /// Ends the client that has been connected longest without sending anything, if it has been connected for at
+    /// least one second. Returns whether there was one.
     private func makeRoom() -> Bool {
         guard let oldest = newcomers.oldest(among: live), oldest.started < loop.now - 1_000_000_000 else {
             return false
@@ -135,7 +136,7 @@ package final class StreamAcceptor: PollHandler, ScheduledHandler, DriverOwner, 
         return true
     }
 
-    /// The poller won't report the waiting connection again, so ask anew before long.
+    /// Tries again after 100 ms, because the poller does not report the waiting connection again.
     private func retryLater() {
         guard retry == nil else { return }
         retry = loop.schedule(at: loop.now + 100_000_000) { [self] in
@@ -183,7 +184,7 @@ package final class StreamAcceptor: PollHandler, ScheduledHandler, DriverOwner, 
             let left = perAddress[network, default: 1] - 1
             perAddress[network] = left > 0 ? left : nil
         }
-        // Not from within an event of this connection or another's.
+        // Deferred, because this can be called from an event of this connection or another one.
         if wasFull { deferRest() }
         if live.isEmpty { emptyWaiters.resumeAll(returning: ()) }
     }
@@ -192,7 +193,7 @@ package final class StreamAcceptor: PollHandler, ScheduledHandler, DriverOwner, 
 
     package func close(endConnections: Bool) {
         guard !isClosed else { return }
-        // Who is connected already, but not accepted, is told as well; whoever comes in this moment is not.
+        // Clients that are connected but not accepted get a close frame too, unless they connect at this moment.
         var unaccepted = endConnections ? Self.backlog : 0
         while unaccepted > 0, let stream = try? socket.accept() {
             adopt(stream)
@@ -207,12 +208,12 @@ package final class StreamAcceptor: PollHandler, ScheduledHandler, DriverOwner, 
     }
 }
 
-/// The clients of an acceptor in the order in which they came, but for those that have said something.
+/// The clients of an acceptor that have sent nothing, in the order in which they connected.
 struct Newcomers {
     private struct Entry {
         var number: UInt64
 
-        /// The driver, if it is there still and has said nothing.
+        /// The driver, if its connection exists and has received nothing.
         func driver(among live: [UInt64: ConnectionDriver]) -> ConnectionDriver? {
             guard let driver = live[number], driver.isNewcomer else { return nil }
             return driver
@@ -222,7 +223,7 @@ struct Newcomers {
     private var entries: [Entry] = []
     private var head = 0
 
-    /// Adds a driver, and forgets those that are newcomers no longer once they are in the majority.
+    /// Adds a driver. Removes entries that are no longer newcomers once they are in the majority.
     mutating func append(_ driver: ConnectionDriver, among live: [UInt64: ConnectionDriver]) {
         if entries.count - head > 2 * live.count + 64 || head > entries.count / 2 + 64 {
             entries = entries[head...].filter { $0.driver(among: live) != nil }
@@ -231,7 +232,7 @@ struct Newcomers {
         entries.append(Entry(number: driver.number))
     }
 
-    /// The one who has said nothing for longest.
+    /// The client that has been connected longest without sending anything.
     mutating func oldest(among live: [UInt64: ConnectionDriver]) -> ConnectionDriver? {
         while head < entries.count {
             if let driver = entries[head].driver(among: live) { return driver }
@@ -242,16 +243,16 @@ struct Newcomers {
 }
 
 extension ConnectionDriver {
-    /// Ends the connection and lets go of its memory, even while it says goodbye.
+    /// Ends the connection and frees its memory, even during its close handshake.
     fileprivate func abandonAtOnce(_ error: TransportError) {
         if phase == .draining { close(abort: true) } else { end(error, abort: true) }
     }
 }
 
-// Looking after connections that nothing comes from, or that take nothing. One timer for all of them, because each
-// connection's own would take more memory than the rest of its patience is worth.
+// Ends connections that receive nothing, or whose peers read nothing. All connections share one timer, because a timer
+// for each would take too much memory.
 extension StreamAcceptor {
-    /// Looks at all connections again after a quarter of the shorter patience.
+    /// Checks all connections again after a quarter of the shorter timeout.
     func sweepLater(_ loop: EventLoop) {
         isSweeping = true
         let patience = min(bounds.idleTimeout.wholeNanoseconds, bounds.stallTimeout.wholeNanoseconds)
@@ -266,16 +267,16 @@ extension StreamAcceptor {
     }
 }
 
-/// One look at all connections of an acceptor, in shares of the loop's turns: those of a crowd that went silent
-/// together are overdue together.
+/// One check of all connections of an acceptor, within the time budgets of several ticks. If many connections went
+/// silent together, they are overdue together.
 private final class Sweep: ScheduledHandler {
     var schedule = ScheduleEntry()
-    /// After how many connections the clock is looked at, if none of them was overdue.
+    /// After how many connections the clock is read, if none of them was overdue.
     private static let stretch = 64
 
     private let acceptor: StreamAcceptor
     private let loop: EventLoop
-    /// Those that are still to be looked at.
+    /// The connections that are still to be checked.
     private var left: [UInt64]
 
     init(_ acceptor: StreamAcceptor, _ loop: EventLoop) {
@@ -295,7 +296,8 @@ private final class Sweep: ScheduledHandler {
 }
 
 extension ConnectionDriver {
-    /// Ends an open connection that nothing has come from for too long, or that takes nothing; whether it did.
+    /// Ends an open connection that has received nothing, or whose peer has read nothing, for too long. Returns whether
+    /// it did.
     fileprivate func endIfOverdue(_ bounds: ServerLimits) -> Bool {
         guard phase == .open else { return false }
         let now = loop.now

@@ -9,10 +9,10 @@ import TransportAPI
 
 @Suite("A connection that its user closes", .timeLimit(.minutes(1)), .ownThread)
 struct ClosingTests {
-    /// More than the buffers of both kernels take.
+    /// More bytes than the buffers of both kernels take.
     private static let size = 16 << 20
 
-    @Test("is closed when the peer has read all that was written", arguments: ["framed", "u32"])
+    @Test("is closed when the peer has read all written bytes", arguments: ["framed", "u32"])
     func slowReader(framing: String) async throws {
         let server = try GatedReader()
         let url = "tcp://127.0.0.1:\(server.port)?framing=\(framing)&write-buffer=\(1 << 30)&close-timeout=20s"
@@ -25,7 +25,7 @@ struct ClosingTests {
         #expect(server.received >= Self.size)
     }
 
-    @Test("reports how much a peer did not take that stops reading")
+    @Test("reports how many bytes a peer that stops reading did not take")
     func silentReader() async throws {
         let server = try GatedReader()
         defer { server.open() }
@@ -39,7 +39,7 @@ struct ClosingTests {
         #expect(await connection.close() == undelivered)
     }
 
-    @Test("rejects the messages that wait for room, and those that come later")
+    @Test("rejects the messages that wait for room, and later ones")
     func waitingSends() async throws {
         let server = try GatedReader()
         defer { server.open() }
@@ -61,7 +61,7 @@ struct ClosingTests {
         #expect(outcomes.allSatisfy { $0 == .written || rejected.contains($0) })
     }
 
-    @Test("says DISCONNECT to a broker before the call returns, so that no will is published", arguments: 0..<20)
+    @Test("sends DISCONNECT to a broker before the call returns, so that no will is published", arguments: 0..<20)
     func disconnect(run: Int) async throws {
         let broker = try GatedReader(answer: [0x20, 2, 0, 0])
         broker.open()
@@ -71,7 +71,7 @@ struct ClosingTests {
         #expect(broker.last == [0xE0, 0])
     }
 
-    @Test("closes although the task that waits for it is cancelled")
+    @Test("closes even if the task that waits for it is cancelled")
     func cancelled() async throws {
         let server = try GatedReader()
         let url = "tcp://127.0.0.1:\(server.port)?framing=u32&write-buffer=\(1 << 30)&close-timeout=30s"
@@ -85,7 +85,7 @@ struct ClosingTests {
         #expect(server.received >= Self.size)
     }
 
-    @Test("has as much time again whenever the peer takes bytes, within a total")
+    @Test("restarts its close timeout whenever the peer takes bytes, within a total")
     func progress() {
         var limits = ConnectionLimits()
         (limits.closeTimeout, limits.closeTotal) = (.nanoseconds(10), .nanoseconds(25))
@@ -101,7 +101,7 @@ struct ClosingTests {
     }
 }
 
-/// Accepts connections, reads the rest of what comes only once it is opened, and closes behind the end.
+/// Accepts connections, reads only once it is opened, and closes after the end of the input.
 private final class GatedReader: Sendable {
     private struct State {
         var isOpen = false
@@ -119,7 +119,7 @@ private final class GatedReader: Sendable {
     /// The last two bytes that were read.
     var last: [UInt8] { state.withLock { $0.last } }
 
-    /// - Parameter answer: what is sent when the first byte has come.
+    /// - Parameter answer: The bytes that are sent when the first byte has come.
     init(answer: [UInt8] = []) throws {
         listener = try HandListener()
         listener.serve { [self] _, connection in

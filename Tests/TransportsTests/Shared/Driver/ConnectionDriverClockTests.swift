@@ -6,10 +6,10 @@ import TransportAPI
 @testable import Protocols
 @testable import Transports
 
-/// What a core hears of its driver when it asks whether the peer is silent.
-@Suite("What a driver tells its core of silence", .timeLimit(.minutes(5)), .ownThread)
+/// Tests the times that a core uses to decide whether the peer is silent.
+@Suite("The times that a driver reports to its core", .timeLimit(.minutes(5)), .ownThread)
 struct ConnectionDriverClockTests {
-    @Test("what came while the inbox was full may not have been read, until it has room again")
+    @Test("Bytes may have been left unread while the inbox is full, until it has room again")
     func unread() async throws {
         let loop = try EventLoop(name: "clocks")
         await withTaskExecutorPreference(loop) { await fillInbox(on: loop) }
@@ -33,7 +33,7 @@ struct ConnectionDriverClockTests {
         driver.close(abort: true)
     }
 
-    @Test("output moves when it begins to wait and when some of what waits is taken, and then only")
+    @Test("Output moves when it begins to wait and when the peer takes some of it, and at no other time")
     func output() async throws {
         let loop = try EventLoop(name: "clocks")
         await withTaskExecutorPreference(loop) { await writeSlowly(on: loop) }
@@ -45,7 +45,7 @@ struct ConnectionDriverClockTests {
         driver.start()
         _ = driver.sendNow(Payload([1, 2, 3]))
         await channel.flushed(by: driver)
-        // What never had to wait does not count.
+        // Output that never waited does not count.
         #expect(channel.taken == 3 && driver.context.outputMoved == .zero)
         channel.room = 10
         _ = driver.sendNow(Payload([UInt8](repeating: 0, count: 100)))
@@ -68,12 +68,12 @@ struct ConnectionDriverClockTests {
     }
 }
 
-/// What a core has seen. Unchecked, because only the loop touches it.
+/// The values that a core has received. Unchecked, because only the loop touches it.
 private final class Probe: @unchecked Sendable {
     var due: Instant?
     var looks: [(now: Instant, unreadUntil: Instant)] = []
 
-    /// Has the driver call its core's deadline, which is over already.
+    /// Makes the driver call its core's deadline, which has passed already.
     func look(_ driver: ConnectionDriver) async {
         let before = looks.count
         due = .zero
@@ -82,7 +82,7 @@ private final class Probe: @unchecked Sendable {
     }
 }
 
-/// Opens at once; each byte is a message.
+/// Opens at once. Each byte is a message.
 private struct ProbeCore: ProtocolCore {
     let probe: Probe
     var isOpen = false
@@ -126,7 +126,7 @@ private struct ProbeCore: ProtocolCore {
     }
 }
 
-/// A byte stream in memory, whose peer takes as much as there is room for.
+/// A byte stream in memory, whose peer takes as many bytes as there is room for.
 private final class SlowChannel: ByteChannel {
     private let loop: EventLoop
     var incoming: [UInt8] = []
@@ -139,7 +139,7 @@ private final class SlowChannel: ByteChannel {
         self.loop = loop
     }
 
-    /// Waits until the driver has handed over what it can.
+    /// Waits until the driver has flushed as much as it can.
     func flushed(by driver: ConnectionDriver) async {
         let before = flushes
         driver.ready(.write)

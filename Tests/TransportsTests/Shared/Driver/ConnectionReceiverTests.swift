@@ -5,7 +5,7 @@ import TransportAPI
 @testable import Protocols
 @testable import Transports
 
-/// A connection that calls who has asked for its messages, because both live on one loop.
+/// Tests a connection that calls the receiver of its messages, because both are on one loop.
 @Suite("A connection that calls its receiver", .timeLimit(.minutes(5)), .ownThread)
 struct ConnectionReceiverTests {
     private static func onLoop<Value: Sendable>(
@@ -18,7 +18,7 @@ struct ConnectionReceiverTests {
         }
     }
 
-    @Test("does so for as many as it asks for, in their order, and keeps the others")
+    @Test("calls it for as many messages as it requests, in order, and keeps the others")
     func order() async throws {
         let seen = try await Self.onLoop { driven, neighbour in
             neighbour.ask(for: 2)
@@ -32,7 +32,7 @@ struct ConnectionReceiverTests {
         #expect(seen == [[1, 2], [1, 2, 3, 4], [1, 2, 3, 4, 5, 6, 7]])
     }
 
-    @Test("confirms a message when the next is asked for, and not before")
+    @Test("confirms a message when the next one is requested, and not before")
     func confirmation() async throws {
         let confirmed = try await Self.onLoop { driven, neighbour in
             neighbour.ask(for: 1)
@@ -48,7 +48,7 @@ struct ConnectionReceiverTests {
         #expect(confirmed == [[], [200], [200, 200, 200]])
     }
 
-    @Test("tells it of the end once, behind all that had come")
+    @Test("notifies it of the end once, after all messages")
     func end() async throws {
         let told = try await Self.onLoop { driven, neighbour in
             neighbour.ask(for: 1)
@@ -60,7 +60,7 @@ struct ConnectionReceiverTests {
         #expect(told == [Told(seen: [1], ends: 0), Told(seen: [1, 2, 3], ends: 1)])
     }
 
-    @Test("tells it of the end for which it waits")
+    @Test("notifies it of the end while it waits for a message")
     func awaitedEnd() async throws {
         let told = try await Self.onLoop { driven, neighbour in
             neighbour.ask(for: 10)
@@ -71,7 +71,7 @@ struct ConnectionReceiverTests {
         #expect(told == Told(seen: [1], ends: 1))
     }
 
-    @Test("takes what it sends while it is called, in that order")
+    @Test("takes the messages that the receiver sends during a call, in order")
     func answers() async throws {
         let sent = try await Self.onLoop { driven, neighbour in
             neighbour.onMessage = { [unowned neighbour] in
@@ -84,7 +84,7 @@ struct ConnectionReceiverTests {
         #expect(sent == [11, 12, 13])
     }
 
-    @Test("ends under its hands when it says so, and gives no further message")
+    @Test("ends when the receiver abandons it during a call, and delivers no further message")
     func endedByReceiver() async throws {
         let told = try await Self.onLoop { driven, neighbour in
             neighbour.onMessage = { [unowned neighbour] in
@@ -110,17 +110,17 @@ struct ConnectionReceiverTests {
     }
 }
 
-/// What a receiver has seen, and how often it was told of the end, or refused.
+/// The messages that a receiver has got, and how often it was notified of the end, or refused.
 private struct Told: Equatable, Sendable {
     var seen: [UInt8] = []
     var ends = 0
 }
 
-/// Asks for messages until it has as many as it wants.
+/// Requests messages until it has the wanted number.
 private final class Neighbour: ConnectionReceiver {
     let connection: any InlineConnection
     private(set) var told = Told()
-    /// Called with each message while the connection is at work.
+    /// Called with each message during the connection's call.
     var onMessage: ((UInt8) -> Void)?
     private var wanted = 0
 
@@ -153,7 +153,7 @@ private final class Neighbour: ConnectionReceiver {
     }
 }
 
-/// Opens at once; each byte is a message, and is confirmed by another.
+/// Opens at once. Each byte is a message, and is confirmed by another byte.
 private struct ByteCore: ProtocolCore {
     private var isOpen = false
 

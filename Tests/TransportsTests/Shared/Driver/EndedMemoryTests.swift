@@ -8,10 +8,10 @@ import TransportAPI
 struct EndedMemoryTests {
     typealias Kind = GoodbyeBeforeResetTests.Kind
 
-    /// What has come of a message of 1 MiB when the connection ends.
+    /// The part of a message of 1 MiB that has come when the connection ends.
     static let part = [UInt8](repeating: 7, count: 60_000)
 
-    /// That, as each protocol carries it.
+    /// The same part as each protocol carries it.
     static func arrived(_ kind: Kind) -> [UInt8] {
         let packet: [UInt8] = [0x30, 0x80, 0x80, 0x40, 0, 1, 0x74] + part
         switch kind {
@@ -23,7 +23,7 @@ struct EndedMemoryTests {
     }
 
     @Test(
-        "keeps nothing of a message that has come in part, and its server hears of that",
+        "keeps nothing of a partial message, and notifies its server of that",
         arguments: [Kind.framed, .webSocket, .mqtt, .mqttOverWebSocket]
     )
     func halfMessage(kind: Kind) async throws {

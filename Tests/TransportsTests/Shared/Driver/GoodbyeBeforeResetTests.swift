@@ -7,13 +7,13 @@ import TransportAPI
 @testable import Protocols
 @testable import Transports
 
-/// Who closes a TCP connection with bytes unread resets it, whatever was said before.
+/// A side that closes a TCP connection with unread bytes resets it, even after a close frame.
 @Suite("A connection that breaks", .timeLimit(.minutes(5)), .ownThread)
 struct GoodbyeBeforeResetTests {
     enum Kind: Sendable, CaseIterable {
         case webSocket, mqttOverWebSocket, framed, plain, mqtt
 
-        /// A client's connection of this kind, open.
+        /// Opens a client's connection of this kind.
         func open(on loop: EventLoop) throws -> DrivenConnection {
             switch self {
             case .webSocket:
@@ -39,17 +39,17 @@ struct GoodbyeBeforeResetTests {
         }
     }
 
-    /// In what order the reset is noticed.
+    /// How the reset is noticed.
     enum Order: Sendable, CaseIterable {
-        /// By the next read, with the goodbye or after it was answered.
+        /// By the next read, with the close frame or after it was answered.
         case together, afterwards
-        /// By a write: of the answer, or while the goodbye is still unread.
+        /// By a write: of the answer, or while the close frame is still unread.
         case answering, writing
     }
 
     static let goodbye = frame(to: .client, 0x88, closeBody(1008, "no"))
 
-    /// Why a connection ended that goes through `body` while it is open.
+    /// Returns why a connection ended after `body` ran on it while it was open.
     static func ending(
         _ kind: Kind,
         _ body: @escaping @Sendable (DrivenConnection) -> Void
@@ -65,7 +65,7 @@ struct GoodbyeBeforeResetTests {
     }
 
     @Test(
-        "behind a goodbye has ended for what that said, whenever it is noticed",
+        "after a close frame ends for the reason of that frame, in whatever order the reset is noticed",
         arguments: [Kind.webSocket, .mqttOverWebSocket],
         Order.allCases
     )
@@ -88,7 +88,7 @@ struct GoodbyeBeforeResetTests {
         #expect(wasOpen && reason?.code == 1008 && reason?.error?.code == .forbidden && reason?.text == "no")
     }
 
-    @Test("without a goodbye is lost, by the error of the system", arguments: Kind.allCases, [true, false])
+    @Test("without a close frame ends with the error of the system", arguments: Kind.allCases, [true, false])
     func noGoodbye(kind: Kind, isNoticedByReading: Bool) async throws {
         let (wasOpen, reason) = try await Self.ending(kind) { connection in
             if isNoticedByReading {
@@ -103,7 +103,7 @@ struct GoodbyeBeforeResetTests {
         #expect(reason?.error?.detail == Int(isNoticedByReading ? ECONNRESET : EPIPE))
     }
 
-    @Test("behind this side's goodbye has ended for that", arguments: [Kind.webSocket, .framed])
+    @Test("after this side's close frame ends for the reason of that frame", arguments: [Kind.webSocket, .framed])
     func behindOwnGoodbye(kind: Kind) async throws {
         let (wasOpen, reason) = try await Self.ending(kind) { connection in
             connection.driver.beginClose(CloseReason(.user, text: "bye"))
@@ -113,7 +113,7 @@ struct GoodbyeBeforeResetTests {
         #expect(wasOpen && reason == CloseReason(.user, text: "bye"))
     }
 
-    @Test("while something is written gives what had come before")
+    @Test("during a write delivers the messages that came before")
     func unreadMessage() async throws {
         let received = try await DrivenConnection.onLoop { loop in
             let connection = try Kind.webSocket.open(on: loop)
@@ -126,13 +126,13 @@ struct GoodbyeBeforeResetTests {
         #expect(received == Payload(text: "last"))
     }
 
-    @Test("while something is written gives what has come whole, and the goodbye, however much work it is")
+    @Test("during a write delivers a complete large message and the reason of the close frame")
     func largeMessage() async throws {
         let message = [UInt8](repeating: 7, count: 2 << 20)
         let (received, reason) = try await DrivenConnection.onLoop { loop in
             let connection = try Kind.webSocket.open(on: loop)
             connection.channel.arriving = [.bytes(frame(to: .client, 0x82, message) + Self.goodbye)]
-            // It may stop in the middle, to have others seen to.
+            // The driver can stop in the middle and yield to other connections.
             connection.driver.ready(.read)
             connection.channel.writeFailure = ECONNRESET
             connection.channel.arriving = [.end]
@@ -143,7 +143,7 @@ struct GoodbyeBeforeResetTests {
         #expect(received == Payload(message) && reason?.code == 1008)
     }
 
-    @Test("ends behind the messages that nobody has taken yet", arguments: [10, 600])
+    @Test("ends after the messages that are still in the inbox", arguments: [10, 600])
     func behindMessages(taken: Int) async throws {
         let count = 1500
         let received = try await DrivenConnection.onLoop { loop in
@@ -173,7 +173,7 @@ struct GoodbyeBeforeResetTests {
         #expect(received == count)
     }
 
-    @Test("over TCP, with bytes of the client unread, has ended for the server's goodbye")
+    @Test("over TCP, with bytes of the client unread, ends for the reason of the server's close frame")
     func overTCP() async throws {
         let server = try GoodbyeServer(Self.goodbye)
         let connection = try await TransportRegistry.standard.connect("ws://127.0.0.1:\(server.port)/")
@@ -183,7 +183,7 @@ struct GoodbyeBeforeResetTests {
     }
 }
 
-/// Opens one WebSocket, waits until the client has said something, which it never reads, says goodbye and closes.
+/// Opens one WebSocket, waits for bytes of the client without reading them, sends a close frame and closes.
 private struct GoodbyeServer {
     let port: UInt16
 

@@ -3,16 +3,16 @@ import Testing
 
 @testable import Transports
 
-@Suite("The memory of what waits for the rest of its frame", .timeLimit(.minutes(5)), .ownThread)
+@Suite("The memory of a partial frame", .timeLimit(.minutes(5)), .ownThread)
 struct InputMemoryTests {
-    /// A message, as MQTT carries it at QoS 0: its packet waits whole, with the driver and not with the core.
+    /// A message, as MQTT carries it at QoS 0. The driver buffers the packet until it is complete, and not the core.
     static func packet(_ message: [UInt8]) -> [UInt8] {
         let rest = [0, 1, 0x74] + message
         return [0x30, UInt8(rest.count & 127 | 128), UInt8(rest.count >> 7 & 127 | 128), UInt8(rest.count >> 14)] + rest
     }
 
     @Test(
-        "is of its size, and the frame is whole when the rest comes",
+        "fits its size, and the frame is complete when the rest comes",
         arguments: [0, 1, 100, 5000, 16_379, 16_380, 40_000]
     )
     func parts(cut: Int) async throws {
@@ -26,9 +26,9 @@ struct InputMemoryTests {
             driver.tellMemory()
             let before = connection.told
             connection.arrive(.bytes(Self.packet([1, 2, 3]) + packet[..<(4 + cut)]))
-            // The first message has arrived, and waits for its receiver.
+            // The first message has arrived and is in the inbox.
             let kept = connection.told - before - driver.inbox.bufferedBytes
-            // Byte by byte first, as a slow peer sends it.
+            // Byte by byte at first, as a slow peer sends it.
             for byte in packet[(4 + cut)..<(4 + cut + 10)] { connection.arrive(.bytes([byte])) }
             connection.arrive(.bytes(packet[(4 + cut + 10)...] + Self.packet([4, 5, 6])))
             var messages: [[UInt8]] = []

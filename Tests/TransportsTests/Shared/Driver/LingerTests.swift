@@ -6,7 +6,7 @@ import Testing
 
 @Suite("The last bytes of a connection", .timeLimit(.minutes(5)), .ownThread)
 struct LingerTests {
-    @Test("may take for as long as time goes")
+    @Test("may linger for the longest possible time")
     func endless() async throws {
         let server = try await EmbeddedServer.start("tcp://127.0.0.1:0")
         let found = try TransportRegistry.standard.transport(for: server.endpoint)

@@ -7,9 +7,9 @@ import TransportAPI
 @testable import Protocols
 @testable import Transports
 
-@Suite("The memory of what waits for the kernel", .timeLimit(.minutes(5)), .ownThread)
+@Suite("The memory of buffered output", .timeLimit(.minutes(5)), .ownThread)
 struct OutputMemoryTests {
-    /// How many bytes wait, how many there is memory for, and of how many the owner knows.
+    /// How many bytes are buffered, how many there is memory for, and how many the owner was notified of.
     struct State: Sendable {
         var waiting: Int
         var reserved: Int
@@ -24,7 +24,7 @@ struct OutputMemoryTests {
         )
     }
 
-    /// What a server's connection over TCP goes through in `body`, with nothing taken at first.
+    /// Returns the states of a server's connection over TCP in `body`. At first its peer takes nothing.
     static func states(_ body: @escaping @Sendable (DrivenConnection) -> [State]) async throws -> [State] {
         try await DrivenConnection.onLoop { loop in
             let connection = DrivenConnection(try FramedTCPCore(), on: loop)
@@ -35,7 +35,7 @@ struct OutputMemoryTests {
         }
     }
 
-    @Test("counts whole, and shrinks as the peer takes what waits")
+    @Test("counts all of it, and shrinks as the peer takes the bytes")
     func shrinking() async throws {
         let states = try await Self.states { connection in
             connection.write([UInt8](repeating: 7, count: 12 << 20))
@@ -50,7 +50,7 @@ struct OutputMemoryTests {
         #expect(states[0].reserved <= 16 << 20 && states[1].reserved <= 1 << 20 && states[2].reserved == 0)
     }
 
-    @Test("counts what is written while the socket is full")
+    @Test("counts the bytes that are written while the socket is full")
     func fullSocket() async throws {
         let states = try await Self.states { connection in
             (0..<10).map { _ in
@@ -62,7 +62,7 @@ struct OutputMemoryTests {
         #expect(states.allSatisfy { $0.told == $0.reserved })
     }
 
-    @Test("is given back by who has a few bytes left, and counts then too")
+    @Test("shrinks when a few bytes are left, and counts then too")
     func fewBytes() async throws {
         let states = try await Self.states { connection in
             connection.write([UInt8](repeating: 7, count: 100))
@@ -71,7 +71,7 @@ struct OutputMemoryTests {
         #expect(states[0].waiting == 100 && states[0].reserved <= 200 && states[0].told == states[0].reserved)
     }
 
-    @Test("does not double for a ping behind a message that fills it")
+    @Test("does not double for a ping after a message that fills it")
     func pingBehind() async throws {
         let states = try await Self.states { connection in
             connection.write([UInt8](repeating: 7, count: 12 << 20))
@@ -81,7 +81,7 @@ struct OutputMemoryTests {
         #expect(states[0].waiting > 12 << 20 && states[0].reserved <= 16 << 20)
     }
 
-    @Test("moves seldom, in however small pieces it is taken")
+    @Test("moves rarely, even if the peer takes small pieces")
     func seldom() async throws {
         let states = try await Self.states { connection in
             connection.write([UInt8](repeating: 7, count: 4 << 20))
@@ -95,7 +95,7 @@ struct OutputMemoryTests {
         #expect(states.allSatisfy { $0.reserved <= max(4 * $0.waiting, 64 << 10) })
     }
 
-    @Test("is one block for all that is sent in one turn, if the peer takes it")
+    @Test("is one block for all messages of one tick, if the peer takes them")
     func oneTurn() async throws {
         let message = [UInt8](repeating: 7, count: 1000)
         let (states, sent) = try await DrivenConnection.onLoop { loop in
@@ -113,7 +113,7 @@ struct OutputMemoryTests {
         #expect(sent.suffix(200 * 1004) == ArraySlice((0..<200).flatMap { _ in [0, 0, 3, 232] + message }))
     }
 
-    @Test("of much that is sent in one turn waits, whole and in order, if the peer takes nothing")
+    @Test("keeps many messages of one tick complete and in order, if the peer takes nothing")
     func stuck() async throws {
         let message = [UInt8](repeating: 7, count: 1000)
         let (sent, late) = try await DrivenConnection.onLoop { loop in
@@ -131,7 +131,7 @@ struct OutputMemoryTests {
         #expect(sent == 10 && late == 100 * 1004)
     }
 
-    @Test("that has left in one turn has a bound: who sends more waits for the next, so that others have theirs")
+    @Test("limits the output of one tick, so that a sender of more waits for the next and others can run")
     func endlessTurn() async throws {
         let message = [UInt8](repeating: 7, count: 1000)
         let (sent, waiting, atLast) = try await DrivenConnection.onLoop { loop in
@@ -144,13 +144,13 @@ struct OutputMemoryTests {
             }
             var sent = 0
             while sent < 1 << 20, send() { sent += 1 }
-            // Who waits is told when the message is written.
+            // A blocked sender is resumed when its message is written.
             let driver = LoopBound(connection.driver, to: loop)
             let waits = Task.immediate {
                 await withUnsafeContinuation { driver.value.send(Payload(message), 1, $0) }
             }
             let isWaiting = !connection.driver.waiting.blocked.isEmpty
-            // The next turn begins behind this one.
+            // The next tick begins after this flush.
             connection.driver.flushIfRequested()
             connection.driver.flushIfRequested()
             let isOver = connection.driver.waiting.blocked.isEmpty

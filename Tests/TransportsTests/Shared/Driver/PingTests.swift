@@ -10,7 +10,7 @@ import TransportAPI
 @Suite("The pings of a connection", .timeLimit(.minutes(5)), .ownThread)
 struct PingTests {
     @Test(
-        "give way to new ones when nobody answers them, each with one error, and answers that come late are for nobody"
+        "are replaced by new ones when they have no answer, each with one error, and late answers are ignored"
     )
     func unanswered() async throws {
         let loop = try EventLoop(name: "pings")
@@ -44,7 +44,7 @@ struct PingTests {
         driver.close(abort: true)
     }
 
-    @Test("wait while the peer takes nothing of what is written")
+    @Test("wait while the peer takes none of the written bytes")
     func stuck() async throws {
         let refusal = try await DrivenConnection.onLoop { loop in
             let connection = DrivenConnection(try FramedTCPCore(), on: loop)
@@ -61,13 +61,13 @@ struct PingTests {
         #expect(refusal == .busy)
     }
 
-    /// Pings, for nobody; what that is refused with.
+    /// Pings without waiting for the answer. Returns the error code if the ping is refused.
     private static func refusal(_ driver: ConnectionDriver) -> TransportError.Code? {
         do throws(TransportError) { try driver.beginPing(WaitID.next()) } catch { return error.code }
         return nil
     }
 
-    /// A pong of our TCP format.
+    /// A pong of the framed TCP format.
     private static func pong(_ number: UInt8) -> [UInt8] {
         [0x80, 0, 0, 9, 2, 0, 0, 0, 0, 0, 0, 0, number]
     }

@@ -9,7 +9,7 @@ import TransportAPI
 @Suite("A peer that stops reading", .timeLimit(.minutes(1)), .ownThread)
 struct StalledPeerTests {
     @Test(
-        "leaves the event loop to timers and to other connections, whatever waits for the in-flight window",
+        "does not block timers and other connections of the loop, even with messages behind the in-flight window",
         arguments: 1...2
     )
     func silentBroker(quality: Int) async throws {
@@ -22,7 +22,8 @@ struct StalledPeerTests {
             for _ in 0..<80 {
                 group.addTask { await connection.send(Payload(longBytes(8192))) }
             }
-            // With the socket full, output below the write buffer and a message behind the window, the loop must still tick.
+            // With the socket full, output below the write buffer and a message behind the window, the loop must still
+            // tick.
             for _ in 0..<100 { await other.roundTrip() }
             await fireTimer(on: loop)
             broker.stop()

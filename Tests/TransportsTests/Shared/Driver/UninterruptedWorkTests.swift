@@ -6,7 +6,7 @@ import TransportAPI
 @testable import Protocols
 @testable import Transports
 
-/// Works for a share on each message, for others than its sender.
+/// Works for one time budget on each message, on behalf of other connections than its sender.
 private final class BusyHandler: ConnectionHandler {
     private(set) var messages = 0
 
@@ -21,9 +21,9 @@ private final class BusyHandler: ConnectionHandler {
     func ended(_: ConnectionDriver, _: CloseReason) {}
 }
 
-@Suite("Work on what one connection says", .timeLimit(.minutes(5)), .ownThread)
+@Suite("Work on the input of one connection", .timeLimit(.minutes(5)), .ownThread)
 struct UninterruptedWorkTests {
-    @Test("stops when the connection has asked for too much, and does not go on to the end of what has come")
+    @Test("stops when the connection exceeds its control rate, and does not continue to the end of the input")
     func controlWork() async throws {
         let ping: [UInt8] = [0x80, 0, 0, 9, 1, 0, 0, 0, 0, 0, 0, 0, 1]
         let (answers, code) = try await DrivenConnection.onLoop { loop in
@@ -36,18 +36,18 @@ struct UninterruptedWorkTests {
             return (connection.channel.sent.count / ping.count, connection.driver.reason?.error?.code)
         }
         #expect(code == .tooManyRequests)
-        // The goodbye behind them is shorter than ten.
+        // The close frame after them is shorter than ten pongs.
         #expect(1001..<1011 ~= answers)
     }
 
-    @Test("goes on in the line of the busy once a server's client has asked for a few things that bring nothing")
+    @Test("continues among the deferred handlers once a server's client has sent a few control frames")
     func fewDemands() async throws {
         let ping: [UInt8] = [0x80, 0, 0, 9, 1, 0, 0, 0, 0, 0, 0, 0, 1]
         let (isInLine, first, all) = try await DrivenConnection.onLoop { loop in
             let connection = DrivenConnection(try FramedTCPCore(), on: loop)
             connection.driver.owner = connection
             defer { connection.driver.close(abort: true) }
-            // The server knows it by now.
+            // The server has received a message of the client, so its input is not deferred.
             connection.arrive(.bytes([0, 0, 0, 1, 7]))
             connection.channel.arriving = [.bytes(Array(repeatElement(ping, count: 100).joined()))]
             connection.driver.ready(.read)
@@ -61,7 +61,7 @@ struct UninterruptedWorkTests {
         #expect(isInLine && 1...4 ~= first && all == 100)
     }
 
-    @Test("is interrupted between two messages for many others")
+    @Test("is interrupted between two messages for many other connections")
     func fanOut() async throws {
         let (first, all) = try await DrivenConnection.onLoop { loop in
             let connection = DrivenConnection(try FramedTCPCore(), on: loop)
@@ -74,7 +74,7 @@ struct UninterruptedWorkTests {
             while connection.driver.isDeferred { connection.driver.loop.runNow(connection.driver, for: .deferred) }
             return (first, handler.messages)
         }
-        // The first look at the clock starts the share.
+        // The first reading of the clock starts the time budget.
         #expect(first == 2 && all == 8)
     }
 }

@@ -4,8 +4,8 @@ import Testing
 @testable import SocketIO
 
 @Suite("A loop that sleeps")
-struct LendingTests {
-    @Test("is lent to a caller, on whose thread it then runs", arguments: PollerKind.allCases)
+struct InlineExecutionTests {
+    @Test("runs an operation inline on the caller's thread", arguments: PollerKind.allCases)
     func callersThread(kind: PollerKind) throws {
         let loop = try Loops.of(kind)
         let isHere = borrowing(loop) { [thread = currentThread()] in loop.isCurrent && currentThread() == thread }
@@ -13,7 +13,10 @@ struct LendingTests {
         #expect(!loop.isCurrent)
     }
 
-    @Test("is not lent while it runs, but to who is on it", arguments: PollerKind.allCases)
+    @Test(
+        "runs an operation of another thread inline only while it sleeps, and a caller on the loop always",
+        arguments: PollerKind.allCases
+    )
     func running(kind: PollerKind) async throws {
         let loop = try Loops.of(kind)
         let (elsewhere, here) = try await on(loop) {
@@ -30,7 +33,7 @@ struct LendingTests {
     }
 
     @Test(
-        "is the only loop that its caller runs on, also if that is another loop's thread",
+        "is the only loop that its caller runs on, even if the caller is another loop's thread",
         arguments: PollerKind.allCases
     )
     func fromAnotherLoop(kind: PollerKind) async throws {
@@ -63,7 +66,7 @@ struct LendingTests {
         #expect(seen.allSatisfy { $0.thread == own })
     }
 
-    @Test("is not lent to a second one meanwhile", arguments: PollerKind.allCases)
+    @Test("does not run a second operation inline at the same time", arguments: PollerKind.allCases)
     func lentAlready(kind: PollerKind) throws {
         let loop = try Loops.of(kind)
         let isLent = try borrowing(loop) {
@@ -80,7 +83,7 @@ struct LendingTests {
         #expect(isLent == false)
     }
 
-    @Test("runs what a borrower posts, itself", arguments: PollerKind.allCases)
+    @Test("runs work that an inline operation posts, on its own thread", arguments: PollerKind.allCases)
     func posted(kind: PollerKind) async throws {
         let loop = try EventLoop(poller: kind, name: "posted")
         let isOwn = await withCheckedContinuation { (continuation: CheckedContinuation<Bool, Never>) in
@@ -91,7 +94,7 @@ struct LendingTests {
         #expect(isOwn)
     }
 
-    @Test("does what a caller has posted before what he borrows it for", arguments: PollerKind.allCases)
+    @Test("runs work that a caller has posted before the caller's inline operation", arguments: PollerKind.allCases)
     func order(kind: PollerKind) throws {
         let loop = try Loops.of(kind)
         let order = Locked<[Int]>([])
@@ -102,7 +105,7 @@ struct LendingTests {
         #expect(order.withLock { $0 } == Array(0..<400))
     }
 
-    @Test("ends a borrower's turn before it is given back", arguments: PollerKind.allCases)
+    @Test("runs the end of a tick after an inline operation", arguments: PollerKind.allCases)
     func endOfTurn(kind: PollerKind) throws {
         let loop = try Loops.of(kind)
         let count = Locked(0)
@@ -113,7 +116,7 @@ struct LendingTests {
         #expect(count.withLock { $0 } == 2)
     }
 
-    @Test("fires a timer that a borrower has set, though it was to sleep for longer", arguments: PollerKind.allCases)
+    @Test("fires a timer that an inline operation sets before the end of its sleep", arguments: PollerKind.allCases)
     func timer(kind: PollerKind) async throws {
         let loop = try EventLoop(poller: kind, name: "lent-timer")
         for _ in 0..<3 {
@@ -128,13 +131,16 @@ struct LendingTests {
         }
     }
 
-    @Test("reports what a borrower watches, until one unwatches it", arguments: PollerKind.allCases)
+    @Test(
+        "reports events of a descriptor that an inline operation watches, until one unwatches it",
+        arguments: PollerKind.allCases
+    )
     func watching(kind: PollerKind) async throws {
         let loop = try EventLoop(poller: kind, name: "lent-watch")
         for _ in 0..<100 {
             let pair = try PollerTests.Pair()
             let raw = pair.left.raw
-            // Whether it is watched no more, and whether it was reported after that.
+            // Whether the descriptor is no longer watched, and whether an event came after that.
             let late = Locked((isOver: false, isReported: false))
             let token = await withCheckedContinuation { (continuation: CheckedContinuation<UInt64?, Never>) in
                 let token = Locked<UInt64?>(nil)
@@ -152,7 +158,7 @@ struct LendingTests {
                 pair.write(1)
             }
             let watched = try #require(token)
-            // One more report may be under way.
+            // One more event can be pending.
             pair.write(1)
             borrowing(loop) {
                 loop.unwatch(raw, watched)
@@ -164,14 +170,14 @@ struct LendingTests {
     }
 
     @Test(
-        "keeps a count exact that many runInlineIfIdle it for, and post to it, at once",
+        "keeps an exact count while many threads run inline on it and post to it at once",
         arguments: PollerKind.allCases
     )
     func stampede(kind: PollerKind) async throws {
         try await stampede(on: Loops.of(kind))
     }
 
-    @Test("does all that as well while it polls before it sleeps", arguments: PollerKind.allCases)
+    @Test("runs operations inline and fires their timers while it polls", arguments: PollerKind.allCases)
     func pollingBusily(kind: PollerKind) async throws {
         let loop = try EventLoop(poller: kind, name: "busy")
         loop.polling = .always(for: .milliseconds(5))
@@ -215,7 +221,7 @@ private final class Tally {
     var count = 0
 }
 
-/// Counts how often a tick has ended.
+/// Counts how often the end of a tick was run.
 private final class EndCount: ScheduledHandler {
     var schedule = ScheduleEntry()
     private let count: Locked<Int>
@@ -227,7 +233,7 @@ private final class EndCount: ScheduledHandler {
     func run(_: LoopQueue) { count.withLock { $0 += 1 } }
 }
 
-/// Borrows `loop` as soon as that sleeps.
+/// Runs `body` inline on `loop` as soon as the loop sleeps.
 private func borrowing<Value: Sendable>(_ loop: EventLoop, _ body: () -> Value) -> Value {
     while true {
         if let value = loop.runInlineIfIdle(body) { return value }
