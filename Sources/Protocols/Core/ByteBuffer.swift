@@ -1,5 +1,3 @@
-import TransportAPI
-
 /// A growing run of bytes with a reader's end and a writer's end, owned by one holder.
 ///
 /// It cannot be copied, so it needs neither reference counts nor uniqueness checks, and one read of the socket serves

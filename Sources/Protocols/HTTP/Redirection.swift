@@ -1,5 +1,3 @@
-import TransportAPI
-
 /// Where the peer says that a connection is to be had instead.
 public struct Redirection: Sendable, Hashable {
     /// The number with which it said so: an HTTP status.

@@ -1,5 +1,3 @@
-import TransportAPI
-
 /// An array in pages of equal size. Nothing that is there moves when it grows, but for the first page: adding one element to a
 /// million takes no longer than to a thousand.
 struct PagedArray<Element> {

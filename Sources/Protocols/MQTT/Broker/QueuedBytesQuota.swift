@@ -1,5 +1,3 @@
-import TransportAPI
-
 /// How many bytes of messages all sessions of one broker keep. A payload that several of them keep is the same memory,
 /// and counts once. Lives on the broker's loop, as they do.
 package final class QueuedBytesQuota: @unchecked Sendable {

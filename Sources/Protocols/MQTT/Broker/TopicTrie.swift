@@ -1,5 +1,3 @@
-import TransportAPI
-
 /// The topic filters of all subscribers, as a tree of levels: finding whom a message concerns costs the levels of its topic
 /// (and the wildcards beside them), not the number of filters.
 ///

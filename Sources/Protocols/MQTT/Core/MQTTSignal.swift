@@ -1,5 +1,3 @@
-import TransportAPI
-
 /// What an ``MQTTCore`` reports beyond messages: to a broker, all that its client asks for; to a client, the answers to
 /// what it subscribed to on the open connection.
 ///

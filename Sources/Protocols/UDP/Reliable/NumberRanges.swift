@@ -1,5 +1,3 @@
-import TransportAPI
-
 /// A set of numbers, held as ascending runs that do not touch.
 struct NumberRanges: Sendable {
     private(set) var ranges: [ClosedRange<UInt64>] = []

@@ -1,5 +1,3 @@
-import TransportAPI
-
 /// Makes the two halves of DEFLATE (RFC 1951, raw) for connections that compress. Cores get theirs from outside, so
 /// that they call no library; ``ZLib`` is one.
 public protocol MessageCompressor: Sendable {

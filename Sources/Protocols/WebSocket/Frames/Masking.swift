@@ -1,5 +1,3 @@
-import TransportAPI
-
 /// The masking of payloads that clients send (RFC 6455, section 5.3): byte i is XORed with byte i mod 4 of the key.
 ///
 /// A key is kept as the integer whose lowest byte masks the first byte, whatever the machine's byte order.

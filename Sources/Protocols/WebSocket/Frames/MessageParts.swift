@@ -1,5 +1,3 @@
-import TransportAPI
-
 /// The bytes of a message while they arrive: in parts, so that nothing moves when more come, and then in one array,
 /// part by part. Whoever works with it sees to others in between.
 struct MessageParts: Sendable {

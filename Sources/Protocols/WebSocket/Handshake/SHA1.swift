@@ -1,5 +1,3 @@
-import TransportAPI
-
 /// SHA-1 (FIPS 180-4, section 6.1). WebSocket's handshake asks for it as a checksum that proves understanding
 /// (RFC 6455, section 1.3), not for security; nothing else may use it.
 enum SHA1 {

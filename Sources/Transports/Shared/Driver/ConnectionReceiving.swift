@@ -1,4 +1,3 @@
-import Primitives
 import Protocols
 import SocketIO
 import TransportAPI
