@@ -47,13 +47,15 @@ package enum SessionFrame: Sendable, Hashable {
     /// Why a server refuses a client.
     package enum Refusal: UInt8, Sendable, Hashable {
         case version = 1
-        case full, broken
+        case full, broken, otherIdentity
 
         package var error: TransportError {
             switch self {
             case .version:
                 TransportError(.handshakeFailed, .handshake, "the server speaks another version of the session")
             case .full: TransportError(.serverUnavailable, .handshake, "the server has as many sessions as it may have")
+            case .otherIdentity:
+                TransportError(.forbidden, .handshake, "the session belongs to a client with another identity")
             case .broken:
                 TransportError(.protocolViolation, .open, "the peer saw a mistake in the session envelope")
             }
