@@ -37,7 +37,7 @@ public struct TCPConfiguration: Sendable, Hashable {
 
     /// Which format is spoken.
     public enum Framing: Sendable, Hashable {
-        /// Ours, with ping and goodbye (Docs/wire-formats.md).
+        /// Ours, with ping and goodbye (Docs/reference/wire-formats.md).
         case framed
         /// A length before each message and nothing else.
         case plain(PlainFraming)
