@@ -1,7 +1,7 @@
 import TransportAPI
 
 /// Messages over a TCP byte stream, each behind its length: our format with ping and goodbye, or a plain one for servers
-/// that are not ours (``TCPConfiguration/Framing-swift.enum``; every byte is in Docs/wire-formats.md).
+/// that are not ours (``TCPConfiguration/Framing-swift.enum``; every byte is in Docs/reference/wire-formats.md).
 ///
 /// Client and server speak alike and there is no handshake, so ``CoreEvent/opened`` comes from the first `next`.
 ///

@@ -35,9 +35,9 @@ package struct TCPConfiguration: Sendable, Hashable {
         }
     }
 
-    /// Which format is spoken.
+    /// The format of the stream.
     package enum Framing: Sendable, Hashable {
-        /// Ours, with ping and goodbye (Docs/wire-formats.md).
+        /// Ours, with ping and close frame (Docs/reference/wire-formats.md).
         case framed
         /// A length before each message and nothing else.
         case plain(PlainFraming)

@@ -2,8 +2,8 @@ import TransportAPI
 
 /// One session over UDP: messages in datagrams that may be lost, doubled or reordered on the way.
 ///
-/// A client gets its session by a handshake in two round trips (Docs/wire-formats.md): hello → retry with a cookie → confirm
-/// with the cookie → accept with the connection id. A server's core is made by ``UDPListenerCore`` at the confirm, and is
+/// A client gets its session by a handshake in two round trips (Docs/reference/wire-formats.md):
+/// hello → retry with a cookie → confirm with the cookie → accept with the connection id. A server's core is made by ``UDPListenerCore`` at the confirm, and is
 /// then handed that datagram and all others of its session.
 ///
 /// What cannot be a datagram of this session is dropped and never ends it, since anybody can send a datagram; only a

@@ -18,7 +18,7 @@ public struct SessionID: Sendable, Hashable {
 }
 
 /// One frame of the session envelope: what two supervisors say to each other inside the messages of any transport. Each
-/// byte is written down in Docs/wire-formats.md.
+/// byte is written down in Docs/reference/wire-formats.md.
 package enum SessionFrame: Sendable, Hashable {
     /// Client to server, first on every connection. `incarnation` is 0 if the client knows none yet; `received` is the
     /// last sequence number that it has received in that incarnation; `attempt` grows with each of the client's

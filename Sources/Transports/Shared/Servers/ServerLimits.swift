@@ -2,7 +2,7 @@ import Protocols
 import TransportAPI
 
 /// The limits of a server over byte streams for all its clients together. Those of one connection are
-/// ``ConnectionLimits``. Docs/limits.md lists all limits.
+/// ``ConnectionLimits``. Docs/reference/limits.md lists all limits.
 package struct ServerLimits: Sendable, Hashable {
     /// How many clients may be connected at once; 65,536 by default. Beyond it, a new client replaces the one that has
     /// been connected longest without sending anything. If there is none, new clients wait in the kernel.
