@@ -12,7 +12,8 @@ package final class DatagramSocket {
     /// A socket that exchanges datagrams with `peer` alone; the kernel drops everybody else's.
     ///
     /// - Parameter own: this side's address; by default the one at which the way to the peer begins.
-    package init(connectedTo peer: SocketAddress, from own: SocketAddress? = nil, on loop: EventLoop) throws(SystemError)
+    package init(connectedTo peer: SocketAddress, from own: SocketAddress? = nil, on loop: EventLoop)
+        throws(SystemError)
     {
         let socket = try Platform.socket(family: peer.family, type: Platform.datagramSocket)
         let raw = socket.raw
