@@ -1,8 +1,8 @@
 """Reads the texts of the repository for scripts/words and scripts/prose.
 
-`blocks(path)` returns the texts of one file: paragraphs of Markdown and of comments, string literals, and lines of code.
-In paragraphs, code spans, URLs and link targets are replaced by as many other characters. So each counts as one word, and
-offsets stay valid.
+`blocks(path)` returns the texts of one file: paragraphs of Markdown and of comments, string literals, and lines of
+code. In paragraphs, code spans, URLs and link targets are replaced by as many other characters. So each counts as one
+word, and offsets stay valid.
 """
 import bisect
 import io
