@@ -16,7 +16,7 @@ C_FAMILY = (".swift", ".c", ".h")
 
 
 class Block:
-    """A text with the line number of each of its parts. `kind` is prose, heading, cell, comment, string or code."""
+    """A text with the line number of each part. Its kind is prose, heading, cell, comment, string, code or shell."""
 
     def __init__(self, path, kind, parts):
         self.path, self.kind = path, kind
@@ -190,7 +190,7 @@ class Scanner:
             self.found.append(Block(self.path, "code", [(self.number(start), text)]))
 
     def scan(self, position, interpolated=False):
-        """Reads code up to the end of the file, or up to the parenthesis that closes an interpolation; returns its offset."""
+        """Reads code up to the end of the file or to the closing parenthesis of an interpolation. Returns that offset."""
         depth, start = 0, position
         token = re.compile(TOKEN.pattern + r"|[()]") if interpolated else TOKEN
         while match := token.search(self.text, position):
@@ -231,7 +231,8 @@ class Scanner:
         self.end_comment()
         lines = self.text[start + 2:end].split("\n")
         first = self.number(start)
-        self.found += comment(self.path, [(first + index, re.sub(r"^\s*\*+ ?", "", line)) for index, line in enumerate(lines)])
+        lines = [(first + index, re.sub(r"^\s*\*+ ?", "", line)) for index, line in enumerate(lines)]
+        self.found += comment(self.path, lines)
         return end + 2
 
     def literal(self, position, hashes, quotes):
@@ -282,7 +283,7 @@ def python(path, text):
             if token.string.lstrip("rbfu").startswith('"""'):
                 found += comment(path, lines)
             else:
-                found.append(Block(path, "string", [lines[0]] + lines[1:]))
+                found.append(Block(path, "string", lines))
         elif token.type == tokenize.NAME:
             found.append(Block(path, "code", [(number, token.string)]))
     return found + comment(path, comments)
@@ -299,5 +300,5 @@ def shell(path, text):
         if match:
             comments.append((number, match[1]))
         if code.strip() and not line.startswith("#!"):
-            found.append(Block(path, "code", [(number, code)]))
+            found.append(Block(path, "shell", [(number, code)]))
     return found + comment(path, comments)
