@@ -13,8 +13,10 @@ package enum ClosePayload {
     static let normal: UInt16 = 1000
     static let goingAway: UInt16 = 1001
     static let protocolError: UInt16 = 1002
+    /// The peer violated a rule or a limit.
     package static let policyViolation: UInt16 = 1008
     static let messageTooLarge: UInt16 = 1009
+    /// The server is overloaded, and the peer should try again later.
     package static let tryAgainLater: UInt16 = 1013
     static let timedOut: UInt16 = 3008
 
