@@ -1,7 +1,7 @@
 import Codecs
 import Testing
 
-/// Choices that RFC 8259 leaves to the parser, as Docs/codecs.md documents them. ``JSONSyntaxTests`` covers the rest.
+/// Choices that RFC 8259 leaves to the parser, as Docs/reference/codecs.md documents them. ``JSONSyntaxTests`` covers the rest.
 @Suite struct JSONChoicesTests {
     private func node(_ text: String) throws -> String {
         JSONRendering.text(try JSONNode(Array(text.utf8), limits: CodecLimits()))

@@ -3,7 +3,7 @@ import Foundation
 import Testing
 
 /// This package and other parsers read 10,000 random documents, half of them broken. Where they disagree, this package follows
-/// RFC 8259, and Docs/codecs.md lists the deviation of the other parser.
+/// RFC 8259, and Docs/reference/codecs.md lists the deviation of the other parser.
 @Suite struct JSONCrossingTests {
     private static let seed: UInt64 = 11
 

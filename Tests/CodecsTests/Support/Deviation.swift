@@ -2,7 +2,7 @@ import Codecs
 import Foundation
 
 /// How another parser deviates from the specification, or from this package where the specification leaves a choice. The raw
-/// values are those of the tables in Docs/codecs.md.
+/// values are those of the tables in Docs/reference/codecs.md.
 enum Deviation: String {
     case constants = "NaN and Infinity"
     case commas = "commas before a closing bracket"
@@ -17,12 +17,12 @@ enum Deviation: String {
     case tenthByte = "the tenth byte of a varint above 1"
     case entryFields = "unknown fields in map entries"
 
-    /// The first cell of each table row in Docs/codecs.md.
+    /// The first cell of each table row in Docs/reference/codecs.md.
     static func listed() throws -> Set<String> {
         let root = URL(fileURLWithPath: #filePath)
             .deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent()
             .deletingLastPathComponent()
-        let page = try String(contentsOf: root.appending(path: "Docs/codecs.md"), encoding: .utf8)
+        let page = try String(contentsOf: root.appending(path: "Docs/reference/codecs.md"), encoding: .utf8)
         let cells = page.split(separator: "\n").filter { $0.hasPrefix("| ") }.map { $0.split(separator: "|") }
         return Set(cells.compactMap { $0.first?.trimmingCharacters(in: .whitespaces) })
     }

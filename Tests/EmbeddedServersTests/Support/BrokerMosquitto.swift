@@ -11,7 +11,8 @@ final class PersistentMosquitto {
     private let configuration: String
     private var process: Peer
 
-    /// Room for all that can be under way: of what is beyond it, some is repeated after a restart (Docs/mqtt.md).
+    /// Room for all that can be under way: of what is beyond it, some is repeated after a restart
+    /// (Docs/reference/mqtt.md).
     static let roomy = ["max_inflight_messages 65534"]
 
     /// - Parameter settings: what its configuration has beside the rest; unless told otherwise, that it saves its database

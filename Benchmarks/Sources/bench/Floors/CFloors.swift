@@ -7,7 +7,7 @@ extension Recipe {
     static let tcpFloor = Recipe(name: "C, epoll", workload: .tcpRoundTrip) {
         try cEcho($0, there: Workload.roundTripSize + 4, back: Workload.roundTripSize + 4)
     }
-    /// A header of 16 bytes before the message (Docs/wire-formats.md).
+    /// A header of 16 bytes before the message (Docs/reference/wire-formats.md).
     static let udpFloor = Recipe(name: "C, epoll", workload: .udpRoundTrip) {
         try cEcho($0, there: Workload.roundTripSize + 16, back: Workload.roundTripSize + 16, isDatagram: true)
     }

@@ -66,6 +66,9 @@ package struct Outbox: Sendable {
     package var first: Entry? { isEmpty ? nil : entries[head] }
     package var hasUnsent: Bool { sentCount < count }
 
+    /// The payloads of all messages, the oldest first.
+    var payloads: [Payload] { entries[head...].compactMap(\.payload) }
+
     /// The entry at `position`, counted from the oldest.
     package subscript(position: Int) -> Entry {
         _read { yield entries[head + position] }

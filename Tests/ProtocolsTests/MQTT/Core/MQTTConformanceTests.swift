@@ -4,7 +4,7 @@ import TransportAPI
 
 @testable import Protocols
 
-/// Statements of MQTT 3.1.1 that no other suite covers. Docs/mqtt-conformance.md lists all statements.
+/// Statements of MQTT 3.1.1 that no other suite covers. Docs/reference/mqtt-conformance.md lists all statements.
 @Suite("MQTT conformance")
 struct MQTTConformanceTests {
     @Test("CONNECT has exactly the fields that its flags announce, in their order")
