@@ -242,14 +242,15 @@ extension Broker {
     /// first.
     private func makeRoom(for publish: MQTTPublish) -> Bool {
         let most = limits.maximumQueuedBytes
-        if kept.quota.bytes + publish.keptBytes <= most { return true }
-        guard publish.keptBytes <= most else { return false }
+        if kept.quota.bytes + publish.bufferedBytes <= most { return true }
+        guard publish.bufferedBytes <= most else { return false }
         while kept.quota.bytes + kept.quota.cost(of: publish) > most {
             if kept.forgetLargest() {
                 endForgotten()
                 continue
             }
-            guard let largest = sessions.values.max(by: { $0.keptBytes < $1.keptBytes }), largest.keptBytes > 0,
+            guard let largest = sessions.values.max(by: { $0.bufferedBytes < $1.bufferedBytes }),
+                largest.bufferedBytes > 0,
                 let driver = clients[largest.id]?.driver
             else { return false }
             let sentence =
