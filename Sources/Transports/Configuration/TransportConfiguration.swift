@@ -147,7 +147,7 @@ extension TransportConfiguration {
                 "endpoints",
                 .list(1...64, "URLs", of: .url()),
                 \.endpoints,
-                "where to connect, the first preferred"
+                "the servers to connect to, the preferred one first"
             ),
             .init("codec", .word, \.codec, "the format of messages"),
             .init("headers", .headers, \.headers, "sent with each WebSocket handshake"),
@@ -161,7 +161,7 @@ extension TransportConfiguration {
                 "stable-after",
                 .duration(.zero ... .seconds(86_400)),
                 \.supervisor.stableAfter,
-                "how long a connection is open before the backoff starts again"
+                "after a connection that was open for this long, the backoff starts again with its first delay"
             ),
             .init(
                 "maximum-attempts",
@@ -186,7 +186,7 @@ extension TransportConfiguration {
                 "keepalive",
                 .object(KeepaliveKeys.object, from: KeepaliveKeys()) { $0.keepalive },
                 \.supervisor.keepalive,
-                "signs of life",
+                "how a dead connection is detected",
                 inner: KeepaliveKeys.object.reference(defaults: KeepaliveKeys())
             ),
             .init(
@@ -200,20 +200,20 @@ extension TransportConfiguration {
                 "delivery",
                 .object(delivery, from: DeliveryConfiguration()) { $0 },
                 \.supervisor.delivery,
-                "what a sent message is promised",
+                "the guarantee for a sent message",
                 inner: delivery.reference(defaults: DeliveryConfiguration())
             ),
             .init(
                 "message-buffer",
                 .integer(1...65_536),
                 \.supervisor.messageBuffer,
-                "received messages that each listener's buffer holds"
+                "the maximum number of received messages in the buffer of each listener"
             ),
             .init(
                 "message-buffer-bytes",
                 .bytes(1...1 << 30),
                 \.supervisor.messageBufferBytes,
-                "the most bytes of them, and of those that came too early"
+                "the maximum number of their bytes; also the limit for messages that arrived too early"
             ),
         ],
         check: { (configuration, value) throws(TransportError) in
@@ -225,25 +225,30 @@ extension TransportConfiguration {
     )
 
     private static let outbox = ConfigurationObject<OutboxConfiguration>(keys: [
-        .init("count", .integer(1...1 << 20), \.maximumCount, "the most messages"),
-        .init("bytes", .bytes(1...1 << 30), \.maximumBytes, "the most bytes"),
+        .init("count", .integer(1...1 << 20), \.maximumCount, "the maximum number of messages"),
+        .init("bytes", .bytes(1...1 << 30), \.maximumBytes, "the maximum number of bytes"),
         .init(
             "age",
             SettingFormat.duration(.seconds(1) ... .seconds(3_600_000)).or("off"),
             \.maximumAge,
-            "how old a message may become"
+            "the maximum age of a message"
         ),
-        .init("when-full", .word, \.whenFull, "what becomes of a message that finds it full"),
+        .init("when-full", .word, \.whenFull, "the rule for a new message when the outbox is full"),
     ])
 
     private static let delivery = ConfigurationObject<DeliveryConfiguration>(keys: [
-        .init("mode", .word, \.mode, "any server, or one that speaks the session envelope"),
-        .init("window", .integer(1...1024), \.window, "messages in flight, without an acknowledgement"),
+        .init(
+            "mode",
+            .word,
+            \.mode,
+            "plain: for any server; session: for a server with the session envelope, or for a broker"
+        ),
+        .init("window", .integer(1...1024), \.window, "how many messages may be in flight without an acknowledgement"),
         .init(
             "acknowledgement-reminder",
             .duration(.seconds(1) ... .seconds(86_400)),
             \.acknowledgementReminder,
-            "how long a delivery may be unacknowledged before an event says so"
+            "the observer receives an event when a delivery is unacknowledged for this time"
         ),
     ])
 
