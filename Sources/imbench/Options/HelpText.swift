@@ -50,7 +50,7 @@ enum HelpText {
         ("LIST", "values with commas between them, as in a,b"),
         ("BYTES", "bytes, or a number with its unit, as in 64KiB or 1MB"),
         ("SHARE", "a number from 0 to 1, or a percentage, as in 2%"),
-        ("URL", "SCHEME://HOST:PORT/PATH?OPTION=VALUE (Docs/configuration.md)"),
+        ("URL", "SCHEME://HOST:PORT/PATH?OPTION=VALUE (Docs/reference/urls.md)"),
     ]
 
     private static let statuses = [
