@@ -100,7 +100,7 @@ struct DatagramChannelTests {
 
     @Test(
         "goes on when the address is gone from which it sent",
-        .enabled(if: run("unshare -n ip connection && which nsenter"), "needs root, iproute2 and nsenter"),
+        .enabled(if: run("unshare -n ip link && which nsenter"), "needs root, iproute2 and nsenter"),
         arguments: [UDPReliability.off, .ordered]
     )
     func lossOfAddress(reliability: UDPReliability) async throws {
@@ -108,7 +108,7 @@ struct DatagramChannelTests {
         let network = try await Self.leave(loop)
         let enter = "nsenter --net=\(network) sh -c '"
         let connections =
-            "ip connection set lo up; ip connection add v0 type veth peer name v1; ip connection set v0 up; ip connection set v1 up;"
+            "ip link set lo up; ip link add v0 type veth peer name v1; ip link set v0 up; ip link set v1 up;"
         let addresses = "ip addr add 10.7.0.9/32 dev lo; ip addr add 10.7.1.1/24 dev v0; ip addr add 10.7.2.1/24 dev v1"
         try #require(Self.run(enter + connections + addresses + "'"))
         let server = try await EmbeddedServer.start("udp://10.7.0.9:0", .echo, on: loop)
