@@ -34,7 +34,7 @@ public final class EmbeddedServer: Sendable {
         on loop: EventLoop = .shared,
         registry: TransportRegistry = .standard,
         observer: ServerObserver? = nil,
-        decide: WebSocketConfiguration.Decide? = nil
+        decide: (@Sendable (WebSocketRequest) -> WebSocketDecision)? = nil
     ) async throws(TransportError) -> EmbeddedServer {
         let endpoint = try Endpoint(url)
         if decide == nil, brokers.contains(endpoint.scheme) {

@@ -1,9 +1,9 @@
 import CSocketIO
 
 /// The monotonic clock, as nanoseconds.
-public enum MonotonicClock {
+package enum MonotonicClock {
     /// Nanoseconds since an arbitrary point; never goes back.
-    public static func now() -> Int64 {
+    package static func now() -> Int64 {
         csocketio_now()
     }
 }

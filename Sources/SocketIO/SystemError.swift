@@ -6,7 +6,7 @@ public struct SystemError: Error, Sendable, Hashable, CustomStringConvertible {
     public var number: Int32
 
     /// The error that `call` has just left in errno.
-    public init(_ call: String, _ number: Int32 = errno) {
+    package init(_ call: String, _ number: Int32 = errno) {
         self.call = call
         self.number = number
     }
@@ -18,7 +18,7 @@ public struct SystemError: Error, Sendable, Hashable, CustomStringConvertible {
 }
 
 /// Why a name could not be resolved or a connection not be opened.
-public enum ConnectError: Error, Sendable, Hashable {
+package enum ConnectError: Error, Sendable, Hashable {
     /// The name does not exist, or has no address.
     case nameNotFound(String)
     /// The resolver failed; it may answer later.

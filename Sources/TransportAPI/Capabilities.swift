@@ -20,7 +20,7 @@ public struct Capabilities: Sendable, Hashable {
     public var maximumMessageSize: Int
     /// How long a connection may be silent before a supervisor or session server probes it, unless
     /// ``KeepaliveConfiguration/interval`` sets another time. Devices on the transport's paths forget connections that
-    /// are silent for longer (Docs/supervisor.md). Default 60 s.
+    /// are silent for longer (Docs/reference/supervisor.md). Default 60 s.
     public var keepaliveInterval: Duration
     /// Whether a connection probes its peer itself after ``keepaliveInterval`` of silence in either direction, and ends
     /// when no answer comes (MQTT). Then a supervisor does not probe, unless it is configured to probe more often.

@@ -8,6 +8,10 @@ public protocol Connection: AnyObject, Sendable {
     /// The capabilities of this connection.
     var capabilities: Capabilities { get }
 
+    /// The client at the other end, if this is a server's connection and its handshake has authenticated the client.
+    /// `nil` by default.
+    var identity: Identity? { get }
+
     /// Sends one message. Returns when the peer has acknowledged it, if the transport has acknowledgements. Otherwise
     /// returns when the message is in the kernel's buffer or in this connection's bounded buffer, and waits while that
     /// is full. Cancelling the task ends the wait at once. The outcome then tells whether a part of the message can
@@ -63,6 +67,9 @@ public protocol Connection: AnyObject, Sendable {
 }
 
 extension Connection {
+    /// `nil`: no handshake has authenticated the peer.
+    public var identity: Identity? { nil }
+
     /// Sends the message, unless an earlier connection can have sent it.
     public nonisolated(nonsending) func send(
         _ payload: Payload,

@@ -2,7 +2,7 @@
 /// from the system's cryptographic source in production, or from a seed in tests.
 public struct RandomSource: RandomNumberGenerator, Sendable {
     /// Refills each word of the pool. It must not leave the pool empty.
-    public typealias Refill = @Sendable (inout [UInt64]) -> Void
+    package typealias Refill = @Sendable (inout [UInt64]) -> Void
 
     private enum Source: Sendable {
         case refill(Refill)
@@ -15,7 +15,7 @@ public struct RandomSource: RandomNumberGenerator, Sendable {
     private var source: Source
 
     /// Creates a source that calls `refill` for every `poolSize` words.
-    public init(poolSize: Int = 32, refill: @escaping Refill) {
+    package init(poolSize: Int = 32, refill: @escaping Refill) {
         self.init(poolSize: poolSize, .refill(refill))
     }
 

@@ -85,7 +85,20 @@ public struct TransportRegistry: Sendable {
         on loop: EventLoop = .shared,
         timeout: Duration = .seconds(10)
     ) async throws(TransportError) -> any Connection {
-        try await transport(for: Endpoint(url), on: loop).connect(timeout: timeout)
+        try await connect(Endpoint(url), on: loop, timeout: timeout)
+    }
+
+    /// Connects to an endpoint, for example one that was read from a configuration.
+    ///
+    /// - Parameters:
+    ///   - loop: The event loop of the connection; the shared loop by default.
+    ///   - timeout: How long the whole attempt may take; 10 s by default.
+    public nonisolated(nonsending) func connect(
+        _ endpoint: Endpoint,
+        on loop: EventLoop = .shared,
+        timeout: Duration = .seconds(10)
+    ) async throws(TransportError) -> any Connection {
+        try await transport(for: endpoint, on: loop).connect(timeout: timeout)
     }
 
     /// Listens at a URL. Without a port, or with port 0, the system chooses one, which is in the listener's endpoint.
@@ -98,7 +111,7 @@ public struct TransportRegistry: Sendable {
         _ url: String,
         on loop: EventLoop = .shared,
         observer: ServerObserver? = nil,
-        decide: WebSocketConfiguration.Decide? = nil
+        decide: (@Sendable (WebSocketRequest) -> WebSocketDecision)? = nil
     ) async throws(TransportError) -> any Listener {
         var mode = ServerMode.accept
         mode.decide = decide

@@ -5,7 +5,7 @@ import Testing
 import TransportAPI
 import Transports
 
-// The code of README.md and Docs/supervisor.md, as it stands there.
+// The code of README.md and Docs/reference/supervisor.md, as it stands there.
 
 private func chat(_ file: String) async throws {
     let configuration = try TransportConfiguration(json: file.utf8, label: "chat.json")

@@ -1,33 +1,33 @@
 import TransportAPI
 
 /// The bounds of one connection.
-public struct ConnectionLimits: Sendable, Hashable {
+package struct ConnectionLimits: Sendable, Hashable {
     /// How many received messages may wait for their consumer before reading stops; 1024 by default.
-    public var inboxMessages = 1024
+    package var inboxMessages = 1024
     /// How many bytes of received messages may wait before reading stops; 4 MiB by default.
-    public var inboxBytes = 4 << 20
+    package var inboxBytes = 4 << 20
     /// How many bytes may wait for the kernel before senders do; 1 MiB by default.
-    public var writeBuffer = 1 << 20
+    package var writeBuffer = 1 << 20
     /// How many frames without a message (pings, subscriptions, empty fragments) the peer may send in a second before the
     /// connection is ended; 1,000 by default.
-    public var controlRate = 1000
+    package var controlRate = 1000
     /// Servers: whether a peer that does not read its answers is not read from either, at twice ``writeBuffer``. Two sides
     /// that both did so could wait for each other.
     package var readsOnlyWhileRead = false
     /// How long a close may take after the peer last took bytes; 5 s by default. The time starts again whenever the peer takes
     /// some. Then the connection is closed, and `close` reports how much was not delivered.
-    public var closeTimeout: Duration = .seconds(5)
+    package var closeTimeout: Duration = .seconds(5)
     /// How long a close may take in all, however slowly the peer reads; 60 s by default.
-    public var closeTotal: Duration = .seconds(60)
+    package var closeTotal: Duration = .seconds(60)
     /// How long a connection that this side did not close, but the peer, an error or a limit has ended, may take to
     /// hand its last bytes over; 2 s by default.
-    public var linger: Duration = .seconds(2)
+    package var linger: Duration = .seconds(2)
     /// How long the connection may be silent before a supervisor asks for a sign of life; `nil`, the default: as long
     /// as the core's capabilities say.
-    public var keepaliveInterval: Duration?
+    package var keepaliveInterval: Duration?
 
     /// The defaults.
-    public init() {}
+    package init() {}
 
     /// What a connection within these limits can do, whose core can do that.
     package func describe(_ capabilities: Capabilities) -> Capabilities {

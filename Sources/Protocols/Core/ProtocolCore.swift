@@ -58,6 +58,9 @@ public protocol ProtocolCore: Sendable {
     /// Whether this message may be acknowledged, if ``acknowledges`` says that some may. Default: yes, which is always right.
     func acknowledges(_ payload: Payload) -> Bool
 
+    /// The client that a server's handshake has authenticated. Read once, after ``CoreEvent/opened``. Default: `nil`.
+    var identity: Identity? { get }
+
     // MARK: Input
 
     /// Opens the connection: a client writes its handshake, a server sets its deadline for one.
@@ -122,6 +125,8 @@ extension ProtocolCore {
     public var confirmsReceipt: Bool { false }
     /// Yes.
     public func acknowledges(_: Payload) -> Bool { true }
+    /// `nil`: the handshake authenticates no client.
+    public var identity: Identity? { nil }
     /// Does nothing.
     public mutating func connectionEnded() {}
     /// Writes the bytes as they are.
@@ -141,13 +146,13 @@ extension ProtocolCore {
 }
 
 /// A core whose server may name another place to connect to.
-public protocol RedirectingCore: ProtocolCore {
+package protocol RedirectingCore: ProtocolCore {
     /// Where to connect instead, if the handshake has failed for that reason; `nil` otherwise.
     var redirection: Redirection? { get }
 }
 
 /// A core that completes messages which the core of an earlier connection was given.
-public protocol CompletingCore: ProtocolCore {
+package protocol CompletingCore: ProtocolCore {
     /// The state of a message that an earlier core of the same transport was given under this id, and whose
     /// acknowledgement had not come when its connection ended. Returns `nil` if the core knows nothing of the message.
     ///
@@ -157,7 +162,7 @@ public protocol CompletingCore: ProtocolCore {
 }
 
 /// A core over datagrams whose connections survive a change of this side's address.
-public protocol RoamingCore: ProtocolCore {
+package protocol RoamingCore: ProtocolCore {
     /// Datagrams leave from another address from now on. The core notifies the peer.
     mutating func moved(_ context: inout CoreContext)
 }
@@ -173,7 +178,7 @@ public enum SendStatus: Sendable, Hashable {
 }
 
 /// How far a message has come that an earlier connection has left.
-public enum SendCompletion: Sendable, Hashable {
+package enum SendCompletion: Sendable, Hashable {
     /// ``CoreEvent/acknowledged(_:)`` will follow under the same id.
     case pending
     /// The peer has acknowledged it over this connection already.
@@ -181,12 +186,12 @@ public enum SendCompletion: Sendable, Hashable {
 }
 
 /// The ids of messages that are sent.
-public enum SendID {
+package enum SendID {
     /// The bit that tells ids that all connections of a transport share from those that a driver counts for one connection.
-    public static let named: UInt64 = 1 << 63
+    package static let named: UInt64 = 1 << 63
 
     /// Whether a later connection may ask what became of the message (``ProtocolCore/completion(of:)``).
-    public static func isNamed(_ id: UInt64) -> Bool { id & named != 0 && id != .max }
+    package static func isNamed(_ id: UInt64) -> Bool { id & named != 0 && id != .max }
 }
 
 /// What a core tells its driver. Small enough to go from one to the other in registers, since one goes with each

@@ -1,13 +1,13 @@
 import TransportAPI
 
 /// Messages over a TCP byte stream, each behind its length: our format with ping and goodbye, or a plain one for servers
-/// that are not ours (``TCPConfiguration/Framing-swift.enum``; every byte is in Docs/wire-formats.md).
+/// that are not ours (``TCPConfiguration/Framing-swift.enum``; every byte is in Docs/reference/wire-formats.md).
 ///
 /// Client and server speak alike and there is no handshake, so ``CoreEvent/opened`` comes from the first `next`.
 ///
 /// A message that lies whole in the input becomes one array. Of a message that does not, each part is moved into the
 /// array under assembly as it arrives, which grows with what has arrived and not with what was announced.
-public struct FramedTCPCore: ProtocolCore {
+package struct FramedTCPCore: ProtocolCore {
     enum Phase {
         /// `.opened` is still to be reported.
         case opening
@@ -34,36 +34,36 @@ public struct FramedTCPCore: ProtocolCore {
     var pingsSent: UInt64 = 0
     var pongsReceived: UInt64 = 0
     /// When an unanswered goodbye is given up.
-    public private(set) var deadline: Instant?
+    package private(set) var deadline: Instant?
 
     /// A core for one connection; both roles speak alike.
     ///
     /// - Throws: `.invalidConfiguration`.
-    public init(_ configuration: TCPConfiguration = TCPConfiguration()) throws(TransportError) {
+    package init(_ configuration: TCPConfiguration = TCPConfiguration()) throws(TransportError) {
         try configuration.validate()
         self.configuration = configuration
         limit = configuration.effectiveLimit
     }
 
     /// The message under assembly.
-    public var bufferedBytes: Int { assembly.capacity }
+    package var bufferedBytes: Int { assembly.capacity }
 
     var isFramed: Bool { configuration.framing == .framed }
 
     /// No.
-    public var acknowledges: Bool { false }
+    package var acknowledges: Bool { false }
 
     /// Reliable and ordered; a native ping in our format only.
-    public var capabilities: Capabilities {
+    package var capabilities: Capabilities {
         Capabilities(hasNativePing: isFramed, maximumMessageSize: limit)
     }
 
     /// Does nothing: there is no handshake.
-    public mutating func start(_ context: inout CoreContext) {}
+    package mutating func start(_ context: inout CoreContext) {}
 
     /// Reports the next message, answer to a ping, or end. Throws `.protocolViolation` and `.messageTooLarge`, after a goodbye
     /// that says so where the format has one.
-    public mutating func next(
+    package mutating func next(
         _ input: inout ByteBuffer,
         _ context: inout CoreContext
     ) throws(TransportError) -> CoreEvent? {
@@ -101,7 +101,7 @@ public struct FramedTCPCore: ProtocolCore {
     }
 
     /// A clean end in plain framing and after a goodbye of ours; `.connectionLost` otherwise.
-    public mutating func inputEnded(_ context: inout CoreContext) throws(TransportError) -> CoreEvent {
+    package mutating func inputEnded(_ context: inout CoreContext) throws(TransportError) -> CoreEvent {
         defer { end(.done) }
         switch phase {
         case .closing, .ended, .done: return .closed(reason)
@@ -115,7 +115,7 @@ public struct FramedTCPCore: ProtocolCore {
     }
 
     /// Writes one message. Throws `.messageTooLarge`, `.unsupported` for a topic, and what ended the connection.
-    public mutating func send(
+    package mutating func send(
         _ payload: Payload,
         id: UInt64,
         _ context: inout CoreContext
@@ -139,7 +139,7 @@ public struct FramedTCPCore: ProtocolCore {
     }
 
     /// Writes a ping; `.unsupported` in plain framing.
-    public mutating func ping(_ context: inout CoreContext) throws(TransportError) {
+    package mutating func ping(_ context: inout CoreContext) throws(TransportError) {
         guard isFramed else { throw TransportError(.unsupported, .open, "plain framing has no ping") }
         guard phase == .open else { throw notOpen }
         pingsSent &+= 1
@@ -147,7 +147,7 @@ public struct FramedTCPCore: ProtocolCore {
     }
 
     /// Writes a goodbye and waits for the answer; ends at once in plain framing.
-    public mutating func close(_ reason: CloseReason, _ context: inout CoreContext) {
+    package mutating func close(_ reason: CloseReason, _ context: inout CoreContext) {
         guard phase == .open || phase == .opening else { return }
         self.reason = reason
         guard isFramed, phase == .open else { return end(.ended) }
@@ -158,7 +158,7 @@ public struct FramedTCPCore: ProtocolCore {
 
     /// The peer has not answered the close frame in time since it last took bytes: the connection ends with what was
     /// asked for, and the error `.timedOut`.
-    public mutating func deadlineReached(_ context: inout CoreContext) throws(TransportError) {
+    package mutating func deadlineReached(_ context: inout CoreContext) throws(TransportError) {
         guard phase == .closing, let deadline, deadline <= context.now else { return }
         let extended = context.outputMoved.advanced(by: configuration.closeTimeout)
         guard extended <= context.now else { return self.deadline = extended }
@@ -167,7 +167,7 @@ public struct FramedTCPCore: ProtocolCore {
     }
 
     /// Lets go of the message under assembly.
-    public mutating func connectionEnded() {
+    package mutating func connectionEnded() {
         assembly = []
     }
 

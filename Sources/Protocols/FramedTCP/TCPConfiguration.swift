@@ -1,9 +1,9 @@
 import TransportAPI
 
 /// How messages are framed over a TCP byte stream, and within which limits.
-public struct TCPConfiguration: Sendable, Hashable {
+package struct TCPConfiguration: Sendable, Hashable {
     /// How a length goes over the wire.
-    public enum LengthField: Sendable, Hashable {
+    package enum LengthField: Sendable, Hashable {
         /// Two bytes: messages up to 65,535 bytes.
         case bits16
         /// Four bytes.
@@ -14,45 +14,45 @@ public struct TCPConfiguration: Sendable, Hashable {
     }
 
     /// Which byte of a length comes first.
-    public enum ByteOrder: Sendable, Hashable {
+    package enum ByteOrder: Sendable, Hashable {
         case bigEndian, littleEndian
     }
 
     /// A length before each message and nothing else: no ping, no goodbye. For servers that are not ours.
-    public struct PlainFraming: Sendable, Hashable {
+    package struct PlainFraming: Sendable, Hashable {
         /// How the length is written; 32 bits by default.
-        public var length: LengthField
+        package var length: LengthField
         /// The order of its bytes; big-endian by default. Means nothing for a varint.
-        public var byteOrder: ByteOrder
+        package var byteOrder: ByteOrder
         /// Whether the length counts its own bytes too; not by default, and never for a varint.
-        public var countsItself: Bool
+        package var countsItself: Bool
 
         /// A length of 32 bits, big-endian, that does not count itself, where nothing else is said.
-        public init(length: LengthField = .bits32, byteOrder: ByteOrder = .bigEndian, countsItself: Bool = false) {
+        package init(length: LengthField = .bits32, byteOrder: ByteOrder = .bigEndian, countsItself: Bool = false) {
             self.length = length
             self.byteOrder = byteOrder
             self.countsItself = countsItself
         }
     }
 
-    /// Which format is spoken.
-    public enum Framing: Sendable, Hashable {
-        /// Ours, with ping and goodbye (Docs/wire-formats.md).
+    /// The format of the stream.
+    package enum Framing: Sendable, Hashable {
+        /// Ours, with ping and close frame (Docs/reference/wire-formats.md).
         case framed
         /// A length before each message and nothing else.
         case plain(PlainFraming)
     }
 
     /// Which format is spoken; ours by default.
-    public var framing: Framing
+    package var framing: Framing
     /// The largest message sent or accepted, in bytes: 1 to 2,147,483,647, by default 16 MiB. A shorter length field lowers
     /// it to what it can say.
-    public var maximumMessageSize: Int
+    package var maximumMessageSize: Int
     /// How long the peer has to answer a close frame since it last took bytes; 5 s by default, more than zero.
-    public var closeTimeout: Duration
+    package var closeTimeout: Duration
 
     /// Our format with the default limits, where nothing else is said.
-    public init(
+    package init(
         framing: Framing = .framed,
         maximumMessageSize: Int = 16 << 20,
         closeTimeout: Duration = .seconds(5)
@@ -65,7 +65,7 @@ public struct TCPConfiguration: Sendable, Hashable {
     /// Checks each value.
     ///
     /// - Throws: `.invalidConfiguration` with a sentence that names the key and what it may be.
-    public func validate() throws(TransportError) {
+    package func validate() throws(TransportError) {
         guard maximumMessageSize >= 1, maximumMessageSize <= 0x7fff_ffff else {
             throw .configuration("maximumMessageSize", "must be from 1 to 2147483647")
         }

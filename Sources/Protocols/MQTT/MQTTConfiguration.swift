@@ -1,59 +1,59 @@
 import TransportAPI
 
 /// How a client speaks MQTT 3.1.1: who it is, what it subscribes to, where it publishes, and its limits.
-public struct MQTTConfiguration: Sendable, Hashable {
+package struct MQTTConfiguration: Sendable, Hashable {
     /// The client identifier; `nil` for a random one of 23 letters and digits, which every broker has to accept
     /// (MQTT 3.1.1, section 3.1.3.1).
-    public var clientID: String?
+    package var clientID: String?
     /// Whether the broker forgets this client's subscriptions and messages when the connection ends. `false` needs a
     /// ``clientID`` (section 3.1.2.4), and what was received at QoS 1 or 2 is the broker's until the next message is
     /// asked for. What the broker has not acknowledged when a connection ends, the transport's next connection sends
     /// again, whatever the outcome of its sending was.
-    public var cleanSession = true
+    package var cleanSession = true
     /// Seconds after which the broker may give up a silent client, 0 to 65,535; 80 by default, 0 for never (section 3.1.2.10).
-    public var keepAlive = 80
+    package var keepAlive = 80
     /// How long the connection may be silent in either direction before PINGREQ is sent, at most three quarters of
     /// ``keepAlive`` where that is not 0; `nil`, the default: three quarters of it, which is 60 s by default. Without
     /// either the connection sends none by itself.
-    public var keepaliveInterval: Duration?
+    package var keepaliveInterval: Duration?
     /// The user name, if the broker asks for one.
-    public var user: String?
+    package var user: String?
     /// The password; needs a ``user`` (MQTT-3.1.2-22). At most 65,535 bytes.
-    public var password: [UInt8]?
+    package var password: [UInt8]?
     /// What the broker publishes if the connection ends without a goodbye.
-    public var will: MQTTWill?
+    package var will: MQTTWill?
     /// Where payloads without a topic of their own are published.
-    public var publishTopic: String?
+    package var publishTopic: String?
     /// What is subscribed to before the connection counts as open; at most 4,096 filters.
-    public var subscriptions: [MQTTSubscription] = []
+    package var subscriptions: [MQTTSubscription] = []
     /// The QoS of published messages that don't choose their own (``Payload/qos``); 0 by default. At 1 and 2, sending ends in
     /// ``SendOutcome/acknowledged``.
-    public var qos = MQTTQoS.atMostOnce
+    package var qos = MQTTQoS.atMostOnce
     /// How many packets may wait for their acknowledgement, 1 to 65,535; 64 by default.
-    public var maximumInFlight = 64
+    package var maximumInFlight = 64
     /// How many of these may be messages of QoS 2, 1 to 65,535; 20 by default. mosquitto 2.0.11 acknowledges and drops
     /// what exceeds 20, unless it is configured otherwise, and a client of MQTT 3.1.1 can't know.
-    public var maximumExactlyOnceInFlight = 20
+    package var maximumExactlyOnceInFlight = 20
     /// The largest payload sent or received, in bytes; 1 to 268,369,916, 16 MiB by default. A packet may be larger by
     /// its topic and header.
-    public var maximumMessageSize = 16 << 20
+    package var maximumMessageSize = 16 << 20
     /// How long CONNACK and SUBACK may take together; 10 s by default. In a kept session, a message that comes before
     /// SUBACK opens the connection.
-    public var handshakeTimeout = Duration.seconds(10)
+    package var handshakeTimeout = Duration.seconds(10)
     /// How long the broker may be silent after a keep-alive PINGREQ; 10 s by default, and never longer than
     /// the silence before it.
-    public var pingTimeout = Duration.seconds(10)
+    package var pingTimeout = Duration.seconds(10)
     /// How long PUBACK, PUBREC, PUBCOMP, SUBACK or UNSUBACK may take on an open connection before the connection is
     /// given up; 30 s by default. If the broker sends other things then, it is asked by PINGREQ, and the connection
     /// ends if PINGRESP comes first. Neither this nor ``pingTimeout`` counts while output is on its way to the kernel,
     /// or while no caller takes what was received, so that the connection is not read.
-    public var acknowledgementTimeout = Duration.seconds(30)
+    package var acknowledgementTimeout = Duration.seconds(30)
 
     /// The defaults: an anonymous client with a clean session that subscribes to nothing.
-    public init() {}
+    package init() {}
 
     /// Throws `.invalidConfiguration` for the first value that is not allowed, naming the key and what it may be.
-    public func validate() throws(TransportError) {
+    package func validate() throws(TransportError) {
         try checkIdentity()
         guard 0...65_535 ~= keepAlive else {
             throw .configuration("keepAlive", "is \(keepAlive), allowed are 0 to 65535 s")

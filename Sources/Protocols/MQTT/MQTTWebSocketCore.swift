@@ -51,6 +51,7 @@ package struct MQTTWebSocketCore: ProtocolCore {
 
     package var capabilities: Capabilities { inner.capabilities }
     package var confirmsReceipt: Bool { inner.confirmsReceipt }
+    package var identity: Identity? { outer.identity }
     package func acknowledges(_ payload: Payload) -> Bool { inner.acknowledges(payload) }
     package mutating func completion(of id: UInt64) -> SendCompletion? { inner.completion(of: id) }
     /// What the outer core keeps, and a packet that is not whole.

@@ -1,39 +1,39 @@
 import TransportAPI
 
 /// How messages travel in UDP datagrams, and within which limits.
-public struct UDPConfiguration: Sendable, Hashable {
+package struct UDPConfiguration: Sendable, Hashable {
     /// The largest payload of one UDP datagram over IPv4, in bytes (RFC 768 and RFC 791: 65,535 less 28 of headers).
-    public static let maximumDatagramSize = 65_507
+    package static let maximumDatagramSize = 65_507
 
     /// Whether datagrams carry the message and nothing else: no handshake, no session, no ping, no goodbye, no count of
     /// duplicates, and any peer that can forge an address can speak in its name. For peers that are not ours; `false` by
     /// default.
-    public var isPlain: Bool
+    package var isPlain: Bool
     /// The largest message sent or accepted, in bytes; by default 1200, which passes every usual path whole (RFC 9000,
     /// section 14.1 gives the same reason). Both sides should set the same: what is larger than the receiver allows is
     /// dropped without a word. 1 to 65,491, in plain mode to 65,507.
-    public var maximumPayloadSize: Int
+    package var maximumPayloadSize: Int
     /// How long a client repeats its hello until it gives up; 10 s by default, more than zero.
-    public var handshakeTimeout: Duration
+    package var handshakeTimeout: Duration
     /// How long a server keeps a session from which nothing arrives; more than zero. By default 5 minutes, longer than the
     /// 25 s between the beats of a client that keeps its connection alive with the default settings.
-    public var idleTimeout: Duration
+    package var idleTimeout: Duration
     /// How many sessions a server holds at a time; 65,536 by default, at least 1. Further clients take the place of who
     /// has been silent for longest, if that is more than a second, or are told that it is full.
-    public var maximumSessions: Int
+    package var maximumSessions: Int
     /// How many of them may come from one IPv4 address or one IPv6 network of 64 bits; no limit by default, since whole
     /// companies come from one address. Further clients are told that the server is full.
-    public var maximumPerAddress: Int?
+    package var maximumPerAddress: Int?
     /// How many bytes all sessions of a server may hold together of messages that nobody has taken yet, whole or in fragments,
     /// and of what clients have not acknowledged; 256 MiB by default, at least 1 MiB. Beyond it the sessions that hold the most
     /// are ended.
-    public var maximumHeld: Int
+    package var maximumHeld: Int
     /// Whether a client asks for the reliable mode; `.off` by default. A server does as each client asks.
-    public var reliability: UDPReliability
+    package var reliability: UDPReliability
     /// The largest message of the reliable mode, in bytes; 1 MiB by default, 1 to 16 MiB. The smaller one of both sides holds.
-    public var maximumReliableSize: Int
+    package var maximumReliableSize: Int
     /// Whether a server takes clients that ask for the reliable mode; `true` by default. Others are told that it does not.
-    public var acceptsReliable: Bool
+    package var acceptsReliable: Bool
 
     /// How much a reliable session keeps of what was sent and not acknowledged before senders wait.
     var reliableBuffer = 1 << 20
@@ -46,7 +46,7 @@ public struct UDPConfiguration: Sendable, Hashable {
     package var confirmsReceipt = true
 
     /// The defaults, where nothing else is said.
-    public init(
+    package init(
         isPlain: Bool = false,
         maximumPayloadSize: Int = 1200,
         handshakeTimeout: Duration = .seconds(10),
@@ -85,7 +85,7 @@ public struct UDPConfiguration: Sendable, Hashable {
     /// Checks each value.
     ///
     /// - Throws: `.invalidConfiguration` with a sentence that names the key and what it may be.
-    public func validate() throws(TransportError) {
+    package func validate() throws(TransportError) {
         let largest = Self.maximumDatagramSize - (isPlain ? 0 : Datagram.dataHeaderSize)
         guard maximumPayloadSize >= 1, maximumPayloadSize <= largest else {
             throw .configuration("maximumPayloadSize", "must be from 1 to \(largest)")

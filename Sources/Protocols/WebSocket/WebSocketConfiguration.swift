@@ -1,37 +1,37 @@
 import TransportAPI
 
 /// What can be set about WebSockets (RFC 6455). A core checks it when it is made, and says which key is wrong.
-public struct WebSocketConfiguration: Sendable {
+package struct WebSocketConfiguration: Sendable {
     // MARK: Both roles
 
     /// The largest message accepted and sent, in bytes of payload; 16 MiB, and no more than 2 GiB - 1 whatever is said here. A
     /// larger one that arrives ends the connection with close code 1009 before any of it is buffered; sending one throws
     /// `.messageTooLarge`.
-    public var maximumMessageSize = 16 << 20
+    package var maximumMessageSize = 16 << 20
     /// The largest that can be asked for.
     package static let largestMessage = Int(Int32.max)
     /// The most frames of a message that arrives; 100,000. Beyond it the connection ends with close code 1008. Empty
     /// frames within a message count among the frames that ``ConnectionLimits/controlRate`` bounds, too.
-    public var maximumFragments = 100_000
+    package var maximumFragments = 100_000
     /// How much the peer may send in the handshake, in bytes; 16 KiB. A client ends with `.handshakeFailed` beyond it, a
     /// server with status 431; interim responses count.
-    public var maximumHeaderBytes = 16 << 10
+    package var maximumHeaderBytes = 16 << 10
     /// The most headers accepted in the handshake; 100. Beyond it as above.
-    public var maximumHeaderCount = 100
+    package var maximumHeaderCount = 100
     /// The most payload bytes of a frame sent; a larger message goes out in fragments (section 5.4). `nil`, the default:
     /// each message is one frame.
-    public var fragmentSize: Int?
+    package var fragmentSize: Int?
     /// How long the handshake may take, from the first byte that a client writes or the connection that a server accepts;
     /// 10 s. Then the connection ends with `.timedOut`.
-    public var handshakeTimeout: Duration = .seconds(10)
+    package var handshakeTimeout: Duration = .seconds(10)
     /// How long the closing handshake may take since the peer last took bytes, a client's wait for the server to end the
     /// connection included; 5 s. Then the connection ends without it.
-    public var closeTimeout: Duration = .seconds(5)
+    package var closeTimeout: Duration = .seconds(5)
     /// A client offers these subprotocols, the first preferred; a server chooses the first of its own that was offered, if
     /// any (section 1.9).
-    public var subprotocols: [String] = []
+    package var subprotocols: [String] = []
     /// How messages are compressed (RFC 7692), if the peer can too; `nil`, the default: they are not.
-    public var compression: WebSocketCompression?
+    package var compression: WebSocketCompression?
 
     /// The most headers that a client can be given.
     static let maximumOwnHeaders = 90
@@ -39,22 +39,22 @@ public struct WebSocketConfiguration: Sendable {
     // MARK: Client
 
     /// The value of the Host header; see ``hostHeader(host:port:defaultPort:)``.
-    public var hostHeader = "localhost"
+    package var hostHeader = "localhost"
     /// The path, with the query if there is one, as it goes over the wire: percent-encoded, with its leading slash.
-    public var path = "/"
+    package var path = "/"
     /// Further headers, such as Authorization. The handshake's own cannot be set here.
-    public var headers: [HTTPHeader] = []
+    package var headers: [HTTPHeader] = []
     /// The Origin header (RFC 6454), which browsers send and other clients need not; none by default.
-    public var origin: String?
+    package var origin: String?
     /// How many redirects in a row a client follows; 0, as in browsers: without TLS it is whoever sits on the path that says
     /// where to go. Beyond it the connection ends with `.handshakeFailed`. The core itself only reports
     /// ``WebSocketCore/redirection``; it is the transport that connects anew.
-    public var redirects = 0
+    package var redirects = 0
 
     // MARK: Server
 
     /// The paths, without query, that are served; others get 404. `nil`, the default: all.
-    public var allowedPaths: [String]?
+    package var allowedPaths: [String]?
     /// The origins of web pages that are admitted; requests from others get 403 (section 10.2). Requests without an Origin
     /// header do not come from browsers and are admitted. Each is an origin such as `https://chat.example` or one of three
     /// words:
@@ -66,7 +66,7 @@ public struct WebSocketConfiguration: Sendable {
     /// - `any`: every origin.
     ///
     /// Default: `same` alone. With an empty list no request that has an Origin header is admitted.
-    public var allowedOrigins = ["same"]
+    package var allowedOrigins = ["same"]
     /// The hosts that a Host header, or a whole URI as the target, may name; requests for others get 403. This stops pages
     /// whose name is given the address of this server once they are loaded (DNS rebinding). Each is a host such as
     /// `chat.example`, for any port, or one with its port, or one of two words:
@@ -76,26 +76,26 @@ public struct WebSocketConfiguration: Sendable {
     ///
     /// `nil`, the default: `loopback` for clients on this machine (``WebSocketCore/isPeerOnLoopback``), `any` for others. A
     /// proxy on this machine that passes on the Host header needs its public name here.
-    public var allowedHosts: [String]?
+    package var allowedHosts: [String]?
     /// Decides about a request that is well-formed and passed the lists above, by its credentials for example. `nil`, the
     /// default: all are accepted.
-    public var decide: Decide?
+    package var decide: Decide?
 
     /// Decides about a request; called on the server's loop, must neither block nor wait.
-    public typealias Decide = @Sendable (WebSocketRequest) -> WebSocketDecision
+    package typealias Decide = @Sendable (WebSocketRequest) -> WebSocketDecision
 
     /// All at its default.
-    public init() {}
+    package init() {}
 
     /// For a client of the server at `host` and `port`.
-    public init(host: String, port: UInt16? = nil, path: String = "/") {
+    package init(host: String, port: UInt16? = nil, path: String = "/") {
         hostHeader = Self.hostHeader(host: host, port: port)
         self.path = path
     }
 
     /// The value of the Host header for a server (RFC 9110, section 7.2): IPv6 addresses in brackets and without a zone, the
     /// port only if it is not the scheme's default one.
-    public static func hostHeader(host: String, port: UInt16?, defaultPort: UInt16 = 80) -> String {
+    package static func hostHeader(host: String, port: UInt16?, defaultPort: UInt16 = 80) -> String {
         HTTPSyntax.authority(host: host, port: port == defaultPort ? nil : port)
     }
 }
@@ -121,6 +121,8 @@ public struct WebSocketRequest: Sendable, Hashable {
 public enum WebSocketDecision: Sendable, Hashable {
     /// The connection is opened.
     case accept
+    /// The connection is opened, and its client has this identity.
+    case acceptAs(Identity)
     /// The request is refused with this HTTP status and further headers: 401 with WWW-Authenticate, 503 with Retry-After. A
     /// status outside 300...599 becomes 500.
     case refuse(status: Int, headers: [HTTPHeader] = [])
@@ -128,7 +130,7 @@ public enum WebSocketDecision: Sendable, Hashable {
 
 extension WebSocketConfiguration {
     /// Checks everything, and throws `.invalidConfiguration` that names the key.
-    public func validate() throws(TransportError) {
+    package func validate() throws(TransportError) {
         try require(maximumMessageSize > 0, "maximumMessageSize", "must be positive")
         try require(maximumFragments > 0, "maximumFragments", "must be positive")
         try require(maximumHeaderBytes >= 256, "maximumHeaderBytes", "must be at least 256")

@@ -19,21 +19,24 @@ import TransportAPI
 /// Only clients wait for the end of the connection, within ``WebSocketConfiguration/closeTimeout``; a server reports `closed`
 /// as soon as both close frames have gone, so that it is the one to end the TCP connection (section 7.1.1). Errors other than
 /// those of `send` and `ping` lead to `ended` from everywhere, and so does the end of the input.
-public struct WebSocketCore: RedirectingCore {
+package struct WebSocketCore: RedirectingCore {
     enum Phase: Sendable, Hashable {
         case idle, handshaking, open, closing, awaitingEnd, ending, ended
     }
 
     /// Client or server.
-    public let role: CoreRole
+    package let role: CoreRole
     /// The subprotocol that was agreed on, once the connection is open.
-    public internal(set) var subprotocol: String?
+    package internal(set) var subprotocol: String?
     /// Where the server sends this client, if it may follow.
-    public internal(set) var redirection: Redirection?
+    package internal(set) var redirection: Redirection?
+
+    /// The client that this server's decision has authenticated.
+    package private(set) var identity: Identity?
 
     /// Whether the client of this server connects from this machine, set before ``start(_:)``; see
     /// ``WebSocketConfiguration/allowedHosts``. Default `false`.
-    public var isPeerOnLoopback = false
+    package var isPeerOnLoopback = false
 
     let configuration: WebSocketConfiguration
     var phase = Phase.idle
@@ -54,7 +57,7 @@ public struct WebSocketCore: RedirectingCore {
     /// A core for one connection.
     ///
     /// - Throws: `.invalidConfiguration` that names the key.
-    public init(_ role: CoreRole, _ configuration: WebSocketConfiguration) throws(TransportError) {
+    package init(_ role: CoreRole, _ configuration: WebSocketConfiguration) throws(TransportError) {
         try self.init(role, configuration, givesParts: false)
     }
 
@@ -79,20 +82,20 @@ public struct WebSocketCore: RedirectingCore {
     }
 
     /// No.
-    public var acknowledges: Bool { false }
+    package var acknowledges: Bool { false }
 
     /// A reliable, ordered transport with a ping of its own that tells text from binary.
-    public var capabilities: Capabilities {
+    package var capabilities: Capabilities {
         Capabilities(distinguishesText: true, maximumMessageSize: configuration.maximumMessageSize)
     }
 
     /// The message under assembly, and what compresses.
-    public var bufferedBytes: Int {
+    package var bufferedBytes: Int {
         mutating get { reader.bufferedBytes + (deflation?.bufferedBytes ?? 0) }
     }
 
     /// Opens the connection.
-    public mutating func start(_ context: inout CoreContext) {
+    package mutating func start(_ context: inout CoreContext) {
         guard phase == .idle else { return }
         phase = .handshaking
         phaseDeadline = context.now.advanced(by: configuration.handshakeTimeout)
@@ -105,7 +108,7 @@ public struct WebSocketCore: RedirectingCore {
     ///
     /// - Throws: `.protocolViolation`, `.invalidText` or `.messageTooLarge` once the close frame that says so is written;
     ///   what a handshake failed with.
-    public mutating func next(
+    package mutating func next(
         _ input: inout ByteBuffer,
         _ context: inout CoreContext
     ) throws(TransportError) -> CoreEvent? {
@@ -143,14 +146,14 @@ public struct WebSocketCore: RedirectingCore {
     }
 
     /// Lets go of the message under assembly and of what compresses.
-    public mutating func connectionEnded() {
+    package mutating func connectionEnded() {
         dropMessages()
     }
 
     /// The peer has ended the connection: the last step of a goodbye, or a break.
     ///
     /// - Throws: `.connectionLost` if no goodbye was under way.
-    public mutating func inputEnded(_ context: inout CoreContext) throws(TransportError) -> CoreEvent {
+    package mutating func inputEnded(_ context: inout CoreContext) throws(TransportError) -> CoreEvent {
         switch phase {
         case .idle, .handshaking:
             throw end(TransportError(.connectionLost, .handshake, "the connection ended within the handshake"))
@@ -162,7 +165,7 @@ public struct WebSocketCore: RedirectingCore {
     }
 
     /// When the handshake, the goodbye, or a pong that was put off wants attention.
-    public var deadline: Instant? {
+    package var deadline: Instant? {
         mutating get {
             guard let pong = liveness.pongDue else { return phaseDeadline }
             return phaseDeadline.map { min($0, pong) } ?? pong
@@ -172,7 +175,7 @@ public struct WebSocketCore: RedirectingCore {
     /// Gives up what has taken too long.
     ///
     /// - Throws: `.timedOut` if that was the handshake; a server has written status 408 by then.
-    public mutating func deadlineReached(_ context: inout CoreContext) throws(TransportError) {
+    package mutating func deadlineReached(_ context: inout CoreContext) throws(TransportError) {
         writeDelayedPong(&context)
         guard let phaseDeadline, phaseDeadline <= context.now else { return }
         self.phaseDeadline = nil
@@ -238,6 +241,7 @@ extension WebSocketCore {
             let accepted = try ServerHandshake.evaluate(head, configuration, isPeerOnLoopback: isPeerOnLoopback)
             ServerHandshake.write(accepted, to: &context.output)
             subprotocol = accepted.subprotocol
+            identity = accepted.identity
             compress(accepted.compression?.agreement)
             return true
         } catch {
@@ -377,7 +381,7 @@ extension WebSocketCore {
     ///
     /// - Throws: `.unsupported` if the payload has a topic, `.messageTooLarge`, `.invalidText` if it is text but not UTF-8;
     ///   `.wouldBlock` before the connection is open, and the reason for its end after that.
-    public mutating func send(
+    package mutating func send(
         _ payload: Payload,
         id: UInt64,
         _ context: inout CoreContext
@@ -415,7 +419,7 @@ extension WebSocketCore {
     }
 
     /// Writes a ping whose payload is its number, so that its pong is told from any other.
-    public mutating func ping(_ context: inout CoreContext) throws(TransportError) {
+    package mutating func ping(_ context: inout CoreContext) throws(TransportError) {
         guard phase == .open else { throw notOpen }
         writeControl(.ping, liveness.nextPing(), &context)
     }
@@ -424,7 +428,7 @@ extension WebSocketCore {
     ///
     /// The close frame carries the reason's code, or the code that fits who ended the connection, and as much of the
     /// reason's text as fits: 123 bytes.
-    public mutating func close(_ reason: CloseReason, _ context: inout CoreContext) {
+    package mutating func close(_ reason: CloseReason, _ context: inout CoreContext) {
         switch phase {
         case .idle, .handshaking:
             ending = reason

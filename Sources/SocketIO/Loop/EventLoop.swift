@@ -46,18 +46,24 @@ public final class EventLoop: TaskExecutor, @unchecked Sendable {
     @exclusivity(unchecked) var scratch = ScratchPool()
     @usableFromInline @exclusivity(unchecked) var tickBegan: Int64 = MonotonicClock.now()
     /// When the current tick or inline operation began, in nanoseconds of ``MonotonicClock``.
-    public internal(set) var now: Int64 {
+    package internal(set) var now: Int64 {
         @inlinable get { tickBegan }
         set { tickBegan = newValue }
     }
 
     /// The executor of this loop for actors.
-    public private(set) lazy var serialExecutor = LoopSerialExecutor(self)
+    package private(set) lazy var serialExecutor = LoopSerialExecutor(self)
 
-    /// Starts a loop.
+    /// Starts a loop with a thread of its own.
     ///
-    /// - Throws: if the system has no descriptors or threads left.
-    public init(poller kind: PollerKind = .automatic, name: String = "im-loop") throws(SystemError) {
+    /// - Parameter name: The name of the thread, which debuggers show. Linux keeps 15 bytes of it.
+    /// - Throws: ``SystemError`` if the system has no descriptors or threads left.
+    public convenience init(name: String = "im-loop") throws(SystemError) {
+        try self.init(poller: .automatic, name: name)
+    }
+
+    /// Starts a loop that waits by a given system call.
+    package init(poller kind: PollerKind, name: String = "im-loop") throws(SystemError) {
         poller = try kind.make()
         names = nil
         _ = serialExecutor
@@ -79,12 +85,12 @@ public final class EventLoop: TaskExecutor, @unchecked Sendable {
     ///
     /// A thread runs on one loop at a time. Inside another loop's ``runInlineIfIdle(_:)``, this is `false` for the loop
     /// that the caller came from.
-    public var isCurrent: Bool { ownership.isCurrent }
+    @usableFromInline package var isCurrent: Bool { ownership.isCurrent }
 
     // MARK: Work from any thread
 
     /// Runs `work` on the loop: in this tick if the caller is on the loop, otherwise as soon as the loop wakes up.
-    public func execute(_ work: @escaping @Sendable () -> Void) {
+    @usableFromInline package func execute(_ work: @escaping @Sendable () -> Void) {
         enqueue(.work(work))
     }
 
@@ -108,7 +114,7 @@ public final class EventLoop: TaskExecutor, @unchecked Sendable {
     // MARK: Work on the loop
 
     /// Watches `descriptor` until ``unwatch(_:_:)``, and keeps `handler` alive until then.
-    public func watch(
+    package func watch(
         _ descriptor: Int32,
         for interest: Readiness = [.read, .write],
         _ handler: any PollHandler
@@ -125,26 +131,26 @@ public final class EventLoop: TaskExecutor, @unchecked Sendable {
     }
 
     /// Stops watching a descriptor and drops its pending events. Call this before you close the descriptor.
-    public func unwatch(_ descriptor: Int32, _ token: UInt64) {
+    package func unwatch(_ descriptor: Int32, _ token: UInt64) {
         assertCurrent()
         poller.remove(descriptor, token: token)
         watched.remove(token)
     }
 
     /// Requests the next edge after a system call returned "would block".
-    public func rearm(_ descriptor: Int32, _ token: UInt64, _ readiness: Readiness) {
+    package func rearm(_ descriptor: Int32, _ token: UInt64, _ readiness: Readiness) {
         poller.rearm(descriptor, token: token, readiness)
     }
 
     /// Calls `action` on the loop at `deadline`, in nanoseconds of ``MonotonicClock``. A timer that is set while timers
     /// fire runs in a later tick, whatever its deadline, so that descriptors and jobs are processed in between.
-    public func schedule(at deadline: Int64, _ action: @escaping () -> Void) -> UInt64 {
+    package func schedule(at deadline: Int64, _ action: @escaping () -> Void) -> UInt64 {
         assertCurrent()
         return timers.add(action, at: isFiring ? max(deadline, now + 1) : deadline)
     }
 
     /// Cancels a timer. Has no effect on a timer that has fired.
-    public func cancel(timer: UInt64) {
+    package func cancel(timer: UInt64) {
         assertCurrent()
         timers.cancel(timer)
     }
@@ -159,7 +165,7 @@ public final class EventLoop: TaskExecutor, @unchecked Sendable {
     /// Calls user code, such as an observer, on the loop's own thread, in the order of these calls. The code runs now
     /// if the caller is on that thread. It runs in the next tick if the caller runs inline on another thread
     /// (``runInlineIfIdle(_:)``). Call this on the loop.
-    public func callOut(_ work: @escaping @Sendable () -> Void) {
+    package func callOut(_ work: @escaping @Sendable () -> Void) {
         assertCurrent()
         guard isInline || !callsOut.isEmpty else { return work() }
         callsOut.append(work)
@@ -171,7 +177,7 @@ public final class EventLoop: TaskExecutor, @unchecked Sendable {
     }
 
     /// Traps unless called on the loop, because such a call is a programming error that would race.
-    public func assertCurrent() {
+    package func assertCurrent() {
         precondition(isCurrent, "called from outside the event loop")
     }
 

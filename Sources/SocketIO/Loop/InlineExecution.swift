@@ -31,7 +31,7 @@ extension EventLoop {
     /// - User code (observers, stores) runs on the loop's thread (``callOut(_:)``).
     ///
     /// `body` must be short and must not wait, because the loop's thread waits for it.
-    public func runInlineIfIdle<Value: Sendable>(_ body: () -> Value) -> Value? {
+    @usableFromInline package func runInlineIfIdle<Value: Sendable>(_ body: () -> Value) -> Value? {
         if isCurrent { return body() }
         // Work that this thread posted earlier runs before this operation.
         guard !hasMail.load(ordering: .relaxed), let former = ownership.tryTake() else { return nil }

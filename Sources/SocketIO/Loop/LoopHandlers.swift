@@ -1,5 +1,5 @@
 /// Receives the readiness events of a descriptor from an ``EventLoop``. Called on the loop only.
-public protocol PollHandler: AnyObject {
+package protocol PollHandler: AnyObject {
     /// The descriptor is ready for `readiness`. Readiness is reported on its edge; see ``Readiness``.
     func ready(_ readiness: Readiness)
 }

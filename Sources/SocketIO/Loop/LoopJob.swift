@@ -20,7 +20,7 @@ enum LoopJob {
 
 /// The serial executor of an ``EventLoop``, for actors:
 /// `nonisolated var unownedExecutor: UnownedSerialExecutor { loop.serialExecutor.asUnownedSerialExecutor() }`.
-public final class LoopSerialExecutor: SerialExecutor {
+package final class LoopSerialExecutor: SerialExecutor {
     private unowned let loop: EventLoop
 
     init(_ loop: EventLoop) {
@@ -28,17 +28,17 @@ public final class LoopSerialExecutor: SerialExecutor {
     }
 
     /// Runs an actor's job on the loop.
-    public func enqueue(_ job: consuming ExecutorJob) {
+    package func enqueue(_ job: consuming ExecutorJob) {
         loop.enqueue(.actor(UnownedJob(job)))
     }
 
     /// This executor, for an actor's `unownedExecutor`.
-    public func asUnownedSerialExecutor() -> UnownedSerialExecutor {
+    package func asUnownedSerialExecutor() -> UnownedSerialExecutor {
         UnownedSerialExecutor(ordinary: self)
     }
 
     /// Makes `assumeIsolated` succeed in callbacks of the loop, which run outside any job.
-    public func checkIsolated() {
+    package func checkIsolated() {
         loop.assertCurrent()
     }
 }

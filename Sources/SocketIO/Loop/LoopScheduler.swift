@@ -1,7 +1,7 @@
 import Primitives
 
 /// When a loop runs a handler.
-public enum LoopQueue: UInt8, Sendable {
+package enum LoopQueue: UInt8, Sendable {
     /// At the end of the tick. Handlers pass the output that was written during the tick to the kernel in one call
     /// here.
     case tickEnd = 1
@@ -12,7 +12,7 @@ public enum LoopQueue: UInt8, Sendable {
 }
 
 /// Work that a loop runs later; see ``EventLoop/add(_:to:)``.
-public protocol ScheduledHandler: AnyObject {
+package protocol ScheduledHandler: AnyObject {
     /// The queues that the handler is in. The loop maintains this value; a handler only stores it.
     var schedule: ScheduleEntry { get set }
     /// Runs the work that the handler was added to `queue` for. To run again, the handler adds itself again.
@@ -20,18 +20,18 @@ public protocol ScheduledHandler: AnyObject {
 }
 
 /// The queues of a loop that a handler is in, and those for which it is still to be called.
-public struct ScheduleEntry: Sendable {
+package struct ScheduleEntry: Sendable {
     private var queued: UInt8 = 0
     private var wanted: UInt8 = 0
 
     /// An entry in no queue.
-    public init() {}
+    package init() {}
 
     /// Whether the handler is to be called for `queue`.
-    public func contains(_ queue: LoopQueue) -> Bool { wanted & queue.rawValue != 0 }
+    package func contains(_ queue: LoopQueue) -> Bool { wanted & queue.rawValue != 0 }
 
     /// Removes the handler from `queue`. It keeps its place in case it is added again soon.
-    public mutating func remove(_ queue: LoopQueue) { wanted &= ~queue.rawValue }
+    package mutating func remove(_ queue: LoopQueue) { wanted &= ~queue.rawValue }
 
     /// Marks the handler as wanted in `queue`. Returns whether it had no place in the queue before.
     fileprivate mutating func insert(_ queue: LoopQueue) -> Bool {
@@ -170,7 +170,7 @@ final class LoopScheduler {
 
 extension EventLoop {
     /// Calls `handler` once, when the loop runs `queue`. Call this on the loop.
-    public func add(_ handler: any ScheduledHandler, to queue: LoopQueue) {
+    package func add(_ handler: any ScheduledHandler, to queue: LoopQueue) {
         scheduler.add(handler, to: queue)
     }
 
@@ -183,14 +183,14 @@ extension EventLoop {
     }
 
     /// How many low-priority handlers are queued.
-    public var lowPriorityCount: Int { scheduler.lowPriorityCount }
+    package var lowPriorityCount: Int { scheduler.lowPriorityCount }
 
     /// The time budget of one handler, in nanoseconds.
-    public static var timeBudget: Int64 { LoopScheduler.timeBudget }
+    package static var timeBudget: Int64 { LoopScheduler.timeBudget }
 
     /// When the deferred handlers that run now should stop, in nanoseconds of ``MonotonicClock``. 0 while none runs.
-    public var deferredEnd: Int64 { scheduler.deferredEnd }
+    package var deferredEnd: Int64 { scheduler.deferredEnd }
 
     /// When a handler that begins now should stop, in nanoseconds of ``MonotonicClock``.
-    public var budgetEnd: Int64 { scheduler.budgetEnd }
+    package var budgetEnd: Int64 { scheduler.budgetEnd }
 }

@@ -1,7 +1,7 @@
 import Primitives
 
 /// A timer of an event loop that any thread can set and cancel.
-public final class LoopTimer: Sendable {
+package final class LoopTimer: Sendable {
     private final class State {
         var id: UInt64?
         var isCancelled = false
@@ -10,7 +10,7 @@ public final class LoopTimer: Sendable {
     private let state: LoopBound<State>
 
     /// Calls `action` on `loop` at `deadline`, in nanoseconds of ``MonotonicClock``, unless it is cancelled before.
-    public init(on loop: EventLoop, at deadline: Int64, _ action: @escaping @Sendable () -> Void) {
+    package init(on loop: EventLoop, at deadline: Int64, _ action: @escaping @Sendable () -> Void) {
         state = LoopBound(State(), to: loop)
         loop.execute { [state] in
             let held = state.value
@@ -20,7 +20,7 @@ public final class LoopTimer: Sendable {
     }
 
     /// Cancels the timer, if it has not fired.
-    public func cancel() {
+    package func cancel() {
         state.loop.execute { [state] in
             let held = state.value
             held.isCancelled = true

@@ -1,10 +1,10 @@
 /// Memory that the connections of one event loop use in turn for reading and writing, so that an idle connection owns
 /// none.
-public struct ScratchPool: ~Copyable {
+package struct ScratchPool: ~Copyable {
     // The pool is small: one block for the connection that reads now, a few for those that wait for the kernel.
     private static let limit = 16
     /// The size of a block, in bytes.
-    public static let blockSize = 64 * 1024
+    package static let blockSize = 64 * 1024
 
     private let blocks = UnsafeMutablePointer<UnsafeMutableRawPointer>.allocate(capacity: limit)
     private var count = 0
@@ -33,12 +33,12 @@ public struct ScratchPool: ~Copyable {
 
 extension EventLoop {
     /// Takes a block of ``ScratchPool/blockSize`` bytes from the pool of the loop. Call this on the loop.
-    public func takeBlock() -> UnsafeMutableRawPointer {
+    package func takeBlock() -> UnsafeMutableRawPointer {
         scratch.take()
     }
 
     /// Gives back a block from ``takeBlock()``. Call this on the loop.
-    public func giveBlock(_ block: UnsafeMutableRawPointer) {
+    package func giveBlock(_ block: UnsafeMutableRawPointer) {
         scratch.give(block)
     }
 }

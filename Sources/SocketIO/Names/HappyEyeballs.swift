@@ -1,11 +1,11 @@
 /// The order in which the addresses of a host are tried (RFC 8305, section 4): families alternate, the resolver's first
 /// choice leads, and within a family its order is kept.
-public enum HappyEyeballs {
+package enum HappyEyeballs {
     /// How long one attempt has a head start over the next, in nanoseconds (section 5: Connection Attempt Delay).
-    public static let stagger: Int64 = 250_000_000
+    package static let stagger: Int64 = 250_000_000
 
     /// Alternates the families of `addresses`.
-    public static func order(_ addresses: [SocketAddress]) -> [SocketAddress] {
+    package static func order(_ addresses: [SocketAddress]) -> [SocketAddress] {
         guard let first = addresses.first else { return [] }
         let leading = addresses.filter { $0.family == first.family }
         let trailing = addresses.filter { $0.family != first.family }

@@ -1,9 +1,9 @@
 import Synchronization
 
 /// Looks names up with the system's resolver, off the loop: `getaddrinfo` blocks, so it gets a thread.
-public enum Resolver {
+package enum Resolver {
     /// How many look-ups may run at once; a resolver that hangs must not cost a thread for each attempt.
-    public static let limit = 64
+    package static let limit = 64
     private static let running = Atomic<Int>(0)
 
     /// The addresses of `host`, in the resolver's order of preference (RFC 6724). Numeric addresses need no look-up.
@@ -11,7 +11,7 @@ public enum Resolver {
     ///
     /// - Parameter deadline: when to give up, in nanoseconds of ``MonotonicClock``; `loop` keeps the time.
     @concurrent
-    public static func resolve(
+    package static func resolve(
         _ host: String,
         port: UInt16,
         on loop: EventLoop,

@@ -2,15 +2,15 @@
 import CSocketIO
 
 /// One message of a netlink datagram (RFC 3549, section 2.3.2). All numbers are in the machine's own byte order.
-public struct NetlinkMessage: Sendable {
+package struct NetlinkMessage: Sendable {
     /// What it says: NLMSG_DONE, RTM_NEWLINK, ...
-    public var type: UInt16
+    package var type: UInt16
     /// NLM_F_...
-    public var flags: UInt16
+    package var flags: UInt16
     /// Of the request that it answers.
-    public var sequence: UInt32
+    package var sequence: UInt32
     /// What follows the header.
-    public var body: ArraySlice<UInt8>
+    package var body: ArraySlice<UInt8>
 
     /// The attributes behind a fixed header of `length` bytes; none if there is no such header.
     func attributes(behind length: Int) -> NetlinkAttributes {
@@ -19,18 +19,18 @@ public struct NetlinkMessage: Sendable {
 }
 
 /// The messages of a netlink datagram, up to the first that is not whole.
-public struct NetlinkMessages: Sequence, IteratorProtocol {
+package struct NetlinkMessages: Sequence, IteratorProtocol {
     private var rest: ArraySlice<UInt8>
     /// Whether what is left is not a message.
-    public private(set) var isMalformed = false
+    package private(set) var isMalformed = false
 
     /// The messages of `datagram`.
-    public init(_ datagram: ArraySlice<UInt8>) {
+    package init(_ datagram: ArraySlice<UInt8>) {
         rest = datagram
     }
 
     /// The next message; `nil` at the end, and where the datagram is ``isMalformed``.
-    public mutating func next() -> NetlinkMessage? {
+    package mutating func next() -> NetlinkMessage? {
         guard !rest.isEmpty, !isMalformed else { return nil }
         let header = MemoryLayout<nlmsghdr>.size
         guard let length = rest.number(at: 0, UInt32.self), let type = rest.number(at: 4, UInt16.self),
@@ -48,18 +48,18 @@ public struct NetlinkMessages: Sequence, IteratorProtocol {
 
 /// The attributes of a message, or of an attribute: type, length and value, each aligned to four bytes (RFC 3549, section
 /// 2.2).
-public struct NetlinkAttributes: Sequence, IteratorProtocol {
+package struct NetlinkAttributes: Sequence, IteratorProtocol {
     private var rest: ArraySlice<UInt8>
     /// Whether what is left is not an attribute.
-    public private(set) var isMalformed = false
+    package private(set) var isMalformed = false
 
     /// The attributes in `bytes`.
-    public init(_ bytes: ArraySlice<UInt8>) {
+    package init(_ bytes: ArraySlice<UInt8>) {
         rest = bytes
     }
 
     /// The next attribute, its type without the flags; `nil` at the end, and where the bytes are ``isMalformed``.
-    public mutating func next() -> (type: Int, value: ArraySlice<UInt8>)? {
+    package mutating func next() -> (type: Int, value: ArraySlice<UInt8>)? {
         guard !rest.isEmpty, !isMalformed else { return nil }
         guard let length = rest.number(at: 0, UInt16.self), let type = rest.number(at: 2, UInt16.self),
             length >= 4, length <= rest.count

@@ -5,7 +5,7 @@ import CSocketIO
 
 extension NetlinkMessage {
     /// What a message is.
-    public enum Content {
+    package enum Content {
         /// A route, an interface, an address; there or, if it is told as a change, perhaps gone.
         case route(NetlinkRoute)
         case link(NetlinkLink)
@@ -21,7 +21,7 @@ extension NetlinkMessage {
     }
 
     /// What this message is.
-    public var content: Content {
+    package var content: Content {
         switch Int(type) {
         case Int(NLMSG_DONE): .done
         case Int(NLMSG_ERROR):
@@ -35,25 +35,25 @@ extension NetlinkMessage {
     }
 
     /// Whether the list that this message belongs to changed while it was written, and may lack something.
-    public var isInterrupted: Bool { flags & UInt16(NLM_F_DUMP_INTR) != 0 }
+    package var isInterrupted: Bool { flags & UInt16(NLM_F_DUMP_INTR) != 0 }
 }
 
 /// A route (struct rtmsg).
-public struct NetlinkRoute: Sendable, Hashable {
+package struct NetlinkRoute: Sendable, Hashable {
     /// Whether it is one of IPv6; otherwise of IPv4, or of a family that does not matter.
-    public var isIPv6 = false
+    package var isIPv6 = false
     /// Whether it leads everywhere, used or not.
-    public var isEverywhere: Bool
+    package var isEverywhere: Bool
     /// Whether it leads everywhere, and can be used now.
-    public var isDefault = false
+    package var isDefault = false
     /// The routing table; 254 is the main one.
-    public var table: UInt32 = 0
+    package var table: UInt32 = 0
     /// Its metric; the lowest wins.
-    public var metric: UInt32 = 0
+    package var metric: UInt32 = 0
     /// The index of its interface; 0 if it names none.
-    public var interface: Int32 = 0
+    package var interface: Int32 = 0
     /// The next machine on the way, 4 or 16 bytes; none if the route is to the interface itself.
-    public var gateway: ArraySlice<UInt8> = []
+    package var gateway: ArraySlice<UInt8> = []
 
     /// Reads a route; `nil` if it is malformed.
     init?(_ message: NetlinkMessage) {
@@ -117,15 +117,15 @@ public struct NetlinkRoute: Sendable, Hashable {
 }
 
 /// A network interface (struct ifinfomsg).
-public struct NetlinkLink: Sendable, Hashable {
+package struct NetlinkLink: Sendable, Hashable {
     /// Its index.
-    public var index: Int32
+    package var index: Int32
     /// Its name, at most 15 bytes.
-    public var name = ""
+    package var name = ""
     /// Whether it is switched on and has a carrier.
-    public var isUp: Bool
+    package var isUp: Bool
     /// Whether it leads back to this machine.
-    public var isLoopback: Bool
+    package var isLoopback: Bool
 
     /// Reads an interface; `nil` if it is malformed.
     init?(_ message: NetlinkMessage) {
@@ -145,16 +145,16 @@ public struct NetlinkLink: Sendable, Hashable {
 }
 
 /// An address of an interface (struct ifaddrmsg).
-public struct NetlinkAddress: Sendable, Hashable {
+package struct NetlinkAddress: Sendable, Hashable {
     /// The index of its interface.
-    public var interface: Int32
+    package var interface: Int32
     /// The address that the prefix is of, 4 or 16 bytes: this machine's, or the peer's of a point-to-point link.
-    public var address: ArraySlice<UInt8> = []
+    package var address: ArraySlice<UInt8> = []
     /// How many bits of it are the network's; at most those that it has.
-    public var prefixLength: Int
+    package var prefixLength: Int
     /// Whether it can be used to reach other machines than neighbours: neither loopback, nor link-local in IPv6, nor in
     /// doubt.
-    public var isGlobal: Bool
+    package var isGlobal: Bool
 
     /// Reads an address; `nil` if it is malformed.
     init?(_ message: NetlinkMessage) {

@@ -3,19 +3,19 @@ import CSocketIO
 
 /// A socket on which the kernel tells of interfaces, addresses and routes (rtnetlink, RFC 3549). Belongs to the network
 /// namespace of the thread that made it. Once attached, it lives on its loop's thread.
-public final class NetlinkSocket {
+package final class NetlinkSocket {
     /// What a socket may listen to.
-    public struct Groups: OptionSet, Sendable {
+    package struct Groups: OptionSet, Sendable {
         /// The bits of RTMGRP.
-        public let rawValue: UInt32
+        package let rawValue: UInt32
 
         /// Groups from their bits.
-        public init(rawValue: UInt32) {
+        package init(rawValue: UInt32) {
             self.rawValue = rawValue
         }
 
         /// Interfaces, addresses and routes, both of IPv4 and IPv6.
-        public static let network = Groups(
+        package static let network = Groups(
             rawValue: UInt32(
                 RTMGRP_LINK | RTMGRP_IPV4_IFADDR | RTMGRP_IPV6_IFADDR | RTMGRP_IPV4_ROUTE | RTMGRP_IPV6_ROUTE
             )
@@ -23,7 +23,7 @@ public final class NetlinkSocket {
     }
 
     /// What the kernel can be asked to list.
-    public enum Table: Sendable, CaseIterable {
+    package enum Table: Sendable, CaseIterable {
         /// Routes, interfaces, addresses.
         case routes, links, addresses
 
@@ -37,14 +37,14 @@ public final class NetlinkSocket {
     }
 
     /// Room for a datagram; the kernel makes those of a list no longer than this (Documentation/userspace-api/netlink).
-    public static let datagramSize = 32 * 1024
+    package static let datagramSize = 32 * 1024
 
     private let loop: EventLoop
     private var descriptor: Descriptor?
     private var token: UInt64?
 
     /// A socket that hears of changes in `groups`; of none, if it is only to ask.
-    public init(groups: Groups = [], on loop: EventLoop) throws(SystemError) {
+    package init(groups: Groups = [], on loop: EventLoop) throws(SystemError) {
         let raw = csocketio_netlink_open(groups.rawValue)
         guard raw >= 0 else { throw SystemError("netlink") }
         descriptor = Descriptor(raw)
@@ -52,13 +52,13 @@ public final class NetlinkSocket {
     }
 
     /// Starts reporting changes to `handler`, which the loop keeps alive until ``close()``.
-    public func attach(_ handler: any PollHandler) throws(SystemError) {
+    package func attach(_ handler: any PollHandler) throws(SystemError) {
         guard let raw = descriptor?.raw else { throw SystemError("attach", EBADF) }
         token = try loop.watch(raw, for: .read, handler)
     }
 
     /// Asks for a list; the answer is received in datagrams, the messages of which carry `sequence`.
-    public func request(_ table: Table, sequence: UInt32) throws(SystemError) {
+    package func request(_ table: Table, sequence: UInt32) throws(SystemError) {
         guard csocketio_netlink_request(descriptor?.raw ?? -1, table.request, sequence) == 0 else {
             throw SystemError("netlink")
         }
@@ -66,7 +66,7 @@ public final class NetlinkSocket {
 
     /// Takes the next datagram of the kernel's. It fails with EMSGSIZE if it was longer than `buffer`, and with ENOBUFS if
     /// there were more than the socket can hold; both cost messages, not the socket.
-    public func receive(into buffer: UnsafeMutableRawBufferPointer) -> IOResult {
+    package func receive(into buffer: UnsafeMutableRawBufferPointer) -> IOResult {
         let raw = descriptor?.raw ?? -1
         let result = IOResult(csocketio_netlink_receive(raw, buffer.baseAddress, buffer.count), "netlink")
         if result == .wouldBlock, let token { loop.rearm(raw, token, .read) }
@@ -74,7 +74,7 @@ public final class NetlinkSocket {
     }
 
     /// Closes the socket.
-    public func close() {
+    package func close() {
         guard let raw = descriptor?.raw else { return }
         if let token { loop.unwatch(raw, token) }
         token = nil

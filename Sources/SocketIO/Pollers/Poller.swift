@@ -1,21 +1,21 @@
 import Primitives
 
 /// The operations that a descriptor is ready for.
-public struct Readiness: OptionSet, Sendable {
+package struct Readiness: OptionSet, Sendable {
     /// The bits of the set.
-    public let rawValue: UInt8
+    package let rawValue: UInt8
 
     /// Creates a set from its bits.
-    public init(rawValue: UInt8) {
+    package init(rawValue: UInt8) {
         self.rawValue = rawValue
     }
 
     /// Reading returns bytes, a connection, an error, or the end.
-    public static let read = Readiness(rawValue: 1)
+    package static let read = Readiness(rawValue: 1)
     /// Writing takes bytes or returns an error.
-    public static let write = Readiness(rawValue: 2)
+    package static let write = Readiness(rawValue: 2)
     /// The peer has closed its half, or the connection broke. Read until the end, even after a short read.
-    public static let hangUp = Readiness(rawValue: 4)
+    package static let hangUp = Readiness(rawValue: 4)
 }
 
 /// One readiness event from a poller.
@@ -72,7 +72,7 @@ extension Poller {
 }
 
 /// The poller that an ``EventLoop`` uses.
-public enum PollerKind: String, Sendable, CaseIterable {
+package enum PollerKind: String, Sendable, CaseIterable {
     /// The best poller of the system.
     case automatic
     /// poll(2), which exists on every system.

@@ -2,7 +2,7 @@ import CSocketIO
 
 /// Datagrams that were taken from a socket together. The first comes alone, so that it can be answered before a second
 /// look tells that there are no more; where more have piled up, one system call takes many.
-public final class DatagramBatch {
+package final class DatagramBatch {
     private static let capacity = 16
     private static let memory = 16 * 1024
 
@@ -22,14 +22,14 @@ public final class DatagramBatch {
     @exclusivity(unchecked) private var failure: SystemError?
     @exclusivity(unchecked) private var isLast = false
     /// Whether the last fill left nothing in the socket, as far as it could see.
-    public var wasLast: Bool { isLast }
+    package var wasLast: Bool { isLast }
     /// Whether the last fill asked for one datagram, and got it: whether more are there is not known.
-    public private(set) var wasFirst = false
+    package private(set) var wasFirst = false
 
     /// Room for several datagrams of at most `largest` bytes.
     ///
     /// - Parameter tellsSenders: whether to note who has sent each, which a connected socket knows.
-    public init(largest: Int, tellsSenders: Bool = true) {
+    package init(largest: Int, tellsSenders: Bool = true) {
         self.tellsSenders = tellsSenders
         // One byte more than is allowed tells what is too long from what just fits.
         slot = max(512, largest + 1)
@@ -48,17 +48,17 @@ public final class DatagramBatch {
     }
 
     /// Whether all datagrams of the last fill have been taken.
-    public var isEmpty: Bool { next == filled }
+    package var isEmpty: Bool { next == filled }
 
     /// Gives the next datagram to `body`, with its sender. The pointer must not outlive the closure.
-    public func takeNext<R>(_ body: (UnsafeRawBufferPointer) -> R) -> R? {
+    package func takeNext<R>(_ body: (UnsafeRawBufferPointer) -> R) -> R? {
         guard next < filled else { return nil }
         defer { next += 1 }
         return body(UnsafeRawBufferPointer(start: buffer + next * slot, count: Int(lengths[next])))
     }
 
     /// Who sent the datagram that was taken last, if senders are told.
-    public var lastSender: SocketAddress? {
+    package var lastSender: SocketAddress? {
         guard next > 0, tellsSenders else { return nil }
         let length = senderLengths[next - 1]
         return (senders + (next - 1)).withMemoryRebound(to: sockaddr.self, capacity: 1) {

@@ -1,18 +1,19 @@
 import CSocketIO
 
 /// A UDP socket on an event loop: connected to one peer, or bound and open to all. Lives on its loop's thread.
-public final class DatagramSocket {
+package final class DatagramSocket {
     private let loop: EventLoop
     // Unchecked exclusivity, because nobody is called while these change.
     @exclusivity(unchecked) private var descriptor: Descriptor?
     @exclusivity(unchecked) private var token: UInt64?
     /// This side's address.
-    public private(set) var local: SocketAddress?
+    package private(set) var local: SocketAddress?
 
     /// A socket that exchanges datagrams with `peer` alone; the kernel drops everybody else's.
     ///
     /// - Parameter own: this side's address; by default the one at which the way to the peer begins.
-    public init(connectedTo peer: SocketAddress, from own: SocketAddress? = nil, on loop: EventLoop) throws(SystemError)
+    package init(connectedTo peer: SocketAddress, from own: SocketAddress? = nil, on loop: EventLoop)
+        throws(SystemError)
     {
         let socket = try Platform.socket(family: peer.family, type: Platform.datagramSocket)
         let raw = socket.raw
@@ -25,7 +26,7 @@ public final class DatagramSocket {
     }
 
     /// A socket bound to `address`, whose port may be 0 to let the system choose.
-    public init(boundTo address: SocketAddress, on loop: EventLoop) throws(SystemError) {
+    package init(boundTo address: SocketAddress, on loop: EventLoop) throws(SystemError) {
         let socket = try Platform.socket(family: address.family, type: Platform.datagramSocket)
         let raw = socket.raw
         growReceiveBuffer(raw, to: serverReceiveBuffer)
@@ -36,14 +37,14 @@ public final class DatagramSocket {
     }
 
     /// Starts reporting readiness to `handler`, which the loop keeps alive until ``close()``.
-    public func attach(_ handler: any PollHandler) throws(SystemError) {
+    package func attach(_ handler: any PollHandler) throws(SystemError) {
         guard let raw = descriptor?.raw else { throw SystemError("attach", EBADF) }
         token = try loop.watch(raw, for: .read, handler)
     }
 
     /// Takes what waits, as much as `batch` has room for: `.bytes` with the number of datagrams, of which empty ones and
     /// those too long for the batch have no bytes.
-    public func receive(into batch: DatagramBatch) -> IOResult {
+    package func receive(into batch: DatagramBatch) -> IOResult {
         let raw = descriptor?.raw ?? -1
         let result = batch.fill(from: raw)
         if result == .wouldBlock || batch.wasLast { rearm(.read) }
@@ -51,7 +52,7 @@ public final class DatagramSocket {
     }
 
     /// Sends one datagram to the connected peer.
-    public func send(_ bytes: UnsafeRawBufferPointer) -> IOResult {
+    package func send(_ bytes: UnsafeRawBufferPointer) -> IOResult {
         let raw = descriptor?.raw ?? -1
         let result = IOResult(
             retryingInterrupts { csocketio_send(raw, bytes.baseAddress, bytes.count, Platform.sendFlags) },
@@ -62,7 +63,7 @@ public final class DatagramSocket {
     }
 
     /// Sends one datagram to `address`.
-    public func send(_ bytes: UnsafeRawBufferPointer, to address: SocketAddress) -> IOResult {
+    package func send(_ bytes: UnsafeRawBufferPointer, to address: SocketAddress) -> IOResult {
         let raw = descriptor?.raw ?? -1
         let count = address.withPointer { pointer, length in
             retryingInterrupts {
@@ -75,7 +76,7 @@ public final class DatagramSocket {
     }
 
     /// Closes the socket. What comes for it is answered by ICMP from now on.
-    public func close() {
+    package func close() {
         guard let raw = descriptor?.raw else { return }
         if let token { loop.unwatch(raw, token) }
         token = nil

@@ -1,5 +1,5 @@
 /// What one non-blocking read or write came to.
-public enum IOResult: Sendable, Hashable {
+package enum IOResult: Sendable, Hashable {
     /// So many bytes were moved; more than none.
     case bytes(Int)
     /// Nothing can be moved now; the event loop will tell when.

@@ -1,17 +1,17 @@
 import CSocketIO
 
 /// A TCP socket that accepts connections. Lives on its loop's thread.
-public final class ListeningSocket {
+package final class ListeningSocket {
     private let loop: EventLoop
     private var descriptor: Descriptor?
     private var token: UInt64?
     /// Where it listens, with the port that the system chose if 0 was asked for.
-    public private(set) var local: SocketAddress?
+    package private(set) var local: SocketAddress?
 
     /// Listens at `address`.
     ///
     /// - Parameter backlog: how many connections the kernel completes before they are accepted.
-    public init(boundTo address: SocketAddress, backlog: Int32 = 1024, on loop: EventLoop) throws(SystemError) {
+    package init(boundTo address: SocketAddress, backlog: Int32 = 1024, on loop: EventLoop) throws(SystemError) {
         let socket = try Platform.socket(family: address.family, type: Platform.streamSocket)
         let raw = socket.raw
         Platform.setOption(raw, SOL_SOCKET, SO_REUSEADDR, 1)
@@ -27,7 +27,7 @@ public final class ListeningSocket {
     }
 
     /// Starts reporting waiting connections to `handler`, which the loop keeps alive until ``close()``.
-    public func attach(_ handler: any PollHandler) throws(SystemError) {
+    package func attach(_ handler: any PollHandler) throws(SystemError) {
         guard let raw = descriptor?.raw else { throw SystemError("attach", EBADF) }
         token = try loop.watch(raw, handler)
     }
@@ -35,7 +35,7 @@ public final class ListeningSocket {
     /// Takes the next connection; `nil` when none waits.
     ///
     /// - Throws: when one waits but can't be taken (no descriptors left); it goes on waiting.
-    public func accept() throws(SystemError) -> StreamSocket? {
+    package func accept() throws(SystemError) -> StreamSocket? {
         let raw = descriptor?.raw ?? -1
         while true {
             var accepted: Int32 = -1
@@ -62,7 +62,7 @@ public final class ListeningSocket {
     }
 
     /// Stops listening; connections that wait are refused.
-    public func close() {
+    package func close() {
         guard let raw = descriptor?.raw else { return }
         if let token { loop.unwatch(raw, token) }
         token = nil

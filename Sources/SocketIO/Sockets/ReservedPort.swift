@@ -4,7 +4,7 @@ import CSocketIO
 /// somebody serves at it or not. While nobody does, who connects there is refused, and datagrams are answered by ICMP as if
 /// nobody had the port. A ``ListeningSocket`` or a bound ``DatagramSocket`` of this process may take the port, one at a time
 /// and as often as is wanted; so may another process, if it asks for this very port as one that may be in use.
-public final class ReservedPort: Sendable {
+package final class ReservedPort: Sendable {
     private struct Key: Hashable, Sendable {
         let address: SocketAddress
         let isDatagram: Bool
@@ -16,12 +16,12 @@ public final class ReservedPort: Sendable {
     private let descriptor: Descriptor
     private let key: Key
     /// Where it is.
-    public var address: SocketAddress { key.address }
+    package var address: SocketAddress { key.address }
     /// The port.
-    public var port: UInt16 { address.port }
+    package var port: UInt16 { address.port }
 
     /// Takes a port that the system chooses.
-    public init(isDatagram: Bool) throws(SystemError) {
+    package init(isDatagram: Bool) throws(SystemError) {
         guard let any = SocketAddress(numeric: "127.0.0.1", port: 0) else { throw SystemError("bind", EADDRNOTAVAIL) }
         let type = isDatagram ? Platform.datagramSocket : Platform.streamSocket
         let socket = try Platform.socket(family: any.family, type: type)

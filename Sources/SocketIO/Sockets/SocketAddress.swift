@@ -1,5 +1,5 @@
 /// An IPv4 or IPv6 address with its port.
-public struct SocketAddress: Sendable {
+package struct SocketAddress: Sendable {
     /// A sockaddr_in, or a sockaddr_in6, which is the longest of them: a quarter of a sockaddr_storage, for each datagram's is
     /// copied and kept.
     private var words: (UInt64, UInt64, UInt64, UInt64) = (0, 0, 0, 0)
@@ -18,7 +18,7 @@ public struct SocketAddress: Sendable {
     }
 
     /// Reads a numeric address ("127.0.0.1", "::1", "fe80::1%eth0"); `nil` if it is none. Never asks the network.
-    public init?(numeric host: String, port: UInt16) {
+    package init?(numeric host: String, port: UInt16) {
         var hints = addrinfo()
         hints.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV
         hints.ai_socktype = Platform.streamSocket
@@ -33,13 +33,13 @@ public struct SocketAddress: Sendable {
     }
 
     /// `AF_INET` or `AF_INET6`.
-    public var family: Int32 { withPointer { address, _ in Int32(address.pointee.sa_family) } }
+    package var family: Int32 { withPointer { address, _ in Int32(address.pointee.sa_family) } }
     /// Whether this is an IPv6 address.
-    public var isIPv6: Bool { family == AF_INET6 }
+    package var isIPv6: Bool { family == AF_INET6 }
 
     /// Whether this is a loopback address (RFC 1122, section 3.2.1.3; RFC 4291, section 2.5.3), so that what comes from
     /// it comes from this machine.
-    public var isLoopback: Bool {
+    package var isLoopback: Bool {
         withUnsafeBytes(of: words) { all in
             guard isIPv6 else { return all[4] == 127 }
             let address = all[8..<24]
@@ -49,14 +49,14 @@ public struct SocketAddress: Sendable {
     }
 
     /// The port.
-    public var port: UInt16 {
+    package var port: UInt16 {
         withUnsafeBytes(of: words) { UInt16(bigEndian: $0.loadUnaligned(fromByteOffset: 2, as: UInt16.self)) }
     }
 
     private var familyAndPort: UInt32 { withUnsafeBytes(of: words.0) { $0.load(as: UInt32.self) } }
 
     /// The address in numbers, without brackets.
-    public var host: String {
+    package var host: String {
         // Servers say it of each newcomer.
         if family == AF_INET { return withUnsafeBytes(of: words) { "\($0[4]).\($0[5]).\($0[6]).\($0[7])" } }
         var text = [CChar](repeating: 0, count: Int(NI_MAXHOST))
@@ -67,7 +67,7 @@ public struct SocketAddress: Sendable {
 
     /// The bytes that identify the address (family, port, address): for keys, and for cookies bound to an address. The
     /// pointer must not outlive the closure.
-    public func withIdentity<R>(_ body: (UnsafeRawBufferPointer) -> R) -> R {
+    package func withIdentity<R>(_ body: (UnsafeRawBufferPointer) -> R) -> R {
         withUnsafeBytes(of: words) { all in
             // Between port and address of IPv6 lies the flow label, which is the sender's to vary; it is copied around.
             guard isIPv6 else { return body(UnsafeRawBufferPointer(rebasing: all[0..<8])) }
@@ -83,7 +83,7 @@ public struct SocketAddress: Sendable {
 
     /// What one owner of addresses is likely to hold: an IPv4 address, or the 64 bits of an IPv6 network (RFC 6177). An IPv4
     /// address within IPv6 (RFC 4291, section 2.5.5.2) is the same as without.
-    public struct Network: Sendable, Hashable {
+    package struct Network: Sendable, Hashable {
         fileprivate var bits: UInt64
         fileprivate var isIPv6: Bool
 
@@ -92,7 +92,7 @@ public struct SocketAddress: Sendable {
     }
 
     /// The network that this address belongs to.
-    public var network: Network {
+    package var network: Network {
         withUnsafeBytes(of: words) { all in
             func word(_ offset: Int) -> UInt64 { UInt64(all.loadUnaligned(fromByteOffset: offset, as: UInt32.self)) }
             guard isIPv6 else { return Network(bits: word(4), isIPv6: false) }
@@ -124,19 +124,19 @@ public struct SocketAddress: Sendable {
 
 extension SocketAddress: Hashable, CustomStringConvertible {
     /// Whether family, port and address are the same.
-    public static func == (left: SocketAddress, right: SocketAddress) -> Bool {
+    package static func == (left: SocketAddress, right: SocketAddress) -> Bool {
         guard left.isIPv6 else { return left.words.0 == right.words.0 }
         return left.familyAndPort == right.familyAndPort && left.words.1 == right.words.1
             && left.words.2 == right.words.2
     }
 
     /// Hashes what ``==(_:_:)`` compares.
-    public func hash(into hasher: inout Hasher) {
+    package func hash(into hasher: inout Hasher) {
         withIdentity { hasher.combine(bytes: $0) }
     }
 
     /// `127.0.0.1:80` or `[::1]:80`.
-    public var description: String {
+    package var description: String {
         isIPv6 ? "[\(host)]:\(port)" : "\(host):\(port)"
     }
 }

@@ -1,7 +1,7 @@
 import CSocketIO
 
 /// A connected TCP socket.
-public final class StreamSocket {
+package final class StreamSocket {
     /// How much the kernel takes that it can't send yet, in bytes: enough to keep a path busy, and no more, for what
     /// waits there is memory that no bound of ours counts, and can't be overtaken (TCP_NOTSENT_LOWAT).
     private static let unsentBound: Int32 = 128 << 10
@@ -16,15 +16,15 @@ public final class StreamSocket {
     /// FIN stands behind what was written.
     @exclusivity(unchecked) private var hasShutDown = false
     /// Bytes handed to the kernel.
-    @exclusivity(unchecked) public private(set) var bytesSent: UInt64 = 0
+    @exclusivity(unchecked) package private(set) var bytesSent: UInt64 = 0
     /// Bytes taken from the kernel.
-    @exclusivity(unchecked) public private(set) var bytesReceived: UInt64 = 0
+    @exclusivity(unchecked) package private(set) var bytesReceived: UInt64 = 0
     private let isIPv6: Bool
     /// The peer's address.
-    public let peer: SocketAddress?
+    package let peer: SocketAddress?
 
     /// Takes over a connected, non-blocking socket.
-    public init(_ descriptor: consuming Descriptor, on loop: EventLoop) {
+    package init(_ descriptor: consuming Descriptor, on loop: EventLoop) {
         let raw = descriptor.raw
         StreamSocket.setOptions(raw)
         peer = SocketAddress.filled { csocketio_getpeername(raw, $0, $1) }
@@ -48,20 +48,20 @@ public final class StreamSocket {
     }
 
     /// Starts reporting readiness to `handler`.
-    public func attach(_ handler: any PollHandler) throws(SystemError) {
+    package func attach(_ handler: any PollHandler) throws(SystemError) {
         guard let raw = descriptor?.raw else { throw SystemError("attach", EBADF) }
         token = try loop.watch(raw, handler)
     }
 
     /// Remembers that there is room, and that the peer has hung up: from then on a short read does not mean that the stream
     /// is empty.
-    public func note(_ readiness: Readiness) {
+    package func note(_ readiness: Readiness) {
         if readiness.contains(.write) { isFull = false }
         if readiness.contains(.hangUp) { hangUpSeen = true }
     }
 
     /// Reads what has arrived.
-    public func read(into buffer: UnsafeMutableRawBufferPointer) -> IOResult {
+    package func read(into buffer: UnsafeMutableRawBufferPointer) -> IOResult {
         let raw = descriptor?.raw ?? -1
         let result = IOResult(retryingInterrupts { csocketio_recv(raw, buffer.baseAddress, buffer.count) }, "recv")
         switch result {
@@ -74,7 +74,7 @@ public final class StreamSocket {
 
     /// After a short read the kernel reports the next bytes as a new edge (epoll(7), question 9), unless the end came with
     /// the bytes.
-    public func isDrained(afterReading count: Int, of capacity: Int) -> Bool {
+    package func isDrained(afterReading count: Int, of capacity: Int) -> Bool {
         guard count < capacity, !hangUpSeen else { return false }
         rearm(.read)
         return true
@@ -82,7 +82,7 @@ public final class StreamSocket {
 
     /// Gives the kernel as much of `bytes` as it takes. Once it takes no more it is not asked again before ``note(_:)``
     /// says that there is room: of many messages to a client that does not read, each would cost a system call.
-    public func write(_ bytes: UnsafeRawBufferPointer) -> IOResult {
+    package func write(_ bytes: UnsafeRawBufferPointer) -> IOResult {
         if isFull { return .wouldBlock }
         let raw = descriptor?.raw ?? -1
         let result = IOResult(
@@ -101,14 +101,14 @@ public final class StreamSocket {
 
     /// Sends FIN behind what the kernel holds. Returns `true`: TCP can close one direction.
     @discardableResult
-    public func shutdownWriting() -> Bool {
+    package func shutdownWriting() -> Bool {
         guard let raw = descriptor?.raw else { return true }
         hasShutDown = csocketio_shutdown(raw, Int32(SHUT_WR)) == 0
         return true
     }
 
     /// Closes the socket; with `abort`, by RST.
-    public func close(abort: Bool) {
+    package func close(abort: Bool) {
         guard let raw = descriptor?.raw else { return }
         if abort {
             var linger = linger(l_onoff: 1, l_linger: 0)
@@ -120,13 +120,13 @@ public final class StreamSocket {
     }
 
     /// How many written bytes the peer's kernel has not acknowledged (SIOCOUTQ of tcp(7), SO_NWRITE). FIN is not counted.
-    public var unacknowledgedBytes: Int {
+    package var unacknowledgedBytes: Int {
         guard let raw = descriptor?.raw else { return 0 }
         return max(0, Platform.unacknowledgedBytes(raw) - (hasShutDown ? 1 : 0))
     }
 
     /// What the kernel has counted (TCP_INFO).
-    public var segmentCounts: SegmentCounts? {
+    package var segmentCounts: SegmentCounts? {
         guard let raw = descriptor?.raw else { return nil }
         #if os(Linux)
         var counts = csocketio_tcp_counts()
@@ -147,16 +147,16 @@ public final class StreamSocket {
 }
 
 /// IP packets of a TCP connection, as the kernel counts them.
-public struct SegmentCounts: Sendable, Hashable {
+package struct SegmentCounts: Sendable, Hashable {
     /// Packets sent, retransmissions included.
-    public var sent: UInt64
+    package var sent: UInt64
     /// Packets received.
-    public var received: UInt64
+    package var received: UInt64
     /// Bytes of TCP and IP headers that went with them (RFC 9293, RFC 7323 timestamps included).
-    public var headerBytes: UInt64
+    package var headerBytes: UInt64
 
     /// Counts spelled out.
-    public init(sent: UInt64, received: UInt64, headerBytes: UInt64) {
+    package init(sent: UInt64, received: UInt64, headerBytes: UInt64) {
         self.sent = sent
         self.received = received
         self.headerBytes = headerBytes

@@ -11,7 +11,7 @@
 /// - Nothing is learned about ``AdaptiveKeepaliveConfiguration/minimum``: it is taken to be safe.
 public struct AdaptiveInterval: Sendable, Hashable {
     /// How many networks are remembered; then the one that was used least recently is forgotten.
-    public static let networkLimit = 16
+    package static let networkLimit = 16
 
     /// What is known of one network.
     private struct Record: Sendable, Hashable {
@@ -31,12 +31,12 @@ public struct AdaptiveInterval: Sendable, Hashable {
     }
 
     /// The bounds of the search, as far as they make sense: 1 ms <= minimum <= maximum <= 24 h, resolution >= 1 ms.
-    public let configuration: AdaptiveKeepaliveConfiguration
+    package let configuration: AdaptiveKeepaliveConfiguration
     /// In the order of their use, the latest last.
     private var records: [Record] = []
 
     /// A search that knows nothing yet.
-    public init(_ configuration: AdaptiveKeepaliveConfiguration = AdaptiveKeepaliveConfiguration()) {
+    package init(_ configuration: AdaptiveKeepaliveConfiguration = AdaptiveKeepaliveConfiguration()) {
         var bounds = configuration
         bounds.minimum = min(max(bounds.minimum, .milliseconds(1)), .seconds(86_400))
         bounds.maximum = min(max(bounds.maximum, bounds.minimum), .seconds(86_400))
@@ -45,7 +45,7 @@ public struct AdaptiveInterval: Sendable, Hashable {
     }
 
     /// What `former` has learned, within the bounds of another configuration.
-    public init(_ configuration: AdaptiveKeepaliveConfiguration, knowing former: AdaptiveInterval) {
+    package init(_ configuration: AdaptiveKeepaliveConfiguration, knowing former: AdaptiveInterval) {
         self.init(configuration)
         records = former.records.map { record in
             var record = record
@@ -58,7 +58,7 @@ public struct AdaptiveInterval: Sendable, Hashable {
     public var networks: [String] { records.map(\.network) }
 
     /// The longest interval that is known to be good, or the minimum. Marks the network as used.
-    public mutating func current(on network: String) -> Duration {
+    package mutating func current(on network: String) -> Duration {
         guard let index = records.firstIndex(where: { $0.network == network }) else { return configuration.minimum }
         let record = records.remove(at: index)
         records.append(record)
@@ -67,7 +67,7 @@ public struct AdaptiveInterval: Sendable, Hashable {
 
     /// The interval to try next; `nil` when the search has ended: the longest good and the shortest bad interval are within
     /// the resolution, or the maximum has proved good.
-    public func nextTrial(on network: String) -> Duration? {
+    package func nextTrial(on network: String) -> Duration? {
         let record = records.first { $0.network == network } ?? fresh(network)
         let good = record.good
         if good >= configuration.maximum { return nil }
@@ -78,7 +78,7 @@ public struct AdaptiveInterval: Sendable, Hashable {
     }
 
     /// The connection answered after `interval` without traffic.
-    public mutating func succeeded(_ interval: Duration, on network: String) {
+    package mutating func succeeded(_ interval: Duration, on network: String) {
         update(network) { record, bounds in
             record.good = min(max(record.good, interval), bounds.maximum)
             record.failures.removeAll { $0 <= interval }
@@ -86,7 +86,7 @@ public struct AdaptiveInterval: Sendable, Hashable {
     }
 
     /// The connection was dead after `interval` without traffic, which was longer than ``current(on:)``.
-    public mutating func failed(_ interval: Duration, on network: String) {
+    package mutating func failed(_ interval: Duration, on network: String) {
         update(network) { record, bounds in
             Self.note(interval, &record, bounds)
             // What was good once is bad now: another NAT behind the same name.
@@ -96,7 +96,7 @@ public struct AdaptiveInterval: Sendable, Hashable {
 
     /// The connection was dead after the ``current(on:)`` interval. Falls back to the minimum at once; everything above has
     /// to prove good anew.
-    public mutating func lost(on network: String) {
+    package mutating func lost(on network: String) {
         update(network) { record, bounds in
             Self.note(record.good, &record, bounds)
             record.good = bounds.minimum

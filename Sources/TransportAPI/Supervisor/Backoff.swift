@@ -32,19 +32,19 @@ public enum BackoffPolicy: Sendable, Hashable {
 }
 
 /// Where a sequence of failed attempts stands.
-public struct Backoff: Sendable, Hashable {
+package struct Backoff: Sendable, Hashable {
     /// What gives the delays.
-    public let policy: BackoffPolicy
+    package let policy: BackoffPolicy
     /// How many delays have been given since the last ``reset()``.
-    public private(set) var failures = 0
+    package private(set) var failures = 0
 
     /// The start of a sequence.
-    public init(_ policy: BackoffPolicy) {
+    package init(_ policy: BackoffPolicy) {
         self.policy = policy
     }
 
     /// The delay before the next attempt; `nil` if there is to be none.
-    public mutating func next(using random: inout some RandomNumberGenerator) -> Duration? {
+    package mutating func next(using random: inout some RandomNumberGenerator) -> Duration? {
         defer { failures += 1 }
         switch policy {
         case .immediate: return .zero
@@ -63,7 +63,7 @@ public struct Backoff: Sendable, Hashable {
     }
 
     /// Begins anew, after a connection has proved stable.
-    public mutating func reset() {
+    package mutating func reset() {
         failures = 0
     }
 

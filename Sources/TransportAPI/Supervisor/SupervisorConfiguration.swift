@@ -139,8 +139,8 @@ public struct DeliveryConfiguration: Sendable, Hashable {
         /// Any server: a message ends `.written`, or `.acknowledged` where the transport itself has acknowledgements. What was
         /// written when the connection broke may be lost.
         case plain
-        /// A server that speaks the session envelope (Docs/wire-formats.md), or a broker between two that do: a message is sent
-        /// until it is acknowledged, and delivered once.
+        /// A server that speaks the session envelope (Docs/reference/wire-formats.md), or a broker between two
+        /// that do: a message is sent until it is acknowledged, and delivered once.
         case session
     }
 

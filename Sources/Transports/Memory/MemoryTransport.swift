@@ -4,7 +4,8 @@ import SocketIO
 import TransportAPI
 
 extension TransportDescriptor {
-    /// Connections inside this process, for tests: `memory://name`. Host and port name the listener; nothing is looked up.
+    /// Connections inside this process, for tests: `memory://name`. Host and port name the listener, and no name is
+    /// looked up. Without a port, a client connects to the only listener of that name.
     public static let memory = TransportDescriptor(
         name: "memory",
         defaultPort: nil,
@@ -49,14 +50,17 @@ extension TransportDescriptor {
 
 /// The listeners of this process, by name.
 private enum MemoryHub {
+    struct Address: Hashable {
+        var host: String
+        var port: UInt16
+    }
+
     struct State {
-        var listeners: [String: LoopBound<MemoryAcceptor>] = [:]
+        var listeners: [Address: LoopBound<MemoryAcceptor>] = [:]
         var nextPort: UInt16 = 1024
     }
 
     static let state = Locked(State())
-
-    static func name(_ host: String, _ port: UInt16) -> String { "\(host):\(port)" }
 
     /// Enters a listener; port 0 gets a free one. `nil` if the name is taken, or there is no free port.
     static func enter(_ host: String, _ port: UInt16, _ acceptor: LoopBound<MemoryAcceptor>) -> UInt16? {
@@ -64,24 +68,28 @@ private enum MemoryHub {
             var chosen = port
             if port == 0 {
                 chosen = state.nextPort
-                while chosen == 0 || state.listeners[name(host, chosen)] != nil {
+                while chosen == 0 || state.listeners[Address(host: host, port: chosen)] != nil {
                     chosen &+= 1
                     if chosen == state.nextPort { return nil }
                 }
             }
-            guard state.listeners[name(host, chosen)] == nil else { return nil }
+            guard state.listeners[Address(host: host, port: chosen)] == nil else { return nil }
             if port == 0 { state.nextPort = chosen &+ 1 }
-            state.listeners[name(host, chosen)] = acceptor
+            state.listeners[Address(host: host, port: chosen)] = acceptor
             return chosen
         }
     }
 
     static func leave(_ host: String, _ port: UInt16) {
-        state.withLock { $0.listeners[name(host, port)] = nil }
+        state.withLock { $0.listeners[Address(host: host, port: port)] = nil }
     }
 
-    static func find(_ host: String, _ port: UInt16) -> LoopBound<MemoryAcceptor>? {
-        state.withLock { $0.listeners[name(host, port)] }
+    /// The listeners of this name: at this port, or at any port if it is `nil`.
+    static func find(_ host: String, _ port: UInt16?) -> [LoopBound<MemoryAcceptor>] {
+        state.withLock { state in
+            guard let port else { return state.listeners.filter { $0.key.host == host }.map(\.value) }
+            return state.listeners[Address(host: host, port: port)].map { [$0] } ?? []
+        }
     }
 }
 
@@ -99,8 +107,13 @@ private struct MemoryTransport: Transport {
         let deadline = Instant(nanoseconds: started).advanced(by: timeout).nanoseconds
         return try await running(on: loop) { () async throws(TransportError) in
             if Task.isCancelled { throw .cancelled(.connect) }
-            guard let acceptor = MemoryHub.find(endpoint.host, endpoint.port ?? 0) else {
-                throw TransportError(.refused, .connect, "nobody listens at \(endpoint)")
+            let acceptors = MemoryHub.find(endpoint.host, endpoint.port)
+            guard let acceptor = acceptors.first else {
+                throw TransportError(.refused, .connect, "no listener at \(endpoint)")
+            }
+            guard acceptors.count == 1 else {
+                let sentence = "\(acceptors.count) listeners are named \(endpoint.host); add the port to the URL"
+                throw TransportError(.invalidConfiguration, .connect, sentence)
             }
             let (there, back) = (MemoryPipe(), MemoryPipe())
             acceptor.loop.execute { acceptor.value.accept(incoming: there, outgoing: back) }

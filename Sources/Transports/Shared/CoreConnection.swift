@@ -9,6 +9,7 @@ import TransportAPI
 /// loop's next tick otherwise. An operation that has to wait suspends, and the loop resumes it.
 package final class CoreConnection: SameLoopConnection, LocatedConnection {
     package let capabilities: Capabilities
+    package let identity: Identity?
     package let driver: LoopBound<ConnectionDriver>
     package let peerNetwork: UInt64?
 
@@ -16,6 +17,7 @@ package final class CoreConnection: SameLoopConnection, LocatedConnection {
     init(_ driver: ConnectionDriver, capabilities: Capabilities) {
         self.driver = LoopBound(driver, to: driver.loop)
         self.capabilities = capabilities
+        identity = driver.core.identity
         peerNetwork = driver.channel.peer?.network.number
     }
 

@@ -5,7 +5,7 @@ import TransportAPI
 extension RandomSource {
     /// The system's cryptographic source, which RFC 6455, section 10.3 requires. It is read once for each filling of
     /// the pool.
-    public static func system() -> RandomSource {
+    package static func system() -> RandomSource {
         RandomSource { pool in
             let isFilled = pool.withUnsafeMutableBytes { SystemRandom.fill($0) }
             guard !isFilled else { return }

@@ -2,9 +2,9 @@ import Protocols
 import SocketIO
 
 /// zlib, loaded at first use. It is on practically every system, so the package does not link with it.
-public struct ZLib: MessageCompressor {
+package struct ZLib: MessageCompressor {
     /// The system's zlib; `nil` if there is none.
-    public static let shared = ZLib(names: names)
+    package static let shared = ZLib(names: names)
 
     #if canImport(Darwin)
     static let names = ["libz.dylib", "/usr/lib/libz.1.dylib"]
@@ -23,12 +23,12 @@ public struct ZLib: MessageCompressor {
     }
 
     /// Makes a compressor at zlib's default level.
-    public func makeDeflater(windowBits: Int) -> (any MessageDeflater)? {
+    package func makeDeflater(windowBits: Int) -> (any MessageDeflater)? {
         (9...15).contains(windowBits) ? ZLibDeflater(functions, windowBits: windowBits) : nil
     }
 
     /// Makes a decompressor.
-    public func makeInflater(windowBits: Int) -> (any MessageInflater)? {
+    package func makeInflater(windowBits: Int) -> (any MessageInflater)? {
         (9...15).contains(windowBits) ? ZLibInflater(functions, windowBits: windowBits) : nil
     }
 }

@@ -5,17 +5,17 @@ import TransportAPI
 /// An event loop is what a supervisor lives on, together with its connections.
 extension EventLoop: SupervisorRuntime {
     /// Where tasks run: here.
-    public var taskExecutor: any TaskExecutor { self }
+    package var taskExecutor: any TaskExecutor { self }
     /// The time at which the present turn began.
-    public var clock: Instant { Instant(nanoseconds: now) }
+    package var clock: Instant { Instant(nanoseconds: now) }
 
     /// Calls `action` on the loop at `deadline`.
-    public func schedule(at deadline: Instant, _ action: @escaping () -> Void) -> UInt64 {
+    package func schedule(at deadline: Instant, _ action: @escaping () -> Void) -> UInt64 {
         schedule(at: deadline.nanoseconds, action)
     }
 
     /// The system's cryptographic source.
-    public func makeRandomSource() -> RandomSource {
+    package func makeRandomSource() -> RandomSource {
         .system()
     }
 }

@@ -13,14 +13,14 @@ import TransportAPI
 ///
 /// This is advice. Loopback works without a network, and a supervisor whose endpoint is there must not use this monitor; a
 /// server in the same local network may be reached without a default route.
-public final class NetlinkPathMonitor: PathMonitor {
+package final class NetlinkPathMonitor: PathMonitor {
     private let watchers: PathWatchers
     private let listener: LoopBound<NetlinkListener>
 
     /// A monitor that lives on `loop` and sees the network namespace of the calling thread.
     ///
     /// - Throws: if the system has no descriptors left or does not let this process ask.
-    public init(on loop: EventLoop = .shared) throws(SystemError) {
+    package init(on loop: EventLoop = .shared) throws(SystemError) {
         // The socket that hears of changes comes first: what changes while the state is read is heard of.
         let changes = try NetlinkSocket(groups: .network, on: loop)
         var reader = NetworkReader(try NetlinkSocket(on: loop))
@@ -37,7 +37,7 @@ public final class NetlinkPathMonitor: PathMonitor {
 
     /// Calls `onChange` with the present path before it returns, and on the loop whenever it has changed: at most once in a
     /// turn of the loop. The result keeps the monitor.
-    public func watch(_ onChange: @escaping @Sendable (NetworkPath) -> Void) -> any Sendable {
+    package func watch(_ onChange: @escaping @Sendable (NetworkPath) -> Void) -> any Sendable {
         watchers.watch(keeping: self, onChange)
     }
 }

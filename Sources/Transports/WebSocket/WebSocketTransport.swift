@@ -10,7 +10,7 @@ extension TransportDescriptor {
     ///
     /// - Parameter compressor: the compressor of `deflate=on` and `deflate=small`, created at the first use. With `nil`,
     ///   compression is neither offered nor accepted.
-    public static func webSocket(
+    package static func webSocket(
         compressor: @autoclosure @escaping @Sendable () -> (any MessageCompressor)?
     ) -> TransportDescriptor {
         TransportDescriptor.stream(

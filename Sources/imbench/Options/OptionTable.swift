@@ -296,7 +296,7 @@ enum OptionTable {
             Row(
                 "config",
                 "FILE",
-                "a configuration file (Docs/configuration.md) with endpoints and codec, and for chat its supervisor",
+                "a file (Docs/reference/configuration.md) with endpoints and codec, and for chat its supervisor",
                 file,
                 optional: \.config
             )

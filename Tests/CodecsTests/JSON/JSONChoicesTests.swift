@@ -1,7 +1,8 @@
 import Codecs
 import Testing
 
-/// What RFC 8259 leaves to the parser, as Docs/codecs.md tells it. (What it does not is in ``JSONSyntaxTests``.)
+/// What RFC 8259 leaves to the parser, as Docs/reference/codecs.md tells it.
+/// (What it does not is in ``JSONSyntaxTests``.)
 @Suite struct JSONChoicesTests {
     private func node(_ text: String) throws -> String {
         JSONRendering.text(try JSONNode(Array(text.utf8), limits: CodecLimits()))

@@ -3,7 +3,7 @@ import Foundation
 import Testing
 
 /// 10,000 random documents, half of them broken, read by this package and by others. Where they disagree, RFC 8259 and this
-/// package agree, and the other parser's deviation is one that Docs/codecs.md lists.
+/// package agree, and the other parser's deviation is one that Docs/reference/codecs.md lists.
 @Suite struct JSONCrossingTests {
     private static let seed: UInt64 = 11
 

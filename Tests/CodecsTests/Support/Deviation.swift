@@ -2,7 +2,7 @@ import Codecs
 import Foundation
 
 /// What other parsers do otherwise than the specification has it, or than this package where that leaves it open; named as in
-/// the tables of Docs/codecs.md.
+/// the tables of Docs/reference/codecs.md.
 enum Deviation: String {
     case constants = "NaN and Infinity"
     case commas = "commas before a closing bracket"
@@ -22,7 +22,7 @@ enum Deviation: String {
         let root = URL(fileURLWithPath: #filePath)
             .deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent()
             .deletingLastPathComponent()
-        let page = try String(contentsOf: root.appending(path: "Docs/codecs.md"), encoding: .utf8)
+        let page = try String(contentsOf: root.appending(path: "Docs/reference/codecs.md"), encoding: .utf8)
         let cells = page.split(separator: "\n").filter { $0.hasPrefix("| ") }.map { $0.split(separator: "|") }
         return Set(cells.compactMap { $0.first?.trimmingCharacters(in: .whitespaces) })
     }

@@ -5,11 +5,12 @@ import Testing
 import TransportAPI
 import Transports
 
-/// Runs the client of the session envelope in Docs/wire-formats.md without changes.
+/// Runs the client of the session envelope in Docs/reference/wire-formats.md without changes.
 @Suite("A client of the session envelope in Python", .timeLimit(.minutes(5)), .ownThread)
 struct EnvelopePeerTests {
     private func program() throws -> String {
-        let path = URL(fileURLWithPath: #filePath).deletingLastPathComponent().path + "/../../../Docs/wire-formats.md"
+        let folder = URL(fileURLWithPath: #filePath).deletingLastPathComponent().path
+        let path = folder + "/../../../Docs/reference/wire-formats.md"
         let document = try String(contentsOfFile: path, encoding: .utf8)
         let rest = try #require(document.components(separatedBy: "```python\n").dropFirst().first)
         return try #require(rest.components(separatedBy: "```").first)

@@ -12,7 +12,7 @@ final class PersistentMosquitto {
     private var process: Peer
 
     /// Allows more messages in flight than any test has. Messages beyond this limit may be repeated after a restart
-    /// (Docs/mqtt.md).
+    /// (Docs/reference/mqtt.md).
     static let roomy = ["max_inflight_messages 65534"]
 
     /// - Parameter settings: Further settings. By default, mosquitto saves its database after every five changes.

@@ -14,7 +14,7 @@ func openTCP(_ configuration: TCPConfiguration = TCPConfiguration()) throws -> C
 
 @Suite("Framed TCP")
 struct FramedTCPCoreTests {
-    /// The worked example of Docs/wire-formats.md.
+    /// The worked example of Docs/reference/wire-formats.md.
     static let example: [UInt8] = [
         0x00, 0x00, 0x00, 0x02, 0x68, 0x69,
         0x80, 0x00, 0x00, 0x09, 0x01, 0, 0, 0, 0, 0, 0, 0, 0x01,

@@ -145,7 +145,7 @@ struct ConfigurationFileTests {
     @Test("The documentation shows a file that works, and its table of keys is correct")
     func documentation() throws {
         let root = URL(fileURLWithPath: #filePath).pathComponents.dropLast(4).joined(separator: "/")
-        let text = try String(contentsOfFile: "\(root)/Docs/configuration.md", encoding: .utf8)
+        let text = try String(contentsOfFile: "\(root)/Docs/reference/configuration.md", encoding: .utf8)
         let blocks = text.components(separatedBy: "```")
         let example = try #require(blocks.first { $0.hasPrefix("json\n") }).dropFirst(5)
         #expect(try configuration(String(example)).endpoints.count == 2)

@@ -177,7 +177,7 @@ extension MQTTCore {
     }
 
     /// Not at QoS 0, which only a client knows before it looks at the topic.
-    public func acknowledges(_ payload: Payload) -> Bool {
+    package func acknowledges(_ payload: Payload) -> Bool {
         !isClient || (payload.qos ?? publishQoS) != .atMostOnce
     }
 

@@ -1,35 +1,35 @@
 import TransportAPI
 
 /// How hard delivery of a message is tried (MQTT 3.1.1, section 4.3).
-public typealias MQTTQoS = Payload.QoS
+package typealias MQTTQoS = Payload.QoS
 
 /// A topic filter with a QoS: the highest one asked for in SUBSCRIBE, or the one granted in SUBACK.
-public struct MQTTSubscription: Sendable, Hashable {
+package struct MQTTSubscription: Sendable, Hashable {
     /// The topic filter (MQTT 3.1.1, section 4.7), 1 to 65,535 bytes of UTF-8.
-    public var filter: String
+    package var filter: String
     /// The highest QoS at which messages are delivered.
-    public var qos: MQTTQoS
+    package var qos: MQTTQoS
 
     /// A subscription to this filter; at QoS 0 unless told otherwise.
-    public init(_ filter: String, qos: MQTTQoS = .atMostOnce) {
+    package init(_ filter: String, qos: MQTTQoS = .atMostOnce) {
         self.filter = filter
         self.qos = qos
     }
 }
 
 /// The message that a broker publishes for a client whose connection ends without DISCONNECT (MQTT 3.1.1, section 3.1.2.5).
-public struct MQTTWill: Sendable, Hashable {
+package struct MQTTWill: Sendable, Hashable {
     /// Where it is published: a topic name, without wildcards.
-    public var topic: String
+    package var topic: String
     /// What is published, at most 65,535 bytes.
-    public var payload: [UInt8]
+    package var payload: [UInt8]
     /// At which QoS.
-    public var qos: MQTTQoS
+    package var qos: MQTTQoS
     /// Whether the broker keeps it for later subscribers.
-    public var retain: Bool
+    package var retain: Bool
 
     /// A will; at QoS 0 and not retained unless told otherwise.
-    public init(topic: String, payload: [UInt8], qos: MQTTQoS = .atMostOnce, retain: Bool = false) {
+    package init(topic: String, payload: [UInt8], qos: MQTTQoS = .atMostOnce, retain: Bool = false) {
         self.topic = topic
         self.payload = payload
         self.qos = qos

@@ -1,6 +1,7 @@
 import TransportAPI
 
-/// The datagrams of our UDP format (Docs/wire-formats.md): each begins with one word, "IM", the version, and its kind.
+/// The datagrams of our UDP format (Docs/reference/wire-formats.md). Each begins with one word:
+/// "IM", the version, and the kind.
 package enum Datagram {
     /// What a datagram is; the raw value is its first four bytes as a big-endian word.
     package enum Kind: UInt32 {

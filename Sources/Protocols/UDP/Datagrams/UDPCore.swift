@@ -2,14 +2,14 @@ import TransportAPI
 
 /// One session over UDP: messages in datagrams that may be lost, doubled or reordered on the way.
 ///
-/// A client gets its session by a handshake in two round trips (Docs/wire-formats.md): hello → retry with a cookie → confirm
-/// with the cookie → accept with the connection id. A server's core is made by ``UDPListenerCore`` at the confirm, and is
+/// A client gets its session by a handshake in two round trips (Docs/reference/wire-formats.md):
+/// hello → retry with a cookie → confirm with the cookie → accept with the connection id. A server's core is made by ``UDPListenerCore`` at the confirm, and is
 /// then handed that datagram and all others of its session.
 ///
 /// What cannot be a datagram of this session is dropped and never ends it, since anybody can send a datagram; only a
 /// goodbye that carries the connection id, which only the two sides know, does. The core drops duplicates among the last
 /// 1024 sequence numbers and delivers late messages when they come.
-public struct UDPCore: RoamingCore {
+package struct UDPCore: RoamingCore {
     enum Phase {
         case idle
         /// Client: the hello has left. Server: the confirm has not been read yet.
@@ -25,14 +25,14 @@ public struct UDPCore: RoamingCore {
     }
 
     /// Client or server.
-    public let role: CoreRole
+    package let role: CoreRole
     let configuration: UDPConfiguration
     var phase = Phase.idle
     var reason = CloseReason.user
     var nonce: UInt64
     var cookie: UInt64 = 0
     /// Names the session on the wire, whatever address it comes from; random, and zero before the session is open.
-    public internal(set) var connectionID: UInt64
+    package internal(set) var connectionID: UInt64
     var timers = UDPTimers()
     /// The reliable mode, if both sides have agreed on it and the session is open.
     var reliable: ReliableSession?
@@ -47,7 +47,7 @@ public struct UDPCore: RoamingCore {
     /// A client's core.
     ///
     /// - Throws: `.invalidConfiguration`.
-    public init(client configuration: UDPConfiguration = UDPConfiguration()) throws(TransportError) {
+    package init(client configuration: UDPConfiguration = UDPConfiguration()) throws(TransportError) {
         try configuration.validate()
         self.init(.client, configuration, connectionID: 0, nonce: 0)
     }
@@ -70,20 +70,20 @@ public struct UDPCore: RoamingCore {
     package var largestDatagram: Int { configuration.largestDatagram }
 
     /// What a reliable session holds of messages that its user has not taken and the peer has not acknowledged.
-    public var bufferedBytes: Int {
+    package var bufferedBytes: Int {
         mutating get { reliable?.bufferedBytes ?? 0 }
     }
 
     /// What a reliable session has sent, or is to send, that the peer has not acknowledged.
-    public var unacknowledgedBytes: Int {
+    package var unacknowledgedBytes: Int {
         mutating get { reliable?.sender.pieces.buffered ?? 0 }
     }
 
     /// No.
-    public var acknowledges: Bool { false }
+    package var acknowledges: Bool { false }
 
     /// Neither reliable nor ordered unless configured; a native ping unless plain.
-    public var capabilities: Capabilities {
+    package var capabilities: Capabilities {
         if let reliable { return .reliable(reliable.terms.isOrdered, reliable.maximumMessageSize) }
         if configuration.reliability != .off {
             return .reliable(configuration.reliability == .ordered, configuration.maximumReliableSize)
@@ -98,7 +98,7 @@ public struct UDPCore: RoamingCore {
 
     /// Reads the datagram in `input` and reports what it holds. Throws `.serverUnavailable` from a server that is full, and
     /// `.connectionReset` from one that has forgotten the session.
-    public mutating func next(
+    package mutating func next(
         _ input: inout ByteBuffer,
         _ context: inout CoreContext
     ) throws(TransportError) -> CoreEvent? {
@@ -127,13 +127,13 @@ public struct UDPCore: RoamingCore {
     }
 
     /// Never called over datagrams.
-    public mutating func inputEnded(_ context: inout CoreContext) throws(TransportError) -> CoreEvent {
+    package mutating func inputEnded(_ context: inout CoreContext) throws(TransportError) -> CoreEvent {
         phase = .done
         return .closed(reason)
     }
 
     /// Writes one message as a datagram. Throws `.messageTooLarge`, `.unsupported` for a topic, and what ended the session.
-    public mutating func send(
+    package mutating func send(
         _ payload: Payload,
         id: UInt64,
         _ context: inout CoreContext
@@ -159,7 +159,7 @@ public struct UDPCore: RoamingCore {
     }
 
     /// Writes a ping; `.unsupported` in plain mode.
-    public mutating func ping(_ context: inout CoreContext) throws(TransportError) {
+    package mutating func ping(_ context: inout CoreContext) throws(TransportError) {
         guard !configuration.isPlain else {
             throw TransportError(.unsupported, .open, "plain datagrams have no ping")
         }
@@ -170,7 +170,7 @@ public struct UDPCore: RoamingCore {
     }
 
     /// Lets the peer know at once where this one is by now.
-    public mutating func moved(_ context: inout CoreContext) {
+    package mutating func moved(_ context: inout CoreContext) {
         guard phase == .open, role == .client, !configuration.isPlain else { return }
         pingsSent &+= 1
         unaskedPings.append(pingsSent)
@@ -181,7 +181,7 @@ public struct UDPCore: RoamingCore {
 
     /// Says goodbye once and ends at once. If the goodbye is lost, a client learns it from the server's answer to its next
     /// datagram, and a server from the client's silence.
-    public mutating func close(_ reason: CloseReason, _ context: inout CoreContext) {
+    package mutating func close(_ reason: CloseReason, _ context: inout CoreContext) {
         guard phase != .ended, phase != .done else { return }
         if phase == .open, reliable != nil { return closeReliably(reason, &context) }
         if phase == .open { writeBye(reason, &context) }
@@ -219,7 +219,7 @@ struct UDPTimers {
 
 extension UDPCore {
     /// Writes a client's hello, or sets a server's deadline; a plain session is open at once.
-    public mutating func start(_ context: inout CoreContext) {
+    package mutating func start(_ context: inout CoreContext) {
         guard phase == .idle else { return }
         timers.lastHeard = context.now
         timers.idleCheckAt = context.now.advanced(by: configuration.idleTimeout)
@@ -235,7 +235,7 @@ extension UDPCore {
     }
 
     /// Client: the next hello, or the end of the patience; server: when silence ends the session.
-    public var deadline: Instant? {
+    package var deadline: Instant? {
         mutating get {
             switch (phase, role) {
             case (.greeting, .client), (.confirming, .client): min(timers.retransmitAt, timers.giveUpAt)
@@ -248,7 +248,7 @@ extension UDPCore {
     }
 
     /// Repeats the hello or gives up with `.timedOut`; ends a silent session with `.keepaliveTimeout`; repeats what was lost.
-    public mutating func deadlineReached(_ context: inout CoreContext) throws(TransportError) {
+    package mutating func deadlineReached(_ context: inout CoreContext) throws(TransportError) {
         guard let deadline, deadline <= context.now else { return }
         if role == .client, phase != .open { return try handshakeDeadline(&context) }
         if role == .server, timers.idleCheckAt <= context.now { try idleDeadline(&context) }
@@ -513,12 +513,12 @@ extension UDPCore {
 
 extension UDPCore {
     /// Whether receivers tell when they are done with a message, so that a slow one stops the peer.
-    public var confirmsReceipt: Bool {
+    package var confirmsReceipt: Bool {
         configuration.confirmsReceipt && (reliable != nil || role == .client && configuration.reliability != .off)
     }
 
     /// Makes room for another message.
-    public mutating func confirmReceipt(_ context: inout CoreContext) {
+    package mutating func confirmReceipt(_ context: inout CoreContext) {
         guard phase == .open else { return }
         reliable?.confirm(context.now)
         reliable?.transmit(connectionID, &context)

@@ -5,9 +5,9 @@ import TransportAPI
 /// Nothing is remembered of a client until it has returned the cookie that was sent to its address, so forged addresses
 /// cost no memory; and no answer to an address that has not done so is larger than what came from it, so they amplify
 /// nothing. From then on a session is known by its random connection id alone, whatever address it comes from.
-public struct UDPListenerCore: Sendable {
+package struct UDPListenerCore: Sendable {
     /// What is to be done with a datagram.
-    public enum Decision: Sendable {
+    package enum Decision: Sendable {
         /// Send what was put into `reply` to the address from which the datagram came; with the reason if it says no.
         case reply(DropReason?)
         /// A client has got a session. Start this core, then hand it the datagram.
@@ -19,7 +19,7 @@ public struct UDPListenerCore: Sendable {
     }
 
     /// Why a datagram was dropped, or its sender turned away.
-    public enum DropReason: Sendable, Hashable, CaseIterable {
+    package enum DropReason: Sendable, Hashable, CaseIterable {
         /// It is not one of ours, or not one that a client sends.
         case malformed
         /// It belongs to no session.
@@ -52,7 +52,7 @@ public struct UDPListenerCore: Sendable {
     /// A listener with no sessions and fresh secret keys from `random`, which must be a cryptographic source.
     ///
     /// - Throws: `.invalidConfiguration`.
-    public init(
+    package init(
         _ configuration: UDPConfiguration = UDPConfiguration(),
         random: inout RandomSource
     ) throws(TransportError) {
@@ -68,7 +68,7 @@ public struct UDPListenerCore: Sendable {
     package var isPlain: Bool { configuration.isPlain }
 
     /// How many sessions are live.
-    public var sessionCount: Int { live.count }
+    package var sessionCount: Int { live.count }
 
     /// Says what is to be done with `datagram`, which it leaves as it is.
     ///
@@ -76,7 +76,7 @@ public struct UDPListenerCore: Sendable {
     ///   - address: the sender's address and port, as bytes in any form that is the same each time.
     ///   - network: tells senders of different owners apart, such as a hash of their networks; the same for all by default.
     ///   - reply: emptied, and filled if the decision is ``Decision/reply(_:)``.
-    public mutating func receive(
+    package mutating func receive(
         _ datagram: borrowing ByteBuffer,
         from address: UnsafeRawBufferPointer,
         network: @autoclosure () -> Int = 0,
@@ -109,7 +109,7 @@ public struct UDPListenerCore: Sendable {
     }
 
     /// As above, with the address in an array.
-    public mutating func receive(
+    package mutating func receive(
         _ datagram: borrowing ByteBuffer,
         from address: [UInt8],
         network: Int = 0,
@@ -130,7 +130,7 @@ public struct UDPListenerCore: Sendable {
     }
 
     /// Forgets a session that has ended.
-    public mutating func remove(_ connectionID: UInt64, now: Instant) {
+    package mutating func remove(_ connectionID: UInt64, now: Instant) {
         guard let attempt = live.remove(connectionID), !configuration.isPlain else { return }
         sessions.removeValue(forKey: attempt)
         spent.forgetExpired(now: now)

@@ -1,6 +1,6 @@
 import TransportAPI
 
-/// What packets of the reliable mode hold, one after the other (Docs/wire-formats.md).
+/// What packets of the reliable mode hold, one after the other (Docs/reference/wire-formats.md).
 enum ReliableFrame {
     /// The kinds, each the first byte of its frame.
     enum Kind: UInt8 {

@@ -1,7 +1,7 @@
 import TransportAPI
 
 /// Whether UDP carries messages reliably.
-public enum UDPReliability: String, Sendable, Hashable, CaseIterable {
+package enum UDPReliability: String, Sendable, Hashable, CaseIterable {
     /// Messages may be lost, doubled or reordered by the network; doubles are dropped.
     case off
     /// Each message arrives once, in the order of sending.

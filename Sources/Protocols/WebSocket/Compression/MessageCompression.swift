@@ -1,6 +1,6 @@
 /// Makes the two halves of DEFLATE (RFC 1951, raw) for connections that compress. Cores get theirs from outside, so
 /// that they call no library; ``ZLib`` is one.
-public protocol MessageCompressor: Sendable {
+package protocol MessageCompressor: Sendable {
     /// A compressor that looks back at most 2^`windowBits` bytes, 9 to 15; `nil` if there is no memory.
     func makeDeflater(windowBits: Int) -> (any MessageDeflater)?
     /// A decompressor of what looks back at most 2^`windowBits` bytes, 9 to 15; `nil` if there is no memory.
@@ -8,7 +8,7 @@ public protocol MessageCompressor: Sendable {
 }
 
 /// Compresses what one side of one connection sends. Used by one thread at a time.
-public protocol MessageDeflater: AnyObject, Sendable {
+package protocol MessageDeflater: AnyObject, Sendable {
     /// The compressed form of `message`, flushed to a byte's end, without the 00 00 FF FF that a flush ends with (RFC 7692,
     /// section 7.2.1); `nil` if the library failed. `message` is not empty.
     func deflate(_ message: UnsafeRawBufferPointer) -> [UInt8]?
@@ -20,7 +20,7 @@ public protocol MessageDeflater: AnyObject, Sendable {
 }
 
 /// Decompresses what one side of one connection receives. Used by one thread at a time.
-public protocol MessageInflater: AnyObject, Sendable {
+package protocol MessageInflater: AnyObject, Sendable {
     /// Appends the plain form of `input` to `output`, the present part of a message, which never gets more than `limit`
     /// bytes. It may reserve twice what it gets, but beyond `capacity` no more than it needs. Should stop when it has
     /// made some KiB, to be called with the rest again.
@@ -39,7 +39,7 @@ public protocol MessageInflater: AnyObject, Sendable {
 }
 
 /// What became of a piece of input.
-public enum InflateResult: Sendable, Hashable {
+package enum InflateResult: Sendable, Hashable {
     /// So many bytes of it were taken; at least one.
     case taken(Int)
     /// There is more than the limit allows.
@@ -56,35 +56,35 @@ public enum InflateResult: Sendable, Hashable {
 ///
 /// Lengths tell about contents: where someone else's text shares a connection with a secret, compression can betray the
 /// secret to whoever sees the lengths. That, and the memory, is why it is off by default.
-public struct WebSocketCompression: Sendable {
+package struct WebSocketCompression: Sendable {
     /// Where compressors come from.
-    public var compressor: any MessageCompressor
+    package var compressor: any MessageCompressor
     /// How far back what this side sends refers, as a power of two of bytes, 9 to 15; 15. The peer may ask for less.
-    public var windowBits = 15
+    package var windowBits = 15
     /// How far back what the peer sends may refer, 9 to 15; 15. A server does without compression if it can't keep to a
     /// client's wish; a client that does not offer to keep to a server's is let have 15.
-    public var peerWindowBits = 15
+    package var peerWindowBits = 15
     /// Whether messages refer to those before (context takeover); yes. Without it messages of a chat hardly shrink.
-    public var keepsContext = true
+    package var keepsContext = true
     /// The same for what the peer sends; yes.
-    public var peerKeepsContext = true
+    package var peerKeepsContext = true
     /// Messages of fewer bytes are sent as they are; 32.
-    public var threshold = 32
+    package var threshold = 32
 
     /// How many times what came a message of more than 1 MiB may expand to; 100, where DEFLATE itself can do 1,032. What is
     /// made for more has work in mind, not words; it ends the connection with close code 1009.
-    public var maximumExpansion = 100
+    package var maximumExpansion = 100
     /// How many bytes a message may expand to whatever it was compressed to.
     var freeExpansion = 1 << 20
 
     /// All at its default: for connections with few users or large messages; about 300 KiB for each with zlib.
-    public init(_ compressor: any MessageCompressor) {
+    package init(_ compressor: any MessageCompressor) {
         self.compressor = compressor
     }
 
     /// For a server with many users, and small messages: windows of 1 KiB, which hold the last few messages; about 22 KiB for
     /// each connection with zlib. Chat messages of 180 bytes in JSON shrink to about a half, as with the largest window.
-    public static func small(_ compressor: any MessageCompressor) -> WebSocketCompression {
+    package static func small(_ compressor: any MessageCompressor) -> WebSocketCompression {
         var compression = WebSocketCompression(compressor)
         compression.windowBits = 10
         compression.peerWindowBits = 10

@@ -6,6 +6,7 @@ enum ServerHandshake {
     struct Accepted: Sendable {
         var key: String
         var subprotocol: String?
+        var identity: Identity?
         /// What was agreed on, and the header's value that says so.
         var compression: (agreement: DeflateAgreement, answer: String)?
     }
@@ -69,20 +70,23 @@ enum ServerHandshake {
             isPeerOnLoopback: isPeerOnLoopback,
             configuration
         )
-        try decide(request, configuration)
+        let identity = try decide(request, configuration)
         let subprotocol = configuration.subprotocols.first { subprotocols.contains($0) }
         let compression = configuration.compression.flatMap { DeflateAgreement.accept(offers, $0) }
-        return Accepted(key: key, subprotocol: subprotocol, compression: compression)
+        return Accepted(key: key, subprotocol: subprotocol, identity: identity, compression: compression)
     }
 
     private static func decide(
         _ request: WebSocketRequest,
         _ configuration: WebSocketConfiguration
-    ) throws(Refusal) {
+    ) throws(Refusal) -> Identity? {
         if let paths = configuration.allowedPaths, !paths.contains(request.path) {
             throw Refusal(status: 404, reason: "nothing is served at this path")
         }
-        if case .refuse(let status, let headers)? = configuration.decide?(request) {
+        switch configuration.decide?(request) {
+        case nil, .accept: return nil
+        case .acceptAs(let identity): return identity
+        case .refuse(let status, let headers):
             let status = (300...599).contains(status) ? status : 500
             // Where the response ends is not for the hook to say.
             let framing = ["connection", "content-length", "transfer-encoding"]

@@ -155,6 +155,9 @@ package struct Delivery: Sendable {
             + overtaking.bytes
     }
 
+    /// The payloads of all messages that were submitted and not settled, the oldest first.
+    var pendingPayloads: [Payload] { outbox.payloads + waiting.map(\.payload) }
+
     // MARK: Acknowledgement after processing
 
     /// The app acknowledges each message from now on, once it has processed it.

@@ -1,11 +1,22 @@
-/// Names one message that a supervisor was given.
-public struct MessageID: Sendable, Hashable, Comparable {
+/// Names one message that a supervisor was given. It is encoded as its number.
+public struct MessageID: Sendable, Hashable, Comparable, Codable {
     /// Counted from one.
     public var number: UInt64
 
     /// The identifier of this number.
     public init(_ number: UInt64) {
         self.number = number
+    }
+
+    /// Decodes the number.
+    public init(from decoder: any Decoder) throws {
+        number = try decoder.singleValueContainer().decode(UInt64.self)
+    }
+
+    /// Encodes the number.
+    public func encode(to encoder: any Encoder) throws {
+        var container = encoder.singleValueContainer()
+        try container.encode(number)
     }
 
     /// Orders messages by the time at which they were given.
@@ -65,6 +76,9 @@ package struct Outbox: Sendable {
     package var isEmpty: Bool { count == 0 }
     package var first: Entry? { isEmpty ? nil : entries[head] }
     package var hasUnsent: Bool { sentCount < count }
+
+    /// The payloads of all messages, the oldest first.
+    var payloads: [Payload] { entries[head...].compactMap(\.payload) }
 
     /// The entry at `position`, counted from the oldest.
     package subscript(position: Int) -> Entry {

@@ -18,7 +18,7 @@ public struct SessionID: Sendable, Hashable {
 }
 
 /// One frame of the session envelope: what two supervisors say to each other inside the messages of any transport. Each
-/// byte is written down in Docs/wire-formats.md.
+/// byte is written down in Docs/reference/wire-formats.md.
 package enum SessionFrame: Sendable, Hashable {
     /// Client to server, first on every connection. `incarnation` is 0 if the client knows none yet; `received` is the
     /// last sequence number that it has received in that incarnation; `attempt` grows with each of the client's
@@ -47,13 +47,15 @@ package enum SessionFrame: Sendable, Hashable {
     /// Why a server refuses a client.
     package enum Refusal: UInt8, Sendable, Hashable {
         case version = 1
-        case full, broken
+        case full, broken, otherIdentity
 
         package var error: TransportError {
             switch self {
             case .version:
                 TransportError(.handshakeFailed, .handshake, "the server speaks another version of the session")
             case .full: TransportError(.serverUnavailable, .handshake, "the server has as many sessions as it may have")
+            case .otherIdentity:
+                TransportError(.forbidden, .handshake, "the session belongs to a client with another identity")
             case .broken:
                 TransportError(.protocolViolation, .open, "the peer saw a mistake in the session envelope")
             }

@@ -12,11 +12,11 @@ public final class Supervisor: Sendable {
     public struct Setup: Sendable {
         /// The endpoints to connect to, in order of preference. They can be of different transports. There must be at
         /// least one.
-        public var endpoints: [Endpoint]
+        package var endpoints: [Endpoint]
         /// The configuration of the supervisor.
         public var configuration = SupervisorConfiguration()
         /// Makes the transport for an endpoint.
-        public var factory: TransportFactory
+        package var factory: TransportFactory
         /// Called before each attempt.
         public var preparation: EndpointPreparation?
         /// Monitors the network. By default there is none, and the network counts as available.
@@ -34,7 +34,7 @@ public final class Supervisor: Sendable {
         public var store: (any OutboxStore)?
 
         /// Creates a setup with the defaults.
-        public init(endpoints: [Endpoint], factory: @escaping TransportFactory) {
+        package init(endpoints: [Endpoint], factory: @escaping TransportFactory) {
             self.endpoints = endpoints
             self.factory = factory
         }
@@ -53,7 +53,7 @@ public final class Supervisor: Sendable {
     /// Creates a supervisor without starting it.
     ///
     /// - Throws: `.invalidConfiguration` if there is no endpoint.
-    public init(_ setup: Setup, on runtime: any SupervisorRuntime) throws(TransportError) {
+    package init(_ setup: Setup, on runtime: any SupervisorRuntime) throws(TransportError) {
         guard !setup.endpoints.isEmpty else {
             throw TransportError(.invalidConfiguration, .configure, "endpoints: there must be at least one")
         }

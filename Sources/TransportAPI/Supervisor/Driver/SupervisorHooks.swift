@@ -11,7 +11,7 @@ public protocol SupervisorObserver: Sendable {
 public typealias EndpointPreparation = @Sendable (Endpoint, _ isRefresh: Bool) async throws -> Endpoint
 
 /// Makes the transport for connections to an endpoint.
-public typealias TransportFactory = @Sendable (Endpoint) throws(TransportError) -> any Transport
+package typealias TransportFactory = @Sendable (Endpoint) throws(TransportError) -> any Transport
 
 /// Keeps the messages of an outbox across processes. Called in order on the thread of the supervisor's loop. It must
 /// not block for long.

@@ -2,7 +2,7 @@ import Primitives
 
 /// The execution environment of a supervisor's driver: one thread at a time, a clock, timers and random numbers. An
 /// event loop is one; tests make their own.
-public protocol SupervisorRuntime: AnyObject, Sendable {
+package protocol SupervisorRuntime: AnyObject, Sendable {
     /// The executor of the supervisor's tasks.
     var taskExecutor: any TaskExecutor { get }
     /// Whether the caller runs on the runtime now.
@@ -28,12 +28,12 @@ public protocol SupervisorRuntime: AnyObject, Sendable {
 
 extension SupervisorRuntime {
     /// Calls `work` now.
-    public func callOut(_ work: @escaping @Sendable () -> Void) {
+    package func callOut(_ work: @escaping @Sendable () -> Void) {
         work()
     }
 
     /// Runs `body` if the caller is on the runtime; otherwise returns `nil`.
-    public func runInlineIfIdle<Value: Sendable>(_ body: () -> Value) -> Value? {
+    package func runInlineIfIdle<Value: Sendable>(_ body: () -> Value) -> Value? {
         isCurrent ? body() : nil
     }
 }

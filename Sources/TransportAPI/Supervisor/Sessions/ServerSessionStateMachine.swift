@@ -19,8 +19,12 @@ package struct ServerSessionStateMachine: Sendable {
     /// When a session without a connection is forgotten.
     private var forgottenAt: Instant?
     private let lifetime: Duration
+    /// Since when and why the session has no connection, if it had one.
+    package private(set) var absence: (start: Instant, reason: CloseReason)?
+    /// Why the session has ended, if it has.
+    package private(set) var endReason: CloseReason?
     /// Whether the session has ended.
-    package private(set) var isOver = false
+    package var isOver: Bool { endReason != nil }
 
     /// Creates a new session.
     ///
@@ -108,7 +112,7 @@ package struct ServerSessionStateMachine: Sendable {
         if hello?.incarnation == 0, !isUntouched { restart() }
         self.connection = connection
         self.capabilities = capabilities
-        forgottenAt = nil
+        (forgottenAt, absence) = (nil, nil)
         let canProbe = capabilities.hasNativePing || hello != nil
         keepalive =
             canProbe ? Keepalive(configuration.keepalive, over: capabilities, isAnswered: true, at: now) : nil
@@ -186,7 +190,9 @@ package struct ServerSessionStateMachine: Sendable {
         self.connection = 0
         keepalive = nil
         delivery.detach()
-        if isSession { forgottenAt = now.advanced(by: lifetime) } else { end(reason, &actions) }
+        guard isSession else { return end(reason, &actions) }
+        forgottenAt = now.advanced(by: lifetime)
+        absence = (now, reason)
     }
 
     package mutating func settled(
@@ -289,7 +295,7 @@ package struct ServerSessionStateMachine: Sendable {
     }
 
     private mutating func end(_ reason: CloseReason, _ actions: inout [SupervisorAction]) {
-        isOver = true
+        endReason = reason
         connection = 0
         keepalive = nil
         delivery.detach()

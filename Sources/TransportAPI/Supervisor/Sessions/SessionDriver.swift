@@ -3,7 +3,10 @@ import Primitives
 /// Runs one ``ServerSessionStateMachine``. Lives on its runtime.
 final class SessionDriver: ConnectionDelegate {
     let runtime: any SupervisorRuntime
+    /// The identity of the connection that began the session.
+    let identity: Identity?
     let intake: Intake
+    let states = MulticastBuffer<SessionState>(limit: 64, .dropOldest, keepsBacklog: false)
     let notes = MulticastBuffer<SupervisorEvent>(limit: 64, .dropOldest, keepsBacklog: false)
     let outgoing = PendingSends(nil)
     var handles: [Int: ConnectionHandle] = [:]
@@ -20,11 +23,18 @@ final class SessionDriver: ConnectionDelegate {
     let buffer: SessionBuffer
     // Exclusivity is unchecked because a machine calls no other code while it changes.
     @exclusivity(unchecked) private var machine: ServerSessionStateMachine
+    private var reportedConnection = 0
     private let queue = ActionQueue()
     private let timer: DeadlineTimer
 
-    init(_ machine: ServerSessionStateMachine, on runtime: any SupervisorRuntime, counting total: BufferedTotal) {
+    init(
+        _ machine: ServerSessionStateMachine,
+        _ identity: Identity?,
+        on runtime: any SupervisorRuntime,
+        counting total: BufferedTotal
+    ) {
         self.machine = machine
+        self.identity = identity
         self.runtime = runtime
         timer = DeadlineTimer(on: runtime)
         intake = Intake(machine.configuration, on: runtime)
@@ -53,6 +63,26 @@ final class SessionDriver: ConnectionDelegate {
             isUsed = machine.isUsed
             onUse?(self)
         }
+        reportState()
+    }
+
+    /// Whether the session has a connection, and since when and why not.
+    var state: SessionState {
+        if let reason = machine.endReason { return .ended(reason) }
+        guard let absence = machine.absence else { return .connected }
+        return .disconnected(for: absence.start.duration(to: runtime.clock), absence.reason)
+    }
+
+    /// The messages that wait for the client's acknowledgement, or for its next connection. The oldest comes first.
+    var unacknowledged: [Payload] { machine.delivery.pendingPayloads }
+
+    private func reportState() {
+        let connection = machine.connection
+        guard connection != reportedConnection || machine.isOver else { return }
+        reportedConnection = connection
+        guard !states.isFinished else { return }
+        states.send(state)
+        if machine.isOver { states.finish() }
     }
 
     /// Counts the memory of the session, if it has changed.

@@ -53,7 +53,7 @@ public final class SessionServer: Sendable {
     /// Creates a server without listeners.
     ///
     /// - Parameter onSession: Called on the runtime with each new session. It must not block.
-    public init(
+    package init(
         _ configuration: Configuration = Configuration(),
         onRuntime runtime: any SupervisorRuntime,
         onSession: @escaping @Sendable (Session) -> Void
@@ -91,16 +91,34 @@ public final class SessionServer: Sendable {
     }
 }
 
+/// Whether the client of a ``Session`` is connected.
+public enum SessionState: Sendable, Hashable {
+    /// The session has a connection.
+    case connected
+    /// The session has had no connection for this time, and why its last one ended. Messages wait for the next connection
+    /// within ``SessionServer/Configuration/sessionLifetime``.
+    case disconnected(for: Duration, CloseReason)
+    /// The session has ended. This is the last state.
+    case ended(CloseReason)
+}
+
 /// One client of a ``SessionServer``, across all its connections.
 public final class Session: Sendable {
+    /// The client, as the handshake of the connection that began the session has authenticated it
+    /// (``Connection/identity``). Connections with another name cannot resume the session. `nil` without a handshake
+    /// that authenticates.
+    public let identity: Identity?
     private let runtime: any SupervisorRuntime
     private let driver: RuntimeBound<SessionDriver>
     private let received: RuntimeBound<MulticastBuffer<Payload>>
     private let delivered: RuntimeBound<MulticastBuffer<ReceivedMessage>>
+    private let stateChanges: RuntimeBound<MulticastBuffer<SessionState>>
     private let noted: RuntimeBound<MulticastBuffer<SupervisorEvent>>
 
     init(_ driver: SessionDriver) {
         runtime = driver.runtime
+        identity = driver.identity
+        stateChanges = RuntimeBound(driver.states, to: runtime)
         self.driver = RuntimeBound(driver, to: runtime)
         received = RuntimeBound(driver.intake.messages, to: runtime)
         delivered = RuntimeBound(driver.intake.deliveries, to: runtime)
@@ -119,6 +137,23 @@ public final class Session: Sendable {
             runtime.execute { [driver] in driver.value.acknowledgeAfterProcessing() }
         }
         return Subscription(delivered)
+    }
+
+    /// The current state and each change of it, for example to notify a disconnected client by a push service. A
+    /// listener that falls 64 changes behind misses the oldest. The sequence ends with the session.
+    public var states: Subscription<SessionState> {
+        Subscription(stateChanges) { [driver] in driver.value.state }
+    }
+
+    /// Returns the current state.
+    public nonisolated(nonsending) func state() async -> SessionState {
+        await driver.run(with: ()) { driver, _ in driver.state }
+    }
+
+    /// Returns the messages to the client that it has not acknowledged, the oldest first. In plain style, these are the
+    /// messages that the connection has not taken.
+    public nonisolated(nonsending) func unacknowledged() async -> [Payload] {
+        await driver.run(with: ()) { driver, _ in driver.unacknowledged }
     }
 
     /// Events of the session for logs and metrics: round trips, duplicates, and messages that the app does not

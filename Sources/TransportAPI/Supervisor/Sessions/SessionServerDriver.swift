@@ -82,6 +82,10 @@ final class SessionServerDriver {
                 return turnAway(connection, .broken)
             }
             let hello = ClientHello(incarnation: incarnation, received: received, attempt: attempt)
+            if let session = registry.sessions[client], session.identity?.name != connection.identity?.name {
+                // The identifier of a session is a secret, but it must not be enough to read the messages of another user.
+                return turnAway(connection, .otherIdentity)
+            }
             switch registry.decide(client, isMeant: { $0.isMeant(by: hello) }) {
             case .resume(let session): attach(connection, number, to: session, hello)
             case .begin: attach(connection, number, to: begin(client, connection), hello)
@@ -103,7 +107,7 @@ final class SessionServerDriver {
             lifetime: configuration.sessionLifetime,
             at: runtime.clock
         )
-        let session = SessionDriver(machine, on: runtime, counting: total)
+        let session = SessionDriver(machine, connection.identity, on: runtime, counting: total)
         lastSession += 1
         let id = lastSession
         sessions[id] = session

@@ -122,7 +122,7 @@ public final class MQTTClient: Sendable {
     @discardableResult
     public nonisolated(nonsending) func subscribe(
         _ filter: String,
-        qos: MQTTQoS = .atLeastOnce
+        qos: Payload.QoS = .atLeastOnce
     ) async throws(TransportError) -> MQTTMessages {
         try MQTTCheck.subscriptions([MQTTSubscription(filter)])
         // What is retained may come before SUBACK.
@@ -137,7 +137,7 @@ public final class MQTTClient: Sendable {
     /// broker refuses to go on with it is told by ``grants`` alone.
     public nonisolated(nonsending) func subscribe(
         _ filter: String,
-        qos: MQTTQoS = .atLeastOnce,
+        qos: Payload.QoS = .atLeastOnce,
         onMessage: @escaping @Sendable (Payload) -> Void
     ) async throws(TransportError) {
         try MQTTCheck.subscriptions([MQTTSubscription(filter)])
@@ -202,7 +202,7 @@ public final class MQTTClient: Sendable {
     /// Asks for a filter, or without a QoS for its end, and waits for the answer.
     private nonisolated(nonsending) func ask(
         _ filter: String,
-        _ qos: MQTTQoS?,
+        _ qos: Payload.QoS?,
         isNew: Bool
     ) async throws(TransportError) {
         let answer = await subscriber.suspend(

@@ -35,10 +35,10 @@ public struct MQTTGrant: Sendable, Hashable {
     /// Which one.
     public var filter: String
     /// The most at which messages come; `nil` if the broker refuses the filter.
-    public var qos: MQTTQoS?
+    public var qos: Payload.QoS?
 
     /// An answer spelled out.
-    public init(filter: String, qos: MQTTQoS?) {
+    public init(filter: String, qos: Payload.QoS?) {
         self.filter = filter
         self.qos = qos
     }

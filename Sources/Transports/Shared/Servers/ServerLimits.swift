@@ -2,27 +2,27 @@ import Protocols
 import TransportAPI
 
 /// The limits of a server over byte streams for all its clients together. Those of one connection are
-/// ``ConnectionLimits``. Docs/limits.md lists all limits.
-public struct ServerLimits: Sendable, Hashable {
+/// ``ConnectionLimits``. Docs/reference/limits.md lists all limits.
+package struct ServerLimits: Sendable, Hashable {
     /// How many clients may be connected at once; 65,536 by default. Beyond it, a new client replaces the one that has
     /// been connected longest without sending anything. If there is none, new clients wait in the kernel.
-    public var maximumConnections = 65_536
+    package var maximumConnections = 65_536
     /// How many of them may have one IPv4 address or one IPv6 network of 64 bits. Further connections are closed. There
     /// is no limit by default, because a company, or all clients of a load balancer, can have one address.
-    public var maximumPerAddress: Int?
+    package var maximumPerAddress: Int?
     /// How many clients may be in their handshake; 1,024 by default. Beyond it, the oldest handshake is closed.
-    public var maximumHandshakes = 1024
+    package var maximumHandshakes = 1024
     /// How many bytes all connections together may buffer: incomplete messages, output that clients have not read, and
     /// compression; 512 MiB by default. Beyond it, the connection that buffers most is closed.
-    public var maximumBuffered = 512 << 20
+    package var maximumBuffered = 512 << 20
     /// How long an open connection may receive nothing; 1 h by default. It is longer than any keepalive interval, and
     /// ends connections of clients that have disappeared.
-    public var idleTimeout: Duration = .seconds(3600)
+    package var idleTimeout: Duration = .seconds(3600)
     /// How long the peer may read nothing while output waits for it; 30 s by default.
-    public var stallTimeout: Duration = .seconds(30)
+    package var stallTimeout: Duration = .seconds(30)
 
     /// Creates the default limits.
-    public init() {}
+    package init() {}
 }
 
 extension OptionReader {

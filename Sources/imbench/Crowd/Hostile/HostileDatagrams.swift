@@ -1,6 +1,6 @@
 import Foundation
 
-/// A hostile client over UDP (Docs/wire-formats.md), with its own socket.
+/// A hostile client over UDP (Docs/reference/wire-formats.md), with its own socket.
 struct HostileDatagrams {
     /// The number of datagrams before the next client runs.
     private static let burst = 16
@@ -46,7 +46,7 @@ struct HostileDatagrams {
     var isAway: Bool { socket == nil }
 
     /// Whether the other address, which is not validated, was sent more than three times as much as it has sent
-    /// (Docs/wire-formats.md, "Another address").
+    /// (Docs/reference/wire-formats.md, "Another address").
     var wasAmplified: Bool { elsewhereReceived > 3 * elsewhereSent }
 
     /// Attacks for a moment. Returns how often it connected.
@@ -158,7 +158,7 @@ struct RawDatagrams: Sendable {
     }
 }
 
-/// The datagrams that a hostile client sends (Docs/wire-formats.md).
+/// The datagrams that a hostile client sends (Docs/reference/wire-formats.md).
 struct DatagramLoad {
     private let kind: HostileKind
     /// The connection id, once there is a session.

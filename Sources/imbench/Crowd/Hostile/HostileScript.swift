@@ -187,7 +187,7 @@ extension HostileScript {
     @Sendable
     private static func poisoned(_ received: [UInt8]) -> [UInt8]? {
         let topic = Array(HonestMembers.topic.utf8)
-        // At QoS 0 the envelope directly follows the topic (Docs/wire-formats.md).
+        // At QoS 0 the envelope directly follows the topic (Docs/reference/wire-formats.md).
         for start in received.indices where received[start...].starts(with: topic) {
             guard
                 case .origin(let member, let number, _)? = try? SessionFrame(
@@ -242,7 +242,7 @@ extension HostileScript {
     private static func word(_ number: Int) -> [UInt8] { [UInt8(number >> 8 & 0xff), UInt8(number & 0xff)] }
 }
 
-// The output of hostile members of a chat room (Docs/wire-formats.md, "The session envelope").
+// The output of hostile members of a chat room (Docs/reference/wire-formats.md, "The session envelope").
 extension HostileScript {
     /// How many sessions each client leaves before it floods.
     static let zombies = 9

@@ -4,7 +4,7 @@ import TransportAPI
 
 @testable import Protocols
 
-/// Statements of MQTT 3.1.1 that no other suite is about; Docs/mqtt-conformance.md lists all.
+/// Statements of MQTT 3.1.1 that no other suite is about; Docs/reference/mqtt-conformance.md lists all.
 @Suite("MQTT, statement by statement")
 struct MQTTConformanceTests {
     @Test("CONNECT has exactly the fields that its flags tell, in their order")
