@@ -6,7 +6,7 @@ import TransportAPI
 @Suite("The text of configuration files")
 struct JSONDocumentTests {
     @Test(
-        "What is no JSON is refused with line and column",
+        "The error of invalid JSON has line and column",
         arguments: [
             ("", "1:1: the text ends before its last value does"),
             (" \n", "2:1: the text ends before its last value does"),
@@ -31,7 +31,7 @@ struct JSONDocumentTests {
         #expect(refusal(text) == "config.json:\(expected)")
     }
 
-    @Test("A name that comes twice is refused with both lines, also inside of lists")
+    @Test("A repeated name is refused with both lines, also inside lists")
     func repeated() {
         #expect(
             refusal(with: "\"keepalive\": {\"timeout\": \"1s\",\n\n\"timeout\": \"2s\"}")
@@ -44,7 +44,7 @@ struct JSONDocumentTests {
     }
 
     @Test(
-        "Broken UTF-8 is refused",
+        "Invalid UTF-8 is refused",
         arguments: [[0xFF], [0xC0, 0x80], [0xED, 0xA0, 0x80], [0xF4, 0x90, 0x80, 0x80]]
     )
     func encoding(bytes: [UInt8]) {
@@ -53,11 +53,11 @@ struct JSONDocumentTests {
         #expect(error?.reason == "x:2:3: The text is not valid UTF-8.")
     }
 
-    @Test("Names and values know their places")
+    @Test("Names and values know their positions")
     func places() throws {
         let document = try JSONDocument("{\r\n \"ä\": [true],\n\"b\": 2}".utf8, label: "x")
         guard case .object(let members) = document.root.kind else {
-            Issue.record("no object")
+            Issue.record("the value is not an object")
             return
         }
         #expect(
@@ -66,7 +66,7 @@ struct JSONDocumentTests {
         #expect(document.place(of: members[0].value.range.lowerBound) == .init(line: 2, column: 7))
     }
 
-    @Test("Depth and length have bounds")
+    @Test("Depth and length are limited")
     func bounds() {
         func nested(_ depth: Int) -> String {
             String(repeating: "[", count: depth) + String(repeating: "]", count: depth)
@@ -89,7 +89,7 @@ struct JSONDocumentTests {
         #expect(refusal(with: "\"codec\": \"\(long)\"")?.utf8.count ?? .max < 300)
     }
 
-    @Test("Every beginning of a good file is refused with a typed error")
+    @Test("Every prefix of a valid file is refused with a typed error")
     func truncated() throws {
         let bytes = Array(completeFile.utf8)
         for count in 0..<bytes.count {

@@ -6,26 +6,27 @@ import TransportAPI
 
 @testable import Transports
 
-/// What every registered transport promises, whatever lies below it. A new transport is tested here by being registered.
+/// Tests the guarantees of every registered transport. A transport that is registered is tested here without another
+/// change.
 @Suite("Every transport", .timeLimit(.minutes(5)), .ownThread)
 struct ContractTests {
-    /// The transports, and modes of them that promise more, by the options of their clients.
+    /// The transports, and those of their modes with further guarantees. The modes are given by client options.
     static let names = TransportRegistry.standard.transports.map(\.name) + ["udp?reliable=ordered"]
     var registry: TransportRegistry { .standard }
 
-    /// A listening URL of a transport, on a port of the system's choice.
+    /// A listening URL of a transport, on a port that the system chooses.
     static func url(_ name: String) -> String {
         "\(name.prefix { $0 != "?" })://127.0.0.1:0"
     }
 
-    /// The options of a client whose messages shall come back to it.
+    /// The options of a client whose messages return to it.
     static func loopback(_ name: String, _ client: String) throws -> [Endpoint.Option] {
         let scheme = String(name.prefix { $0 != "?" })
         let mode = try Endpoint("\(scheme)://host\(name.dropFirst(scheme.count))").options
         return try TransportRegistry.standard.transport(named: scheme).loopback(client) + mode
     }
 
-    /// Two ends of one connection: the client's, and the server's as `accept` gives it.
+    /// The two ends of one connection: the client's, and the server's from `accept`.
     struct Pair {
         let listener: any Listener
         let client: any Connection
@@ -54,7 +55,7 @@ struct ContractTests {
         Payload(Array(text.utf8))
     }
 
-    @Test("has the keepalive interval of its descriptor at both ends, unless the URL says otherwise", arguments: names)
+    @Test("Both ends have the keepalive interval of the descriptor, unless the URL sets another one", arguments: names)
     func keepaliveInterval(name: String) async throws {
         let scheme = String(name.prefix { $0 != "?" })
         let interval = try registry.transport(named: scheme).keepaliveInterval
@@ -73,7 +74,7 @@ struct ContractTests {
         #expect(throws: TransportError.self) { try registry.transport(for: endpoint) }
     }
 
-    @Test("asks for a sign of life before what lies on its paths forgets the connection")
+    @Test("The default keepalive intervals are shorter than the idle timeouts on typical paths")
     func keepaliveDefaults() throws {
         let expected = ["udp": 25, "ws": 30, "mqtt+ws": 30, "tcp": 60, "mqtt": 60]
         for (name, seconds) in expected {
@@ -81,7 +82,7 @@ struct ContractTests {
         }
     }
 
-    @Test("carries messages both ways, in order while nothing is lost", arguments: names, Caller.allCases)
+    @Test("A transport carries messages both ways, in order", arguments: names, Caller.allCases)
     func bothWays(name: String, caller: Caller) async throws {
         try await caller.run {
             let pair = try await Pair(name)
@@ -95,7 +96,7 @@ struct ContractTests {
         }
     }
 
-    @Test("keeps the order of a burst", arguments: names)
+    @Test("A transport keeps the order of a burst", arguments: names)
     func burst(name: String) async throws {
         let pair = try await Pair(name)
         for number in 0..<200 { #expect(await pair.client.send(message("\(number)")).isSuccess) }
@@ -103,7 +104,7 @@ struct ContractTests {
         await pair.close()
     }
 
-    @Test("carries an empty message, one of every byte, and its largest", arguments: names)
+    @Test("A transport carries an empty message, one of every byte, and its largest", arguments: names)
     func sizes(name: String) async throws {
         let pair = try await Pair(name)
         let largest = min(pair.client.capabilities.maximumMessageSize, 3_000_000)
@@ -116,11 +117,11 @@ struct ContractTests {
         await pair.close()
     }
 
-    @Test("refuses a message beyond its limit with a typed error, and lives on", arguments: names)
+    @Test("A message beyond the limit is rejected with a typed error, and the connection stays open", arguments: names)
     func tooLarge(name: String) async throws {
         let pair = try await Pair(name, options: [.init(name: "max-message", value: "1000")])
         guard case .rejected(let error) = await pair.client.send(Payload([UInt8](repeating: 1, count: 1001))) else {
-            Issue.record("was not rejected")
+            Issue.record("the message was not rejected")
             return
         }
         #expect(error.code == .messageTooLarge)
@@ -129,7 +130,7 @@ struct ContractTests {
         await pair.close()
     }
 
-    @Test("never drops a topic that it can't carry", arguments: names)
+    @Test("A message with a topic is rejected if the transport cannot carry the topic", arguments: names)
     func topics(name: String) async throws {
         let pair = try await Pair(name)
         let outcome = await pair.client.send(Payload([1], topic: "a/b"))
@@ -138,7 +139,7 @@ struct ContractTests {
             #expect(try await pair.server.receive()?.topic == "a/b")
         } else {
             guard case .rejected(let error) = outcome else {
-                Issue.record("was not rejected")
+                Issue.record("the message was not rejected")
                 return
             }
             #expect(error.code == .unsupported)
@@ -146,7 +147,7 @@ struct ContractTests {
         await pair.close()
     }
 
-    @Test("never drops the wish to retain a message", arguments: names)
+    @Test("A retained message is rejected if the transport cannot retain", arguments: names)
     func retained(name: String) async throws {
         let pair = try await Pair(name)
         let topic = pair.client.capabilities.routesByTopic ? "a/b" : nil
@@ -156,7 +157,7 @@ struct ContractTests {
             #expect(try await pair.server.receive()?.isRetained == true)
         } else {
             guard case .rejected(let error) = outcome else {
-                Issue.record("was not rejected")
+                Issue.record("the message was not rejected")
                 return
             }
             #expect(error.code == .unsupported)
@@ -164,7 +165,11 @@ struct ContractTests {
         await pair.close()
     }
 
-    @Test("measures a round trip where it has a ping, and says so where it has none", arguments: names, Caller.allCases)
+    @Test(
+        "A ping measures a round trip, or fails as unsupported on a transport without pings",
+        arguments: names,
+        Caller.allCases
+    )
     func ping(name: String, caller: Caller) async throws {
         try await caller.run {
             let pair = try await Pair(name)
@@ -180,7 +185,7 @@ struct ContractTests {
         }
     }
 
-    @Test("counts what it sends and receives", arguments: names)
+    @Test("A connection counts the messages and bytes that it sends and receives", arguments: names)
     func statistics(name: String) async throws {
         let pair = try await Pair(name)
         let payload = Payload([UInt8](repeating: 5, count: 100))
@@ -191,7 +196,7 @@ struct ContractTests {
         let sent = await pair.client.statistics()
         let received = await pair.server.statistics()
         #expect(sent.messagesSent == 10 && received.messagesReceived == 10)
-        // A stateless server can't count what came before there was a session.
+        // A stateless server cannot count the bytes that came before the session.
         #expect(received.bytesReceived >= 1000 && sent.bytesSent >= received.bytesReceived)
         #expect(sent.handshakeDuration > .zero)
         await pair.close()
@@ -201,7 +206,7 @@ struct ContractTests {
 // Connecting, listening, and the servers that every transport has.
 
 extension ContractTests {
-    @Test("does not connect where nobody listens", arguments: names)
+    @Test("An attempt without a listener is refused", arguments: names)
     func refused(name: String) async throws {
         let scheme = String(name.prefix { $0 != "?" })
         let port = try ReservedPort.serving(scheme)
@@ -216,7 +221,7 @@ extension ContractTests {
         withExtendedLifetime(port) {}
     }
 
-    @Test("ends an attempt at once when its task is cancelled", arguments: names)
+    @Test("An attempt ends at once when its task is cancelled", arguments: names)
     func cancelConnect(name: String) async throws {
         let transport = try registry.transport(for: Endpoint(Self.url(name).replacing(":0", with: ":9")))
         let task = Task {
@@ -227,7 +232,7 @@ extension ContractTests {
         #expect(error?.code == .cancelled || error?.code == .refused)
     }
 
-    @Test("stops accepting when the listener is closed, and accepted connections live on", arguments: names)
+    @Test("A closed listener stops accepting, and accepted connections stay open", arguments: names)
     func listenerCloses(name: String) async throws {
         let pair = try await Pair(name)
         let waiting = Task { try await pair.listener.accept() }
@@ -238,7 +243,7 @@ extension ContractTests {
         await pair.close()
     }
 
-    @Test("refuses an option that it does not have, and names those it has", arguments: names)
+    @Test("The error of an unknown option names the allowed ones", arguments: names)
     func unknownOption(name: String) async throws {
         var endpoint = try Endpoint(Self.url(name))
         endpoint.options = [.init(name: "colour", value: "red")]
@@ -247,7 +252,7 @@ extension ContractTests {
         #expect(error?.reason.contains("colour") == true && error?.reason.contains("max-message") == true)
     }
 
-    @Test("gives every message back through an embedded echo server", arguments: names, Caller.allCases)
+    @Test("An embedded echo server returns every message", arguments: names, Caller.allCases)
     func echo(name: String, caller: Caller) async throws {
         let server = try await EmbeddedServer.start(Self.url(name), .echo)
         try await caller.run {
@@ -263,8 +268,8 @@ extension ContractTests {
         await server.stop()
     }
 
-    /// - Parameter jobs: how many stand in the loop's queue each time; more than one turn works off, or none.
-    @Test("serves an actor that lives on its loop without leaving the loop", arguments: names, [0, 5000])
+    /// - Parameter jobs: The number of jobs in the loop's queue each time: none, or more than one tick processes.
+    @Test("An actor on the loop of a connection is served without leaving the loop", arguments: names, [0, 5000])
     func resident(name: String, jobs: Int) async throws {
         let server = try await EmbeddedServer.start(Self.url(name), .echo)
         var endpoint = server.endpoint
@@ -280,7 +285,7 @@ extension ContractTests {
         await server.stop()
     }
 
-    @Test("fans a message out to all clients", arguments: names)
+    @Test("A fan-out server sends a message to all clients", arguments: names)
     func fanOut(name: String) async throws {
         let server = try await EmbeddedServer.start(Self.url(name), .fanOut)
         var endpoint = server.endpoint
@@ -289,7 +294,8 @@ extension ContractTests {
         for _ in 0..<5 {
             connections.append(try await registry.transport(for: endpoint).connect(timeout: .seconds(10)))
         }
-        // The last to connect may be known to the server later than its own handshake ends; its first message is not.
+        // The server may register the last client after that client's handshake has ended, but before its first
+        // message.
         for connection in connections.reversed() {
             #expect(await connection.send(message("hello")).isSuccess)
             #expect(try await connection.receive()?.bytes == Array("hello".utf8))
@@ -298,7 +304,7 @@ extension ContractTests {
         for connection in connections { await connection.close() }
     }
 
-    @Test("tells its clients when an embedded server stops", arguments: names)
+    @Test("A client's `receive` ends when an embedded server stops", arguments: names)
     func serverStops(name: String) async throws {
         let server = try await EmbeddedServer.start(Self.url(name), .echo)
         var endpoint = server.endpoint
@@ -310,17 +316,17 @@ extension ContractTests {
     }
 }
 
-// Many messages: what becomes of those that wait for room or for their acknowledgement.
+// Many messages that wait for room or for their acknowledgement.
 
 extension ContractTests {
-    /// Message number `number`, of `size` bytes.
+    /// Message number `number` with `size` bytes.
     private static func numbered(_ number: Int, _ size: Int) -> Payload {
         let digits = Array("\(number)".utf8)
         return Payload(digits + [UInt8](repeating: 0x20, count: max(0, size - digits.count)))
     }
 
     @Test(
-        "holds messages back while there are more than it may keep, and keeps their order",
+        "A connection makes senders wait at its limit and keeps the order of the messages",
         arguments: names,
         Caller.allCases
     )
@@ -343,7 +349,7 @@ extension ContractTests {
     }
 
     @Test(
-        "keeps the order of messages that wait for their acknowledgement and for room in the window",
+        "Messages that wait for their acknowledgement and for the window keep their order",
         arguments: ["mqtt", "mqtt+ws"]
     )
     func window(name: String) async throws {
@@ -353,7 +359,7 @@ extension ContractTests {
         let sending = Task {
             await withTaskGroup(of: SendOutcome.self) { group in
                 for number in 0..<count {
-                    // Tasks of one loop begin in their order.
+                    // Tasks of one loop start in their order.
                     group.addTask(executorPreference: EventLoop.shared) {
                         await pair.client.send(Self.numbered(number, 0))
                     }
@@ -366,11 +372,11 @@ extension ContractTests {
         await pair.close()
     }
 
-    /// More than all buffers on the way take.
+    /// More bytes than all buffers on the way take.
     private static let (muchCount, muchSize) = (1500, 20_000)
 
     @Test(
-        "rejects a message that waits for room when its task is cancelled, has sent all before, and lives on",
+        "A cancelled message that waits for room is rejected, earlier ones are sent, and the connection stays open",
         arguments: names,
         Caller.allCases
     )
@@ -391,11 +397,11 @@ extension ContractTests {
             var mayHaveLeft = false
             switch failure {
             case .rejected(let error): #expect(error.code == .cancelled)
-            // It waited for its acknowledgement, and not for room.
+            // The message waited for its acknowledgement and not for room.
             case .unknown(let error):
                 #expect(error.code == .cancelled)
                 mayHaveLeft = true
-            default: Issue.record("\(sent) messages were sent, and then one ended \(failure as Any)")
+            default: Issue.record("outcome after \(sent) sent messages: \(failure as Any)")
             }
             let next = Task { await pair.client.send(self.message("next")) }
             var taken = 1
@@ -409,7 +415,7 @@ extension ContractTests {
         }
     }
 
-    @Test("gives each message its outcome when the connection ends", arguments: names, Caller.allCases)
+    @Test("Each message gets its outcome when the connection ends", arguments: names, Caller.allCases)
     func endWhileSending(name: String, caller: Caller) async throws {
         try await caller.run {
             let pair = try await Pair(name)
@@ -426,7 +432,7 @@ extension ContractTests {
             for sender in senders {
                 switch await sender.value {
                 case .rejected, .unknown: break
-                case let outcome: Issue.record("a message ended \(outcome)")
+                case let outcome: Issue.record("outcome of a message: \(outcome)")
                 }
             }
             await pair.close()
@@ -434,22 +440,22 @@ extension ContractTests {
     }
 }
 
-// How a connection ends, and what waits on it.
+// The end of a connection and the calls that wait for it.
 
 extension ContractTests {
-    @Test("ends `receive` with nil on both sides after a goodbye, and rejects what is sent later", arguments: names)
-    func goodbye(name: String) async throws {
+    @Test("`receive` returns nil on both sides after a close, and later messages are rejected", arguments: names)
+    func closing(name: String) async throws {
         let pair = try await Pair(name)
-        #expect(await pair.client.send(message("last words")).isSuccess)
+        #expect(await pair.client.send(message("last message")).isSuccess)
         await pair.client.close()
         #expect(try await pair.client.receive() == nil)
         #expect(await pair.client.closed().initiator == .user)
-        #expect(try await pair.server.receive()?.bytes == Array("last words".utf8))
+        #expect(try await pair.server.receive()?.bytes == Array("last message".utf8))
         #expect(try await pair.server.receive() == nil)
         #expect(await pair.server.closed().initiator == .peer)
         for connection in [pair.client, pair.server] {
             guard case .rejected = await connection.send(message("too late")) else {
-                Issue.record("was not rejected")
+                Issue.record("the message was not rejected")
                 return
             }
             let error = await #expect(throws: TransportError.self) { _ = try await connection.ping() }
@@ -458,13 +464,13 @@ extension ContractTests {
         await pair.close()
     }
 
-    @Test("closes although its inbox is full and nobody reads", arguments: names)
+    @Test("A connection closes although its inbox is full and unread", arguments: names)
     func closesUnread(name: String) async throws {
         let pair = try await Pair(name, options: [.init(name: "inbox", value: "2")])
         #expect(await pair.client.send(message("hello")).isSuccess)
         _ = try await pair.server.receive()
         for number in 0..<20 { #expect(await pair.server.send(message("\(number)")).isSuccess) }
-        // The answers to these are behind all that.
+        // The answers to these pings come behind all those messages.
         if pair.client.capabilities.hasNativePing, !pair.client.capabilities.isReliable {
             _ = try await pair.client.ping()
         }
@@ -473,7 +479,7 @@ extension ContractTests {
         await pair.close()
     }
 
-    @Test("ends a waiting `receive` on both sides when one of them closes", arguments: names, Caller.allCases)
+    @Test("A waiting `receive` ends on both sides when one of them closes", arguments: names, Caller.allCases)
     func closeWhileReceiving(name: String, caller: Caller) async throws {
         try await caller.run {
             let pair = try await Pair(name)
@@ -487,7 +493,7 @@ extension ContractTests {
     }
 
     @Test(
-        "ends a waiting `receive` at once when its task is cancelled, and lives on",
+        "A waiting `receive` ends at once when its task is cancelled, and the connection stays open",
         arguments: names,
         Caller.allCases
     )
@@ -499,7 +505,7 @@ extension ContractTests {
             return await #expect(throws: TransportError.self) { _ = try await task.value }
         }
         #expect(error?.code == .cancelled)
-        // Something that this client has sent tells MQTT's server where to answer.
+        // A message of the client gives an MQTT server the topic for its answers.
         #expect(await pair.client.send(message("hello")).isSuccess)
         _ = try await pair.server.receive()
         #expect(await pair.server.send(message("alive")).isSuccess)
@@ -507,7 +513,7 @@ extension ContractTests {
         await pair.close()
     }
 
-    @Test("lets one task receive at a time, and tells a second one", arguments: names)
+    @Test("One task can receive at a time, and a second one gets an error", arguments: names)
     func busy(name: String) async throws {
         let pair = try await Pair(name)
         try await Caller.onLoop.run {
@@ -522,10 +528,10 @@ extension ContractTests {
     }
 }
 
-// Callers that are not on the connections' loop, which is lent to them while it sleeps.
+// Callers outside the connections' loop, whose operations may run inline while the loop is idle.
 
 extension ContractTests {
-    @Test("takes the messages of many tasks elsewhere, each once, in its task's order", arguments: names)
+    @Test("Each message of many tasks outside the loop arrives once, in the order of its task", arguments: names)
     func manySendersElsewhere(name: String) async throws {
         let pair = try await Pair(name)
         let senders = (0..<4).map { sender in
@@ -552,10 +558,10 @@ extension ContractTests {
         await pair.close()
     }
 
-    @Test("refuses the second of two receivers, and gives the first the message", arguments: names)
+    @Test("The second of two receivers is refused, and the first one gets the message", arguments: names)
     func secondReceiver(name: String) async throws {
         let pair = try await Pair(name)
-        // Something that this client has sent tells MQTT's server where to answer.
+        // A message of the client gives an MQTT server the topic for its answers.
         #expect(await pair.client.send(message("hello")).isSuccess)
         _ = try await pair.server.receive()
         for number in 0..<50 {
@@ -565,7 +571,7 @@ extension ContractTests {
                         do { return .success(try await pair.client.receive()) } catch { return .failure(error) }
                     }
                 }
-                // Which of them comes second is up to chance.
+                // Chance decides which task is the second one.
                 guard case .failure(let error)? = await group.next() else {
                     Issue.record("a receiver ended before there was a message")
                     return
@@ -578,10 +584,13 @@ extension ContractTests {
         await pair.close()
     }
 
-    @Test("gives a message to who waits elsewhere, or to the next one if his wait was cancelled", arguments: names)
+    @Test(
+        "A message goes to the task that waits outside the loop, or to the next one if that wait was cancelled",
+        arguments: names
+    )
     func cancelReceiveElsewhere(name: String) async throws {
         let pair = try await Pair(name)
-        // Something that this client has sent tells MQTT's server where to answer.
+        // A message of the client gives an MQTT server the topic for its answers.
         #expect(await pair.client.send(message("hello")).isSuccess)
         _ = try await pair.server.receive()
         for number in 0..<50 {
@@ -604,42 +613,42 @@ extension ContractTests {
 }
 
 extension ContractTests {
-    @Test("serves an actor that lives on another loop, and never takes it away from there", arguments: names)
-    func stranger(name: String) async throws {
+    @Test("An actor on another loop is served and always stays on its own loop", arguments: names)
+    func otherLoop(name: String) async throws {
         let pair = try await Pair(name)
-        try await Stranger().exchange(pair)
+        try await OtherLoopActor().exchange(pair)
         await pair.close()
     }
 }
 
 /// An actor whose executor is another loop than the connections'.
-private actor Stranger {
+private actor OtherLoopActor {
     private static let loop = try? EventLoop(name: "strange")
 
     nonisolated var unownedExecutor: UnownedSerialExecutor {
         (Self.loop ?? .shared).serialExecutor.asUnownedSerialExecutor()
     }
 
-    private var isAtHome: Bool { Self.loop?.isCurrent ?? false }
+    private var isOnOwnLoop: Bool { Self.loop?.isCurrent ?? false }
 
     func exchange(_ pair: ContractTests.Pair) async throws {
         for number in 0..<50 as Range<UInt8> {
-            #expect(await pair.client.send(Payload([number])).isSuccess && isAtHome)
+            #expect(await pair.client.send(Payload([number])).isSuccess && isOnOwnLoop)
             #expect(try await pair.server.receive()?.bytes == [number])
-            #expect(isAtHome)
+            #expect(isOnOwnLoop)
             #expect(await pair.client.statistics().messagesSent == UInt64(number) + 1)
-            #expect(isAtHome)
+            #expect(isOnOwnLoop)
         }
         await pair.client.close()
         #expect(try await pair.server.receive() == nil)
-        #expect(isAtHome)
+        #expect(isOnOwnLoop)
     }
 }
 
-// An actor that lives on the loop, called by a task that prefers another executor: at each of its suspensions the
-// system sends it through the queue of the loop once more, and what stands there already comes before.
+// Tests of an actor that lives on the loop and is called by a task that prefers another executor. At each suspension,
+// the actor goes through the queue of the loop again, so jobs that are already queued run first.
 extension ContractTests {
-    @Test("lets an actor on its loop wait for what comes just before that", arguments: names)
+    @Test("An actor on the loop can wait for an event that comes just before its wait", arguments: names)
     func waitBehindTheEnd(name: String) async throws {
         let pair = try await Pair(name)
         let connection = try #require(pair.client as? CoreConnection)
@@ -651,7 +660,7 @@ extension ContractTests {
         for pair in [pair, second] { await pair.close() }
     }
 
-    @Test("ends the waits of an actor on its loop whose task was cancelled before", arguments: names)
+    @Test("A wait of an actor on the loop ends if its task was cancelled before", arguments: names)
     func cancelledBefore(name: String) async throws {
         let pair = try await Pair(name)
         let connection = try #require(pair.client as? CoreConnection)
@@ -671,7 +680,7 @@ extension ContractTests {
         await pair.close()
     }
 
-    @Test("accepts for an actor on its loop what comes just before", arguments: names)
+    @Test("An `accept` of an actor on the loop ends if the listener closes just before", arguments: names)
     func acceptBehind(name: String) async throws {
         let listener = try await registry.listen(Self.url(name))
         let core = try #require(listener as? CoreListener)

@@ -8,7 +8,7 @@ import TransportAPI
 
 @Suite("Messages by filter", .timeLimit(.minutes(5)), .ownThread)
 struct SubscriptionRouterTests {
-    @Test("more messages than a sequence holds may come before the answer to SUBSCRIBE, which is behind them")
+    @Test("A sequence may receive more messages than it holds before its SUBACK")
     func early() async throws {
         let loop = try EventLoop(name: "routes")
         let messages = await Task(executorPreference: loop) {
