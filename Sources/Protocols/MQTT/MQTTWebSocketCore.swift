@@ -6,7 +6,7 @@ import TransportAPI
 /// part by part as it comes: packets and messages need not end together, and the inner core's limits are the only ones
 /// that count. The subprotocol is "mqtt"; without it there is no connection. The goodbye is MQTT's, with a close frame
 /// behind it whose answer nobody waits for (MQTT-3.14.4-1).
-package struct MQTTWebSocketCore: ProtocolCore {
+package struct MQTTWebSocketCore: ExplainingCore {
     /// The bytes between the two cores. A class, because buffers cannot be copied and cores can: it is made when the connection
     /// starts, after which nobody copies the core.
     private final class Between: @unchecked Sendable {
@@ -16,6 +16,9 @@ package struct MQTTWebSocketCore: ProtocolCore {
     }
 
     static let subprotocol = "mqtt"
+    private static let otherSubprotocol =
+        "the server did not choose the subprotocol 'mqtt' (MQTT-6.0.0-4): it may be a WebSocket server without MQTT, for "
+        + "which the scheme is ws://"
     private(set) var outer: WebSocketCore
     /// Whether the client of this server connects from this machine, set before ``start(_:)``.
     package var isPeerOnLoopback: Bool {
@@ -41,17 +44,24 @@ package struct MQTTWebSocketCore: ProtocolCore {
         if !inner.isClient {
             let decide = configuration.decide
             configuration.decide = { request in
-                guard request.subprotocols.contains(Self.subprotocol) else { return .refuse(status: 400) }
+                guard request.subprotocols.contains(Self.subprotocol) else {
+                    return .refuse(
+                        status: 400,
+                        headers: [HTTPHeader(parsed: "Sec-WebSocket-Protocol", Self.subprotocol)]
+                    )
+                }
                 return decide?(request) ?? .accept
             }
         }
         outer = try WebSocketCore(inner.isClient ? .client : .server, configuration, givesParts: true)
         self.inner = inner
+        self.inner.isInsideWebSocket = true
     }
 
     package var capabilities: Capabilities { inner.capabilities }
     package var confirmsReceipt: Bool { inner.confirmsReceipt }
     package var identity: Identity? { outer.identity }
+    package var lateHandshake: String { isInside ? inner.lateHandshake : outer.lateHandshake }
     package func acknowledges(_ payload: Payload) -> Bool { inner.acknowledges(payload) }
     package mutating func completion(of id: UInt64) -> SendCompletion? { inner.completion(of: id) }
     /// What the outer core keeps, and a packet that is not whole.
@@ -90,7 +100,7 @@ package struct MQTTWebSocketCore: ProtocolCore {
 
     private mutating func open(_ context: inout CoreContext) throws(TransportError) {
         guard outer.subprotocol == Self.subprotocol else {
-            let error = ClientHandshake.failed("the server did not choose the subprotocol 'mqtt' (MQTT-6.0.0-4)")
+            let error = ClientHandshake.failed(Self.otherSubprotocol)
             throw fail(error, CloseCode.protocolError, &context)
         }
         isInside = true

@@ -9,7 +9,7 @@ import TransportAPI
 /// What cannot be a datagram of this session is dropped and never ends it, since anybody can send a datagram; only a
 /// goodbye that carries the connection id, which only the two sides know, does. The core drops duplicates among the last
 /// 1024 sequence numbers and delivers late messages when they come.
-package struct UDPCore: RoamingCore {
+package struct UDPCore: RoamingCore, ExplainingCore {
     enum Phase {
         case idle
         /// Client: the hello has left. Server: the confirm has not been read yet.
@@ -43,6 +43,8 @@ package struct UDPCore: RoamingCore {
     /// The tokens of pings that nobody waits for, newer than the last pong.
     var unaskedPings: [UInt64] = []
     var pongsToReport: UInt64 = 0
+    /// Client: how many datagrams came during the handshake that are not of this protocol, and how the first of them began.
+    private var strangers: (count: UInt32, start: UInt32) = (0, 0)
 
     /// A client's core.
     ///
@@ -259,7 +261,10 @@ extension UDPCore {
         _ input: borrowing ByteBuffer,
         _ context: inout CoreContext
     ) throws(TransportError) -> CoreEvent? {
-        guard let kind = Datagram.kind(of: input), Datagram.identifier(of: input) == nonce else { return nil }
+        guard let kind = Datagram.kind(of: input), Datagram.identifier(of: input) == nonce else {
+            noteStranger(input)
+            return nil
+        }
         switch (role, kind) {
         case (.client, .retry): retry(Datagram.number(of: input), &context)
         case (.client, .accept):
@@ -278,6 +283,12 @@ extension UDPCore {
         case (.client, .busy):
             phase = .done
             throw TransportError(.serverUnavailable, .handshake, "the server has no room for another session")
+        case (.client, .hello), (.client, .confirm):
+            // The nonce is this client's, so that the datagram comes from where its own went.
+            phase = .done
+            let sentence =
+                "the server returned this client's own datagram: it has no sessions over UDP, so set plain=on"
+            throw TransportError(.handshakeFailed, .handshake, sentence)
         case (.server, .confirm):
             context.counters.controlFrames &+= 1
             timers.lastHeard = context.now
@@ -287,6 +298,20 @@ extension UDPCore {
         default: break
         }
         return nil
+    }
+
+    private mutating func noteStranger(_ input: borrowing ByteBuffer) {
+        guard role == .client else { return }
+        if strangers.count == 0 { strangers.start = input.integer(at: 0, as: UInt32.self) ?? 0 }
+        strangers.count &+= 1
+    }
+
+    package var lateHandshake: String {
+        guard strangers.count > 0 else { return "the server did not answer" }
+        let hexadecimal = String(strangers.start, radix: 16)
+        let start = String(repeating: "0", count: 8 - hexadecimal.utf8.count) + hexadecimal
+        return "the server's datagrams are of another protocol (\(strangers.count), the first begins with 0x\(start)): "
+            + "compare the port, or set plain=on for datagrams without sessions"
     }
 
     /// The first cookie is confirmed at once. A later one (the server has restarted, or its cookie was too old) waits for
@@ -314,7 +339,7 @@ extension UDPCore {
     private mutating func handshakeDeadline(_ context: inout CoreContext) throws(TransportError) {
         guard timers.giveUpAt > context.now else {
             phase = .done
-            throw TransportError(.timedOut, .handshake, "the server did not answer")
+            throw TransportError(.timedOut, .handshake, lateHandshake)
         }
         writeRequest(&context)
     }

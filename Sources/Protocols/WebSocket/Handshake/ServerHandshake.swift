@@ -18,6 +18,8 @@ enum ServerHandshake {
         var headers: [HTTPHeader] = []
         /// A text for people; empty: none is sent.
         var body = ""
+        /// The protocol of a client that did not send HTTP.
+        var foreign: ForeignProtocol?
     }
 
     /// Reads a request's head and decides about it.
