@@ -13,8 +13,11 @@ public struct SystemError: Error, Sendable, Hashable, CustomStringConvertible {
 
     /// The call, the system's words for the error, and its number.
     public var description: String {
-        "\(call): \(String(cString: strerror(number))) (\(number))"
+        "\(call): \(sentence) (\(number))"
     }
+
+    /// The system's words for the error.
+    package var sentence: String { String(cString: strerror(number)) }
 }
 
 /// Why a name could not be resolved or a connection not be opened.
