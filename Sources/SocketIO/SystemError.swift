@@ -13,8 +13,11 @@ public struct SystemError: Error, Sendable, Hashable, CustomStringConvertible {
 
     /// The name of the call, the system's text for the error, and its number.
     public var description: String {
-        "\(call): \(String(cString: strerror(number))) (\(number))"
+        "\(call): \(sentence) (\(number))"
     }
+
+    /// The system's words for the error.
+    package var sentence: String { String(cString: strerror(number)) }
 }
 
 /// The reason why a name could not be resolved or a connection could not be opened.

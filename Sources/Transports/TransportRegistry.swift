@@ -45,6 +45,12 @@ public struct TransportRegistry: Sendable {
         .memory,
     ])
 
+    /// The schemes over TLS and DTLS, with the scheme of the same protocol without.
+    private static let overTLS = [
+        "wss": "ws", "https": "ws", "mqtts": "mqtt", "ssl": "tcp", "tls": "tcp", "tcps": "tcp", "tcp+tls": "tcp",
+        "mqtt+tls": "mqtt", "mqtt+ssl": "mqtt", "mqtt+wss": "mqtt+ws", "dtls": "udp", "udps": "udp",
+    ]
+
     /// A registry of exactly these transports.
     public init(_ transports: [TransportDescriptor]) {
         self.transports = transports
@@ -58,9 +64,18 @@ public struct TransportRegistry: Sendable {
 
     /// The transport of this name.
     ///
-    /// - Throws: `.invalidConfiguration` with the known names.
+    /// - Throws: `.invalidConfiguration` with the known names. `.unsupported` for the name of a transport over TLS.
     public func transport(named name: String) throws(TransportError) -> TransportDescriptor {
         if let found = transports.first(where: { $0.name == name }) { return found }
+        if let plain = Self.overTLS[name] {
+            let sentence =
+                "\(name):// needs TLS, which this version does not support: terminate TLS in a proxy, and use \(plain):// "
+                + "on the trusted side of it"
+            throw TransportError(.unsupported, .configure, sentence)
+        }
+        if name == "http", transports.contains(where: { $0.name == TransportDescriptor.webSocket.name }) {
+            throw .configuration("scheme", "is \"http\"; a WebSocket has the scheme ws://")
+        }
         let known = SettingFormat.word(of: transports.map(\.name))
         throw ConfigurationValue(name, key: "scheme").wrong(known.allowed, words: known.words)
     }

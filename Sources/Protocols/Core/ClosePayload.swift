@@ -13,6 +13,8 @@ package enum ClosePayload {
     static let normal: UInt16 = 1000
     static let goingAway: UInt16 = 1001
     static let protocolError: UInt16 = 1002
+    /// The peer sends what this side does not accept, such as another protocol.
+    package static let unacceptableData: UInt16 = 1003
     /// The peer violated a rule or a limit.
     package static let policyViolation: UInt16 = 1008
     static let messageTooLarge: UInt16 = 1009

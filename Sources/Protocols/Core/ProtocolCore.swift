@@ -200,6 +200,12 @@ package protocol CompletingCore: ProtocolCore {
     mutating func completion(of id: UInt64) -> SendCompletion?
 }
 
+/// A core that explains a handshake that was not complete in time.
+package protocol ExplainingCore: ProtocolCore {
+    /// The sentence of the error: what did not come, and what the reason can be.
+    var lateHandshake: String { get }
+}
+
 /// A core over datagrams whose connections survive a change of this side's address.
 package protocol RoamingCore: ProtocolCore {
     /// Notifies the peer that datagrams leave from another address from now on.

@@ -27,6 +27,8 @@ package struct FramedTCPCore: ProtocolCore {
     private static let controlBit: UInt32 = 0x8000_0000
 
     let configuration: TCPConfiguration
+    /// Client or server, for errors that name another protocol. Both speak alike.
+    package var role = CoreRole.client
     private let limit: Int
     var phase = Phase.opening
     var reason = CloseReason.user
@@ -34,6 +36,8 @@ package struct FramedTCPCore: ProtocolCore {
     private var missing = 0
     /// Whether a part of a length has arrived, so that the input holds an incomplete length.
     private var hasPartOfLength = false
+    /// Whether a frame or a message has begun to arrive. Before that, a mistake can be of another protocol.
+    var hasReceived = false
     var pingsSent: UInt64 = 0
     var pongsReceived: UInt64 = 0
     /// When to stop waiting for the peer's close frame.
@@ -85,21 +89,24 @@ package struct FramedTCPCore: ProtocolCore {
             return nil
         }
         if missing > 0 { return assemble(&input) }
-        if case .plain(let plain) = configuration.framing { return try nextPlain(plain, &input) }
+        if case .plain(let plain) = configuration.framing { return try nextPlain(plain, &input, &context) }
         if let word = input.integer(at: 0, as: UInt32.self) {
             guard word & Self.controlBit != 0 else {
                 let size = Int(word)
-                guard size <= limit else { throw tooLarge(size, &context) }
+                guard size <= limit else { throw tooLarge(size, input, &context) }
                 return message(size, behind: 4, &input)
             }
             let size = Int(word & ~Self.controlBit)
             guard size <= ControlFrame.maximumSize else {
-                throw violation("a control frame of \(size) bytes", &context)
+                throw foreign(input, &context) ?? violation("a control frame of \(size) bytes", &context)
             }
             guard input.count >= 4 + size else { return nil }
             let frame = input.withUnsafeReadableBytes { ControlFrame(.init(rebasing: $0[4..<4 + size])) }
+            guard let frame else {
+                throw foreign(input, &context) ?? violation("a malformed control frame", &context)
+            }
             input.consume(4 + size)
-            guard let frame else { throw violation("a malformed control frame", &context) }
+            hasReceived = true
             return try handle(frame, &context) ?? .progress
         }
         return nil
@@ -118,7 +125,9 @@ package struct FramedTCPCore: ProtocolCore {
             throw TransportError(.connectionLost, .open, "the connection ended in the middle of a message")
         }
         guard !isFramed else {
-            throw TransportError(.connectionLost, .open, "the connection ended without a close frame")
+            let sentence = "the connection ended without a close frame"
+            guard !hasReceived, role == .client else { throw TransportError(.connectionLost, .open, sentence) }
+            throw TransportError(.connectionLost, .open, "\(sentence), before the server sent anything\(Self.hint)")
         }
         return .closed(CloseReason(.peer))
     }
@@ -206,7 +215,8 @@ package struct FramedTCPCore: ProtocolCore {
 extension FramedTCPCore {
     private mutating func nextPlain(
         _ plain: TCPConfiguration.PlainFraming,
-        _ input: inout ByteBuffer
+        _ input: inout ByteBuffer,
+        _ context: inout CoreContext
     ) throws(TransportError) -> CoreEvent? {
         let length: PlainLength?
         do throws(TransportError) {
@@ -218,14 +228,16 @@ extension FramedTCPCore {
         hasPartOfLength = length == nil && !input.isEmpty
         guard let length else { return nil }
         guard length.bodySize <= limit else {
+            let error = foreign(input, &context) ?? tooLarge(length.bodySize)
             end(.done)
-            throw tooLarge(length.bodySize)
+            throw error
         }
         return message(length.bodySize, behind: length.headerSize, &input)
     }
 
     @inline(__always)
     private mutating func message(_ size: Int, behind headerSize: Int, _ input: inout ByteBuffer) -> CoreEvent? {
+        hasReceived = true
         if let bytes = input.bytes(at: headerSize, count: size) {
             input.consume(headerSize + size)
             return .message(Payload(bytes))
@@ -250,7 +262,12 @@ extension FramedTCPCore {
         return .message(Payload(assembly))
     }
 
-    private mutating func tooLarge(_ size: Int, _ context: inout CoreContext) -> TransportError {
+    private mutating func tooLarge(
+        _ size: Int,
+        _ input: borrowing ByteBuffer,
+        _ context: inout CoreContext
+    ) -> TransportError {
+        if let error = foreign(input, &context) { return error }
         let error = tooLarge(size)
         fail(ClosePayload.messageTooLarge, error, &context)
         return error
@@ -259,4 +276,18 @@ extension FramedTCPCore {
     private func tooLarge(_ size: Int) -> TransportError {
         TransportError(.messageTooLarge, .open, "the peer sent \(size) bytes; the limit is \(limit)")
     }
+
+    /// Ends the connection if its first bytes, which are at the front of `input`, are of another protocol.
+    private mutating func foreign(_ input: borrowing ByteBuffer, _ context: inout CoreContext) -> TransportError? {
+        guard !hasReceived, phase == .open else { return nil }
+        let other = input.withUnsafeReadableBytes { ForeignProtocol($0) }
+        guard other.isForeign(to: .framedTCP) else { return nil }
+        if role == .server { other.answer(expected: .framedTCP, to: &context.output) }
+        let error = TransportError(.handshakeFailed, .handshake, other.sentence(expected: .framedTCP, by: role))
+        reason = CloseReason(error)
+        end(.done)
+        return error
+    }
+
+    private static let hint = ": it may speak another protocol, so compare the scheme and the port"
 }

@@ -6,7 +6,7 @@ import TransportAPI
 /// as one stream of bytes, part by part. So packets and messages need not end together, and only the limits of the
 /// inner core apply. The subprotocol must be "mqtt". The connection ends with DISCONNECT and a WebSocket close frame
 /// after it, whose answer is not awaited (MQTT-3.14.4-1).
-package struct MQTTWebSocketCore: ProtocolCore {
+package struct MQTTWebSocketCore: ExplainingCore {
     /// The bytes between the two cores. It is a class because a core can be copied but a buffer cannot. It is created
     /// when the connection starts, and the core is not copied after that.
     private final class Between: @unchecked Sendable {
@@ -16,6 +16,9 @@ package struct MQTTWebSocketCore: ProtocolCore {
     }
 
     static let subprotocol = "mqtt"
+    private static let otherSubprotocol =
+        "the server did not choose the subprotocol 'mqtt' (MQTT-6.0.0-4): it may be a WebSocket server without MQTT, for "
+        + "which the scheme is ws://"
     private(set) var outer: WebSocketCore
     /// Whether the client of this server connects from the same machine. Set it before ``start(_:)``.
     package var isPeerOnLoopback: Bool {
@@ -42,17 +45,24 @@ package struct MQTTWebSocketCore: ProtocolCore {
         if !inner.isClient {
             let decide = configuration.decide
             configuration.decide = { request in
-                guard request.subprotocols.contains(Self.subprotocol) else { return .refuse(status: 400) }
+                guard request.subprotocols.contains(Self.subprotocol) else {
+                    return .refuse(
+                        status: 400,
+                        headers: [HTTPHeader(parsed: "Sec-WebSocket-Protocol", Self.subprotocol)]
+                    )
+                }
                 return decide?(request) ?? .accept
             }
         }
         outer = try WebSocketCore(inner.isClient ? .client : .server, configuration, givesParts: true)
         self.inner = inner
+        self.inner.isInsideWebSocket = true
     }
 
     package var capabilities: Capabilities { inner.capabilities }
     package var confirmsReceipt: Bool { inner.confirmsReceipt }
     package var identity: Identity? { outer.identity }
+    package var lateHandshake: String { isInside ? inner.lateHandshake : outer.lateHandshake }
     package func acknowledges(_ payload: Payload) -> Bool { inner.acknowledges(payload) }
     package mutating func completion(of id: UInt64) -> SendCompletion? { inner.completion(of: id) }
     /// The memory of both cores and of a packet that has not arrived whole, in bytes.
@@ -92,7 +102,7 @@ package struct MQTTWebSocketCore: ProtocolCore {
 
     private mutating func open(_ context: inout CoreContext) throws(TransportError) {
         guard outer.subprotocol == Self.subprotocol else {
-            let error = ClientHandshake.failed("the server did not choose the subprotocol 'mqtt' (MQTT-6.0.0-4)")
+            let error = ClientHandshake.failed(Self.otherSubprotocol)
             throw fail(error, CloseCode.protocolError, &context)
         }
         isInside = true

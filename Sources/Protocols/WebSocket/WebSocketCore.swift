@@ -19,7 +19,7 @@ import TransportAPI
 /// Only clients wait for the end of the connection, within ``WebSocketConfiguration/closeTimeout``. A server reports
 /// `closed` as soon as both close frames are sent, so that the server ends the TCP connection first (section 7.1.1). In
 /// every phase, the end of the input and any error other than those of `send` and `ping` lead to `ended`.
-package struct WebSocketCore: RedirectingCore {
+package struct WebSocketCore: RedirectingCore, ExplainingCore {
     enum Phase: Sendable, Hashable {
         case idle, handshaking, open, closing, awaitingEnd, ending, ended
     }
@@ -156,13 +156,22 @@ package struct WebSocketCore: RedirectingCore {
     package mutating func inputEnded(_ context: inout CoreContext) throws(TransportError) -> CoreEvent {
         switch phase {
         case .idle, .handshaking:
-            throw end(TransportError(.connectionLost, .handshake, "the connection ended within the handshake"))
+            throw end(TransportError(.connectionLost, .handshake, Self.endedEarly))
         case .open:
             throw end(.webSocketClose(CloseCode.abnormal))
         case .closing, .awaitingEnd, .ending, .ended:
             return closed()
         }
     }
+
+    package var lateHandshake: String {
+        "the server did not answer the handshake in time: it may speak another protocol, so compare the scheme and the "
+            + "port"
+    }
+
+    private static let endedEarly =
+        "the connection ended within the handshake: the peer may speak another protocol, or TLS, so compare the scheme "
+        + "and the port"
 
     /// When the opening or closing handshake times out, or a delayed pong is tried again.
     package var deadline: Instant? {
@@ -183,7 +192,7 @@ package struct WebSocketCore: RedirectingCore {
         case .handshaking where role == .server:
             throw refuse(.init(status: 408, reason: "no request came in time"), &context)
         case .handshaking:
-            throw end(TransportError(.timedOut, .handshake, "the server did not answer the handshake in time"))
+            throw end(TransportError(.timedOut, .handshake, lateHandshake))
         case .closing, .awaitingEnd:
             // The peer may still be reading the output before the close frame.
             let extended = context.outputMoved.advanced(by: configuration.closeTimeout)
@@ -228,8 +237,14 @@ extension WebSocketCore {
         do throws(HTTPHeadError) {
             return try head.next(&input)
         } catch {
-            throw TransportError(response: error)
+            let other = input.withUnsafeReadableBytes { ForeignProtocol($0) }
+            throw other.error(insteadOf: TransportError(response: error), expected: expected, by: role)
         }
+    }
+
+    /// The protocol of the listener or of the client, for errors that name another one.
+    private var expected: ForeignProtocol.Expected {
+        configuration.subprotocols == [MQTTWebSocketCore.subprotocol] ? .mqttWebSocket : .webSocket
     }
 
     private mutating func readRequest(
@@ -261,14 +276,25 @@ extension WebSocketCore {
         do throws(HTTPHeadError) {
             return try head.next(&input)
         } catch {
-            throw ServerHandshake.Refusal(error)
+            var refusal = ServerHandshake.Refusal(error)
+            refusal.foreign = input.withUnsafeReadableBytes { ForeignProtocol($0) }
+            throw refusal
         }
     }
 
     /// Writes an HTTP error response. Returns the error to throw.
     mutating func refuse(_ refusal: ServerHandshake.Refusal, _ context: inout CoreContext) -> TransportError {
-        ServerHandshake.write(refusal, to: &context.output)
-        return end(refusal.error)
+        guard let foreign = refusal.foreign else {
+            ServerHandshake.write(refusal, to: &context.output)
+            return end(refusal.error)
+        }
+        // A client of TLS can read an alert, and the others recognize HTTP.
+        if foreign == .tls {
+            foreign.answer(expected: expected, to: &context.output)
+        } else {
+            ServerHandshake.write(refusal, to: &context.output)
+        }
+        return end(foreign.error(insteadOf: refusal.error, expected: expected, by: .server))
     }
 
     /// Ends the connection. Returns the error to throw.

@@ -109,7 +109,7 @@ private struct MemoryTransport: Transport {
             if Task.isCancelled { throw .cancelled(.connect) }
             let acceptors = MemoryHub.find(endpoint.host, endpoint.port)
             guard let acceptor = acceptors.first else {
-                throw TransportError(.refused, .connect, "no listener at \(endpoint)")
+                throw TransportError(.refused, .connect, "connection refused: no listener at \(endpoint)")
             }
             guard acceptors.count == 1 else {
                 let sentence = "\(acceptors.count) listeners are named \(endpoint.host); add the port to the URL"

@@ -82,7 +82,8 @@ struct StreamTransport: Transport {
                 deadline: deadline
             )
         } catch {
-            var error = TransportError(error)
+            let address = HTTPSyntax.authority(host: proxy?.host ?? endpoint.host, port: proxy?.port ?? port)
+            var error = TransportError(error, at: address)
             if proxy != nil { error.reason = "the proxy: \(error.reason)" }
             throw error
         }

@@ -21,17 +21,30 @@ extension TransportError {
             case EMSGSIZE: .messageTooLarge
             default: .systemError
             }
-        self.init(code, phase, error.description, detail: Int(error.number))
+        self.init(code, phase, "\(error.call): \(error.sentence)", detail: Int(error.number))
+    }
+
+    /// The error for an errno of a connection to `address`. A refused connection names the address.
+    init(_ error: SystemError, _ phase: Phase, at address: String?, isDatagram: Bool = false) {
+        self.init(error, phase)
+        guard code == .refused, let address else { return }
+        self.reason = "connection refused at \(address): nothing listens " + (isDatagram ? "on this UDP port" : "there")
     }
 
     /// The error for a connection that could not be opened.
-    package init(_ error: ConnectError) {
+    ///
+    /// - Parameter address: the host and the port.
+    package init(_ error: ConnectError, at address: String? = nil) {
         switch error {
         case .nameNotFound(let sentence): self.init(.nameNotFound, .resolve, sentence)
         case .resolverFailed(let sentence): self.init(.resolverFailed, .resolve, sentence)
-        case .system(let error): self.init(error, .connect)
+        case .system(let error): self.init(error, .connect, at: address)
         case .timedOut(let resolving):
-            self.init(.timedOut, resolving ? .resolve : .connect, "there was no answer in time")
+            self.init(
+                .timedOut,
+                resolving ? .resolve : .connect,
+                address.map { "\($0) did not answer in time" } ?? "there was no answer in time"
+            )
         case .cancelled: self = .cancelled(.connect)
         }
     }

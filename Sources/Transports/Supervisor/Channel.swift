@@ -14,6 +14,7 @@ public struct Channel<Message: WireMessage & Sendable>: Sendable {
     public let supervisor: Supervisor
     /// Their format.
     public let codec: ConfiguredCodec
+    let report: UndecodableReport
 
     /// Sends one message and waits for its end; see ``Supervisor/send(_:)``. A message that the codec refuses ends in
     /// `.rejected(.invalidConfiguration)` with the codec's reason.
@@ -29,8 +30,13 @@ public struct Channel<Message: WireMessage & Sendable>: Sendable {
         try await supervisor.submit(try encoded(message).get())
     }
 
-    /// The messages received. What the codec can't read is told to the supervisor's observer and left out.
-    public var messages: Messages { Messages(payloads: supervisor.messages, channel: self) }
+    /// The messages received. A message that the codec cannot read is left out and reported to the supervisor's observer
+    /// (``SupervisorEvent/undecodable(bytes:_:)``). Without an observer, the first one of each channel is reported by one
+    /// line on standard error. ``results`` contains all messages.
+    public var messages: Messages { Messages(results: results) }
+
+    /// The messages received, and in their place those that the codec cannot read, which are reported as by ``messages``.
+    public var results: Results { Results(payloads: supervisor.messages, channel: self) }
 
     /// Reads a payload, such as one that ``Supervisor/undelivered`` gives back.
     public func decode(_ payload: Payload) throws(CodecError) -> Message {
@@ -47,6 +53,34 @@ public struct Channel<Message: WireMessage & Sendable>: Sendable {
 
     /// Messages as they arrive.
     public struct Messages: AsyncSequence, Sendable {
+        let results: Results
+
+        /// Begins to read.
+        public func makeAsyncIterator() -> Iterator {
+            Iterator(results: results.makeAsyncIterator())
+        }
+
+        /// Reads the messages.
+        public struct Iterator: AsyncIteratorProtocol {
+            var results: Results.Iterator
+
+            /// The next message; `nil` at the end, or when the task is cancelled.
+            public mutating func next() async -> Message? {
+                await next(isolation: #isolation)
+            }
+
+            /// As ``next()``, in the caller's isolation.
+            public mutating func next(isolation actor: isolated (any Actor)?) async -> Message? {
+                while let result = await results.next(isolation: actor) {
+                    if case .success(let message) = result { return message }
+                }
+                return nil
+            }
+        }
+    }
+
+    /// Messages as they arrive, with those that the codec cannot read.
+    public struct Results: AsyncSequence, Sendable {
         let payloads: Subscription<Payload>
         let channel: Channel
 
@@ -60,21 +94,23 @@ public struct Channel<Message: WireMessage & Sendable>: Sendable {
             var payloads: Subscription<Payload>.Iterator
             let channel: Channel
 
-            /// The next message; `nil` at the end, or when the task is cancelled.
-            public mutating func next() async -> Message? {
+            /// The next message, or one that the codec cannot read; `nil` at the end, or when the task is cancelled.
+            public mutating func next() async -> Result<Message, UndecodableMessage>? {
                 await next(isolation: #isolation)
             }
 
             /// As ``next()``, in the caller's isolation.
-            public mutating func next(isolation actor: isolated (any Actor)?) async -> Message? {
-                while let payload = await payloads.next(isolation: actor) {
-                    do throws(CodecError) {
-                        return try channel.decode(payload)
-                    } catch {
-                        channel.supervisor.report(.undecodable(bytes: payload.bytes.count, "\(error)"))
-                    }
+            public mutating func next(
+                isolation actor: isolated (any Actor)?
+            ) async -> Result<Message, UndecodableMessage>? {
+                guard let payload = await payloads.next(isolation: actor) else { return nil }
+                do throws(CodecError) {
+                    return .success(try channel.decode(payload))
+                } catch {
+                    let message = UndecodableMessage(payload: payload, expected: channel.codec.format, error: error)
+                    channel.report.note(message, of: channel.supervisor)
+                    return .failure(message)
                 }
-                return nil
             }
         }
     }
@@ -89,6 +125,6 @@ extension Supervisor {
         codec: ConfiguredCodec? = nil
     ) -> Channel<Message> {
         let named = format.flatMap(WireFormat.init) ?? .json
-        return Channel(supervisor: self, codec: codec ?? named.codec())
+        return Channel(supervisor: self, codec: codec ?? named.codec(), report: UndecodableReport())
     }
 }

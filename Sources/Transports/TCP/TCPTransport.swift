@@ -17,17 +17,18 @@ extension TransportDescriptor {
             TransportOption("byte-order", "big or little", "of u16 and u32 (big)"),
             TransportOption("header-included", "on or off", "whether u16 and u32 count their own bytes (off)"),
         ],
-        client: core,
+        client: { (endpoint, options) throws(TransportError) in try core(endpoint, options, .client) },
         server: { (endpoint, options, _) throws(TransportError) in
-            let makeCore = try core(endpoint, options)
-            return { _ in makeCore() }
+            let core = try core(endpoint, options, .server)
+            return { _ in core() }
         }
     )
 
     /// Client and server use the same protocol.
     private static func core(
         _ endpoint: Endpoint,
-        _ options: OptionReader
+        _ options: OptionReader,
+        _ role: CoreRole
     ) throws(TransportError) -> @Sendable () -> any ProtocolCore {
         var configuration = TCPConfiguration()
         configuration.framing = try framing(options)
@@ -36,8 +37,9 @@ extension TransportDescriptor {
             atMost: 0x7fff_ffff
         )
         configuration.closeTimeout = try options.duration("close-timeout") ?? configuration.closeTimeout
-        let core = try FramedTCPCore(configuration)
-        return { core }
+        var core = try FramedTCPCore(configuration)
+        core.role = role
+        return { [core] in core }
     }
 
     private static func framing(_ options: OptionReader) throws(TransportError) -> TCPConfiguration.Framing {

@@ -24,6 +24,7 @@ final class DatagramChannel: ByteChannel {
     /// What it was when something was sent last.
     @exclusivity(unchecked) private var receivedBefore: UInt64 = 0
     private let headerBytes: UInt64
+    let peer: SocketAddress?
     private let batch: DatagramBatch
     /// Whether the kernel may have datagrams beyond the batch: those that came while it was worked off, too.
     @exclusivity(unchecked) private var mayHaveMore = false
@@ -33,7 +34,14 @@ final class DatagramChannel: ByteChannel {
     /// - Parameters:
     ///   - open: opens a socket that is connected to the peer, once now and once for each address that this side may get.
     ///   - largest: the longest datagram that is taken, in bytes; longer ones are dropped.
-    init(largest: Int, now: Int64, open: @escaping () throws(SystemError) -> DatagramSocket) throws(SystemError) {
+    ///   - peer: the peer's address, for errors.
+    init(
+        to peer: SocketAddress? = nil,
+        largest: Int,
+        now: Int64,
+        open: @escaping () throws(SystemError) -> DatagramSocket
+    ) throws(SystemError) {
+        self.peer = peer
         self.open = open
         socket = try open()
         lastHeard = now

@@ -73,7 +73,12 @@ extension UDPListenerCore.DropReason {
     /// The same as an error.
     var error: TransportError {
         switch self {
-        case .malformed: TransportError(.protocolViolation, .handshake, "the datagram is none of this protocol")
+        case .malformed:
+            TransportError(
+                .protocolViolation,
+                .handshake,
+                "the datagram is not of this protocol; for datagrams without sessions set plain=on"
+            )
         case .unknownSession: TransportError(.notFound, .open, "the datagram belongs to no session")
         case .wrongCookie: TransportError(.handshakeFailed, .handshake, "the cookie is forged or too old")
         case .ended: TransportError(.handshakeFailed, .handshake, "the session that is asked for has ended already")

@@ -146,11 +146,12 @@ struct UDPTransport: Transport {
     ) async throws(TransportError) -> any Connection {
         let channel: DatagramChannel
         do throws(SystemError) {
-            channel = try DatagramChannel(largest: core.largestDatagram, now: loop.now) { () throws(SystemError) in
+            channel = try DatagramChannel(to: address, largest: core.largestDatagram, now: loop.now) {
+                () throws(SystemError) in
                 try DatagramSocket(connectedTo: address, on: loop)
             }
         } catch {
-            throw TransportError(error, .connect)
+            throw TransportError(error, .connect, at: address.description, isDatagram: true)
         }
         let driver = ConnectionDriver(core, over: channel, on: loop, limits: limits, started: started)
         return try await driver.openConnection(deadline: deadline)

@@ -22,7 +22,7 @@ import TransportAPI
 /// message that a broker does not acknowledge in time ends the connection. In a session that outlives its connections,
 /// the ``MQTTSession`` stores the messages that were not acknowledged, and the core of the next connection sends them
 /// again.
-package struct MQTTCore: ProtocolCore {
+package struct MQTTCore: ExplainingCore {
     enum Side: Sendable {
         case client(MQTTConfiguration)
         case server(MQTTServerConfiguration)
@@ -51,6 +51,8 @@ package struct MQTTCore: ProtocolCore {
     /// In nanoseconds; `nil` for a server.
     let acknowledgementTimeout: Int64?
 
+    /// Whether the packets come over WebSocket, whose handshake excludes other protocols.
+    var isInsideWebSocket = false
     var state = State.idle
     var reader: MQTTPacketReader
     var inFlight: InFlight
@@ -209,7 +211,13 @@ package struct MQTTCore: ProtocolCore {
         if hasDeferred, let event = takeDeferred() { return event }
         guard state != .idle, state != .closed else { return nil }
         if routesSignals { sendOutbox(&context) }
-        if let packet = try reader.next(&input) {
+        let packet: MQTTPacket?
+        do throws(TransportError) {
+            packet = try reader.next(&input)
+        } catch {
+            throw state == .connecting && !isInsideWebSocket ? foreign(error, input, &context) : error
+        }
+        if let packet {
             keepAlive.lastReceived = context.now
             let event = try receive(packet, &context)
             unread = input.count
@@ -649,6 +657,19 @@ extension MQTTCore {
 
 // The end of a connection, by the peer or by this side.
 extension MQTTCore {
+    static let hint = ", before it sent a packet: it may speak another protocol, so compare the scheme and the port"
+
+    /// The error for first bytes that are no packet, which can be of another protocol.
+    private func foreign(
+        _ error: TransportError,
+        _ input: borrowing ByteBuffer,
+        _ context: inout CoreContext
+    ) -> TransportError {
+        let other = input.withUnsafeReadableBytes { ForeignProtocol($0) }
+        if !isClient, other.isForeign(to: .mqtt) { other.answer(expected: .mqtt, to: &context.output) }
+        return other.error(insteadOf: error, expected: .mqtt, by: isClient ? .client : .server)
+    }
+
     package mutating func inputEnded(_ context: inout CoreContext) throws(TransportError) -> CoreEvent {
         switch state {
         case .closing, .closed:
@@ -656,7 +677,9 @@ extension MQTTCore {
             hasDeferred = false
             return .closed(closeReason)
         case .idle, .connecting, .subscribing:
-            throw TransportError(.closedByPeer, .handshake, "the peer closed the connection during the handshake")
+            let hint = isClient && state == .connecting ? Self.hint : ""
+            let sentence = "the peer closed the connection during the handshake\(hint)"
+            throw TransportError(.closedByPeer, .handshake, sentence)
         case .open:
             // A broker cannot send DISCONNECT. It only closes the connection.
             let isWithinPacket = unread > 0 || reader.oversized != nil

@@ -75,11 +75,16 @@ extension MQTTCore {
         return min(keepAlive.pingDue, keepAlive.answerDue ?? keepAlive.pingDue)
     }
 
+    package var lateHandshake: String {
+        guard isClient else { return "no CONNECT came in time" }
+        guard state == .connecting else { return "no SUBACK came in time" }
+        return "no CONNACK came in time: the server may speak another protocol, so compare the scheme and the port"
+    }
+
     package mutating func deadlineReached(_ context: inout CoreContext) throws(TransportError) {
         guard let deadline, deadline <= context.now else { return }
         guard state == .open || handshakeDeadline > context.now else {
-            let missing = isClient ? (state == .connecting ? "CONNACK" : "SUBACK") : "CONNECT"
-            throw TransportError(.timedOut, .handshake, "no \(missing) came in time")
+            throw TransportError(.timedOut, .handshake, lateHandshake)
         }
         keepAlive.unreadUntil = context.unreadUntil
         keepAlive.outputMoved = context.outputMoved

@@ -9,7 +9,7 @@ import TransportAPI
 /// A datagram that is not of this session is dropped and never ends it, because any peer can send one. Only a bye with
 /// the connection id ends it, and only the two sides know that id. The core drops duplicates among the last 1024
 /// sequence numbers, and delivers late messages when they arrive.
-package struct UDPCore: RoamingCore {
+package struct UDPCore: RoamingCore, ExplainingCore {
     enum Phase {
         /// The core has not started.
         case idle
@@ -46,6 +46,8 @@ package struct UDPCore: RoamingCore {
     /// The tokens of pings that no caller awaits and that are newer than the last pong.
     var unaskedPings: [UInt64] = []
     var pongsToReport: UInt64 = 0
+    /// Client: how many datagrams came during the handshake that are not of this protocol, and how the first of them began.
+    private var foreign: (count: UInt32, start: UInt32) = (0, 0)
 
     /// Creates a client's core.
     ///
@@ -281,7 +283,10 @@ extension UDPCore {
         _ input: borrowing ByteBuffer,
         _ context: inout CoreContext
     ) throws(TransportError) -> CoreEvent? {
-        guard let kind = Datagram.kind(of: input), Datagram.identifier(of: input) == nonce else { return nil }
+        guard let kind = Datagram.kind(of: input), Datagram.identifier(of: input) == nonce else {
+            noteForeign(input)
+            return nil
+        }
         switch (role, kind) {
         case (.client, .retry): retry(Datagram.number(of: input), &context)
         case (.client, .accept):
@@ -300,6 +305,12 @@ extension UDPCore {
         case (.client, .busy):
             phase = .done
             throw TransportError(.serverUnavailable, .handshake, "the server has no room for another session")
+        case (.client, .hello), (.client, .confirm):
+            // The nonce is this client's, so that the datagram comes from where its own went.
+            phase = .done
+            let sentence =
+                "the server returned this client's own datagram: it has no sessions over UDP, so set plain=on"
+            throw TransportError(.handshakeFailed, .handshake, sentence)
         case (.server, .confirm):
             context.counters.controlFrames &+= 1
             timers.lastHeard = context.now
@@ -309,6 +320,20 @@ extension UDPCore {
         default: break
         }
         return nil
+    }
+
+    private mutating func noteForeign(_ input: borrowing ByteBuffer) {
+        guard role == .client else { return }
+        if foreign.count == 0 { foreign.start = input.integer(at: 0, as: UInt32.self) ?? 0 }
+        foreign.count &+= 1
+    }
+
+    package var lateHandshake: String {
+        guard foreign.count > 0 else { return "the server did not answer" }
+        let hexadecimal = String(foreign.start, radix: 16)
+        let start = String(repeating: "0", count: 8 - hexadecimal.utf8.count) + hexadecimal
+        return "the server's datagrams are of another protocol (\(foreign.count), the first begins with 0x\(start)): "
+            + "compare the port, or set plain=on for datagrams without sessions"
     }
 
     /// Confirms the first cookie at once. A later one comes from a server that has restarted, or replaces a cookie that
@@ -337,7 +362,7 @@ extension UDPCore {
     private mutating func handshakeDeadline(_ context: inout CoreContext) throws(TransportError) {
         guard timers.giveUpAt > context.now else {
             phase = .done
-            throw TransportError(.timedOut, .handshake, "the server did not answer")
+            throw TransportError(.timedOut, .handshake, lateHandshake)
         }
         writeRequest(&context)
     }

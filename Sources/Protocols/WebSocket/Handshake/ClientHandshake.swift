@@ -42,7 +42,9 @@ enum ClientHandshake {
         guard status == 101 else {
             if status < 200 { return .interim }
             let seconds = head.headers.values("Retry-After").first.flatMap(HTTPSyntax.seconds)
-            throw .httpStatus(status, retryAfter: seconds)
+            var error = TransportError.httpStatus(status, retryAfter: seconds)
+            if let hint = hint(status, head) { error.reason += hint }
+            throw error
         }
         guard let upgrade = try single("Upgrade", head), HTTPSyntax.equalIgnoringCase(upgrade, "websocket") else {
             throw failed("the server did not upgrade to WebSocket")
@@ -77,8 +79,28 @@ enum ClientHandshake {
     }
 
     private static func status(_ line: String) throws(TransportError) -> Int {
-        guard let status = HTTPSyntax.status(line) else { throw failed("the server does not answer with HTTP/1.1") }
+        guard let status = HTTPSyntax.status(line) else {
+            throw failed("the server does not answer with HTTP/1.1, but with '\(excerpt(line))'")
+        }
         return status
+    }
+
+    /// What a server of this package says about itself when it refuses a request as malformed (400): the subprotocol that
+    /// it requires, or the protocol of the port.
+    private static func hint(_ status: Int, _ head: HTTPHead) -> String? {
+        guard status == 400 else { return nil }
+        if let required = head.headers.values("Sec-WebSocket-Protocol").first {
+            let scheme = required == MQTTWebSocketCore.subprotocol ? ": use mqtt+ws://" : ""
+            return "; the server requires the subprotocol '\(excerpt(required))'\(scheme)"
+        }
+        let phrase = head.startLine.utf8.split(separator: UInt8(ascii: " "), maxSplits: 2).dropFirst(2).first
+        guard let phrase, !phrase.elementsEqual("Bad Request".utf8) else { return nil }
+        return ", \(excerpt(String(Substring(phrase))))"
+    }
+
+    /// A part of untrusted text that can be shown anywhere.
+    private static func excerpt(_ text: String) -> String {
+        String(decoding: text.utf8.prefix(80).map { $0 >= 0x20 && $0 < 0x7f ? $0 : UInt8(ascii: "?") }, as: UTF8.self)
     }
 
     private static func single(_ name: String, _ head: HTTPHead) throws(TransportError) -> String? {

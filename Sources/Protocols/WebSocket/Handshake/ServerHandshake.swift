@@ -18,6 +18,8 @@ enum ServerHandshake {
         var headers: [HTTPHeader] = []
         /// A text for people. If it is empty, the response has no body.
         var body = ""
+        /// The protocol of a client that did not send HTTP.
+        var foreign: ForeignProtocol?
     }
 
     /// Reads the head of a request and decides about it.

@@ -48,6 +48,8 @@ package enum SessionFrame: Sendable, Hashable {
     package enum Refusal: UInt8, Sendable, Hashable {
         case version = 1
         case full, broken, otherIdentity
+        /// No hello came, or another message came first.
+        case helloExpected
 
         package var error: TransportError {
             switch self {
@@ -58,9 +60,16 @@ package enum SessionFrame: Sendable, Hashable {
                 TransportError(.forbidden, .handshake, "the session belongs to a client with another identity")
             case .broken:
                 TransportError(.protocolViolation, .open, "the peer saw a mistake in the session envelope")
+            // A client with sessions reads this. Its hello was lost, or came too late.
+            case .helloExpected:
+                TransportError(.timedOut, .handshake, "the server has not received the session hello")
             }
         }
     }
+
+    /// The frame with the refusal ``Refusal/helloExpected``. A text follows, because its reader is most likely a client
+    /// without sessions.
+    static let helloExpected = [10, Refusal.helloExpected.rawValue] + Array(TransportError.sessionsOnly.reason.utf8)
 
     static let version: UInt8 = 1
     /// What the envelope adds to a message at most, in bytes.
@@ -95,6 +104,7 @@ package enum SessionFrame: Sendable, Hashable {
         case .ping(let token): Self.write(.ping, token, to: &bytes)
         case .pong(let token): Self.write(.pong, token, to: &bytes)
         case .bye: bytes = [Kind.bye.rawValue]
+        case .refused(.helloExpected): bytes = Self.helloExpected
         case .refused(let refusal): bytes = [Kind.refused.rawValue, refusal.rawValue]
         case .origin(let session, let sequence, let payload):
             bytes.reserveCapacity(25 + payload.bytes.count)
@@ -159,9 +169,13 @@ package enum SessionFrame: Sendable, Hashable {
         case .bye:
             try end(1)
             self = .bye
+        case .refused where bytes == Self.helloExpected: self = .refused(.helloExpected)
         case .refused:
             try end(2)
-            guard let refusal = Refusal(rawValue: bytes[1]) else { throw .envelope("there is no such refusal") }
+            // A hello that is expected is refused with a text, which has been read above.
+            guard let refusal = Refusal(rawValue: bytes[1]), refusal != .helloExpected else {
+                throw .envelope("there is no such refusal")
+            }
             self = .refused(refusal)
         case .originBinary, .originText:
             let session = SessionID(high: try word(1), low: try word(9))
@@ -180,6 +194,15 @@ package enum SessionFrame: Sendable, Hashable {
 }
 
 extension TransportError {
+    /// The reason with which a session server closes the connection of a client without sessions. The detail is the close
+    /// code, and the text fits a close frame.
+    static let sessionsOnly = TransportError(
+        .unsupported,
+        .handshake,
+        "this server expects sessions: set the client's delivery mode to session",
+        detail: 1003
+    )
+
     static func envelope(_ what: String) -> TransportError {
         TransportError(.protocolViolation, .open, "session envelope: \(what)")
     }

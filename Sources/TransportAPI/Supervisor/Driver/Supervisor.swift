@@ -43,6 +43,8 @@ public final class Supervisor: Sendable {
     /// The name of the messages' format from the setup.
     public let format: String?
     package let runtime: any SupervisorRuntime
+    /// Whether it has an observer.
+    package let isObserved: Bool
     private let driver: RuntimeBound<SupervisorDriver>
     private let isStored: Bool
     private let stateChanges: RuntimeBound<MulticastBuffer<SupervisorState>>
@@ -61,6 +63,7 @@ public final class Supervisor: Sendable {
         self.runtime = runtime
         format = setup.format
         isStored = setup.store != nil
+        isObserved = setup.observer != nil
         stateChanges = RuntimeBound(driver.states, to: runtime)
         received = RuntimeBound(driver.intake.messages, to: runtime)
         delivered = RuntimeBound(driver.intake.deliveries, to: runtime)

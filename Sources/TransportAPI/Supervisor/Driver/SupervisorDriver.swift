@@ -194,7 +194,8 @@ final class SupervisorDriver: ConnectionDelegate {
                 // A cancelled attempt must not store its transport for the next one.
                 guard !Task.isCancelled else { throw .cancelledSend }
                 let transport = try confined.value.transport(to: endpoint, as: prepared)
-                connection = try await transport.connect(timeout: timeout)
+                // The transport gives up a little earlier, because its error says more than the machine's.
+                connection = try await transport.connect(timeout: timeout - timeout / 20)
             } catch {
                 return confined.value.failed(number, error)
             }

@@ -63,7 +63,7 @@ final class SessionServerDriver {
             newcomerOrder.insert(number, from: connection.network, at: runtime.clock) { $0 ? 0 : 1 }
             let driver = RuntimeBound(self, to: runtime)
             let timer = runtime.schedule(at: runtime.clock.advanced(by: configuration.helloTimeout)) { [self] in
-                if let connection = removeNewcomer(number) { abandon(connection, CloseReason(.timedOut(.handshake))) }
+                if let connection = removeNewcomer(number) { turnAwayWithoutHello(connection) }
             }
             Task(executorPreference: runtime.taskExecutor) {
                 var first: Payload?
@@ -79,7 +79,7 @@ final class SessionServerDriver {
         guard removeNewcomer(number) != nil, let first else { return }
         do throws(TransportError) {
             guard case .hello(let client, let incarnation, let received, let attempt) = try SessionFrame(first) else {
-                return turnAway(connection, .broken)
+                return turnAway(connection, .helloExpected)
             }
             let hello = ClientHello(incarnation: incarnation, received: received, attempt: attempt)
             if let session = registry.sessions[client], session.identity?.name != connection.identity?.name {
@@ -96,7 +96,7 @@ final class SessionServerDriver {
             case .refuse(let refusal): turnAway(connection, refusal)
             }
         } catch {
-            turnAway(connection, error.code == .handshakeFailed ? .version : .broken)
+            turnAway(connection, error.code == .handshakeFailed ? .version : .helloExpected)
         }
     }
 
@@ -177,8 +177,17 @@ final class SessionServerDriver {
     private func turnAway(_ connection: any Connection, _ refusal: SessionFrame.Refusal) {
         Task(executorPreference: runtime.taskExecutor) {
             _ = await connection.send(SessionFrame.refused(refusal).payload)
-            await connection.close(CloseReason(refusal.error))
+            await connection.close(CloseReason(refusal == .helloExpected ? .sessionsOnly : refusal.error))
         }
+    }
+
+    /// Ends a connection over which no hello has come. The client may have no sessions.
+    private func turnAwayWithoutHello(_ connection: any Connection) {
+        guard let near = (connection as? any SameLoopConnection)?.here else {
+            return turnAway(connection, .helloExpected)
+        }
+        _ = near.sendUnlessWaiting(SessionFrame.refused(.helloExpected).payload)
+        near.abandon(CloseReason(.sessionsOnly))
     }
 
     @discardableResult

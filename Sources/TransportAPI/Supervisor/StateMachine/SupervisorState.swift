@@ -101,6 +101,7 @@ public enum SupervisorEvent: Sendable, Hashable {
     /// (``DeliveryConfiguration/acknowledgementReminder``). The peer sends no more than its window, and what the app
     /// holds is bounded, so that nothing may come any more until the app acknowledges it.
     case unacknowledged(UnacknowledgedMessages)
-    /// A message of this many bytes was received that the codec can't read, and why.
+    /// A channel has received a message of this many bytes that its codec cannot read. The sentence contains the expected
+    /// format, the format that the bytes are most likely of, and the codec's error.
     case undecodable(bytes: Int, String)
 }

@@ -26,6 +26,8 @@ package struct SupervisorStateMachine: Sendable {
     var goodEndpoint = 0
     /// Endpoints that retrying can't mend.
     var hopeless: Set<Int> = []
+    /// Endpoints whose connections opened and then ended in an error that retrying can't mend.
+    var unfit: Set<Int> = []
     /// Until when endpoints want to be left alone.
     var notBefore: [Int: Instant] = [:]
     /// The endpoints that have failed in this round through them.
@@ -56,6 +58,18 @@ package struct SupervisorStateMachine: Sendable {
     /// How often the session's client has been started.
     let launch: UInt16
     var helloRetry: Instant?
+    /// While the hello is not answered: when the connection is to be pinged, and whether the peer has answered that. A
+    /// peer that answers pings and no hello has no sessions.
+    var greetingPing: Instant?
+    var isAliveWithoutWelcome = false
+    /// How many attempts in a row have ended without a welcome by such a peer.
+    var unansweredHellos = 0
+    /// After so many, a server that has never welcomed this client has no sessions. Before, it may be overloaded.
+    static let mostUnansweredHellos = 3
+    /// In plain style: whether the only message of the connection was a session server's refusal.
+    var wasRefusedAsPlain = false
+    /// In plain style: whether the connection has brought another message.
+    var hasReceivedPlain = false
     var pingToken: UInt32 = 0
     var pingSentAt: Instant?
     var isReading = true
@@ -146,6 +160,7 @@ package struct SupervisorStateMachine: Sendable {
         case .received(let connection, let payload): received(connection, payload, at: now, using: &random, &actions)
         case .pong(let connection, let time):
             guard connection == self.connection else { return }
+            if case .greeting = phase { isAliveWithoutWelcome = true }
             alive(at: now, &actions)
             actions.append(.note(.roundTrip(time)))
         case .ended(let connection, let reason): ended(connection, reason, at: now, using: &random, &actions)
@@ -171,7 +186,7 @@ package struct SupervisorStateMachine: Sendable {
             case .closed: return nil
             case .idle, .offline, .suspended: own = nil
             case .connecting(let deadline), .waiting(let deadline): own = deadline
-            case .greeting(let deadline): own = earlier(deadline, helloRetry)
+            case .greeting(let deadline): own = earlier(deadline, earlier(helloRetry, greetingPing))
             case .open: own = keepalive?.deadline
             }
             return earlier(own, delivery.deadline)
@@ -215,8 +230,17 @@ package struct SupervisorStateMachine: Sendable {
             attemptFailed(.timedOut(.connect), at: now, using: &random, &actions)
         case .greeting(let deadline) where deadline <= now:
             actions.append(.abandon(connection: connection))
-            attemptFailed(.timedOut(.handshake), at: now, using: &random, &actions)
+            unansweredHellos = isAliveWithoutWelcome && incarnation == 0 ? unansweredHellos + 1 : 0
+            let error = TransportError.noWelcome(
+                isAlive: isAliveWithoutWelcome,
+                isFinal: unansweredHellos >= Self.mostUnansweredHellos
+            )
+            attemptFailed(error, at: now, using: &random, &actions)
         case .greeting:
+            if let greetingPing, greetingPing <= now {
+                self.greetingPing = nil
+                actions.append(.ping(connection: connection))
+            }
             if let helloRetry, helloRetry <= now { greet(at: now, &actions) }
         case .waiting(let time) where time <= now: attempt(at: now, &actions)
         case .open:
@@ -235,7 +259,48 @@ package struct SupervisorStateMachine: Sendable {
 
 extension TransportError {
     static func timedOut(_ phase: Phase) -> TransportError {
-        TransportError(.timedOut, phase, "the attempt took too long")
+        let sentence = "the attempt took too long: the host may be down, or the port may belong to another protocol"
+        return TransportError(.timedOut, phase, sentence)
+    }
+
+    /// The server has not answered the hello.
+    ///
+    /// - Parameters:
+    ///   - isAlive: whether it has answered a ping meanwhile.
+    ///   - isFinal: whether a retry cannot help.
+    static func noWelcome(isAlive: Bool, isFinal: Bool) -> TransportError {
+        let sentence = "the server does not answer the session hello\(isAlive ? ", but answers pings" : "")"
+        return isFinal
+            ? TransportError(.handshakeFailed, .handshake, "\(sentence): \(withoutSessions)")
+            : TransportError(.timedOut, .handshake, "\(sentence): \(maybeWithoutSessions)")
+    }
+
+    static let withoutSessions = "it has no sessions; set the delivery mode to plain, or use a session server"
+    static let maybeWithoutSessions =
+        "if it has no sessions, set the delivery mode to plain, or use a session server"
+
+    /// The server has sent this message in place of the welcome, which is `error` to this client. A refusal is an answer.
+    /// Anything else comes from a server without sessions.
+    static func noWelcome(_ payload: Payload, _ error: TransportError) -> TransportError {
+        guard error.code == .protocolViolation else { return error }
+        let sentence: String
+        switch try? SessionFrame(payload) {
+        case .refused: return error
+        case .hello: sentence = "the server returned the session hello, as an echo server does"
+        default: sentence = "the server sent a message that does not answer the session hello (\(error.reason))"
+        }
+        return TransportError(error.code, .handshake, "\(sentence): \(withoutSessions)")
+    }
+
+    /// The server has ended the connection in place of an answer to the hello.
+    var insteadOfWelcome: TransportError {
+        switch code {
+        case .closedByPeer, .connectionLost, .connectionReset, .protocolViolation, .invalidText, .unsupported: break
+        default: return self
+        }
+        let sentence = "the server ended the connection without an answer to the session hello (\(reason))"
+        let text = "\(sentence): \(Self.maybeWithoutSessions)"
+        return TransportError(code, .handshake, text, detail: detail, retryAfter: retryAfter)
     }
 }
 
@@ -349,10 +414,12 @@ extension SupervisorStateMachine {
         }
         self.capabilities = capabilities
         mustRefresh = false
+        (wasRefusedAsPlain, hasReceivedPlain, isAliveWithoutWelcome, greetingPing) = (false, false, false, nil)
         guard Delivery.style(configuration.delivery, capabilities) == .session else {
             return opened(isResumed: false, at: now, &actions)
         }
         phase = .greeting(deadline)
+        if capabilities.hasNativePing { greetingPing = now.advanced(by: now.duration(to: deadline) / 2) }
         delivery.forgetOvertaking()
         // That nothing came back over the connection before says nothing of this one.
         delivery.roundTrip.answered()
@@ -407,15 +474,19 @@ extension SupervisorStateMachine {
             return giveUp(CloseReason(error), &actions)
         }
         if error.isRetryable { failedInRound.insert(endpoint) } else { hopeless.insert(endpoint) }
-        guard hopeless.count < endpoints.count else { return giveUp(CloseReason(error), &actions) }
+        guard hasUsableEndpoint else { return giveUp(CloseReason(error), &actions) }
         noteWish(of: error, at: now)
         // All endpoints are tried before the first pause, but for those that want to be left alone.
         let isRoundOver = endpoints.indices.allSatisfy {
-            hopeless.contains($0) || failedInRound.contains($0) || notBefore[$0, default: now] > now
+            isHopeless($0) || failedInRound.contains($0) || notBefore[$0, default: now] > now
         }
         endpoint = nextEndpoint(at: now)
         retry(CloseReason(error), after: isRoundOver ? nil : .zero, at: now, using: &random, &actions)
     }
+
+    private func isHopeless(_ endpoint: Int) -> Bool { hopeless.contains(endpoint) || unfit.contains(endpoint) }
+
+    private var hasUsableEndpoint: Bool { endpoints.indices.contains { !isHopeless($0) } }
 
     /// A server may ask to be left alone for a while (Retry-After).
     private mutating func noteWish(of error: TransportError, at now: Instant) {
@@ -425,7 +496,7 @@ extension SupervisorStateMachine {
 
     /// The first in turn that does not want to be left alone, or else the one that wants it for the shortest time.
     private func nextEndpoint(at now: Instant) -> Int {
-        let turn = (1...endpoints.count).map { (endpoint + $0) % endpoints.count }.filter { !hopeless.contains($0) }
+        let turn = (1...endpoints.count).map { (endpoint + $0) % endpoints.count }.filter { !isHopeless($0) }
         func time(_ endpoint: Int) -> Instant { max(now, notBefore[endpoint, default: now]) }
         return turn.min { time($0) < time($1) } ?? endpoint
     }
@@ -466,9 +537,13 @@ extension SupervisorStateMachine {
         _ actions: inout [SupervisorAction]
     ) {
         guard connection == self.connection else { return }
+        var reason = reason
+        if wasRefusedAsPlain, reason.initiator == .peer, reason.error == nil, reason.code == nil {
+            reason = CloseReason(.sessionsOnly)
+        }
         switch phase {
         case .greeting:
-            return attemptFailed(reason.asError, at: now, using: &random, &actions)
+            return attemptFailed(reason.asError.insteadOfWelcome, at: now, using: &random, &actions)
         case .open: break
         case .idle, .connecting, .waiting, .offline, .suspended, .closed: return
         }
@@ -477,7 +552,8 @@ extension SupervisorStateMachine {
         leaveConnection(&actions)
         endpoint = goodEndpoint
         failures += 1
-        judgeStability(at: now)
+        let isUnfit = reason.error.map { $0.code == .unsupported || $0.code == .handshakeFailed } ?? false
+        judgeStability(at: now, keepsUnfit: isUnfit)
         guard let error = reason.error else {
             return retry(reason, after: nil, at: now, using: &random, &actions)
         }
@@ -488,15 +564,22 @@ extension SupervisorStateMachine {
             (hasRefreshed, mustRefresh) = (true, true)
             attempt(at: now, &actions)
         // What an open connection breaks by may go well on the next one, but for these.
-        case .authenticationFailed, .forbidden, .certificateRejected, .invalidConfiguration, .unsupported:
+        case .authenticationFailed, .forbidden, .certificateRejected, .invalidConfiguration:
             giveUp(reason, &actions)
+        // The peer speaks another protocol, or has no use for this client. Another endpoint may be the right one.
+        case _ where isUnfit:
+            unfit.insert(goodEndpoint)
+            guard hasUsableEndpoint else { return giveUp(reason, &actions) }
+            endpoint = nextEndpoint(at: now)
+            retry(reason, after: nil, at: now, using: &random, &actions)
         default: retry(reason, after: nil, at: now, using: &random, &actions)
         }
     }
 
     /// The open connection is over: if it was stable, everything is counted anew.
-    mutating func judgeStability(at now: Instant) {
+    mutating func judgeStability(at now: Instant, keepsUnfit: Bool = false) {
         guard openedAt.duration(to: now) >= configuration.stableAfter else { return }
+        if !keepsUnfit { unfit = [] }
         backoff.reset()
         failures = 0
         hasRefreshed = false
@@ -505,7 +588,7 @@ extension SupervisorStateMachine {
 
     mutating func leaveConnection(_ actions: inout [SupervisorAction]) {
         keepalive = nil
-        helloRetry = nil
+        (helloRetry, greetingPing) = (nil, nil)
         delivery.detach()
     }
 
@@ -561,11 +644,23 @@ extension SupervisorStateMachine {
         let style = Delivery.style(configuration.delivery, capabilities)
         do throws(TransportError) {
             switch style {
-            case .plain: delivery.give(payload, at: now, &actions)
+            case .plain:
+                if payload.bytes.count == SessionFrame.helloExpected.count, payload.bytes == SessionFrame.helloExpected
+                {
+                    wasRefusedAsPlain = !hasReceivedPlain
+                    return delivery.leaveOut(at: now, &actions)
+                }
+                (hasReceivedPlain, wasRefusedAsPlain) = (true, false)
+                delivery.give(payload, at: now, &actions)
             case .origin: try receivedOrigin(payload, at: now, using: &random, &actions)
             case .session: try receivedFrame(try SessionFrame(payload), at: now, &actions)
             }
         } catch {
+            if case .greeting = phase {
+                let error = TransportError.noWelcome(payload, error)
+                actions.append(.close(connection: connection, CloseReason(error)))
+                return attemptFailed(error, at: now, using: &random, &actions)
+            }
             actions.append(.close(connection: connection, CloseReason(error)))
             ended(connection, CloseReason(error), at: now, using: &random, &actions)
         }
@@ -611,6 +706,7 @@ extension SupervisorStateMachine {
         _ actions: inout [SupervisorAction]
     ) throws(TransportError) {
         guard case .greeting = phase else { return }
+        unansweredHellos = 0
         let isResumed = incarnation == self.incarnation
         if isResumed {
             try delivery.acknowledge(through: received, at: now, &actions)

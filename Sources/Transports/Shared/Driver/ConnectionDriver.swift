@@ -169,7 +169,9 @@ package final class ConnectionDriver: PollHandler, ScheduledHandler {
 
     private func phaseDeadlineReached() {
         switch phase {
-        case .opening: end(TransportError(.timedOut, .handshake, "the handshake was not complete in time"), abort: true)
+        case .opening:
+            let sentence = (core as? any ExplainingCore)?.lateHandshake ?? "the handshake was not complete in time"
+            end(TransportError(.timedOut, .handshake, sentence), abort: true)
         case .open where isClosing, .draining where isClosing: closeTimerFired()
         case .draining: close(abort: true)
         case .open, .closed: phaseDeadline = nil

@@ -1,0 +1,85 @@
+import Codecs
+import SocketIO
+import TransportAPI
+
+/// A message that a ``Channel`` has received and that its codec cannot read.
+public struct UndecodableMessage: Error, Sendable, Hashable {
+    /// The message as it was received.
+    public let payload: Payload
+    /// The format of the channel.
+    public let expected: WireFormat
+    /// The error of the codec.
+    public let error: CodecError
+
+    /// The format that the bytes are most likely of, by their beginning. `nil` if it is neither.
+    public var likelyFormat: WireFormat? {
+        let bytes = payload.bytes
+        if let first = bytes.first(where: { ![0x20, 0x09, 0x0a, 0x0d].contains($0) }), first == UInt8(ascii: "{") {
+            return .json
+        }
+        // The tag of a field: a number of at least 1 and one of the types that proto3 writes.
+        guard let first = bytes.first, first >= 8, [0, 1, 2, 5].contains(first & 7) else { return nil }
+        return .protobuf
+    }
+}
+
+extension UndecodableMessage: CustomStringConvertible {
+    /// The format that was expected, what the bytes look like, and the error of the codec.
+    public var description: String {
+        "expected \(expected.title), \(found): \(hint)\(error)"
+    }
+
+    private var found: String {
+        guard let first = payload.bytes.first else { return "the message is empty" }
+        let digits = String(first, radix: 16)
+        return "the first byte is 0x\(digits.utf8.count == 1 ? "0" : "")\(digits)"
+    }
+
+    private var hint: String {
+        if case .hello? = try? SessionFrame(payload) {
+            return "it is the hello of a client in session mode; set the delivery mode of both sides; "
+        }
+        guard let likely = likelyFormat, likely != expected else { return "" }
+        return "the sender may use \(likely.title); set codec; "
+    }
+}
+
+extension WireFormat {
+    fileprivate var title: String {
+        switch self {
+        case .json: "JSON"
+        case .protobuf: "protobuf"
+        }
+    }
+}
+
+/// Reports the messages that the codec of a channel cannot read. All copies of the channel share it.
+final class UndecodableReport: Sendable {
+    private let count = Locked(0)
+    private let write: @Sendable (String) -> Void
+
+    /// - Parameter write: Writes the line that is shown when the supervisor has no observer.
+    init(write: @escaping @Sendable (String) -> Void = writeToStandardError) {
+        self.write = write
+    }
+
+    /// Reports a message to the observer. Without an observer, writes one line for the first message.
+    func note(_ message: UndecodableMessage, of supervisor: Supervisor) {
+        supervisor.report(.undecodable(bytes: message.payload.bytes.count, "\(message)"))
+        let isFirst = count.withLock { count in
+            count += 1
+            return count == 1
+        }
+        guard isFirst, !supervisor.isObserved else { return }
+        write(
+            "a message of \(message.payload.bytes.count) bytes could not be decoded: \(message). Further ones are "
+                + "not shown; set an observer to see them."
+        )
+    }
+}
+
+/// Writes a line to the standard error of the process, as far as that takes it.
+private func writeToStandardError(_ line: String) {
+    let bytes = Array("im-transports: \(line)\n".utf8)
+    _ = bytes.withUnsafeBytes { write(STDERR_FILENO, $0.baseAddress, $0.count) }
+}

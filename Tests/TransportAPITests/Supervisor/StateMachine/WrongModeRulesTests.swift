@@ -1,0 +1,166 @@
+import TestSupport
+import Testing
+
+@testable import TransportAPI
+
+@Suite("A supervisor whose server has another delivery mode")
+struct WrongModeRulesTests {
+    private static let pinging = Capabilities(hasNativePing: true, maximumMessageSize: 1 << 20)
+
+    /// The last state, with the error in it.
+    private func last(_ harness: MachineHarness) -> (isClosed: Bool, error: TransportError)? {
+        for action in harness.actions.reversed() {
+            switch action {
+            case .state(.closed(let reason)): return (true, reason.asError)
+            case .state(.waiting(_, let reason)): return (false, reason.asError)
+            default: continue
+            }
+        }
+        return nil
+    }
+
+    private func greeting(_ capabilities: Capabilities = .session) -> MachineHarness {
+        var configuration = SupervisorConfiguration.session
+        configuration.backoff = .fixed(.seconds(60))
+        var harness = MachineHarness(configuration)
+        harness.tell(.connect)
+        harness.tell(.connected(harness.machine.connection, capabilities))
+        return harness
+    }
+
+    @Test("gives up on a server that returns the hello, and says why")
+    func echo() throws {
+        var harness = greeting()
+        let hello = try #require(
+            harness.actions.lazy.compactMap { action in
+                if case .transmit(_, nil, let payload) = action { payload } else { nil }
+            }.first
+        )
+        harness.tell(.received(harness.machine.connection, hello))
+        let (isClosed, error) = try #require(last(harness))
+        #expect(isClosed && error.code == .protocolViolation && error.phase == .handshake)
+        #expect(error.reason.contains("an echo server") && error.reason.contains("delivery mode to plain"))
+    }
+
+    @Test("keeps the reason of a refusal")
+    func refusal() throws {
+        for refusal in [SessionFrame.Refusal.version, .full, .broken, .otherIdentity, .helloExpected] {
+            var harness = greeting()
+            harness.tell(.received(harness.machine.connection, SessionFrame.refused(refusal).payload))
+            #expect(try #require(last(harness)).error == refusal.error)
+        }
+    }
+
+    /// One attempt at a server that does not answer the hello.
+    private func silentAttempt(_ harness: inout MachineHarness, isAlive: Bool) {
+        harness.wait(.seconds(60))
+        harness.tell(.connect)
+        let connection = harness.machine.connection
+        harness.tell(.connected(connection, Self.pinging))
+        harness.wait(.seconds(5))
+        let actions = harness.tell(.deadlineReached(bytesReceived: 0))
+        #expect(actions.contains { if case .ping(connection) = $0 { true } else { false } })
+        if isAlive { harness.tell(.pong(connection, .milliseconds(1))) }
+        harness.wait(.seconds(5))
+        harness.tell(.deadlineReached(bytesReceived: 0))
+    }
+
+    @Test("gives up on a server that answers pings and no hello, after three attempts")
+    func silence() throws {
+        var configuration = SupervisorConfiguration.session
+        configuration.backoff = .fixed(.seconds(60))
+        for isAlive in [true, false] {
+            var harness = MachineHarness(configuration)
+            for attempt in 1...3 {
+                silentAttempt(&harness, isAlive: isAlive)
+                let (isClosed, error) = try #require(last(harness))
+                #expect(isClosed == (isAlive && attempt == 3))
+                #expect(error.code == (isClosed ? .handshakeFailed : .timedOut))
+                #expect(error.reason.contains("set the delivery mode to plain"))
+                #expect(error.reason.contains("answers pings") == isAlive)
+            }
+        }
+    }
+
+    @Test("never gives up on a silent server that has welcomed it once")
+    func silentSessionServer() throws {
+        var configuration = SupervisorConfiguration.session
+        configuration.backoff = .fixed(.seconds(60))
+        var harness = MachineHarness(configuration)
+        harness.open(Self.pinging)
+        harness.tell(.ended(harness.machine.connection, CloseReason(.network)))
+        for _ in 1...5 { silentAttempt(&harness, isAlive: true) }
+        #expect(try #require(last(harness)).isClosed == false)
+    }
+
+    @Test("a server that ends the connection in place of the welcome may have no sessions, and is tried again")
+    func closedInstead() throws {
+        var harness = greeting()
+        harness.tell(.ended(harness.machine.connection, CloseReason(.peer, code: 1000)))
+        let (isClosed, error) = try #require(last(harness))
+        #expect(!isClosed && error.code == .closedByPeer && error.reason.contains("set the delivery mode to plain"))
+    }
+
+    // MARK: Plain
+
+    private func plain(endpoints: Int = 1) -> MachineHarness {
+        var configuration = SupervisorConfiguration()
+        configuration.backoff = .fixed(.seconds(60))
+        var harness = MachineHarness(configuration, endpoints: endpoints)
+        harness.tell(.connect)
+        harness.tell(.connected(harness.machine.connection, .session))
+        return harness
+    }
+
+    private func delivered(_ harness: MachineHarness) -> Int {
+        harness.actions.count { if case .deliver = $0 { true } else { false } }
+    }
+
+    @Test("gives up on a session server by its close code, or by its frame if there is no close code")
+    func plainClient() throws {
+        for reason in [CloseReason(peerClosed: 1003, text: "sessions"), CloseReason(.peer)] {
+            var harness = plain()
+            let connection = harness.machine.connection
+            harness.tell(.received(connection, SessionFrame.refused(.helloExpected).payload))
+            harness.tell(.ended(connection, reason))
+            let (isClosed, error) = try #require(last(harness))
+            #expect(isClosed && error.code == .unsupported)
+            #expect(delivered(harness) == 0)
+        }
+    }
+
+    @Test("another member of a plain room that sends the frame ends nothing")
+    func forged() throws {
+        let frame = SessionFrame.refused(.helloExpected).payload
+        for (messages, reason) in [
+            ([bytes("a"), frame], CloseReason(.peer)), ([frame, bytes("a")], CloseReason(.peer)),
+            ([frame], CloseReason(.network)), ([frame], CloseReason(peerClosed: 1001, text: "")),
+        ] {
+            var harness = plain()
+            let connection = harness.machine.connection
+            for message in messages { harness.tell(.received(connection, message)) }
+            harness.tell(.ended(connection, reason))
+            #expect(try #require(last(harness)).isClosed == false)
+        }
+    }
+
+    @Test("of several endpoints only those that speak another protocol are given up")
+    func endpoints() throws {
+        let foreign = CloseReason(TransportError(.handshakeFailed, .handshake, "it speaks TLS"))
+        var harness = plain(endpoints: 2)
+        harness.tell(.ended(harness.machine.connection, foreign))
+        #expect(try #require(last(harness)).isClosed == false)
+        harness.wait(.seconds(60))
+        harness.tell(.deadlineReached(bytesReceived: 0))
+        #expect(harness.machine.endpoint == 1)
+        harness.tell(.connected(harness.machine.connection, .session))
+        harness.tell(.ended(harness.machine.connection, CloseReason(.network)))
+        harness.wait(.seconds(60))
+        harness.tell(.deadlineReached(bytesReceived: 0))
+        #expect(harness.machine.endpoint == 1, "the one that speaks another protocol is not tried again")
+        harness.tell(.connected(harness.machine.connection, .session))
+        harness.tell(.ended(harness.machine.connection, foreign))
+        let (isClosed, error) = try #require(last(harness))
+        #expect(isClosed && error.code == .handshakeFailed)
+    }
+}

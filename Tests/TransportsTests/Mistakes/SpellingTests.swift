@@ -1,0 +1,84 @@
+import TestSupport
+import Testing
+import TransportAPI
+
+@testable import Transports
+
+@Suite("A misspelt word")
+struct SpellingTests {
+    /// `word` without its last letter but one, or with a letter more if it is too short for that.
+    private func misspelt(_ word: String) -> String {
+        guard word.count > 3 else { return word + "x" }
+        var letters = Array(word)
+        letters.swapAt(letters.count - 2, letters.count - 3)
+        return String(letters) == word ? word + "x" : String(letters)
+    }
+
+    private func sentence(_ url: String) throws -> String {
+        let error = try #require(throws: TransportError.self) {
+            _ = try TransportRegistry.standard.transport(for: Endpoint(url))
+        }
+        #expect(error.code == .invalidConfiguration || error.code == .unsupported)
+        return error.reason
+    }
+
+    @Test(
+        "as the name of any option of any transport gets the right one",
+        arguments: TransportRegistry.standard.transports
+    )
+    func optionNames(transport: TransportDescriptor) throws {
+        for option in transport.options + TransportOption.common {
+            let text = try sentence("\(transport.name)://host:1?\(misspelt(option.name))=1")
+            // Another option can be as near.
+            #expect(text.contains("did you mean \""), "\(option.name): \(text)")
+        }
+    }
+
+    @Test(
+        "as the value of an option gets the right one",
+        arguments: [
+            ("tcp://host?framing=u6", "u16"), ("tcp://host?framing=varnit", "varint"),
+            ("tcp://host?framing=u16&byte-order=litle", "little"),
+            ("tcp://host?framing=u16&header-included=ture", "true"), ("udp://host?reliable=orderd", "ordered"),
+            ("udp://host?plain=onn", "on"), ("ws://host?deflate=smal", "small"),
+            ("mqtt://host?clean-session=of", "off"),
+        ]
+    )
+    func values(url: String, word: String) throws {
+        let text = try sentence(url)
+        #expect(text.contains("did you mean \"\(word)\""), "\(text)")
+    }
+
+    @Test("as a scheme gets the right one", arguments: TransportRegistry.standard.transports.map(\.name))
+    func schemes(name: String) throws {
+        #expect(try sentence("\(name)x://host").contains("did you mean \""))
+        #expect(try sentence("http://host").contains("ws://"))
+    }
+
+    @Test("as a key of the configuration gets the right one")
+    func keys() throws {
+        for row in TransportConfiguration.object.reference(defaults: TransportConfiguration(endpoints: [])) {
+            var path = row.path.split(separator: ".").map(String.init)
+            let name = path.removeLast()
+            var json = "\"\(misspelt(name))\": 1"
+            for outer in path.reversed() { json = "\"\(outer)\": {\(json)}" }
+            // The policy and the algorithm of an object come before its other keys.
+            let text = try #require(refusal(with: json), "\(row.path)")
+            #expect(text.contains("did you mean \""), "\(row.path): \(text)")
+        }
+    }
+
+    @Test(
+        "for a transport over TLS, the error names the way without",
+        arguments: [
+            ("wss", "ws"), ("mqtts", "mqtt"), ("tls", "tcp"), ("mqtt+wss", "mqtt+ws"), ("https", "ws"), ("dtls", "udp"),
+        ]
+    )
+    func tls(scheme: String, plain: String) throws {
+        let error = try #require(throws: TransportError.self) {
+            _ = try TransportRegistry.standard.transport(for: Endpoint("\(scheme)://host"))
+        }
+        #expect(error.code == .unsupported && error.phase == .configure && !error.isRetryable)
+        #expect(error.reason.contains("\(scheme):// needs TLS") && error.reason.contains("use \(plain)://"))
+    }
+}

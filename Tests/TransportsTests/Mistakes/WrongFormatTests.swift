@@ -1,0 +1,96 @@
+import Codecs
+import EmbeddedServers
+import SocketIO
+import TestSupport
+import Testing
+import TransportAPI
+
+@testable import Transports
+
+@Suite("A channel that receives another format", .timeLimit(.minutes(5)), .ownThread)
+struct WrongFormatTests {
+    private let message = ChatMessage(id: "1", conversation: "c", sender: "ann", sentAtMs: 1, text: "Soup?")
+
+    /// Two channels over one server that sends every message to all.
+    private func exchange(
+        _ sent: WireFormat,
+        _ read: WireFormat,
+        observer: Recorder?,
+        lines: Locked<[String]>,
+        count: Int = 3
+    ) async throws -> [Result<ChatMessage, UndecodableMessage>] {
+        let server = try await EmbeddedServer.start("memory://127.0.0.1:0", .fanOut)
+        let configuration = TransportConfiguration(endpoints: [server.endpoint], codec: sent)
+        let supervisor = try Supervisor(configuration) { $0.observer = observer }
+        let sender: Channel<ChatMessage> = supervisor.channel()
+        let reader = Channel<ChatMessage>(
+            supervisor: supervisor,
+            codec: read.codec(),
+            report: UndecodableReport { line in lines.withLock { $0.append(line) } }
+        )
+        let results = reader.results
+        supervisor.connect()
+        for _ in 0..<count { #expect(await sender.send(message).isSuccess) }
+        var received: [Result<ChatMessage, UndecodableMessage>] = []
+        for await result in results {
+            received.append(result)
+            if received.count == count { break }
+        }
+        await supervisor.close()
+        await server.stop()
+        return received
+    }
+
+    @Test(
+        "gives each undecodable message with the format that it looks like, and one line on standard error",
+        arguments: [
+            (
+                WireFormat.protobuf, WireFormat.json,
+                "expected JSON, the first byte is 0x0a: the sender may use protobuf; set codec"
+            ),
+            (.json, .protobuf, "expected protobuf, the first byte is 0x7b: the sender may use JSON; set codec"),
+        ]
+    )
+    func crossed(sent: WireFormat, read: WireFormat, sentence: String) async throws {
+        let lines = Locked<[String]>([])
+        let results = try await exchange(sent, read, observer: nil, lines: lines)
+        #expect(results.count == 3)
+        for result in results {
+            let failure = try #require(throws: UndecodableMessage.self) { try result.get() }
+            #expect("\(failure)".hasPrefix(sentence) && failure.likelyFormat == sent && failure.expected == read)
+        }
+        let written = lines.withLock { $0 }
+        #expect(written.count == 1 && written.first?.contains(sentence) == true)
+    }
+
+    @Test("reports each to the observer, and writes no line")
+    func observed() async throws {
+        let lines = Locked<[String]>([])
+        let recorder = Recorder()
+        _ = try await exchange(.protobuf, .json, observer: recorder, lines: lines)
+        await recorder.wait { notes in
+            notes.count {
+                if case .undecodable(_, let text) = $0 { text.contains("the sender may use protobuf") } else { false }
+            } == 3
+        }
+        #expect(lines.withLock { $0.isEmpty })
+    }
+
+    @Test("reads its own format, and reports nothing", arguments: WireFormat.allCases)
+    func same(format: WireFormat) async throws {
+        let lines = Locked<[String]>([])
+        let results = try await exchange(format, format, observer: nil, lines: lines)
+        #expect(try results.map { try $0.get() } == [message, message, message])
+        #expect(lines.withLock { $0.isEmpty })
+    }
+
+    @Test("names the hello of a client in session mode")
+    func hello() throws {
+        let payload = SessionFrame.hello(SessionID(high: 1, low: 2), incarnation: 0, received: 0).payload
+        let error = try #require(throws: CodecError.self) {
+            try JSONCodec().decode(ChatMessage.self, from: payload.bytes)
+        }
+        let message = UndecodableMessage(payload: payload, expected: .json, error: error)
+        #expect("\(message)".contains("the hello of a client in session mode"))
+    }
+}
