@@ -46,9 +46,7 @@ public final class ChatServer: Sendable {
         configuration.supervisor.outbox.whenFull = .dropOldest
         // The room takes a message at once, unless its sender writes much.
         configuration.supervisor.messageBuffer = 64
-        var mode = ServerMode.accept
-        mode.observer = observer
-        let listener = try await registry.listen(at: endpoint, on: loop, mode: mode)
+        let listener = try await registry.listen(at: endpoint, on: loop, Serving(observer: observer))
         let server = SessionServer(configuration, on: loop) { room.enter($0) }
         Task(executorPreference: loop) {
             // A listener that fails takes no more clients; those that are there stay.

@@ -34,7 +34,7 @@ struct FairnessTests {
         let listener = try await TransportRegistry.standard.listen(
             at: Endpoint("tcp://127.0.0.1:0"),
             on: loop,
-            mode: .handle { Order(heard) }
+            .handle { Order(heard) }
         )
         let flooding = try HostileClient(port: try #require(listener.endpoint.port))
         let modest = try HostileClient(port: try #require(listener.endpoint.port))
@@ -67,7 +67,7 @@ struct FairnessTests {
         let listener = try await TransportRegistry.standard.listen(
             at: Endpoint("\(transport)://127.0.0.1:0"),
             on: loop,
-            mode: .handle { Order(heard, clients: clients) }
+            .handle { Order(heard, clients: clients) }
         )
         let port = try #require(listener.endpoint.port)
         func message(_ byte: UInt8) -> [UInt8] { transport == "ws" ? frame(0x82, [byte]) : [0, 0, 0, 1, byte] }

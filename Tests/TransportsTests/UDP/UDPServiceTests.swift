@@ -33,7 +33,7 @@ struct UDPServiceTests {
         let listener = try await TransportRegistry.standard.listen(
             at: Endpoint("udp://127.0.0.1:0"),
             on: loop,
-            mode: .handle { Order(heard) }
+            .handle { Order(heard) }
         )
         let modest = try DatagramStranger(port: listener.endpoint.port)
         let flooding = try DatagramStranger(port: listener.endpoint.port)
