@@ -1,6 +1,7 @@
 import Glibc
 
-/// The target that FUZZ_TARGET names: one executable serves all, since it takes minutes to build with the sanitizers.
+/// The target that FUZZ_TARGET names. One executable contains all targets, because building with the sanitizers takes
+/// minutes.
 private let target: FuzzTarget = {
     let name = getenv("FUZZ_TARGET").map { String(cString: $0) } ?? ""
     guard let target = FuzzTarget.all.first(where: { $0.name == name }) else {
@@ -10,7 +11,7 @@ private let target: FuzzTarget = {
     return target
 }()
 
-/// What libFuzzer calls with each input; traps if the target finds something wrong.
+/// The function that libFuzzer calls with each input. Traps if the target finds a defect.
 @_cdecl("LLVMFuzzerTestOneInput")
 public func fuzzTestOneInput(_ bytes: UnsafePointer<UInt8>?, _ count: Int) -> CInt {
     do {

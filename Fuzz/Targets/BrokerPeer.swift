@@ -10,7 +10,7 @@ final class BrokerPeer {
     let driver: ConnectionDriver
     private var reader = MQTTPacketReader(maximumMessageSize: 1000)
     private var packets = 0
-    /// The answers to what has come, as an honest client gives them.
+    /// The acknowledgements that an honest client would send for the packets received so far.
     private var answers: [MQTTPacket] = []
 
     init(_ core: MQTTCore, on loop: EventLoop) {
@@ -31,13 +31,14 @@ final class BrokerPeer {
         say(output.bytes(at: 0, count: output.count) ?? [])
     }
 
-    /// Acknowledges all that has come.
+    /// Sends these acknowledgements.
     func answer() {
         say(answers)
         answers = []
     }
 
-    /// Reads what the broker has sent: whole packets, CONNACK first and once, and messages that somebody has published.
+    /// Reads the broker's output. It must be whole packets, with CONNACK first and once, and only messages that were
+    /// published.
     func read(of published: Set<Payload>) throws {
         var bytes = ByteBuffer()
         bytes.append(contentsOf: channel.outgoing)
@@ -47,17 +48,18 @@ final class BrokerPeer {
             switch packet {
             case .connack: try ensure(packets == 1, "CONNACK is packet \(packets)")
             case .publish(let publish):
-                try ensure(published.contains(Payload(publish.payload, topic: publish.topic)), "\(publish) is nobody's")
+                let payload = Payload(publish.payload, topic: publish.topic)
+                try ensure(published.contains(payload), "\(publish) was not published")
                 if publish.qos == .atLeastOnce { answers.append(.puback(publish.packetID)) }
                 if publish.qos == .exactlyOnce { answers.append(.pubrec(publish.packetID)) }
             case .pubrec(let packetID): answers.append(.pubrel(packetID))
             case .pubrel(let packetID): answers.append(.pubcomp(packetID))
             case .puback, .pubcomp, .suback, .unsuback, .pingresp: break
-            default: throw FuzzFailure(description: "a broker sends \(packet)")
+            default: throw FuzzFailure(description: "the broker sent \(packet)")
             }
-            try ensure(packets > 1 || packet.isConnack, "\(packet) comes first")
+            try ensure(packets > 1 || packet.isConnack, "the first packet is \(packet)")
         }
-        try ensure(bytes.isEmpty, "the broker sends a part of a packet")
+        try ensure(bytes.isEmpty, "the broker sent a part of a packet")
     }
 }
 
@@ -69,7 +71,7 @@ extension MQTTPacket {
 final class BrokerChannel: ByteChannel {
     var incoming: [UInt8] = []
     var isEnded = false
-    /// Whether the peer takes what is written.
+    /// Whether the peer accepts written bytes.
     var isReading = true
     var outgoing: [UInt8] = []
 

@@ -8,8 +8,8 @@ import TransportAPI
 
 private let brokerLoop = Result { try EventLoop(name: "fuzzed-broker") }
 
-/// The embedded broker, with all that it keeps, and four clients over channels in memory: raw bytes, packets that go
-/// further, and readers who stop reading. All limits are small, and none may be passed.
+/// Runs the embedded broker with four clients over channels in memory. They send raw bytes and valid packets, and stop
+/// reading at times. All limits are small, and none may be exceeded.
 func fuzzBroker(_ bytes: [UInt8]) throws {
     let loop = try brokerLoop.get()
     let end = BrokerRun.End()
@@ -18,29 +18,29 @@ func fuzzBroker(_ bytes: [UInt8]) throws {
     if let failure = end.failure { throw failure }
 }
 
-/// One run, a step for each turn of the loop, so that what was written is handed over in between.
+/// One run. It takes one step in each tick of the loop, so that the drivers write their output in between.
 private final class BrokerRun: ScheduledHandler, DriverOwner {
     var schedule = ScheduleEntry()
-    /// How a run has ended. Unchecked, because it is written before the signal and read after it.
+    /// The result of a run. Unchecked, because it is written before the signal and read after it.
     final class End: ScheduledHandler, @unchecked Sendable {
         var schedule = ScheduleEntry()
         let done = DispatchSemaphore(value: 0)
         var failure: (any Error)?
         weak var broker: Broker?
-        private var turnsLeft = 1000
+        private var ticksLeft = 1000
 
-        /// Waits behind the broker's last work, which may take several shares, until it has let go of the broker.
+        /// Waits until the broker is released. Its last work may take several ticks, and each holds a reference to it.
         func run(_: LoopQueue) {
-            if let broker, turnsLeft > 0 {
-                turnsLeft -= 1
+            if let broker, ticksLeft > 0 {
+                ticksLeft -= 1
                 return broker.loop.add(self, to: .deferred)
             }
-            if broker != nil { failure = FuzzFailure(description: "somebody keeps the broker") }
+            if broker != nil { failure = FuzzFailure(description: "the broker is not released") }
             done.signal()
         }
     }
 
-    /// What was published, by whomever. Unchecked, because only the loop touches it.
+    /// The messages that any client has published. Unchecked, because only the loop touches it.
     private final class Published: @unchecked Sendable {
         var payloads: Set<Payload> = []
     }
@@ -55,9 +55,9 @@ private final class BrokerRun: ScheduledHandler, DriverOwner {
     private let published = Published()
     private let inFlight: Int
     private var clients: [BrokerPeer?] = [nil, nil, nil, nil]
-    private var quietTurns = 6
-    /// What the drivers have said that they keep.
-    private var held = 0
+    private var quietTicks = 6
+    /// The number of buffered bytes that the drivers have reported.
+    private var buffered = 0
 
     init(_ bytes: [UInt8], on loop: EventLoop, _ end: End) {
         self.loop = loop
@@ -97,11 +97,11 @@ private final class BrokerRun: ScheduledHandler, DriverOwner {
         }
     }
 
-    /// One deed of one client; false when all is done.
+    /// Performs one action of one client. Returns `false` after the last one.
     private func step() throws -> Bool {
         guard let what = input.next() else {
-            quietTurns -= 1
-            return quietTurns > 0
+            quietTicks -= 1
+            return quietTicks > 0
         }
         let client = try client(Int(what & 3))
         switch what >> 2 & 15 {
@@ -121,7 +121,7 @@ private final class BrokerRun: ScheduledHandler, DriverOwner {
         return true
     }
 
-    /// The client at this place; a new one where there is none any more.
+    /// The client at this place. If it has ended, a new one takes its place.
     private func client(_ place: Int) throws -> BrokerPeer {
         if let client = clients[place] {
             if client.driver.phase == .opening || client.driver.phase == .open { return client }
@@ -167,13 +167,13 @@ private final class BrokerRun: ScheduledHandler, DriverOwner {
         return [.publish(publish)]
     }
 
-    // MARK: What must hold
+    // MARK: Invariants
 
     private func check() throws {
         try ensure(!broker.isRouting && broker.unrouted.isEmpty, "a message was left unrouted")
         let open = clients.count { $0?.driver.phase == .open }
         try ensure(broker.clients.count <= open, "\(broker.clients.count) clients, \(open) connections")
-        // Those that were forgotten are looked for when the next client comes.
+        // Dropped sessions are removed only when the next client connects.
         let most = broker.clients.count + limits.keptSessions + clients.count
         try ensure(broker.sessions.count <= most, "\(broker.sessions.count) sessions")
         try ensure(broker.core.sessionCount == broker.sessions.count, "the routing has other sessions")
@@ -192,19 +192,19 @@ private final class BrokerRun: ScheduledHandler, DriverOwner {
             try ensure(waiting <= 64 << 10, "\(waiting) bytes wait for a client")
         }
         try ensure(
-            held == clients.reduce(0) { $0 + ($1?.driver.bufferedBytes ?? 0) },
-            "\(held) bytes are accounted for"
+            buffered == clients.reduce(0) { $0 + ($1?.driver.bufferedBytes ?? 0) },
+            "\(buffered) bytes are accounted for"
         )
     }
 
     private func finish() throws {
         for client in clients { client?.driver.close(abort: true) }
         try check()
-        try ensure(broker.clients.isEmpty && held == 0, "\(held) bytes are held by nobody")
+        try ensure(broker.clients.isEmpty && buffered == 0, "\(buffered) bytes are buffered without a client")
         end.broker = broker
         loop.add(end, to: .deferred)
     }
 
-    func memoryChanged(by bytes: Int) { held += bytes }
+    func memoryChanged(by bytes: Int) { buffered += bytes }
     func closed(_: ConnectionDriver) {}
 }

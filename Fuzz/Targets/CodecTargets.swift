@@ -40,7 +40,7 @@ func fuzzProtobuf(_ bytes: [UInt8]) throws {
     }
 }
 
-/// The two readers of varints agree in value, length and error.
+/// Checks that the two readers of varints agree in value, length and error.
 private func checkVarint(_ bytes: [UInt8], _ limits: CodecLimits) throws {
     try bytes.withUnsafeBufferPointer { bytes in
         guard let base = bytes.baseAddress else { return }
@@ -53,7 +53,7 @@ private func checkVarint(_ bytes: [UInt8], _ limits: CodecLimits) throws {
     }
 }
 
-/// A message that is copied before it is visited.
+/// A message that is copied before its fields are visited.
 private struct Copied: WireMessage {
     var message = ChatMessage()
 
@@ -62,8 +62,8 @@ private struct Copied: WireMessage {
     }
 }
 
-/// What was understood is written and read again the same in both formats; compared as bytes, since NaN differs from
-/// itself.
+/// Checks that a decoded message is the same after it was written and read again, in both formats. Bytes are compared,
+/// because NaN differs from itself.
 private func checkCodec(_ codec: some MessageCodec, _ bytes: [UInt8]) throws {
     let message: AllTypes
     do throws(CodecError) {

@@ -3,7 +3,7 @@ import TransportAPI
 @testable import Protocols
 @testable import Transports
 
-/// An event, comparable.
+/// An event of a core that can be compared.
 enum SeenEvent: Equatable {
     case opened, pong
     case message(Payload)
@@ -14,18 +14,18 @@ enum SeenEvent: Equatable {
     case closed(CloseReason)
 }
 
-/// One core with its buffers, driven as a driver would, within the contract of ``ProtocolCore``.
+/// One core with its buffers. It is driven as by a driver, within the contract of ``ProtocolCore``.
 struct CoreRun<Core: ProtocolCore>: ~Copyable {
     var core: Core
     var input = ByteBuffer()
     var context: CoreContext
-    /// How many bytes an open core may leave unread.
+    /// The most bytes that an open core may leave unread.
     let inputLimit: Int
     private(set) var events: [SeenEvent] = []
-    /// How many of them are messages.
+    /// The number of messages among the events.
     private(set) var messageCount = 0
     private(set) var failure: TransportError?
-    /// All that was written, step by step.
+    /// All output so far.
     private(set) var written: [UInt8] = []
     private var answered: Set<UInt64> = []
     private var lastID: UInt64 = 0
@@ -38,7 +38,7 @@ struct CoreRun<Core: ProtocolCore>: ~Copyable {
         self.core.start(&context)
     }
 
-    /// Whether nothing more can come of it.
+    /// Whether the core has ended.
     var isOver: Bool { failure != nil || isClosed }
 
     mutating func perform(_ step: CoreStep, _ slicing: inout Slicing) throws {
@@ -61,12 +61,12 @@ struct CoreRun<Core: ProtocolCore>: ~Copyable {
         try drain()
     }
 
-    /// Puts what was written since the last step to the rest.
+    /// Appends the output since the last step to ``written``.
     mutating func collect() {
         written += takeOutput()
     }
 
-    /// What arrives in one read, or one datagram.
+    /// Passes the bytes of one read, or one datagram, to the core.
     mutating func feed(_ bytes: [UInt8]) throws {
         guard !isOver else { return }
         input.append(contentsOf: bytes)
@@ -74,7 +74,7 @@ struct CoreRun<Core: ProtocolCore>: ~Copyable {
         if !isOver { try ensure(input.count <= inputLimit, "\(input.count) bytes are left unread") }
     }
 
-    /// Takes the bytes that the core has written.
+    /// Removes the bytes that the core has written and returns them.
     mutating func takeOutput() -> [UInt8] {
         defer {
             context.output.removeAll()
@@ -83,7 +83,7 @@ struct CoreRun<Core: ProtocolCore>: ~Copyable {
         return context.output.bytes(at: 0, count: context.output.count) ?? []
     }
 
-    /// Takes the datagrams that the core has written.
+    /// Removes the datagrams that the core has written and returns them.
     mutating func takeDatagrams() throws -> [[UInt8]] {
         let ends = context.datagramEnds
         let bytes = takeOutput()
@@ -92,14 +92,14 @@ struct CoreRun<Core: ProtocolCore>: ~Copyable {
         return zip([0] + ends, ends).map { Array(bytes[$0..<$1]) }
     }
 
-    /// Sends, and gives what became of it; `nil` if it was refused.
+    /// Sends a message and returns its status; `nil` if the core refuses it.
     @discardableResult
     mutating func send(_ payload: Payload) -> SendStatus? {
         lastID += 1
         return try? core.send(payload, id: lastID, &context)
     }
 
-    /// Calls `next` until it has nothing more to report.
+    /// Calls `next` until it reports no further event.
     mutating func drain() throws {
         guard !isOver else { return }
         while !isClosed {
@@ -152,14 +152,14 @@ struct CoreRun<Core: ProtocolCore>: ~Copyable {
 
     private var checked = 0
 
-    /// What holds for every core: `opened` once and before all messages, and each outcome once.
+    /// Checks the rules for every core: `opened` comes once and before all messages, and each outcome comes once.
     private mutating func check() throws {
         for (index, event) in events.enumerated().dropFirst(checked) {
             switch event {
             case .opened: try ensure(index == 0, "opened is not the first event")
             case .closed: break
             case .acknowledged(let id), .refused(let id, _):
-                // The highest number stands for nobody.
+                // The highest number belongs to no message.
                 guard id != .max else { continue }
                 try ensure(1...lastID ~= id, "an answer to message \(id), which was never sent")
                 try ensure(answered.insert(id).inserted, "message \(id) is answered twice")
@@ -171,8 +171,8 @@ struct CoreRun<Core: ProtocolCore>: ~Copyable {
     }
 }
 
-/// Runs the steps on two cores that differ in nothing but how what arrives is cut, and compares all that can be seen.
-/// Gives what came of them.
+/// Runs the steps on two cores whose input is cut differently, and compares everything that can be observed. Returns
+/// the events.
 @discardableResult
 func runSliced<Core: ProtocolCore>(
     _ make: () throws -> Core,

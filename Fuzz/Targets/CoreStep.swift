@@ -1,6 +1,6 @@
 import TransportAPI
 
-/// What is done to a core over a byte stream.
+/// One step of a core over a byte stream.
 enum CoreStep {
     case feed(ArraySlice<UInt8>)
     case send(Payload)
@@ -14,23 +14,23 @@ extension FuzzInput {
         .milliseconds(1), .milliseconds(200), .seconds(2), .seconds(11), .seconds(61), .seconds(600),
     ]
 
-    /// Up to 15 deeds of the user and of time, each after some bytes of the stream; all of the stream is fed.
+    /// Up to 15 actions of the user or of time, each after some bytes of the stream. All of the stream is fed.
     mutating func steps(topic: String? = nil) -> [CoreStep] {
         let endsInput = flag()
-        let deeds = (0..<Int(choice() & 15)).map { _ in (after: choice(), what: choice()) }
+        let actions = (0..<Int(choice() & 15)).map { _ in (after: choice(), what: choice()) }
         var steps: [CoreStep] = []
-        for deed in deeds {
-            let bytes = rest.prefix(deed.after == 255 ? .max : Int(deed.after))
+        for action in actions {
+            let bytes = rest.prefix(action.after == 255 ? .max : Int(action.after))
             _ = take(bytes.count)
             if !bytes.isEmpty { steps.append(.feed(bytes)) }
-            steps.append(Self.deed(deed.what, topic))
+            steps.append(Self.action(action.what, topic))
         }
         if !rest.isEmpty { steps.append(.feed(rest)) }
         if endsInput { steps.append(.endInput) }
         return steps
     }
 
-    private static func deed(_ what: UInt8, _ topic: String?) -> CoreStep {
+    private static func action(_ what: UInt8, _ topic: String?) -> CoreStep {
         let argument = Int(what >> 3)
         switch what & 7 {
         case 0:

@@ -1,4 +1,4 @@
-/// The bytes of one run. Choices are taken from their end, so that what stands in front stays what a peer would send.
+/// The bytes of one run. Choices are taken from the end, so that the bytes in front remain a peer's stream.
 struct FuzzInput {
     private(set) var rest: ArraySlice<UInt8>
 
@@ -6,40 +6,41 @@ struct FuzzInput {
         rest = bytes[...]
     }
 
-    /// A choice among 256; 0 when there are no bytes left.
+    /// A choice among 256 values; 0 when no bytes are left.
     mutating func choice() -> UInt8 { rest.popLast() ?? 0 }
 
     /// Whether a choice is odd.
     mutating func flag() -> Bool { choice() & 1 == 1 }
 
-    /// One of `options`, which are not empty.
+    /// One of `options`, which must not be empty.
     mutating func choice<Option>(of options: [Option]) -> Option { options[Int(choice()) % options.count] }
 
-    /// Up to `count` bytes from the front.
+    /// Removes up to `count` bytes from the front and returns them.
     mutating func take(_ count: Int) -> [UInt8] {
         defer { rest = rest.dropFirst(count) }
         return Array(rest.prefix(count))
     }
 
-    /// The next byte from the front.
+    /// Removes the next byte from the front and returns it.
     mutating func next() -> UInt8? { rest.popFirst() }
 
-    /// Bytes from the front behind their length in two bytes, of which eleven bits count.
+    /// Removes a record from the front and returns its bytes. Its length precedes it in two bytes, of which eleven bits
+    /// count.
     mutating func record() -> [UInt8] {
         let length = Int(rest.popFirst() ?? 0) << 8 | Int(rest.popFirst() ?? 0)
         return take(length & 0x7ff)
     }
 }
 
-/// How a stream is cut into reads.
+/// The rule by which a stream is cut into reads.
 struct Slicing {
-    /// All at once.
+    /// All bytes in one read.
     static let whole = Slicing(0)
 
     private let most: Int
     private var state: UInt64
 
-    /// 0 is all at once, 1 each byte alone, the others differ in their sizes.
+    /// 0 means one read, 1 means one read for each byte, and all others mean reads of various sizes.
     init(_ choice: UInt8) {
         most = choice == 0 ? .max : choice == 1 ? 1 : Int(choice) / 2 + 1
         state = UInt64(choice)

@@ -1,8 +1,7 @@
-/// A parser or a core that is given any bytes.
+/// A parser or a core that is run with arbitrary bytes.
 struct FuzzTarget: Sendable {
     let name: String
-    /// Throws ``FuzzFailure`` if something other than events or a typed error came of the bytes; traps are found by
-    /// whoever calls it.
+    /// Throws ``FuzzFailure`` unless the bytes end in events or in a typed error. The caller detects traps.
     let run: @Sendable ([UInt8]) throws -> Void
 
     /// All targets; each has a folder in `Fuzz/Corpora`.
@@ -43,12 +42,12 @@ struct FuzzTarget: Sendable {
     ]
 }
 
-/// What a target found wrong.
+/// A defect that a target has found.
 struct FuzzFailure: Error, CustomStringConvertible {
     let description: String
 }
 
-/// Throws if something that must hold does not.
+/// Throws unless `holds` is true.
 func ensure(_ holds: Bool, _ what: @autoclosure () -> String) throws {
     guard holds else { throw FuzzFailure(description: what()) }
 }

@@ -3,7 +3,7 @@ import TransportAPI
 @testable import Protocols
 @testable import Transports
 
-/// The head of a request and of an answer, in any slices, and what both sides make of it.
+/// Reads the head of a request and of an answer, in any slices, and passes it to both sides of the handshake.
 func fuzzHTTP(_ bytes: [UInt8]) throws {
     var input = FuzzInput(bytes)
     let choice = input.choice()
@@ -21,7 +21,7 @@ func fuzzHTTP(_ bytes: [UInt8]) throws {
     try serve(head, configuration, isPeerOnLoopback: choice & 2 == 2)
 }
 
-/// The server's answer must be a head itself, with nothing of the client's smuggled in.
+/// Checks that the server's answer is one head, into which the client cannot inject anything.
 private func serve(_ head: HTTPHead, _ configuration: WebSocketConfiguration, isPeerOnLoopback: Bool) throws {
     var output = ByteBuffer()
     do throws(ServerHandshake.Refusal) {
@@ -80,7 +80,7 @@ private func readHead(_ bytes: ArraySlice<UInt8>, _ slicing: Slicing) -> Result<
     }
 }
 
-/// Offers and answers of compression: any text, and what our own two sides agree on.
+/// Reads offers and answers of compression: arbitrary text, and the agreement of our own two sides.
 func fuzzDeflateAgreement(_ bytes: [UInt8]) throws {
     var input = FuzzInput(bytes)
     guard let mine = input.webSocketCompression(), let theirs = input.webSocketCompression() else { return }
@@ -105,13 +105,13 @@ func fuzzDeflateAgreement(_ bytes: [UInt8]) throws {
     }
 }
 
-/// Reads what one of our sides writes.
+/// Reads the header that one of our sides has written.
 private func extensions(_ header: String) throws -> [WebSocketExtension] {
     guard let list = WebSocketExtension.list([header]) else { throw FuzzFailure(description: "malformed: \(header)") }
     return list
 }
 
-/// Whether what one side sends can be read by the other.
+/// Whether the receiver can read everything that the sender may send.
 private func fits(_ sender: DeflateAgreement.Direction, _ receiver: DeflateAgreement.Direction) -> Bool {
     sender.windowBits <= receiver.windowBits && (!sender.keepsContext || receiver.keepsContext)
 }

@@ -3,7 +3,7 @@ import TransportAPI
 @testable import Protocols
 @testable import Transports
 
-/// Packets alone, in any slices; and what was read, written and read again.
+/// Reads packets in any slices, then writes them and reads them again.
 func fuzzMQTTPackets(_ bytes: [UInt8]) throws {
     var input = FuzzInput(bytes)
     let choice = input.choice()
@@ -43,10 +43,10 @@ private func readPackets(_ bytes: ArraySlice<UInt8>, _ slicing: Slicing, _ most:
     return read
 }
 
-/// The longest that a packet may be before all of it is there.
+/// The most bytes of an incomplete packet.
 private let packetLimit = 5 + MQTTPacketReader.maximumConnectLength
 
-/// A client, over two connections of one session if it is not a clean one.
+/// Runs a client, over two connections of one session unless that is a clean session.
 func fuzzMQTTClient(_ bytes: [UInt8]) throws {
     var input = FuzzInput(bytes)
     var configuration = MQTTConfiguration()
@@ -91,7 +91,7 @@ private func checkClient(_ core: borrowing MQTTCore) throws {
     try ensure(core.inFlight.count <= 65_535, "\(core.inFlight.count) in flight")
 }
 
-/// A server by itself, then two connections of a broker that passes on what they publish.
+/// Runs a server by itself, then two connections of a broker that routes their messages.
 func fuzzMQTTBroker(_ bytes: [UInt8]) throws {
     var input = FuzzInput(bytes)
     var configuration = MQTTServerConfiguration()
@@ -135,7 +135,7 @@ func fuzzMQTTBroker(_ bytes: [UInt8]) throws {
     }
 }
 
-/// The least that a broker does.
+/// A broker with routing only.
 private struct FuzzedBroker {
     private var core = BrokerCore()
     private var seen = [0, 0]
@@ -154,7 +154,7 @@ private struct FuzzedBroker {
                 for filter in filters { core.unsubscribe(UInt64(connection), from: filter) }
             case .signal(.published(let publish)):
                 core.route(topic: publish.topic, qos: publish.qos, into: &deliveries)
-                try ensure(Set(deliveries.map(\.session)).count == deliveries.count, "somebody gets it twice")
+                try ensure(Set(deliveries.map(\.session)).count == deliveries.count, "a session gets it twice")
                 for delivery in deliveries { waiting[Int(delivery.session)].append((publish, delivery.qos)) }
             case .closed: core.disconnect(UInt64(connection))
             default: break

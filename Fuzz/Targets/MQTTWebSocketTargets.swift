@@ -30,7 +30,7 @@ func fuzzMQTTWebSocketServer(_ bytes: [UInt8]) throws {
     try fuzzMQTTWebSocket(&input, .server, opening: opening) { try MQTTCore(server: server) }
 }
 
-/// A stream of bytes to the outer core, or one to the inner core in messages of any size.
+/// Feeds a stream of bytes to the outer core, or one to the inner core in WebSocket messages of any size.
 private func fuzzMQTTWebSocket(
     _ input: inout FuzzInput,
     _ role: CoreRole,
@@ -57,8 +57,8 @@ private func fuzzMQTTWebSocket(
     }
     let limit = configuration.maximumHeaderBytes
     try runSliced({ try MQTTWebSocketCore(inner(), over: configuration) }, steps, slicing, inputLimit: limit) { core in
-        // An input has some 4 KiB; more is reserved for a declared length, decompressed, or kept by zlib.
-        try ensure(core.bufferedBytes <= 2 << 20, "\(core.bufferedBytes) bytes are held")
+        // An input has some 4 KiB. A declared length, decompression and zlib take more.
+        try ensure(core.bufferedBytes <= 2 << 20, "\(core.bufferedBytes) bytes are buffered")
     }
 }
 
@@ -74,7 +74,7 @@ private func framed(_ bytes: ArraySlice<UInt8>, _ size: Int, to role: CoreRole) 
     return (output.bytes(at: 0, count: output.count) ?? [])[...]
 }
 
-/// What the peer of `role` says to open the WebSocket.
+/// The bytes with which the peer of `role` opens the WebSocket.
 private func mqttWebSocketHandshake(
     to role: CoreRole,
     _ configuration: WebSocketConfiguration

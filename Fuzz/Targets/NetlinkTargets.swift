@@ -4,7 +4,7 @@ import TransportAPI
 @testable import Protocols
 @testable import Transports
 
-/// Datagrams of the kernel, and the network path that they come to.
+/// Reads datagrams of the kernel and derives the network path.
 func fuzzNetlink(_ bytes: [UInt8]) throws {
     #if os(Linux)
     var state = NetworkState()

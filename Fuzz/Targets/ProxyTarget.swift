@@ -3,7 +3,7 @@ import TransportAPI
 @testable import Protocols
 @testable import Transports
 
-/// The URL of a proxy, the name of a server behind it, and then what the proxy answers, in any slices.
+/// Reads the URL of a proxy and the name of a server behind it, then the proxy's answer in any slices.
 func fuzzProxy(_ bytes: [UInt8]) throws {
     var input = FuzzInput(bytes)
     let choice = input.choice()
@@ -14,7 +14,7 @@ func fuzzProxy(_ bytes: [UInt8]) throws {
     let sliced = try tunnel(proxy, input.rest, Slicing(max(choice, 1)))
     try ensure(whole == sliced, "sliced \(choice): \(sliced) instead of \(whole)")
     guard case .success(let through?) = whole else { return }
-    // What was not through the tunnel is heads, of which the last one says that it is open.
+    // The bytes before the tunnel's are heads. The last of them must open the tunnel.
     let heads = text(Array(input.rest.dropLast(through.count)))
     let last = heads.utf8.split(separator: UInt8(ascii: "\n")).last { $0.starts(with: "HTTP/1.".utf8) }
     try ensure(last?.dropFirst(9).first == UInt8(ascii: "2"), "no tunnel is open after \(heads)")
@@ -22,7 +22,8 @@ func fuzzProxy(_ bytes: [UInt8]) throws {
 
 private func text(_ bytes: [UInt8]) -> String { String(decoding: bytes, as: UTF8.self) }
 
-/// What is asked is one head, into which nothing of the URL or the name is smuggled; what is refused is not told.
+/// Checks that the request is one head into which neither URL nor name can inject anything, and that no error has a
+/// secret.
 private func checkProxy(_ url: String, to server: String) throws {
     let proxy: HTTPProxy
     do throws(TransportError) {
@@ -42,7 +43,7 @@ private func checkProxy(_ url: String, to server: String) throws {
     try ensure(head.headers.first?.value == target, "\(head.headers)")
 }
 
-/// What has come through the tunnel once it is open; `nil` while it is not.
+/// The bytes that have come through the tunnel since it is open; `nil` before that.
 private func tunnel(
     _ proxy: HTTPProxy,
     _ bytes: ArraySlice<UInt8>,

@@ -1,6 +1,6 @@
 @testable import TransportAPI
 
-/// A frame of the envelope: what was read is written as it was.
+/// Checks that a frame of the session envelope is written with the same bytes from which it was read.
 func fuzzSessionFrames(_ bytes: [UInt8]) throws {
     do throws(TransportError) {
         let frame = try SessionFrame(Payload(bytes))
@@ -13,7 +13,7 @@ func fuzzSessionFrames(_ bytes: [UInt8]) throws {
 }
 
 extension FuzzInput {
-    /// A frame as it may come: of small numbers, or any bytes.
+    /// A frame with small numbers, or arbitrary bytes.
     mutating func sessionPayload() -> Payload {
         let (kind, number) = (next() ?? 0, UInt64(next() ?? 0))
         let frame: SessionFrame
@@ -59,12 +59,12 @@ extension FuzzInput {
     }
 }
 
-/// What is known of the messages that a machine was given and asks to be sent, so that it is told no more than the shell's
-/// contract allows.
-struct SessionLedger {
+/// The record of the messages that a state machine was given and has sent. With it a target keeps to the contract of
+/// the machine's driver.
+struct SessionRecord {
     private(set) var submitted: UInt64 = 0
     private(set) var finished: Set<MessageID> = []
-    /// Handed to a connection, and not settled.
+    /// The messages that were passed to a connection and are not settled.
     private(set) var handed: [(connection: Int, id: MessageID)] = []
     private(set) var live: Set<Int> = []
     private(set) var attempted: Int?
@@ -96,16 +96,13 @@ struct SessionLedger {
                 if attempted == connection { attempted = nil }
                 live.remove(connection)
             case .transmit(let connection, let id, _):
-                try ensure(live.contains(connection), "something is sent over connection \(connection), which is none")
+                try ensure(live.contains(connection), "a message is sent over closed connection \(connection)")
                 if let id { handed.append((connection, id)) }
             case .confirm(let connection, let count):
-                try ensure(
-                    live.contains(connection),
-                    "something is acknowledged over connection \(connection), which is none"
-                )
+                try ensure(live.contains(connection), "a message is acknowledged over closed connection \(connection)")
                 try ensure(count > 0, "an acknowledgement of nothing")
             case .finish(let id, _):
-                try ensure(1...max(submitted, 1) ~= id.number, "the end of message \(id), which was never given")
+                try ensure(1...max(submitted, 1) ~= id.number, "the end of message \(id), which was never submitted")
                 try ensure(finished.insert(id).inserted, "message \(id) ends twice")
             case .state(.closed):
                 try ensure(!isClosed, "it closes twice")
@@ -115,11 +112,11 @@ struct SessionLedger {
         }
     }
 
-    /// The bounds of everything that is held, and after the end the fate of every message.
+    /// Checks the limits of all buffers, and at the end that every message has an outcome.
     func check(_ delivery: Delivery, _ configuration: SupervisorConfiguration, isOver: Bool) throws {
         let outbox = configuration.outbox
-        try ensure(delivery.outbox.count <= outbox.maximumCount + 1024, "\(delivery.outbox.count) messages are kept")
-        try ensure(0...outbox.maximumBytes ~= delivery.outbox.bytes, "\(delivery.outbox.bytes) bytes are kept")
+        try ensure(delivery.outbox.count <= outbox.maximumCount + 1024, "\(delivery.outbox.count) messages are queued")
+        try ensure(0...outbox.maximumBytes ~= delivery.outbox.bytes, "\(delivery.outbox.bytes) bytes are queued")
         try ensure(delivery.waiting.count <= outbox.maximumCount, "\(delivery.waiting.count) callers wait")
         try ensure(delivery.receiver.earlyCount <= Int(SessionReceiver.window), "too many came early")
         if isOver { try ensure(finished.count == Int(submitted), "\(finished.count) of \(submitted) have ended") }

@@ -3,7 +3,7 @@ import TransportAPI
 @testable import Protocols
 @testable import Transports
 
-/// Two of our own cores over a byte stream that cuts as it likes: what one sends, the other gets.
+/// Connects two of our own cores over a byte stream that is cut anywhere. Each must receive the other's messages.
 func fuzzStreamPairs(_ bytes: [UInt8]) throws {
     var input = FuzzInput(bytes)
     let slicing = Slicing(input.choice())
@@ -51,7 +51,7 @@ func fuzzStreamPairs(_ bytes: [UInt8]) throws {
     }
 }
 
-/// Sends what the records say, in both directions, and compares.
+/// Sends the messages of the input's records in both directions and compares the received ones.
 private func converse<Client: ProtocolCore, Server: ProtocolCore>(
     _ client: consuming CoreRun<Client>,
     _ server: consuming CoreRun<Server>,
@@ -84,10 +84,10 @@ private func converse<Client: ProtocolCore, Server: ProtocolCore>(
 private func compare(_ events: [SeenEvent], _ sent: [Payload]) throws {
     let received = events.compactMap { if case .message(let payload) = $0 { payload } else { nil } }
     let areSame = zip(received, sent).allSatisfy { $0.bytes == $1.bytes && $0.kind == $1.kind }
-    try ensure(received.count == sent.count && areSame, "\(received.count) messages came of \(sent.count)")
+    try ensure(received.count == sent.count && areSame, "\(received.count) of \(sent.count) messages arrived")
 }
 
-/// Carries what both have written until both are silent; receivers are done with messages at once.
+/// Passes the output of each core to the other until both are silent. Messages are confirmed at once.
 private func exchange<Client: ProtocolCore, Server: ProtocolCore>(
     _ client: inout CoreRun<Client>,
     _ server: inout CoreRun<Server>,

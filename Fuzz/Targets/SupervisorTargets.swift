@@ -1,7 +1,7 @@
 @testable import TransportAPI
 
 private let someErrors: [TransportError] = [
-    TransportError(.connectionLost, .open, "lost"), TransportError(.authenticationFailed, .handshake, "who"),
+    TransportError(.connectionLost, .open, "lost"), TransportError(.authenticationFailed, .handshake, "token"),
     TransportError(.serverUnavailable, .handshake, "busy", retryAfter: .seconds(9000)),
     TransportError(.protocolViolation, .open, "wrong"), TransportError(.messageTooLarge, .open, "large"),
 ]
@@ -18,7 +18,7 @@ private func outcome(_ choice: UInt8) -> SendOutcome {
     }
 }
 
-/// The client's machine: everything that can happen to it, in any order that its shell allows.
+/// Runs the client's state machine with all its events, in any order that its driver allows.
 func fuzzSupervisor(_ bytes: [UInt8]) throws {
     var input = FuzzInput(bytes)
     let configuration = input.supervisorConfiguration()
@@ -26,12 +26,12 @@ func fuzzSupervisor(_ bytes: [UInt8]) throws {
     let endpoints = [Endpoint(scheme: "tcp", host: "a"), Endpoint(scheme: "ws", host: "b")]
     var random = RandomSource.seeded(3)
     var machine = SupervisorStateMachine(configuration, endpoints: endpoints, using: &random)
-    var (ledger, now) = (SessionLedger(), Instant.zero)
+    var (record, now) = (SessionRecord(), Instant.zero)
     func handle(_ event: SupervisorStateMachine.Event) throws {
         var actions: [SupervisorAction] = []
         machine.handle(event, at: now, using: &random, &actions)
-        try ledger.note(actions)
-        try ledger.check(machine.delivery, configuration, isOver: machine.isOver)
+        try record.note(actions)
+        try record.check(machine.delivery, configuration, isOver: machine.isOver)
     }
     try handle(.connect)
     while let what = input.next() {
@@ -39,22 +39,22 @@ func fuzzSupervisor(_ bytes: [UInt8]) throws {
         let connection = argument == 15 ? 1 : machine.connection
         switch what & 15 {
         case 0:
-            guard let attempt = ledger.attempted else { continue }
-            ledger.connected(attempt)
+            guard let attempt = record.attempted else { continue }
+            record.connected(attempt)
             try handle(.connected(attempt, capabilities))
-        case 1: if let attempt = ledger.attempted { try handle(.failed(attempt, someErrors[Int(argument) % 5])) }
+        case 1: if let attempt = record.attempted { try handle(.failed(attempt, someErrors[Int(argument) % 5])) }
         case 2, 3, 4:
             let payload = input.sessionPayload()
-            if ledger.live.contains(connection) { try handle(.received(connection, payload)) }
+            if record.live.contains(connection) { try handle(.received(connection, payload)) }
         case 5:
-            guard ledger.live.contains(connection) else { continue }
-            ledger.ended(connection)
+            guard record.live.contains(connection) else { continue }
+            record.ended(connection)
             try handle(.ended(connection, CloseReason(someErrors[Int(argument) % 5])))
-        case 6: try handle(.submit(ledger.submit(), Payload([UInt8](repeating: what, count: Int(argument) * 4))))
+        case 6: try handle(.submit(record.submit(), Payload([UInt8](repeating: what, count: Int(argument) * 4))))
         case 7: try handle(.cancel(MessageID(UInt64(argument))))
         case 8:
             let choice = input.next() ?? 0
-            if let (connection, id) = ledger.settle(choice) { try handle(.settled(connection, id, outcome(choice))) }
+            if let (connection, id) = record.settle(choice) { try handle(.settled(connection, id, outcome(choice))) }
         case 9: try handle([.connect, .suspend, .resume, .reading(false), .reading(true)][Int(argument) % 5])
         case 10: try handle(.path(NetworkPath(isUsable: argument & 1 == 0, network: "\(argument >> 1)")))
         case 11: try handle(.pong(connection, .milliseconds(Int(argument))))
@@ -81,19 +81,19 @@ func fuzzSupervisor(_ bytes: [UInt8]) throws {
     try ensure(machine.isOver && machine.deadline == nil, "it does not end")
 }
 
-/// The server's session: hellos, frames and connections as any client may bring them.
+/// Runs the server's session with the hellos, frames and connections of any client.
 func fuzzServedSession(_ bytes: [UInt8]) throws {
     var input = FuzzInput(bytes)
     let configuration = input.supervisorConfiguration()
     let capabilities = input.capabilities()
     let isSession = Delivery.style(configuration.delivery, capabilities) == .session
     var session = ServerSessionStateMachine(configuration, incarnation: 2, lifetime: .seconds(600), at: .zero)
-    var (ledger, now, lastConnection) = (SessionLedger(), Instant.zero, 0)
+    var (record, now, lastConnection) = (SessionRecord(), Instant.zero, 0)
     func act(_ body: (inout ServerSessionStateMachine, inout [SupervisorAction]) -> Void) throws {
         var actions: [SupervisorAction] = []
         body(&session, &actions)
-        try ledger.note(actions)
-        try ledger.check(session.delivery, configuration, isOver: session.isOver)
+        try record.note(actions)
+        try record.check(session.delivery, configuration, isOver: session.isOver)
     }
     while let what = input.next() {
         let argument = what >> 4
@@ -106,22 +106,22 @@ func fuzzServedSession(_ bytes: [UInt8]) throws {
                 received: UInt64(argument >> 2),
                 attempt: UInt32(input.next() ?? 0)
             )
-            ledger.connected(lastConnection)
+            record.connected(lastConnection)
             try act { $0.attach(lastConnection, capabilities, hello: isSession ? hello : nil, at: now, &$1) }
         case 2, 3, 4, 5:
             let payload = input.sessionPayload()
-            try act { if ledger.live.contains($0.connection) { $0.received($0.connection, payload, at: now, &$1) } }
+            try act { if record.live.contains($0.connection) { $0.received($0.connection, payload, at: now, &$1) } }
         case 6:
             let connection = session.connection
-            ledger.ended(connection)
+            record.ended(connection)
             try act { $0.ended(connection, CloseReason(.network), at: now, &$1) }
         case 7:
-            let id = ledger.submit()
+            let id = record.submit()
             try act { $0.submit(id, Payload([UInt8](repeating: what, count: Int(argument) * 4)), at: now, &$1) }
         case 8: try act { $0.cancel(MessageID(UInt64(argument)), at: now, &$1) }
         case 9:
             let choice = input.next() ?? 0
-            guard let (connection, id) = ledger.settle(choice) else { continue }
+            guard let (connection, id) = record.settle(choice) else { continue }
             try act { $0.settled(id, on: connection, outcome(choice), at: now, &$1) }
         case 10: try act { session, _ in session.reading(argument & 1 == 0, at: now) }
         case 11: try act { $0.pong($0.connection, .milliseconds(3), at: now, &$1) }

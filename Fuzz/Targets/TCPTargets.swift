@@ -3,7 +3,7 @@ import TransportAPI
 @testable import Protocols
 @testable import Transports
 
-/// Every framing, in any slices, with the user's deeds between.
+/// Runs every framing, in any slices, with actions of the user in between.
 func fuzzTCP(_ bytes: [UInt8]) throws {
     var input = FuzzInput(bytes)
     let most = input.choice(of: [70_000, 100, 1])

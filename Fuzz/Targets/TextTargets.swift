@@ -4,7 +4,7 @@
 @testable import TransportAPI
 @testable import Transports
 
-/// A URL: what was read is printed and read again, and every transport looks at its options.
+/// Reads a URL, prints it and reads it again. Every transport reads its options.
 func fuzzEndpoint(_ bytes: [UInt8]) throws {
     do throws(TransportError) {
         var endpoint = try Endpoint(String(decoding: bytes, as: UTF8.self))
@@ -20,11 +20,11 @@ func fuzzEndpoint(_ bytes: [UInt8]) throws {
 }
 
 private func checkSame(_ endpoint: Endpoint, _ url: String) throws(TransportError) {
-    // A wrong code makes a failure of it.
+    // This code is not among the expected ones, so the error becomes a failure.
     func fail(_ what: String) -> TransportError { TransportError(.systemError, .configure, "\(url): \(what)") }
     let again: Endpoint
     do throws(TransportError) { again = try Endpoint(url) } catch { throw fail("\(error)") }
-    // What is printed tells no secrets.
+    // The printed form has no secrets.
     let hidesSomething = endpoint.options.contains { ["header", "proxy"].contains($0.name) }
     guard hidesSomething ? again.description == endpoint.description : again == endpoint else {
         throw fail("is read as \(again)")
@@ -33,7 +33,7 @@ private func checkSame(_ endpoint: Endpoint, _ url: String) throws(TransportErro
 
 func fuzzPercentEncoding(_ bytes: [UInt8]) throws {
     let text = String(decoding: bytes, as: UTF8.self)
-    // URLs with control characters are refused before.
+    // URLs with control characters are refused earlier.
     guard !text.utf8.contains(where: { $0 < 0x20 || $0 == 0x7f }) else { return }
     if let decoded = try? PercentEncoding.decode(text[...], key: "key") {
         let again = try PercentEncoding.decode(PercentEncoding.encode(decoded)[...], key: "key")
@@ -45,7 +45,7 @@ func fuzzPercentEncoding(_ bytes: [UInt8]) throws {
     try ensure(decoded.utf8.elementsEqual(text.utf8), "\(text.debugDescription) is read as \(decoded)")
 }
 
-/// A configuration file: refused with a sentence, or good for transports.
+/// Reads a configuration file. It is refused with a short reason, or transports accept it.
 func fuzzConfiguration(_ bytes: [UInt8]) throws {
     do throws(TransportError) {
         let configuration = try TransportConfiguration(json: bytes)
@@ -54,11 +54,11 @@ func fuzzConfiguration(_ bytes: [UInt8]) throws {
         _ = "\(configuration)"
     } catch {
         try ensure(error.code == .invalidConfiguration && error.phase == .configure, "\(error)")
-        try ensure(error.reason.utf8.count < 4096, "a sentence of \(error.reason.utf8.count) bytes")
+        try ensure(error.reason.utf8.count < 4096, "a reason of \(error.reason.utf8.count) bytes")
     }
 }
 
-/// The validators and the standard library agree, whole and in slices.
+/// Checks that the validators of UTF-8 agree with the standard library, on whole text and in slices.
 func fuzzUTF8(_ bytes: [UInt8]) throws {
     var input = FuzzInput(bytes)
     var slicing = Slicing(input.choice())
@@ -74,14 +74,14 @@ func fuzzUTF8(_ bytes: [UInt8]) throws {
     try ensure(blocks == isText, "in blocks: not \(isText)")
 }
 
-/// Bytes survive Base64, and what is read has one encoding with padding.
+/// Checks that Base64 decodes its own encoding, and that bytes have only one encoding with padding.
 func fuzzBase64(_ bytes: [UInt8]) throws {
     let text = Base64.encode(bytes)
-    try ensure(text.withUnsafeBufferPointer(Base64.decode) == bytes, "what was encoded is not read as it was")
+    try ensure(text.withUnsafeBufferPointer(Base64.decode) == bytes, "decoding does not return the encoded bytes")
     guard let decoded = bytes.withUnsafeBufferPointer(Base64.decode) else { return }
     let digits = Base64.encode(decoded).filter { $0 != UInt8(ascii: "=") }
     let given = bytes.filter { $0 != UInt8(ascii: "=") }.map { $0 == 0x2d ? 0x2b : $0 == 0x5f ? 0x2f : $0 }
-    // Without padding, bits left over are ignored.
+    // Without padding, the unused bits are ignored.
     let whole = bytes.last == UInt8(ascii: "=") ? given.count : given.count / 4 * 4
     try ensure(digits.prefix(whole) == given.prefix(whole), "bytes have two encodings with padding")
 }

@@ -3,8 +3,8 @@ import TransportAPI
 @testable import Protocols
 @testable import Transports
 
-/// The router of a broker against the plain rule: who has a matching filter gets the message once, at the best QoS.
-/// Lines are deeds; the first two bytes of each say which, and whose.
+/// Compares the router of a broker with the plain rule: each session with a matching filter gets a message once, at its
+/// highest QoS. Each line is an action. Its first byte selects the kind, its second byte the session.
 func fuzzMQTTTopics(_ bytes: [UInt8]) throws {
     var limits = BrokerCore.Limits()
     limits.maximumSubscriptionsPerSession = 6
@@ -24,7 +24,7 @@ func fuzzMQTTTopics(_ bytes: [UInt8]) throws {
         case 2:
             broker.disconnect(who)
             model.sessions[who] = nil
-            // Who is gone gets nothing, whether its filters have been cleared away or not.
+            // A session that has ended receives nothing, even before its filters are removed.
             if let topic = model.sessions.values.first?.keys.first {
                 try model.route(String(decoding: topic, as: UTF8.self), qos, &broker)
             }
@@ -35,7 +35,7 @@ func fuzzMQTTTopics(_ bytes: [UInt8]) throws {
         try ensure(broker.subscriptionCount == model.count, "\(broker.subscriptionCount), not \(model.count)")
     }
     for session in model.sessions.keys { broker.disconnect(session) }
-    try ensure(!broker.clear(), "clearing away does not end")
+    try ensure(!broker.clear(), "the removal of filters does not end")
     try ensure(broker.subscriptionCount == 0 && broker.sessionCount == 0, "something is left")
 }
 
@@ -43,7 +43,7 @@ private func check<Value: Equatable>(_ value: Value, _ expected: Value, _ text: 
     try ensure(value == expected, "\(text.debugDescription): \(value) instead of \(expected)")
 }
 
-/// Filters by their bytes.
+/// The plain rule. Filters are compared by their bytes.
 private struct TopicModel {
     let limits: BrokerCore.Limits
     var sessions: [UInt64: [[UInt8]: MQTTQoS]] = [:]
@@ -54,7 +54,7 @@ private struct TopicModel {
 
     var count: Int { sessions.values.reduce(0) { $0 + $1.count } }
 
-    /// Whether no error is due.
+    /// Connects a session. Returns `false` if the router must refuse it.
     mutating func connect(_ who: UInt64) -> Bool {
         guard sessions[who] == nil else { return false }
         sessions[who] = [:]

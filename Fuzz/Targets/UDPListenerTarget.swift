@@ -3,15 +3,15 @@ import TransportAPI
 @testable import Protocols
 @testable import Transports
 
-/// The accepting side: nothing forged costs memory or is answered with more than came, no network has more than its part, and
-/// only who has been silent gives way to a newcomer.
+/// Runs the accepting side. Forged datagrams must cost no memory, and no answer may be longer than the datagram. No
+/// network may have more than its share of sessions, and only silent sessions may be closed for a new one.
 func fuzzUDPListener(_ bytes: [UInt8]) throws {
     var input = FuzzInput(bytes)
     var listener = try FuzzedListener(&input)
     while let what = input.next() { try listener.step(what, &input) }
 }
 
-/// A listener, and what is to be known of its sessions.
+/// A listener with a record of its sessions.
 private struct FuzzedListener: ~Copyable {
     private struct Session {
         var network: Int
@@ -29,7 +29,7 @@ private struct FuzzedListener: ~Copyable {
     init(_ input: inout FuzzInput) throws {
         var configuration = UDPConfiguration(isPlain: input.flag())
         configuration.acceptsReliable = input.flag()
-        // Of 128 sessions, two of a network are many.
+        // With 128 sessions, a network may have only a few of them.
         configuration.maximumSessions = input.choice(of: [3, 128])
         configuration.maximumPerAddress = input.choice(of: [nil, 1, 2])
         self.configuration = configuration
@@ -49,21 +49,21 @@ private struct FuzzedListener: ~Copyable {
         }
         if datagram.isEmpty {
             if what & 0x80 != 0, let cookie = reply.integer(at: Datagram.identifiedSize, as: UInt64.self) {
-                // An honest client, which returns its cookie.
+                // An honest client returns its cookie.
                 let nonce = reply.integer(at: Datagram.wordSize, as: UInt64.self) ?? 0
                 Datagram.append(.confirm, nonce, cookie, to: &datagram)
             } else {
                 datagram.append(contentsOf: input.record())
             }
         }
-        let isFull = try ask(datagram, sender, network)
-        guard isFull, let session = try whoGivesWay() else { return }
+        let isFull = try deliver(datagram, sender, network)
+        guard isFull, let session = try sessionToClose() else { return }
         forget(session)
-        try ensure(try !ask(datagram, sender, network), "it is full with \(sessions.count) sessions")
+        try ensure(try !deliver(datagram, sender, network), "it is full with \(sessions.count) sessions")
     }
 
-    /// Gives the listener a datagram, and judges what it decides; whether there was no room.
-    private mutating func ask(_ datagram: borrowing ByteBuffer, _ sender: UInt8, _ network: Int) throws -> Bool {
+    /// Passes a datagram to the listener and checks its decision. Returns whether the listener was full.
+    private mutating func deliver(_ datagram: borrowing ByteBuffer, _ sender: UInt8, _ network: Int) throws -> Bool {
         let size = datagram.count
         let decision = listener.receive(
             datagram,
@@ -83,10 +83,10 @@ private struct FuzzedListener: ~Copyable {
             var run = CoreRun(core, inputLimit: 0)
             try run.feed(datagram.bytes(at: 0, count: size) ?? [])
             try ensure(run.events.first == .opened, "an accepted session does not open")
-            try ensure(listener.hasRoom, "a session that nobody has room for")
+            try ensure(listener.hasRoom, "a session is accepted without room")
             sessions[core.connectionID] = Session(network: network, heardAt: now)
         case .session(let session):
-            try ensure(sessions[session] != nil, "a session that is none")
+            try ensure(sessions[session] != nil, "the session is unknown")
             if configuration.isPlain || Datagram.kind(of: datagram) != .confirm {
                 sessions[session]?.heardAt = now
                 sessions[session]?.hasSpoken = true
@@ -105,20 +105,20 @@ private struct FuzzedListener: ~Copyable {
         return reason == .full
     }
 
-    /// Somebody who has been silent for a second, or a tenth less, for times are not kept more exactly; first who has
-    /// said nothing.
-    private func whoGivesWay() throws -> UInt64? {
+    /// The session that the listener closes for a new one. It must have been silent for a second, or for 0.9 s because
+    /// times are kept in tenths. Sessions that have sent nothing come first.
+    private func sessionToClose() throws -> UInt64? {
         func silence(_ session: Session) -> Int64 { now.nanoseconds - session.heardAt.nanoseconds }
         let silent = sessions.values.filter { silence($0) >= SessionTable.minimumSilence }
         guard let id = listener.mostSilent(now) else {
             let mayAllStay = silent.count < sessions.count || configuration.isPlain && silent.allSatisfy(\.hasSpoken)
-            try ensure(mayAllStay, "nobody gives way")
+            try ensure(mayAllStay, "no session can be closed")
             return nil
         }
-        guard let session = sessions[id] else { throw FuzzFailure(description: "who gives way is none") }
-        try ensure(silence(session) >= 900_000_000, "it gives way after \(silence(session)) ns")
-        try ensure(!session.hasSpoken || silent.allSatisfy(\.hasSpoken), "somebody else has said nothing")
-        try ensure(!session.hasSpoken || !configuration.isPlain, "a plain session that has spoken gives way")
+        guard let session = sessions[id] else { throw FuzzFailure(description: "the session to close is unknown") }
+        try ensure(silence(session) >= 900_000_000, "it is closed after \(silence(session)) ns")
+        try ensure(!session.hasSpoken || silent.allSatisfy(\.hasSpoken), "another session has sent nothing")
+        try ensure(!session.hasSpoken || !configuration.isPlain, "a plain session that has sent something is closed")
         return id
     }
 

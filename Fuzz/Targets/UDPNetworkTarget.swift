@@ -3,8 +3,8 @@ import TransportAPI
 @testable import Protocols
 @testable import Transports
 
-/// Two cores of the reliable mode over a network that loses, doubles and reorders as the bytes say: once it behaves, each
-/// message has arrived once, and in order if that was agreed on.
+/// Connects two cores of the reliable mode over a network that loses, duplicates and reorders datagrams. When the
+/// network is good again, each message must arrive once, and in order if that was agreed on.
 func fuzzUDPNetwork(_ bytes: [UInt8]) throws {
     var input = FuzzInput(bytes)
     var configuration = UDPConfiguration(reliability: input.choice(of: [.ordered, .unordered]))
@@ -21,7 +21,7 @@ private struct FuzzedNetwork: ~Copyable {
     private let configuration: UDPConfiguration
     private var client: CoreRun<UDPCore>
     private var server: CoreRun<UDPCore>
-    /// On their way to the client, and to the server.
+    /// The datagrams in flight to the client, and to the server.
     private var toClient: [[UInt8]] = []
     private var toServer: [[UInt8]] = []
     private var sentByClient: [[UInt8]] = []
@@ -61,7 +61,7 @@ private struct FuzzedNetwork: ~Copyable {
         try pump()
     }
 
-    /// From now on all arrives; gives the two as long as they have something to wait for.
+    /// Delivers everything, and advances the time as long as one of the cores has a deadline.
     mutating func settle() throws {
         for _ in 0..<5000 {
             try deliverAll()
@@ -83,7 +83,7 @@ private struct FuzzedNetwork: ~Copyable {
         if let status = run.send(Payload(message)), status != .blocked { sent.append(message) }
     }
 
-    /// Loses the oldest, doubles it, or lets the next overtake it.
+    /// Loses the oldest datagram, duplicates it, or moves it behind the others.
     private static func disturb(_ datagrams: inout [[UInt8]], _ argument: Int) {
         guard !datagrams.isEmpty else { return }
         switch argument % 3 {
@@ -107,7 +107,7 @@ private struct FuzzedNetwork: ~Copyable {
         for datagram in second { try client.feed(datagram) }
     }
 
-    /// Receivers are done with their messages; what both wrote is on its way, unless that is full.
+    /// Confirms all messages, and sends the datagrams of both cores as far as the network has room.
     private mutating func pump() throws {
         try Self.confirm(&client, &takenByClient)
         try Self.confirm(&server, &takenByServer)
@@ -129,6 +129,6 @@ private struct FuzzedNetwork: ~Copyable {
         let isOrdered = configuration.reliability == .ordered
         func sorted(_ messages: [[UInt8]]) -> [[UInt8]] { messages.sorted { $0.lexicographicallyPrecedes($1) } }
         let isSame = isOrdered ? received == sent : sorted(received) == sorted(sent)
-        try ensure(isSame, "\(received.count) messages came of \(sent.count); \(failure as Any)")
+        try ensure(isSame, "\(received.count) of \(sent.count) messages arrived; \(failure as Any)")
     }
 }

@@ -3,7 +3,7 @@ import TransportAPI
 @testable import Protocols
 @testable import Transports
 
-/// The parts of a datagram, each from the same bytes; what was read is written and read again.
+/// Reads each part of a datagram from the same bytes, then writes it and reads it again.
 func fuzzUDPDatagrams(_ bytes: [UInt8]) throws {
     var buffer = ByteBuffer()
     buffer.append(contentsOf: bytes)
@@ -35,13 +35,13 @@ private func checkWriting(_ news: Acknowledgement) throws {
     )
     var offset = 1
     var written = news
-    // The longest first run is not told apart from a longer one, and stands alone.
+    // A first run of the greatest length may be longer in fact, and is written alone.
     if news.runs[0].upperBound - news.runs[0].lowerBound >= UInt64(UInt32.max) { written.runs = [news.runs[0]] }
     let read = Acknowledgement(output, at: &offset)
     try ensure(read == written && offset == output.count, "\(news) is read as \(read as Any)")
 }
 
-/// Runs of numbers against a set.
+/// Compares runs of numbers with a set.
 private func checkRanges(_ bytes: [UInt8]) throws {
     var ranges = NumberRanges()
     var set: Set<UInt64> = []
@@ -54,7 +54,7 @@ private func checkRanges(_ bytes: [UInt8]) throws {
     try ensure(ordered, "\(ranges.ranges) could be fewer")
 }
 
-/// The fragments of a message of 4 KiB at most: whatever order they come in, they give what was cut.
+/// Checks that the fragments of a message of at most 4 KiB give that message, in any order.
 private func checkFragments(_ bytes: [UInt8]) throws {
     guard bytes.count > 2 else { return }
     let whole = (0..<(1 + Int(bytes[0]) * 16)).map { UInt8(truncatingIfNeeded: $0 &* 7) }

@@ -11,7 +11,7 @@ func fuzzUDPServer(_ bytes: [UInt8]) throws {
     try fuzzUDP(.server, bytes)
 }
 
-/// One session: datagrams of any kind, those of its own among them, and the user's deeds.
+/// Runs one session with datagrams of any kind, with valid ones among them, and with actions of the user.
 private func fuzzUDP(_ role: CoreRole, _ bytes: [UInt8]) throws {
     var input = FuzzInput(bytes)
     var configuration = UDPConfiguration()
@@ -41,8 +41,10 @@ private func fuzzUDP(_ role: CoreRole, _ bytes: [UInt8]) throws {
         case 5: run.send(Payload([UInt8](repeating: what, count: Int(argument) * 150)))
         default:
             var slicing = Slicing.whole
-            let deed: [CoreStep] = [.ping, .confirm, .wait(.milliseconds(40)), .wait(.seconds(3)), .wait(.seconds(70))]
-            try run.perform(argument == 31 ? .close(.user) : deed[Int(argument) % deed.count], &slicing)
+            let steps: [CoreStep] = [
+                .ping, .confirm, .wait(.milliseconds(40)), .wait(.seconds(3)), .wait(.seconds(70)),
+            ]
+            try run.perform(argument == 31 ? .close(.user) : steps[Int(argument) % steps.count], &slicing)
         }
         try run.drain()
         try check(&run, configuration)
@@ -59,7 +61,7 @@ private func check(_ run: inout CoreRun<UDPCore>, _ configuration: UDPConfigurat
         try ensure(size <= configuration.largestDatagram, "a datagram of \(size) bytes")
     }
     guard let reliable = run.core.reliable else { return }
-    try ensure(0...reliable.terms.window ~= reliable.receiver.held, "\(reliable.receiver.held) bytes are held")
+    try ensure(0...reliable.terms.window ~= reliable.receiver.held, "\(reliable.receiver.held) bytes are buffered")
     try ensure(reliable.receiver.waiting <= reliable.terms.window / ReliableTerms.messageCost, "too many messages")
     try ensure(reliable.sender.packets.waiting.count <= SentPackets.maximum, "too many packets")
 }
@@ -92,7 +94,7 @@ enum FuzzedDatagram {
         return bytes(output) + frames
     }
 
-    /// Ping, pong, goodbye and the like.
+    /// A control datagram: ping, pong, bye and others.
     static func control(_ which: UInt8, _ number: UInt8) -> [UInt8] {
         let kinds: [Datagram.Kind] = [.ping, .pong, .bye, .gone, .confirm, .busy]
         let kind = kinds[Int(which) % kinds.count]

@@ -15,7 +15,7 @@ extension FuzzInput {
         return configuration
     }
 
-    /// - Parameter mayRefuse: whether the bound on expansion may be so low that messages of a few bytes pass it.
+    /// - Parameter mayRefuse: whether the limit on expansion may be so low that messages of a few bytes exceed it.
     mutating func webSocketCompression(mayRefuse: Bool = true) -> WebSocketCompression? {
         let bits = choice()
         guard bits & 1 == 1, let zlib = ZLib.shared else { return nil }
@@ -55,14 +55,14 @@ private func fuzzWebSocket(_ role: CoreRole, _ bytes: [UInt8]) throws {
         window = min(window, core.reader.inflation?.windowBits ?? 15)
         let reserved = core.reader.message.capacity
         try ensure(reserved <= most + most / 4 + 4096, "\(reserved) bytes are reserved for at most \(most)")
-        try ensure(core.bufferedBytes - reserved <= 320 << 10, "\(core.bufferedBytes) bytes are held")
+        try ensure(core.bufferedBytes - reserved <= 320 << 10, "\(core.bufferedBytes) bytes are buffered")
     } mayDiffer: {
-        // What refers further back than was agreed may be let in, by how it arrives.
+        // Slicing may decide whether a reference beyond the agreed window is detected.
         window < 15 && $0.reason == Inflation.malformed
     }
 }
 
-/// What the peer of `role` says to open the connection, compression included.
+/// The bytes with which the peer of `role` opens the connection, compression included.
 private func webSocketHandshake(to role: CoreRole, _ configuration: WebSocketConfiguration) throws -> [UInt8] {
     var client = CoreRun(try WebSocketCore(.client, configuration))
     let request = client.takeOutput()
@@ -72,7 +72,7 @@ private func webSocketHandshake(to role: CoreRole, _ configuration: WebSocketCon
     return server.takeOutput()
 }
 
-/// Frames alone: with a mask or without, compressed or not, in any slices; and what was read, written and read again.
+/// Reads frames in any slices, masked or not, compressed or not. Then writes them and reads them again.
 func fuzzWebSocketFrames(_ bytes: [UInt8]) throws {
     var input = FuzzInput(bytes)
     let choice = input.choice()
@@ -105,7 +105,7 @@ func fuzzWebSocketFrames(_ bytes: [UInt8]) throws {
     let written = output.bytes(at: 0, count: output.count) ?? []
     let messages = first.frames.filter { if case .message = $0 { true } else { false } }
     let read = readFrames(&again, written[...], Slicing(choice))
-    try ensure(read.frames == messages && read.error == nil, "what was written is read as \(read)")
+    try ensure(read.frames == messages && read.error == nil, "the written frames are read as \(read)")
 }
 
 private struct ReadFrames: Equatable {

@@ -1,11 +1,11 @@
 import Foundation
 import Testing
 
-/// Replays the committed files through the functions that the fuzzer calls: the corpora, and all that once went wrong.
+/// Replays the corpora and the inputs of former crashes through the functions that the fuzzer calls.
 @Suite("Fuzzed inputs") struct ReplayTests {
     private static let folder = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
 
-    @Test("end in events or in one typed error, however they are sliced", arguments: FuzzTarget.all.map(\.name))
+    @Test("Each input ends in events or in one typed error, in any slices", arguments: FuzzTarget.all.map(\.name))
     func replay(name: String) throws {
         let target = try #require(FuzzTarget.all.first { $0.name == name })
         let corpus = try Self.files("Corpora", name)
@@ -16,14 +16,14 @@ import Testing
         }
     }
 
-    @Test("each folder of files belongs to a target", arguments: ["Corpora", "Crashes"])
+    @Test("Each folder of files belongs to a target", arguments: ["Corpora", "Crashes"])
     func folders(name: String) throws {
         let folders = try FileManager.default.contentsOfDirectory(atPath: Self.folder.appendingPathComponent(name).path)
         let targets = Set(FuzzTarget.all.map(\.name))
         #expect(folders.filter { !$0.hasPrefix(".") && !targets.contains($0) } == [])
     }
 
-    /// The files of one target; none if it has no folder.
+    /// The files of one target. The array is empty if the target has no folder.
     private static func files(_ kind: String, _ target: String) throws -> [URL] {
         let folder = folder.appendingPathComponent(kind).appendingPathComponent(target)
         guard FileManager.default.fileExists(atPath: folder.path) else { return [] }

@@ -31,7 +31,7 @@ static SWIFT_CC void caught_deadline(
     long long seconds, long long nanoseconds, long long leeway_seconds, long long leeway_nanoseconds, int clock, void *job,
     enqueue_with_deadline original
 ) {
-    // A deadline of a real clock has no meaning in virtual time: the job is due at once.
+    // A deadline of a real clock has no meaning in virtual time, so the job is due at once.
     if (catcher) catcher(catcher_context, job, 0);
     else original(seconds, nanoseconds, leeway_seconds, leeway_nanoseconds, clock, job);
 }

@@ -35,13 +35,13 @@ int csocketio_unacknowledged(int descriptor) {
     return ioctl(descriptor, SIOCOUTQ, &bytes) == 0 ? bytes : 0;
 }
 
-// recvmmsg by a simulated kernel.
+// recvmmsg of a simulated kernel.
 static int receive_many_simulated(int descriptor, void *buffer, size_t slot, unsigned int count, unsigned int *lengths,
                                   struct sockaddr_storage *senders, unsigned int *sender_lengths) {
     for (unsigned int i = 0; i < count; i++) {
         if (sender_lengths) sender_lengths[i] = sizeof(struct sockaddr_storage);
         ssize_t length;
-        // A signal interrupts only a call that waits, which is none that has taken something.
+        // A signal interrupts only a call that waits. A call that has received a datagram does not wait.
         do {
             length = csocketio_recvfrom(descriptor, (char *)buffer + i * slot, slot, (struct sockaddr *)(senders ? &senders[i] : NULL),
                                         sender_lengths ? &sender_lengths[i] : NULL);

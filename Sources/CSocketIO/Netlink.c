@@ -19,7 +19,7 @@ int csocketio_netlink_open(unsigned int groups) {
 }
 
 int csocketio_netlink_request(int descriptor, unsigned short type, unsigned int sequence) {
-    // Each type has a header of its own behind the first; the longest of them, all zero, asks for everything.
+    // Each type has its own second header. All zero, it requests everything.
     struct {
         struct nlmsghdr header;
         union {
@@ -54,7 +54,7 @@ long csocketio_netlink_receive(int descriptor, void *buffer, size_t size) {
         ssize_t length = recvmsg(descriptor, &message, 0);
         if (length < 0 && errno == EINTR) continue;
         if (length < 0) return -1;
-        // The kernel has port 0; other processes, where they may send at all, have not.
+        // Port 0 is the kernel's. Other processes, where they may send at all, have other ports.
         if (message.msg_namelen < sizeof sender || sender.nl_pid != 0) continue;
         if (message.msg_flags & MSG_TRUNC) {
             errno = EMSGSIZE;

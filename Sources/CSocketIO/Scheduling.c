@@ -24,7 +24,7 @@ int csocketio_set_first_priority(void) {
 }
 
 int csocketio_set_favoured(void) {
-    // Threads that this one starts are not favoured.
+    // Threads that this thread starts do not inherit the priority.
     struct sched_param none = {0};
     if (sched_setscheduler(0, SCHED_OTHER | SCHED_RESET_ON_FORK, &none) != 0) return -1;
     return setpriority(PRIO_PROCESS, 0, -20);

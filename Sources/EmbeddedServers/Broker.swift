@@ -4,38 +4,38 @@ import SocketIO
 import TransportAPI
 import Transports
 
-/// A small MQTT 3.1.1 broker: QoS 0 to 2, wildcards, keep alive, retained messages, wills, and sessions that outlive their
-/// connections, all in memory. Lives on its loop, and so do all its clients, so that routing a message is a plain loop over its
-/// subscribers.
+/// A small MQTT 3.1.1 broker: QoS 0 to 2, wildcards, keep alive, retained messages, wills, and sessions that outlive
+/// their connections. All state is in memory. The broker and all its clients are on one loop, so a message is routed by
+/// iterating over its subscribers.
 final class Broker: ConnectionHandler {
     /// A client with a connection.
     struct Client {
         let driver: ConnectionDriver
-        /// What is published if the connection ends without DISCONNECT.
+        /// The message to publish if the connection ends without DISCONNECT.
         var will: MQTTWill?
     }
 
     let loop: EventLoop
-    /// Every session that is known, by its number; those that outlive their connections may be without one.
+    /// All sessions by number. Those that outlive their connections may have none.
     var core: BrokerCore
     let kept: MQTTSessions
     var sessions: [UInt64: MQTTSession] = [:]
     var clients: [UInt64: Client] = [:]
     var identifiers: [ObjectIdentifier: UInt64] = [:]
     var retained: RetainedMessages
-    /// What subscribers have still to get of what is retained.
+    /// The retained messages that subscribers have not received yet.
     var retainedDeliveries: [UInt64: RetainedDelivery] = [:]
     let limits: BrokerLimits
     var deliveries: [BrokerCore.Delivery] = []
-    /// How many have got the message just taken, and what it led to.
+    /// To how many subscribers the last message went, including the wills that were published because of it.
     var routed = 0
     var encoded = ByteBuffer()
     var isRouting = false
-    /// What came up while a message was being routed: a will for each client at most.
+    /// Messages to route after the current one: the will of each client at most.
     var unrouted: [MQTTPublish] = []
-    /// Messages that a subscriber was too slow for, and those that there was no room for.
+    /// Messages for which a subscriber was too slow or there was no room.
     var dropped: UInt64 = 0
-    /// Shown each message that is taken.
+    /// Called with each message that is received.
     let tap: (@Sendable (Payload) -> Void)?
 
     init(
@@ -53,7 +53,7 @@ final class Broker: ConnectionHandler {
         retained = RetainedMessages(maximumCount: limits.retainedMessages, maximumBytes: limits.retainedBytes)
     }
 
-    /// Starts a broker at `endpoint`, which lets in whom `authenticate` accepts; everybody by default.
+    /// Starts a broker at `endpoint`. `authenticate` decides about each client. By default, all are accepted.
     nonisolated(nonsending) static func listen(
         at endpoint: Endpoint,
         _ readOptions: BrokerOptions.Read,
@@ -107,7 +107,7 @@ final class Broker: ConnectionHandler {
     func handle(_ event: CoreEvent, on driver: ConnectionDriver) {
         guard case .signal(let any) = event, let signal = any.mqtt else { return }
         if case .connected(let connect) = signal { return add(driver, connect) }
-        // A client whose identifier was taken over is no longer listened to.
+        // A client whose identifier was taken over is ignored.
         guard let identifier = identifiers[ObjectIdentifier(driver)] else { return }
         switch signal {
         case .published(let publish):
@@ -134,11 +134,11 @@ final class Broker: ConnectionHandler {
             let client = clients.removeValue(forKey: identifier)
         else { return leaveUnknown(driver) }
         leave(identifier, driver)
-        // DISCONNECT takes the will back (MQTT-3.1.2-10), and who stops the broker means nobody's.
+        // DISCONNECT discards the will (MQTT-3.1.2-10). When the broker stops, no will is published.
         if reason.error != nil, let will = client.will { publish(will) }
     }
 
-    /// What it has to do with at this moment.
+    /// The current statistics.
     var statistics: BrokerStatistics {
         BrokerStatistics(
             connections: clients.count,
@@ -153,15 +153,15 @@ final class Broker: ConnectionHandler {
     }
 }
 
-// From publishers to subscribers.
+// Routing from publishers to subscribers.
 extension Broker {
-    /// Takes a message from a client: shows it, keeps it if it is to be retained, and hands it on.
+    /// Receives a message from a client: passes it to the tap, retains it if requested, and routes it.
     func take(_ publish: MQTTPublish) {
         tap?(Payload(publish.payload, topic: publish.topic, qos: publish.qos, isRetained: publish.retain))
         if publish.retain, !retained.keep(publish) { dropped += 1 }
         kept.expire(now)
         endForgotten()
-        // Sending may end a connection, whose will is then to be routed too.
+        // Sending may end a connection, whose will must then be routed too.
         guard !isRouting else { return unrouted.append(publish) }
         isRouting = true
         route(publish)
@@ -169,7 +169,7 @@ extension Broker {
         isRouting = false
     }
 
-    /// Publishes the will of a client that is gone (MQTT-3.1.2-8).
+    /// Publishes the will of a client whose connection has ended (MQTT-3.1.2-8).
     func publish(_ will: MQTTWill) {
         var publish = MQTTPublish(topic: will.topic, payload: will.payload)
         publish.qos = will.qos
@@ -181,7 +181,7 @@ extension Broker {
         core.route(topic: message.topic, qos: message.qos, into: &deliveries)
         routed += deliveries.count
         guard !deliveries.isEmpty else { return }
-        // Who has subscribed already gets it as a fresh message (MQTT-3.3.1-9), and not as a repeated one (MQTT-3.3.1-3).
+        // An existing subscriber receives it as a new message (MQTT-3.3.1-9), not as a repetition (MQTT-3.3.1-3).
         var publish = message
         publish.retain = false
         publish.isDuplicate = false
@@ -199,7 +199,8 @@ extension Broker {
         }
     }
 
-    /// QoS 0: the packet is the same for all subscribers, and is encoded once. Nobody who is away gets it.
+    /// Sends at QoS 0. The packet is the same for all subscribers and is encoded once. Clients without a connection do
+    /// not receive it.
     private func sendOnce(_ publish: MQTTPublish, to identifier: UInt64) {
         guard let client = clients[identifier] else { return }
         guard client.driver.hasRoom else { return overflowed(identifier) }
@@ -208,7 +209,7 @@ extension Broker {
                 let (topic, retain) = (publish.topic, publish.retain)
                 try MQTTCore.encode(topic: topic, payload: publish.payload, retain: retain, into: &encoded)
             } catch {
-                // It came in a packet that was checked as this one is.
+                // The topic arrived in a packet that passed the same checks.
                 dropped += 1
                 return
             }
@@ -216,9 +217,10 @@ extension Broker {
         encoded.withUnsafeReadableBytes { client.driver.sendEncoded($0) }
     }
 
-    /// QoS 1 and 2: by way of the session, which keeps it for a client that is away or has its window full.
+    /// Sends at QoS 1 and 2 through the session, which stores the message if the client has no connection or its window
+    /// is full.
     private func sendConfirmed(_ publish: MQTTPublish, to identifier: UInt64) {
-        // The session itself may be the one that has to make room.
+        // Making room may have ended this session.
         guard makeRoom(for: publish), let session = sessions[identifier] else {
             dropped += 1
             return
@@ -236,8 +238,9 @@ extension Broker {
         clients[identifier]?.driver.sendOutbox()
     }
 
-    /// Whether a message may be kept once more. Where all keep too much, sessions without connections end, the one that
-    /// keeps most first; then those with connections, in the same order.
+    /// Returns whether there is room for one more message. If all sessions together buffer too much, sessions end until
+    /// there is room. First come those without a connection, then those with one, the session with the most bytes
+    /// first.
     private func makeRoom(for publish: MQTTPublish) -> Bool {
         let most = limits.maximumQueuedBytes
         if kept.quota.bytes + publish.keptBytes <= most { return true }
@@ -251,13 +254,13 @@ extension Broker {
                 let driver = clients[largest.id]?.driver
             else { return false }
             let sentence =
-                "more than \(most) bytes wait for all subscribers, and most for this one"
+                "more than \(most) bytes are buffered for all subscribers, most of them for this one"
             driver.endNow(CloseReason(TransportError(.resourcesExhausted, .open, sentence)))
         }
         return true
     }
 
-    /// A message finds the queue of a subscriber full.
+    /// Handles a message for a subscriber whose queue is full.
     private func overflowed(_ identifier: UInt64) {
         dropped += 1
         guard limits.whenQueueFull == .disconnect, let client = clients[identifier] else { return }
@@ -266,13 +269,13 @@ extension Broker {
     }
 }
 
-// Who is there, who is remembered, and what they subscribe to.
+// Clients, sessions and subscriptions.
 extension Broker {
     private static let takenOver = CloseReason(
         TransportError(.closedByPeer, .open, "another client took over this client identifier")
     )
 
-    /// Gives a client that was let in its session; who had it before loses the connection (MQTT-3.1.4-2).
+    /// Assigns its session to an accepted client. An earlier connection of that session is closed (MQTT-3.1.4-2).
     func add(_ driver: ConnectionDriver, _ connect: MQTTConnect) {
         endForgotten()
         guard let session = driver.liveSession else { return driver.endNow(Self.takenOver) }
@@ -290,7 +293,7 @@ extension Broker {
         retainedDeliveries[session.id]?.deferRest()
     }
 
-    /// The connection of a session has ended; the session has too, if it is a clean one.
+    /// Handles the end of a session's connection. A clean session ends too.
     func leave(_ identifier: UInt64, _ driver: ConnectionDriver) {
         guard let session = sessions[identifier] else { return }
         if session.isClean {
@@ -300,14 +303,14 @@ extension Broker {
         }
     }
 
-    /// A connection that the broker has not heard of, or no longer listens to, has ended.
+    /// Handles the end of a connection that the broker has not added, or that was taken over.
     func leaveUnknown(_ driver: ConnectionDriver) {
         guard let session = driver.liveSession else { return }
         if let former = clients[session.id] { takeOver(session.id, former) }
         kept.left(session, now: now)
     }
 
-    /// Ends the sessions that are not kept any longer.
+    /// Ends the sessions that are no longer stored.
     func endForgotten() {
         for identifier in kept.takeForgotten() { end(identifier) }
     }
@@ -319,13 +322,14 @@ extension Broker {
         retainedDeliveries[identifier] = nil
     }
 
-    /// Ends a session, whose connection goes with it.
+    /// Ends a session and its connection.
     private func end(_ identifier: UInt64) {
         forget(identifier)
         if let client = clients[identifier] { takeOver(identifier, client) }
     }
 
-    /// Ends the connection of a client whose identifier another uses: without DISCONNECT, so that its will is published.
+    /// Ends the connection of a client whose identifier another client uses. It does so without DISCONNECT, so the will
+    /// is published.
     private func takeOver(_ identifier: UInt64, _ client: Client) {
         clients[identifier] = nil
         identifiers[ObjectIdentifier(client.driver)] = nil
@@ -335,10 +339,10 @@ extension Broker {
 
     // MARK: Subscriptions
 
-    /// How many filters of sessions that are gone make room for one at most.
+    /// How many times filters of ended sessions are removed at most to make room for one filter.
     private static let clearedForRoom = 64
 
-    /// Notes what a client subscribes to, answers, and gives it what is retained there (MQTT-3.3.1-6).
+    /// Records the subscriptions of a client, answers, and sends the matching retained messages (MQTT-3.3.1-6).
     func subscribe(
         _ identifier: UInt64,
         _ packetID: UInt16,
@@ -370,7 +374,7 @@ extension Broker {
         }
     }
 
-    /// Forgets what a client no longer subscribes to, and then says so (MQTT-3.10.4-2).
+    /// Removes the subscriptions of a client, and then acknowledges (MQTT-3.10.4-2).
     func unsubscribe(_ identifier: UInt64, _ packetID: UInt16, _ filters: [String], _ driver: ConnectionDriver) {
         let isWanted = { [self] in clients[identifier]?.driver === driver }
         SubscribeJob.begin(filters.count, of: driver, while: isWanted) { [self] index in

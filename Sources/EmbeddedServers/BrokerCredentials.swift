@@ -1,18 +1,24 @@
 import Protocols
 import Transports
 
-/// What a client of a broker says of itself in CONNECT (MQTT 3.1.1, section 3.1.3).
+/// The credentials of a broker's client, as in its CONNECT packet (MQTT 3.1.1, section 3.1.3).
 public struct BrokerCredentials: Sendable, Hashable {
-    /// Who it says it is; empty if it leaves that to the broker.
+    /// The client identifier. It is empty if the broker should assign one.
     public var clientID: String
-    /// The user name; `nil` if it gives none.
+    /// The user name, or `nil` if there is none.
     public var user: String?
-    /// The password, which may be any bytes; `nil` if it gives none.
+    /// The password, which may be any bytes, or `nil` if there is none.
     public var password: [UInt8]?
-    /// The client's address and port, where they are known.
+    /// The client's address and port, or `nil` if they are not known.
     public var peer: String?
 
-    /// Credentials spelled out.
+    /// Creates credentials.
+    ///
+    /// - Parameters:
+    ///   - clientID: the client identifier.
+    ///   - user: the user name; none by default.
+    ///   - password: the password; none by default.
+    ///   - peer: the client's address and port; unknown by default.
     public init(clientID: String, user: String? = nil, password: [UInt8]? = nil, peer: String? = nil) {
         self.clientID = clientID
         self.user = user
@@ -24,7 +30,12 @@ public struct BrokerCredentials: Sendable, Hashable {
         self.init(clientID: connect.clientID, user: connect.user, password: connect.password, peer: peer)
     }
 
-    /// Whether they name this user and this password. Takes as long for a password that begins right as for one that does not.
+    /// Returns whether the credentials have this user name and this password. The comparison takes the same time for
+    /// all wrong passwords of the right length.
+    ///
+    /// - Parameters:
+    ///   - user: the expected user name.
+    ///   - password: the expected password, which is compared as UTF-8.
     public func match(user: String, password: String) -> Bool {
         let expected = Array(password.utf8)
         guard let own = self.user, own.utf8.elementsEqual(user.utf8), let given = self.password,
@@ -34,31 +45,32 @@ public struct BrokerCredentials: Sendable, Hashable {
     }
 }
 
-// What is printed of credentials holds no password.
+// The description contains no password, so that logs do not.
 extension BrokerCredentials: CustomStringConvertible, CustomDebugStringConvertible {
     /// The client identifier, the user and the address.
     public var description: String {
         "client '\(clientID)'\(user.map { ", user '\($0)'" } ?? "")\(peer.map { " at \($0)" } ?? "")"
     }
-    /// The same.
+    /// The same text as ``description``.
     public var debugDescription: String { description }
 }
 
-/// A broker's answer to ``BrokerCredentials``, as CONNACK brings it to the client (MQTT 3.1.1, section 3.2.2.3).
+/// A broker's decision about ``BrokerCredentials``. CONNACK carries it to the client (MQTT 3.1.1, section 3.2.2.3).
 public enum BrokerAnswer: UInt8, Sendable, Hashable, CaseIterable {
-    /// The client is let in.
+    /// The client is accepted.
     case accept = 0
-    /// Not under this client identifier.
+    /// The client identifier is refused.
     case refuseIdentifier = 2
-    /// Not now.
+    /// The broker accepts no client at the moment.
     case unavailable = 3
     /// The user name or password is wrong.
     case wrongCredentials = 4
-    /// The client may not come in.
+    /// The client is not authorized.
     case forbid = 5
 
     var code: MQTTConnackCode { MQTTConnackCode(rawValue: rawValue) ?? .notAuthorized }
 }
 
-/// Judges who may come in. Called on the broker's loop for each CONNECT; must neither block nor wait.
+/// Decides whether to accept a client. The broker calls it on its loop for each CONNECT, so it must neither block nor
+/// wait.
 public typealias BrokerAuthentication = @Sendable (BrokerCredentials) -> BrokerAnswer

@@ -5,27 +5,29 @@ import SocketIO
 import TransportAPI
 import Transports
 
-/// What all servers of one chat share: its members, and the last messages. Each message goes to all sessions but its sender's;
-/// a session that comes later is given the history first. A session that is too slow misses the oldest messages and is notified
-/// of their number. It delays no other session.
+/// The members and the last messages of a chat, which several servers can share. Each message is sent to all sessions
+/// but the sender's. A new session receives the history first. A session that is too slow misses the oldest messages
+/// and is notified of their number. It delays no other session.
 public final class ChatRoom: Sendable {
     /// The limits of a room.
     public struct Limits: Sendable, Hashable {
-        /// The most sessions of each server. Default 1000.
+        /// The largest number of sessions of each server; 1000 by default.
         public var sessions = 1000
-        /// The most messages that are kept for those who come later. Default 200.
+        /// The largest number of messages that are stored for new sessions; 200 by default.
         public var historyCount = 200
-        /// The most bytes that they have together. Default 1 MiB.
+        /// The largest number of bytes of these messages together; 1 MiB by default.
         public var historyBytes = 1 << 20
-        /// The most messages that wait for one session; it misses the oldest of more. All sessions share the memory of
-        /// what waits. Default 1000.
+        /// The largest number of messages that wait for one session; 1000 by default. Beyond it, the session misses the
+        /// oldest ones. All sessions share the memory of waiting messages.
         public var outboxCount = 1000
-        /// The most bytes that they have together, and the largest message that the room passes on. Default 4 MiB.
+        /// The largest number of bytes that wait for one session, and the size of the largest message that the room
+        /// sends; 4 MiB by default.
         public var outboxBytes = 4 << 20
-        /// A simulation turns it off to show that it finds a room without this bound.
+        /// Whether messages in flight are limited. A simulation sets it to `false` to show that it detects the missing
+        /// limit.
         package var boundsMessagesInFlight = true
 
-        /// The defaults.
+        /// Creates the default limits.
         public init() {}
     }
 
@@ -33,19 +35,23 @@ public final class ChatRoom: Sendable {
     let loop: EventLoop
     private let people: LoopBound<ChatPeople>
 
-    /// An empty room, whose servers live on `loop`.
+    /// Creates an empty room.
+    ///
+    /// - Parameters:
+    ///   - limits: the limits of the room.
+    ///   - loop: the loop of the room and of its servers.
     public init(_ limits: Limits = Limits(), on loop: EventLoop = .shared) {
         self.limits = limits
         self.loop = loop
         people = LoopBound(ChatPeople(limits, on: loop), to: loop)
     }
 
-    /// Lets a session in. To be called on the loop.
+    /// Adds a session. Call this on the loop.
     func enter(_ session: Session) {
         let member = LoopBound(people.value.enter(session), to: loop)
         Task(executorPreference: loop) { [people] in
             for await payload in session.messages {
-                // A session that floods is read as slowly as the room passes its messages on.
+                // A session that floods is read as slowly as the room sends its messages.
                 let isPaced = await people.value.turn(of: member.value, payload.bytes.count)
                 people.value.post(payload, from: member.value, isPaced: isPaced)
             }
@@ -54,58 +60,61 @@ public final class ChatRoom: Sendable {
     }
 }
 
-/// The members and the messages of a room. Lives on its loop.
+/// The members and the messages of a room. It is used on its loop only.
 ///
-/// The messages that wait are kept once, in ``log``; each member has a place in it. So a message takes no memory and no
-/// time for members that are away or slow. The log has the bounds of the outbox that a member would have for itself.
+/// The waiting messages are stored once, in ``log``, and each member has a position in it. So a message takes no memory
+/// and no time for members that are away or slow. The log has the limits that an outbox of a member would have.
 ///
-/// A member that writes little is served at once. What is left of its message, and the messages of members that write
-/// much, are passed on in shares of the loop's ticks. Members that write much take turns. Their turn comes when all
-/// other members have what there is, and at a rate that leaves most of the loop's time to others. A member writes much
-/// if it sends its next message before the room has taken the last one, or if it sends more than 100 messages a second
-/// for some time. A large message counts as several small ones, so that one of 8 KiB is much already.
+/// The messages of a member that writes little are sent at once, as far as the time allows. Their rest, and the
+/// messages of busy members, are sent in several ticks of the loop, within a time budget. Busy members take turns. The
+/// next of them is served when all other members have all messages, and at a rate that leaves most of the loop's time
+/// to others. A member is busy if it sends its next message before the room has taken the last one, or if it sends more
+/// than 100 messages per second for some time. A large message counts as several small ones, so a message of 8 KiB
+/// already makes a member busy.
 ///
-/// A member that acknowledges nothing is soon sent nothing: few messages are in flight to a new member, and one more with each
-/// that it acknowledges. At most one is in flight to a member without a connection.
+/// A member that acknowledges nothing soon receives nothing more. Few messages are in flight to a new member, and one
+/// more for each message that it acknowledges. At most one message is in flight to a member without a connection.
 final class ChatPeople: ScheduledHandler {
     var schedule = ScheduleEntry()
     /// One session.
     final class Member: SendObserver {
         fileprivate enum State {
-            /// It has all that there is.
+            /// It has all messages.
             case idle
-            /// It waits for its next message.
+            /// It is queued for its next message.
             case queued
-            /// As many messages are on their way to it as may be.
+            /// The largest allowed number of messages is in flight to it.
             case full
+            /// Its session has ended.
             case gone
         }
 
         private weak var room: ChatPeople?
-        /// Tells it from all others of its loop.
+        /// Identifies it on its loop.
         fileprivate let number: UInt64
         fileprivate let session: Session
         fileprivate var state = State.idle
         fileprivate var format = WireFormat.json
-        /// Which messages of the history it is given first.
+        /// The range of messages of the history that it receives first.
         fileprivate var history: Range<UInt64>
-        /// Which message of the log is next.
+        /// The number of the next message in the log.
         fileprivate var next: UInt64
-        /// How many of the messages that the room has taken are its own, and how many of these stand before ``next``.
+        /// How many of the messages that the room has taken are its own, and how many of these precede ``next``.
         fileprivate var own: (taken: UInt64, passed: UInt64) = (0, 0)
-        /// How many messages have no outcome yet, and how many of them there may be.
+        /// How many messages have no outcome yet, and how many may have none.
         fileprivate var inFlight = 0
         fileprivate var window: Int
         /// How many times its window was full.
         fileprivate var fulls = 0
-        /// Its window was full for so long that nobody waits for it, until it has all messages again.
+        /// Whether its window was full for so long that other members do not wait for it until it has all messages
+        /// again.
         fileprivate var isSlow = false
-        /// Messages that did not reach it since it was notified last: because it was slow, and for other reasons.
+        /// Messages that did not reach it since the last notice: because it was slow, and for other reasons.
         fileprivate var dropped: UInt64 = 0
         fileprivate var refused: UInt64 = 0
         /// Whether the last message reached it.
         fileprivate var isReachable = true
-        /// Until when the messages that it has written use what it may write.
+        /// When the messages that it has sent no longer count.
         fileprivate var spentUntil: Int64 = 0
 
         fileprivate var hasMissed: Bool { dropped > 0 || refused > 0 }
@@ -127,50 +136,51 @@ final class ChatPeople: ScheduledHandler {
     private struct Entry {
         var payload: Payload
         let sender: Member
-        /// Its sender writes much.
+        /// Whether its sender is busy.
         let isPaced: Bool
     }
 
-    /// How many messages are in flight to a new member at most, and to any member; these are in its session.
+    /// How many messages may be in flight to a new member, and to any member. They are in its session.
     private static let (firstWindow, window) = (2, 32)
-    /// How many messages are passed on at once, and how many in one share.
+    /// How many messages are sent at once, and how many in one call of ``run(_:)``.
     private static let pieces = 8
-    /// How many nanoseconds pass for each delivery of a message of a member that writes much, before the next such
-    /// message is taken.
+    /// How many nanoseconds pass for each delivery of a message of a busy member, before the next message of a busy
+    /// member is taken.
     private static let pace: Int64 = 100_000
-    /// How many nanoseconds members that write much wait for another one whose window is full.
-    private static let patience: Int64 = 50_000_000
-    /// A member may write so many messages at once, and one more in so many nanoseconds, before it counts as one that
-    /// writes much.
+    /// How many nanoseconds busy members wait for a member whose window is full.
+    private static let holdTime: Int64 = 50_000_000
+    /// How many messages a member may send at once before it is busy, and after how many nanoseconds it may send one
+    /// more.
     private static let (burst, interval): (Int64, Int64) = (16, 10_000_000)
     /// How many bytes of a message count as one more message.
     private static let bytesOfOne = 512
-    /// For how many nanoseconds a member counts as one that writes much if its next message was there already.
+    /// For how many nanoseconds a member is busy if its next message has already arrived.
     private static let floodTime: Int64 = 100_000_000
 
     private let limits: ChatRoom.Limits
     private let loop: EventLoop
     private let window: Int
     private var members: [UInt64: Member] = [:]
-    /// The messages for members that come later, the number of the first of them, and their bytes.
+    /// The messages for new members, the number of the first message, and their bytes.
     private var history = Deque<Payload>()
     private var firstOfHistory: UInt64 = 0
     private var historyBytes = 0
-    /// The last messages, the number of the first of them, and their bytes.
+    /// The last messages, the number of the first message, and their bytes.
     private var log = Deque<Entry>()
     private var first: UInt64 = 0
     private var logBytes = 0
-    /// Members that wait for their next message: first those that write little, then the others.
+    /// Members that are queued for their next message: those that write little, and busy ones.
     private var queued = Deque<Member>()
     private var queuedBusy = Deque<Member>()
-    /// Members that have all.
+    /// Members that have all messages.
     private var idle: [UInt64: Member] = [:]
-    /// Members that write much, and wait for their turn to write the next message.
+    /// Busy members that are queued to send their next message.
     private var waiting = Deque<UnsafeContinuation<Void, Never>>()
-    /// When the next of them may write, and the timer for it.
-    private var nextTurn: Int64 = 0
+    /// When the next of them may send, and the timer for that time.
+    private var nextPaced: Int64 = 0
     private var timer: UInt64?
-    /// Members with a full window that write little, which the others wait for: how many times it was full, and until when.
+    /// Members with a full window for which busy members wait, how many times the window was full, and the end of the
+    /// wait. These members are not busy themselves.
     private var holds = Deque<(member: Member, fulls: Int, until: Int64)>()
 
     init(_ limits: ChatRoom.Limits, on loop: EventLoop) {
@@ -185,7 +195,7 @@ final class ChatPeople: ScheduledHandler {
 
     func enter(_ session: Session) -> Member {
         let member = Member(self, session, firstOfHistory..<firstOfHistory + UInt64(history.count), next: end)
-        // A new member counts as one that writes much for the first 10 ms, so that many new ones at once are slowed down, too.
+        // A new member counts as busy for the first 10 ms, so that many new members at once are slowed down too.
         member.spentUntil = loop.now + (Self.burst + 1) * Self.interval
         members[member.number] = member
         queue(member)
@@ -199,22 +209,22 @@ final class ChatPeople: ScheduledHandler {
         idle[member.number] = nil
     }
 
-    /// Whether it has written much of late.
+    /// Returns whether a member has sent much recently.
     private func isBusy(_ member: Member) -> Bool {
         member.spentUntil - loop.now >= Self.burst * Self.interval
     }
 
-    /// When the messages that it has written, and one more of so many bytes, no longer use what it may write.
+    /// Returns when the messages that a member has sent, and one more of `bytes` bytes, no longer count.
     private func spentUntil(_ member: Member, _ bytes: Int) -> Int64 {
         max(member.spentUntil, loop.now) + Self.interval * Int64(1 + bytes / Self.bytesOfOne)
     }
 
-    // MARK: Messages that come
+    // MARK: Received messages
 
-    /// Takes a message, and passes it on at once if the sender writes little.
+    /// Takes a message, and sends it at once if the sender is not busy.
     func post(_ payload: Payload, from sender: Member, isPaced: Bool) {
         let spent = spentUntil(sender, payload.bytes.count)
-        // A member that has written much writes little again once it has paused for twice the time that a burst takes.
+        // A busy member stops being busy after a pause of twice the time that a burst takes.
         sender.spentUntil = min(spent, loop.now + 2 * Self.burst * Self.interval)
         take(payload, from: sender, isPaced: isPaced)
         // Many members may write in the same tick.
@@ -224,7 +234,7 @@ final class ChatPeople: ScheduledHandler {
         requestRun()
     }
 
-    /// Waits until a member may write its next message, of so many bytes; whether it is one that writes much.
+    /// Waits until a member may send its next message, of `bytes` bytes. Returns whether the member is busy.
     nonisolated(nonsending) func turn(of member: Member, _ bytes: Int) async -> Bool {
         if member.session.hasMessages {
             member.spentUntil = max(member.spentUntil, loop.now + Self.burst * Self.interval + Self.floodTime)
@@ -252,7 +262,7 @@ final class ChatPeople: ScheduledHandler {
         sender.own.taken += 1
         while log.count > max(1, limits.outboxCount) || logBytes > limits.outboxBytes {
             logBytes -= log[0].payload.bytes.count
-            // A queue gives memory back in blocks.
+            // The queue releases memory in blocks, so the payload is released here.
             log[0].payload = Payload([])
             _ = log.popFirst()
             first += 1
@@ -273,7 +283,7 @@ final class ChatPeople: ScheduledHandler {
         }
     }
 
-    // MARK: Messages that go
+    // MARK: Sent messages
 
     private func queue(_ member: Member) {
         member.state = .queued
@@ -289,8 +299,8 @@ final class ChatPeople: ScheduledHandler {
         let due = MonotonicClock.now() + EventLoop.timeBudget
         for _ in 0..<Self.pieces {
             guard passOn() else {
-                // All have what there is, or as much as may be in flight to them.
-                beginTurn()
+                // All members have all messages, or the largest allowed number of them in flight.
+                admitNext()
                 break
             }
             guard MonotonicClock.now() < due else { break }
@@ -298,11 +308,11 @@ final class ChatPeople: ScheduledHandler {
         requestRun()
     }
 
-    /// Lets the next member that writes much write a message, now or when the time for it has come.
-    private func beginTurn() {
+    /// Lets the next busy member send a message, now or when its time has come.
+    private func admitNext() {
         guard !waiting.isEmpty, timer == nil else { return }
         let now = loop.now
-        let due = max(nextTurn, holdEnd(now))
+        let due = max(nextPaced, holdEnd(now))
         guard now < due else {
             waiting.popFirst()?.resume()
             return
@@ -313,7 +323,7 @@ final class ChatPeople: ScheduledHandler {
         }
     }
 
-    /// Until when members that write much wait for another one whose window is full.
+    /// Returns until when busy members wait for a member whose window is full.
     private func holdEnd(_ now: Int64) -> Int64 {
         while !holds.isEmpty {
             let hold = holds[0]
@@ -326,7 +336,7 @@ final class ChatPeople: ScheduledHandler {
         return 0
     }
 
-    /// Sends one member its next message; `false` if none waits for one.
+    /// Sends one member its next message. Returns `false` if no member is queued.
     private func passOn() -> Bool {
         guard let member = queued.popFirst() ?? queuedBusy.popFirst() else { return false }
         guard member.state != .gone else { return true }
@@ -334,9 +344,9 @@ final class ChatPeople: ScheduledHandler {
         guard member.inFlight < most || !limits.boundsMessagesInFlight else {
             member.state = .full
             member.fulls += 1
-            // A member that has acknowledged nothing yet is not waited for.
+            // Busy members do not wait for a member that has acknowledged nothing yet.
             if !member.isSlow, member.window > Self.firstWindow, !isBusy(member) {
-                holds.append((member, member.fulls, loop.now + Self.patience))
+                holds.append((member, member.fulls, loop.now + Self.holdTime))
             }
             return true
         }
@@ -353,7 +363,7 @@ final class ChatPeople: ScheduledHandler {
     }
 
     private func nextMessage(for member: Member) -> Payload? {
-        // What has left the history meanwhile made room for what comes behind it.
+        // Messages may have left the history meanwhile. They made room for later ones.
         let number = max(member.history.lowerBound, firstOfHistory)
         if number < member.history.upperBound {
             member.history = number + 1..<member.history.upperBound
@@ -369,7 +379,7 @@ final class ChatPeople: ScheduledHandler {
             let entry = log[Int(member.next - first)]
             member.next += 1
             if entry.sender !== member {
-                if entry.isPaced { nextTurn = max(nextTurn, loop.now) + Self.pace }
+                if entry.isPaced { nextPaced = max(nextPaced, loop.now) + Self.pace }
                 return entry.payload
             }
             member.own.passed += 1
@@ -377,7 +387,7 @@ final class ChatPeople: ScheduledHandler {
         return nil
     }
 
-    /// A member that was too slow misses what is no longer there. Its own messages don't count.
+    /// Counts the messages that a slow member misses, because they have left the log. Its own messages do not count.
     private func skipWhatIsGone(_ member: Member) {
         guard member.next < first else { return }
         var passed = member.own.taken
@@ -394,7 +404,7 @@ final class ChatPeople: ScheduledHandler {
         case .rejected, .expired, .unknown: member.refused += 1
         case .acknowledged, .written: member.window = min(member.window + 1, window)
         }
-        // A notice that does not reach it would only lead to the next.
+        // If one notice does not reach the member, the next would not either.
         member.isReachable = outcome.isSuccess
         switch member.state {
         case .full: queue(member)
@@ -406,24 +416,26 @@ final class ChatPeople: ScheduledHandler {
         requestRun()
     }
 
-    /// Tells a member what it has missed.
+    /// Returns the notice of the number of messages that a member has missed.
     private static func notice(_ member: Member) -> Payload {
         var message = ChatMessage()
         message.kind = .system
         message.sender = "server"
         message.text = "you have missed \(member.dropped + member.refused) messages"
-        // What was dropped for want of room may come when it is sent again; what was refused will not.
+        // Messages that were dropped because of a full queue may arrive if they are sent again. Refused messages will
+        // not.
         if member.dropped > 0 { message.attributes["event"] = "missed" }
         do throws(CodecError) {
             return Payload(try member.format.codec().encode(message), kind: member.format.isText ? .text : .binary)
         } catch {
-            // A short message that no codec refuses.
+            // No codec refuses a short message.
             return Payload(text: "{}")
         }
     }
 }
 
-/// What a room reads of a ``ChatMessage``. Its texts are passed over and never hashed, which a peer could make slow.
+/// The part of a `ChatMessage` that a room reads. Texts are skipped and never hashed, because a peer could make hashing
+/// slow.
 private struct PostedMessage: WireMessage {
     var kind = ChatMessage.Kind.text
 
@@ -431,14 +443,14 @@ private struct PostedMessage: WireMessage {
         try visitor.field(5, "kind", &kind)
     }
 
-    /// Whether sessions that come later want to see it.
+    /// Whether the message is stored for new sessions.
     var isWorthKeeping: Bool {
         ![.receipt, .read, .typing, .system].contains(kind)
     }
 }
 
 extension WireFormat {
-    /// The format of a chat message: JSON begins with a brace, and no field of the schema does in protobuf.
+    /// Detects the format of a chat message. JSON begins with a brace, and no field of the schema does in protobuf.
     fileprivate init(of payload: Payload) {
         let first = payload.bytes.first { ![0x20, 0x09, 0x0a, 0x0d].contains($0) }
         self = first == UInt8(ascii: "{") ? .json : .protobuf
@@ -446,7 +458,7 @@ extension WireFormat {
 }
 
 extension ChatMessage {
-    /// Reads a message in whichever format it is, with at most 4,096 mentions and attributes.
+    /// Reads a message in either format, with at most 4,096 mentions and attributes. Returns `nil` if it is malformed.
     package static func read(_ payload: Payload) -> (message: ChatMessage, format: WireFormat)? {
         let format = WireFormat(of: payload)
         let codec = format.codec(limits: CodecLimits(maximumElements: 4096))

@@ -3,15 +3,15 @@ import SocketIO
 import TransportAPI
 import Transports
 
-/// One way into a ``ChatRoom``: a listener whose clients have sessions that outlive their connections. Of a transport
-/// that routes by topic it is a broker, whose clients find each other by the topic and not by the room.
+/// A server of a ``ChatRoom``: a listener whose clients have sessions that outlive their connections. For a transport
+/// that routes by topic, it is a broker. The clients of a broker share a topic instead of the room.
 public final class ChatServer: Sendable {
     private enum Kind: Sendable {
         case room(any Listener, SessionServer)
         case broker(EmbeddedServer)
     }
 
-    /// Where clients reach it, with the port that the system chose.
+    /// The endpoint for clients. It has the port that the system chose.
     public let endpoint: Endpoint
     private let kind: Kind
     private let loop: EventLoop
@@ -22,11 +22,15 @@ public final class ChatServer: Sendable {
         self.loop = loop
     }
 
-    /// Starts a server at `url`; port 0, or none, lets the system choose one.
+    /// Starts a server.
     ///
-    /// - Parameter observer: hears of each client whose connection has ended or that was turned away, and why; called
-    ///   on the loop.
-    /// - Throws: what is wrong with the URL, or what the system refused.
+    /// - Parameters:
+    ///   - url: where to listen. With port 0 or without a port, the system chooses one.
+    ///   - room: the room of the clients. The server uses its loop.
+    ///   - registry: the transports for `url`; the standard ones by default.
+    ///   - observer: is notified of each client that was rejected or whose connection has ended, and why. It is
+    ///     called on the loop.
+    /// - Throws: `.invalidConfiguration` for a wrong URL, or the error of the system.
     public nonisolated(nonsending) static func start(
         _ url: String,
         room: ChatRoom,
@@ -44,12 +48,12 @@ public final class ChatServer: Sendable {
         configuration.supervisor.outbox.maximumCount = room.limits.outboxCount
         configuration.supervisor.outbox.maximumBytes = room.limits.outboxBytes
         configuration.supervisor.outbox.whenFull = .dropOldest
-        // The room takes a message at once, unless its sender writes much.
+        // The room takes each message at once, unless its sender is busy.
         configuration.supervisor.messageBuffer = 64
         let listener = try await registry.listen(at: endpoint, on: loop, Serving(observer: observer))
         let server = SessionServer(configuration, on: loop) { room.enter($0) }
         Task(executorPreference: loop) {
-            // A listener that fails takes no more clients; those that are there stay.
+            // A listener that fails accepts no more clients. Existing clients stay.
             do throws(TransportError) { try await server.serve(listener) } catch {}
         }
         return ChatServer(listener.endpoint, .room(listener, server), on: loop)

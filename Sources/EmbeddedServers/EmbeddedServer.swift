@@ -4,30 +4,38 @@ import SocketIO
 import TransportAPI
 import Transports
 
-/// A small server inside this process, for tests, demonstrations and measurements. It speaks every registered transport with
-/// the same cores as the clients.
+/// A small server inside this process, for tests, demonstrations and measurements. It supports every registered
+/// transport, with the same cores as the clients.
 public final class EmbeddedServer: Sendable {
-    /// What the server does with messages.
+    /// The behaviour of the server.
     public enum Service: String, Sendable, Hashable, CaseIterable {
-        /// Each message goes back to its sender.
+        /// Each message is sent back to its sender.
         case echo
-        /// Each message goes to all clients, its sender included.
+        /// Each message is sent to all clients, including its sender.
         case fanOut = "fan-out"
     }
 
-    /// Where clients reach it, with the port that the system chose.
+    /// The endpoint for clients. It has the port that the system chose.
     public let endpoint: Endpoint
     private let listener: any Listener
     private let broker: LoopBound<Broker>?
 
-    /// Starts a server at `url`; port 0, or none, lets the system choose one.
+    /// Starts a server.
     ///
-    /// A transport that routes by topic (MQTT) gets a broker, whatever the service: what a client publishes comes back to
-    /// whoever subscribes to it.
+    /// For a transport that routes by topic (MQTT), this is a broker, whatever the service. A published message is sent
+    /// to all clients that subscribe to its topic.
     ///
     /// - Parameters:
-    ///   - observer: hears of each client whose connection has ended or that was turned away, and why; called on the loop.
-    ///   - decide: decides about the handshakes of a `ws://` server, as of ``TransportRegistry/listen(_:on:observer:decide:)``.
+    ///   - url: where to listen. With port 0 or without a port, the system chooses one.
+    ///   - service: the behaviour of the server; ``Service/echo`` by default.
+    ///   - loop: the loop of the server; the shared one by default.
+    ///   - registry: the transports for `url`; the standard ones by default.
+    ///   - observer: is notified of each client that was rejected or whose connection has ended, and why. It is
+    ///     called on the loop.
+    ///   - decide: accepts or refuses the handshakes of a `ws://` server. All are accepted by default. It is called
+    ///     on the loop and must neither block nor wait.
+    /// - Throws: `.invalidConfiguration` for a wrong URL, `.unsupported` if `decide` is given for another transport,
+    ///   or the error of the system.
     public nonisolated(nonsending) static func start(
         _ url: String,
         _ service: Service = .echo,
@@ -51,13 +59,18 @@ public final class EmbeddedServer: Sendable {
         return EmbeddedServer(try await registry.listen(at: endpoint, on: loop, serving))
     }
 
-    /// Starts an MQTT broker at `url`, `mqtt://` or `mqtt+ws://`, with these bounds.
+    /// Starts an MQTT broker.
     ///
     /// - Parameters:
-    ///   - authenticate: judges who may come in; everybody may by default. Called on the loop for each CONNECT, must neither
-    ///     block nor wait.
-    ///   - observer: as of ``start(_:_:on:registry:observer:decide:)``.
-    /// - Throws: `.unsupported` for another transport; what is wrong with the URL, or what the system refused.
+    ///   - url: where to listen, `mqtt://` or `mqtt+ws://`. With port 0 or without a port, the system chooses one.
+    ///   - limits: the limits of the broker.
+    ///   - loop: the loop of the broker; the shared one by default.
+    ///   - authenticate: decides about each client. All are accepted by default. It is called on the loop for each
+    ///     CONNECT and must neither block nor wait.
+    ///   - observer: is notified of each client that was rejected or whose connection has ended, and why. It is
+    ///     called on the loop.
+    /// - Throws: `.unsupported` for another transport, `.invalidConfiguration` for a wrong URL or wrong limits, or
+    ///   the error of the system.
     public nonisolated(nonsending) static func startBroker(
         _ url: String,
         limits: BrokerLimits = BrokerLimits(),
@@ -78,7 +91,7 @@ public final class EmbeddedServer: Sendable {
         )
     }
 
-    /// Starts a broker that shows `tap` each message that it takes, on the loop.
+    /// Starts a broker that calls `tap` on the loop with each received message.
     package nonisolated(nonsending) static func broker(
         _ endpoint: Endpoint,
         on loop: EventLoop = .shared,
@@ -98,13 +111,13 @@ public final class EmbeddedServer: Sendable {
         endpoint = started.listener.endpoint
     }
 
-    /// What the broker has to do with at this moment; `nil` if this server is none.
+    /// Returns the current statistics of the broker, or `nil` if this server is not a broker.
     public nonisolated(nonsending) func brokerStatistics() async -> BrokerStatistics? {
         guard let broker else { return nil }
         return await withTaskExecutorPreference(broker.loop) { broker.value.statistics }
     }
 
-    /// Stops listening and says goodbye to all clients.
+    /// Stops listening and closes all connections.
     public nonisolated(nonsending) func stop() async {
         await listener.close()
     }
@@ -114,7 +127,7 @@ public final class EmbeddedServer: Sendable {
         let transports = TransportRegistry.standard.transports
         if let read = transports.first(where: { $0.name == endpoint.scheme })?.broker { return read }
         let names = transports.filter { $0.broker != nil }.map(\.name).joined(separator: " and ")
-        let sentence = "there is no broker over '\(endpoint.scheme)', but over \(names)"
+        let sentence = "a broker supports \(names), not '\(endpoint.scheme)'"
         throw TransportError(.unsupported, .configure, sentence)
     }
 }

@@ -2,12 +2,12 @@ import Protocols
 import TransportAPI
 import Transports
 
-/// Sends every message back to where it came from.
+/// Sends every message back to its sender.
 final class Echo: MessageHandler {
     func opened(_: any MessagePeer) {}
 
     func received(_ payload: Payload, from peer: any MessagePeer) {
-        // A client that doesn't read what it asked for is too slow for a server that must not buffer without bound.
+        // A client that does not read its answers is too slow, because a server must not buffer without limit.
         if case .rejected(let error) = peer.sendNow(payload), error.code == .bufferFull {
             peer.endNow(CloseReason(error))
         }
@@ -16,7 +16,7 @@ final class Echo: MessageHandler {
     func ended(_: any MessagePeer) {}
 }
 
-/// Sends every message to all clients, its sender included, as a chat room does.
+/// Sends every message to all clients, including its sender, as a chat room does.
 final class FanOut: MessageHandler {
     private var peers: [UInt64: any MessagePeer] = [:]
 

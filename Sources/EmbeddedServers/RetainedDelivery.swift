@@ -3,45 +3,46 @@ import SocketIO
 import TransportAPI
 import Transports
 
-/// The retained messages that one session has asked for and has not got yet (MQTT-3.3.1-6). They are looked for in
-/// shares of the loop's turns, a few ahead of what the client's window and its connection take, so that none of them
-/// finds a queue full. A session that outlives its connection gets the rest over the next one.
+/// The retained messages that one session has subscribed to and not received yet (MQTT-3.3.1-6). They are searched
+/// within a time budget per tick, and only a few are queued in advance, so that no queue is full. A session that
+/// outlives its connection receives the rest over the next one.
 final class RetainedDelivery: ScheduledHandler {
     var schedule = ScheduleEntry()
 
     private struct Request {
         var qos: MQTTQoS
-        /// The newest message that had been kept by then. Later ones came to the subscriber as they were published.
+        /// The newest message that was retained at that time. Later ones reached the subscriber when they were
+        /// published.
         var newest: UInt64
     }
 
-    /// How many messages wait in the session's outbox at most, and how many bytes until the last of them. They share their
-    /// memory with what is retained.
+    /// How many messages, and how many bytes before the last of them, are in the session's outbox at most. They share
+    /// their memory with the retained messages.
     private static let ahead = (messages: 32, bytes: 64 << 10)
-    /// How many topics that are looked at in vain count as one demand of the client. Even a connection for which
-    /// nothing else is done stays within its `control-rate` then.
-    private static let topicsPerDemand = 4096
+    /// After how many topics without a match the search counts as one control frame of the client. Then even a
+    /// connection that does nothing else stays within its `control-rate`.
+    private static let topicsPerCharge = 4096
 
     private let session: UInt64
-    // The broker keeps this until all is delivered or the session has ended.
+    // The broker stores this object until all is delivered or the session has ended.
     private weak var broker: Broker?
-    /// By filter: asked for twice, it is answered once, from the start.
+    /// By filter. If a filter is requested twice, the search starts again.
     private var requests: [[UInt8]: Request] = [:]
     private var current: (cursor: RetainedCursor, request: Request)?
-    private var topicsInVain = 0
+    private var topicsWithoutMatch = 0
 
     init(_ session: UInt64, _ broker: Broker) {
         self.session = session
         self.broker = broker
     }
 
-    /// Adds what matches `filter`, at this QoS at most; a search for the same filter that is under way begins anew.
+    /// Adds the messages that match `filter`, at this QoS at most. A pending search for the same filter starts again.
     func add(_ filter: [UInt8], qos: MQTTQoS, newest: UInt64) {
         remove(filter)
         requests[filter] = Request(qos: qos, newest: newest)
     }
 
-    /// Forgets what matches `filter`, unless it matches another one too.
+    /// Removes the messages that match `filter`, unless they match another filter too.
     func remove(_ filter: [UInt8]) {
         requests[filter] = nil
         if current?.cursor.filter == filter { current = nil }
@@ -56,7 +57,7 @@ final class RetainedDelivery: ScheduledHandler {
         broker?.loop.add(self, to: .deferred)
     }
 
-    /// Delivers as much as there is room and time for.
+    /// Delivers as much as room and time allow.
     func goOn() {
         guard !schedule.contains(.deferred), let broker, let driver = broker.clients[session]?.driver else { return }
         let due = broker.loop.budgetEnd
@@ -64,15 +65,15 @@ final class RetainedDelivery: ScheduledHandler {
         while begin() {
             guard hasRoom(broker, driver) else { return driver.notifyOfRoom() }
             if !step(broker) {
-                topicsInVain += 1
-                if topicsInVain % Self.topicsPerDemand == 0 { driver.charge(1) }
+                topicsWithoutMatch += 1
+                if topicsWithoutMatch % Self.topicsPerCharge == 0 { driver.charge(1) }
             }
             if MonotonicClock.now() >= due { return deferRest() }
         }
         broker.retainedDeliveries[session] = nil
     }
 
-    /// Whether there is a filter left.
+    /// Returns whether there is a filter left.
     private func begin() -> Bool {
         if current != nil { return true }
         guard let (filter, request) = requests.popFirst() else { return false }
@@ -91,7 +92,7 @@ final class RetainedDelivery: ScheduledHandler {
         return outbox.count >= most || outbox.bytes >= min(Self.ahead.bytes, broker.limits.queuedBytes)
     }
 
-    /// Looks at one topic; whether that brought a message.
+    /// Visits one topic. Returns whether it had a message to deliver.
     private func step(_ broker: Broker) -> Bool {
         guard case (var cursor, let request)? = current.take() else { return false }
         let step = broker.retained.step(&cursor)

@@ -2,13 +2,14 @@ import Protocols
 import SocketIO
 import Transports
 
-/// The filters of one SUBSCRIBE or UNSUBSCRIBE, worked off in shares of the loop's turns. The client's next packets wait until
-/// all of them are. Between two shares the connection may end, or another take its session over: what is left is nobody's then.
+/// Processes the filters of one SUBSCRIBE or UNSUBSCRIBE within a time budget per tick. The client's next packets wait
+/// until all filters are processed. In between, the connection may end, or another one may take over its session. Then
+/// the rest is dropped.
 final class SubscribeJob: ScheduledHandler {
     var schedule = ScheduleEntry()
 
-    /// How many pieces of work are done before it goes into the line of the busy. There the clock is looked at after each: one
-    /// filter may have as many levels as the broker allows, and each of them be a node of its own.
+    /// How many steps are done before the job is deferred. A deferred job reads the clock after each step, because one
+    /// filter may have as many levels as the broker allows, each with a node of its own.
     static let atOnce = 4
 
     private let driver: ConnectionDriver
@@ -18,9 +19,9 @@ final class SubscribeJob: ScheduledHandler {
     private let work: (Int) -> Bool
     private let end: () -> Void
 
-    /// Calls `work` for each of `count` indices, again until it says that it is done with that one: as often at once as
-    /// fits into a share in the line, or a few times outside of it. Calls `end` behind the last one; nothing more once
-    /// a share begins that is not wanted.
+    /// Calls `work` for each of `count` indices, repeatedly until it returns `true` for that index. Calls `end` after
+    /// the last one. The job first makes a few calls, and then continues as a deferred handler within its time budget.
+    /// It stops without a call of `end` when it continues and `isWanted` returns `false`.
     static func begin(
         _ count: Int,
         of driver: ConnectionDriver,
@@ -46,7 +47,7 @@ final class SubscribeJob: ScheduledHandler {
     }
 
     func run(_: LoopQueue) {
-        guard isWanted() else { return driver.letGo() }
+        guard isWanted() else { return driver.release() }
         let due = driver.loop.deferredEnd
         var pieces = 0
         while done < count {
@@ -57,12 +58,12 @@ final class SubscribeJob: ScheduledHandler {
             return driver.loop.add(self, to: .deferred)
         }
         end()
-        driver.letGo()
+        driver.release()
     }
 }
 
-/// Clears away the filters of sessions that have ended, in shares of the loop's turns. Each such session brings one of
-/// these into the line of the busy, so that clearing away keeps up with whoever makes work of that kind.
+/// Removes the filters of ended sessions within a time budget per tick. Each ended session adds one such handler, so
+/// that the removal keeps up with clients that end many sessions.
 final class FilterClearing: ScheduledHandler {
     var schedule = ScheduleEntry()
     private let broker: Broker

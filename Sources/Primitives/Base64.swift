@@ -9,7 +9,8 @@ package enum Base64 {
         }
     }
 
-    /// Encodes with padding; `target` must have room for four bytes for every three begun. Returns how many were written.
+    /// Encodes with padding and returns the number of bytes written. `target` must have room for four bytes for every
+    /// three bytes of the source, rounded up.
     package static func encode(_ source: UnsafeBufferPointer<UInt8>, into target: UnsafeMutablePointer<UInt8>) -> Int {
         let alphabet: StaticString = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
         let symbols = alphabet.utf8Start
@@ -34,9 +35,9 @@ package enum Base64 {
         return written + 4
     }
 
-    /// Decodes the standard or the URL-safe alphabet, with its padding or without any. `nil` for any other character, or a
-    /// length that no bytes have. Before padding, bits left over must be zero (section 3.5). Without padding they are
-    /// ignored, as protobuf's conformance tests ask for (`-_` is one byte).
+    /// Decodes the standard or the URL-safe alphabet, with complete padding or without any. Returns `nil` for any other
+    /// character and for an impossible length. Before padding, the unused bits must be zero (section 3.5). Without
+    /// padding they are ignored, because protobuf's conformance tests require it (`-_` is one byte).
     package static func decode(_ source: UnsafeBufferPointer<UInt8>) -> [UInt8]? {
         var count = source.count
         if count > 0, count % 4 == 0, source[count - 1] == UInt8(ascii: "=") {
@@ -46,7 +47,7 @@ package enum Base64 {
         let left = count % 4
         guard left != 1 else { return nil }
         let length = count / 4 * 3 + (left == 0 ? 0 : left - 1)
-        // Without capacity there is nothing to initialise but the empty array that all threads share.
+        // An array without capacity is the empty one that all threads share, which must not be initialised.
         guard length > 0 else { return [] }
         var isValid = true
         let bytes = [UInt8](unsafeUninitializedCapacity: length) { target, written in
@@ -77,7 +78,7 @@ package enum Base64 {
         return isValid ? bytes : nil
     }
 
-    /// The six bits of a symbol; the high byte is set, and stays set when shifted by up to 18, if it is none.
+    /// The six bits of a symbol. For any other character the high byte is set, also after a shift by up to 18 bits.
     private static func value(_ symbol: UInt8) -> UInt32 {
         // One character for each byte from "+" to "z": its value plus 32, or "~".
         let table: StaticString =

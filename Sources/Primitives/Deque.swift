@@ -1,18 +1,19 @@
 /// A queue, first in, first out. It is a ring that grows when it is full.
 ///
-/// An empty queue releases a large ring of which less than a quarter was used since it was last empty. A queue that is
-/// filled again and again keeps its memory. All is inlinable, because otherwise other modules run it unspecialized and
-/// several times slower.
+/// An empty queue releases a large ring if less than a quarter of it was used since the queue was last empty. A queue
+/// that is filled again and again keeps its memory. All is inlinable, because otherwise other modules run it
+/// unspecialized and several times slower.
 @usableFromInline
 package struct Deque<Element> {
-    /// The places, a power of two of them. Free places are `nil`, so that an element is released as soon as it is taken.
+    /// The places, a power of two of them. Free places are `nil`, so that an element is released as soon as it is
+    /// taken.
     @usableFromInline var ring: [Element?] = []
     @usableFromInline var head = 0
     @usableFromInline package internal(set) var count = 0
     /// The largest count since the queue was empty.
     @usableFromInline var most = 0
 
-    /// A ring of so many places is never given back.
+    /// A ring with up to this many places is never released.
     @usableFromInline static var keptPlaces: Int { 64 }
 
     @inlinable package init() {}
@@ -30,7 +31,7 @@ package struct Deque<Element> {
         most = max(most, count)
     }
 
-    /// Takes the first element out; `nil` if there is none.
+    /// Removes the first element and returns it; `nil` if there is none.
     @inlinable package mutating func popFirst() -> Element? {
         guard count > 0 else { return nil }
         let element = ring[head].take()

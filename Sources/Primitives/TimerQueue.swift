@@ -1,8 +1,9 @@
-/// Values in the order of their deadlines, and of their arrival where deadlines are equal. A binary heap (J. W. J. Williams,
-/// "Algorithm 232: Heapsort", 1964) whose entries know their places, so that cancelling costs as little as adding.
+/// A queue of values in the order of their deadlines. Equal deadlines keep the order of arrival. It is a binary heap
+/// (J. W. J. Williams, "Algorithm 232: Heapsort", 1964) that tracks the place of each entry, so cancelling costs as
+/// little as adding.
 @usableFromInline
 package struct TimerQueue<Value> {
-    /// Names an entry until it has been taken or cancelled; never 0.
+    /// Identifies an entry until it has been removed or cancelled. It is never 0.
     @usableFromInline package typealias ID = UInt64
 
     @usableFromInline
@@ -18,7 +19,7 @@ package struct TimerQueue<Value> {
         }
     }
 
-    /// Where the entry of a slot lies in the heap. The generation tells the names of a slot apart.
+    /// The place in the heap of a slot's entry. The generation distinguishes successive IDs of the same slot.
     @usableFromInline
     struct Slot: Sendable {
         @usableFromInline var place = 0
@@ -56,7 +57,7 @@ package struct TimerQueue<Value> {
         return ID(slots[Int(slot)].generation) << 32 | ID(slot)
     }
 
-    /// Takes a value out before its time; `nil` if it has been taken.
+    /// Removes a value before its deadline and returns it; `nil` if it has been removed already.
     @discardableResult @inlinable
     package mutating func cancel(_ id: ID) -> Value? {
         let slot = Int(id & 0xffff_ffff)
@@ -64,12 +65,12 @@ package struct TimerQueue<Value> {
         return remove(at: slots[slot].place)
     }
 
-    /// Takes the earliest value; `nil` if there is none.
+    /// Removes the earliest value and returns it; `nil` if there is none.
     @inlinable package mutating func popFirst() -> Value? {
         heap.isEmpty ? nil : remove(at: 0)
     }
 
-    /// Takes the earliest value if it is due.
+    /// Removes the earliest value and returns it, if it is due.
     @inlinable package mutating func popDue(_ now: Int64) -> Value? {
         guard let first = heap.first, first.deadline <= now else { return nil }
         return remove(at: 0)

@@ -1,6 +1,7 @@
-/// Where the first byte stands that is not part of well-formed UTF-8 (Unicode, table 3-7; RFC 3629), or `nil`.
+/// The index of the first byte that is not part of well-formed UTF-8 (Unicode, table 3-7; RFC 3629), or `nil`.
 ///
-/// What nearly all scripts use is checked four bytes at a time; the rest, and the end, byte by byte.
+/// The characters of nearly all scripts are checked four bytes at a time. The rest and the end are checked byte by
+/// byte.
 package func firstInvalidUTF8(_ bytes: UnsafeBufferPointer<UInt8>) -> Int? {
     let raw = UnsafeRawBufferPointer(bytes)
     let lastWord = bytes.count &- 4
@@ -8,14 +9,14 @@ package func firstInvalidUTF8(_ bytes: UnsafeBufferPointer<UInt8>) -> Int? {
     while index <= lastWord {
         let word = UInt32(littleEndian: raw.loadUnaligned(fromByteOffset: index, as: UInt32.self))
         if word & 0x00C0_C0F0 == 0x0080_80E0 {
-            // Three bytes. In these bits of the first two, nothing is set if they are overlong, and this is a surrogate.
+            // Three bytes. These bits of the first two are 0 in an overlong form, and 200D in a surrogate.
             let range = word & 0x200F
             guard range != 0, range != 0x200D else { return index }
             index &+= 3
         } else if word & 0x80 == 0 {
             index &+= (word & 0x8080_8080).trailingZeroBitCount &>> 3
         } else if word & 0xC0E0_C0E0 == 0x80C0_80C0, word & 0x1E != 0, word & 0x001E_0000 != 0 {
-            // Twice two bytes, not overlong.
+            // Two characters of two bytes each, not overlong.
             index &+= 4
         } else {
             let length = lengthOfSequence(bytes, at: index)
@@ -31,9 +32,9 @@ package func firstInvalidUTF8(_ bytes: UnsafeBufferPointer<UInt8>) -> Int? {
     return nil
 }
 
-/// How long the sequence at `index` is, which does not begin with ASCII; 0 if it is not well-formed.
+/// The length of the sequence at `index`, which does not begin with ASCII; 0 if it is not well-formed.
 func lengthOfSequence(_ bytes: UnsafeBufferPointer<UInt8>, at index: Int) -> Int {
-    // The second byte's range is narrower where it would be overlong, a surrogate, or beyond U+10FFFF.
+    // The range of the second byte is narrower where others would be overlong, a surrogate, or beyond U+10FFFF.
     let (length, second): (Int, ClosedRange<UInt8>)
     switch bytes[index] {
     case 0xC2...0xDF: (length, second) = (2, 0x80...0xBF)
@@ -55,7 +56,7 @@ func lengthOfSequence(_ bytes: UnsafeBufferPointer<UInt8>, at index: Int) -> Int
 package func isASCII(_ bytes: UnsafeBufferPointer<UInt8>) -> Bool {
     let raw = UnsafeRawBufferPointer(bytes)
     guard bytes.count >= 8 else { return bytes.reduce(0, |) < 0x80 }
-    // What is loaded last overlaps what was loaded before.
+    // The last word overlaps the one before.
     guard bytes.count >= 16 else {
         let first = raw.loadUnaligned(as: UInt64.self)
         let last = raw.loadUnaligned(fromByteOffset: bytes.count &- 8, as: UInt64.self)

@@ -1,7 +1,7 @@
 /// Checks text that arrives in pieces for well-formed UTF-8 (RFC 3629, section 4; the Unicode Standard, table 3-7). It
-/// refuses the first piece with a byte that no further bytes could make right (RFC 6455, section 8.1).
+/// refuses the first piece after which the text cannot be well-formed any more (RFC 6455, section 8.1).
 package struct UTF8Validator: Sendable, Hashable {
-    /// How many continuation bytes the last character lacks, and the range of the next one.
+    /// The number of continuation bytes that the last character lacks, and the range of the next one.
     private var due: UInt8 = 0
     private var lower: UInt8 = 0x80
     private var upper: UInt8 = 0xbf
@@ -16,7 +16,8 @@ package struct UTF8Validator: Sendable, Hashable {
         isWellFormed(bytes.assumingMemoryBound(to: UInt8.self))
     }
 
-    /// Takes the next piece; `false` if the text can't be UTF-8, whatever follows. Must not be called again after that.
+    /// Checks the next piece. Returns `false` if the text cannot be UTF-8, whatever follows. It must not be called
+    /// again after that.
     package mutating func accept(_ piece: UnsafeRawBufferPointer) -> Bool {
         let bytes = piece.assumingMemoryBound(to: UInt8.self)
         var start = 0
@@ -24,7 +25,7 @@ package struct UTF8Validator: Sendable, Hashable {
             guard accept(bytes[start]) else { return false }
             start += 1
         }
-        // A character that the end of the piece cuts off is checked byte by byte.
+        // A character that continues in the next piece is checked byte by byte.
         let end = bytes.count - Self.lengthCutOff(bytes, from: start)
         guard Self.isWellFormed(UnsafeBufferPointer(rebasing: bytes[start..<end])) else { return false }
         return bytes[end...].allSatisfy { accept($0) }
@@ -54,7 +55,7 @@ package struct UTF8Validator: Sendable, Hashable {
         isASCII(bytes) || UTF8Blocks.areWellFormed(bytes)
     }
 
-    /// How many bytes at the end begin a character that is longer.
+    /// The number of bytes at the end that belong to an incomplete character.
     private static func lengthCutOff(_ bytes: UnsafeBufferPointer<UInt8>, from start: Int) -> Int {
         for length in 1...3 where length <= bytes.count - start {
             let byte = bytes[bytes.count - length]

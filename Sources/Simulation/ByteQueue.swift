@@ -1,4 +1,4 @@
-/// Bytes, first in, first out.
+/// A queue of bytes, first in, first out.
 struct ByteQueue {
     private var bytes: [UInt8] = []
     private var head = 0
@@ -10,7 +10,7 @@ struct ByteQueue {
         bytes.append(contentsOf: added)
     }
 
-    /// Copies the first bytes out, at most as many as fit, and returns how many.
+    /// Removes the first bytes, at most as many as fit into `buffer`, and copies them there. Returns their number.
     mutating func take(into buffer: UnsafeMutableRawBufferPointer) -> Int {
         let taken = min(count, buffer.count)
         bytes.withUnsafeBytes { all in

@@ -1,4 +1,4 @@
-/// What will happen at a later time: a binary heap. Equal times keep their order.
+/// The actions that are scheduled for later times, in a binary heap. Actions with equal times keep their order.
 struct KernelEvents {
     private struct Entry {
         var time: Int64

@@ -1,12 +1,12 @@
 import CSocketIO
 import SocketIO
 
-/// The sockets, the clock and the random numbers of all simulated processes. It answers the system calls of the thread that
-/// simulates (`SystemCalls.h`).
+/// The sockets, the clock and the random numbers of all simulated processes. It answers the system calls of the
+/// simulating thread (`SystemCalls.h`).
 ///
-/// The clock stands still but for what a call costs, until ``advance(to:)``.
+/// The clock moves only by the cost of each call and by ``advance(to:)``.
 package final class SimulatedKernel {
-    /// What each connection and each call draws from.
+    /// The ranges and the chances from which each connection and each call draws.
     package struct Conditions {
         /// Sizes of the buffers of each connection.
         package var buffers: ClosedRange<Int> = 512...65_536
@@ -16,11 +16,12 @@ package final class SimulatedKernel {
         package var interrupted = 1
         /// How many of a hundred datagrams meet a full queue.
         package var datagramsFull = 0
-        /// How many of a hundred times the end arrives together with the last bytes, and unread bytes are lost in a reset.
+        /// How many of a hundred times the end arrives together with the last bytes. The same chance decides whether a
+        /// reset discards unread bytes.
         package var together = 50
         /// The most descriptors that one wait of a poller reports.
         package var reports = 256
-        /// What a system call takes, in nanoseconds.
+        /// The time that a system call takes, in nanoseconds.
         package var callTime: Int64 = 500
 
         package init() {}
@@ -30,7 +31,7 @@ package final class SimulatedKernel {
     package var conditions = Conditions()
     package let trace: Trace
     package private(set) var calls = 0
-    /// Whose program runs now.
+    /// The process whose program runs now.
     var current: SimulatedProcess
     private var random: SimulationRandom
     private var entropy: SimulationRandom
@@ -40,7 +41,7 @@ package final class SimulatedKernel {
     private var listeners: [SimulatedAddress: SimulatedStream] = [:]
     private var bound: [SimulatedAddress: SimulatedDatagrams] = [:]
     private var paths: [UInt64: SimulatedPath] = [:]
-    /// What waits for a path to be healed.
+    /// The actions that wait until a path is no longer cut.
     private var held: [(path: UInt64, action: () -> Void)] = []
     private var table = UnsafeMutablePointer<csocketio_kernel>.allocate(capacity: 1)
 
@@ -72,14 +73,14 @@ package final class SimulatedKernel {
         events.add(time + max(0, delay), action)
     }
 
-    /// When something happens next.
+    /// The time of the next scheduled action; `nil` if there is none.
     package var nextEvent: Int64? { events.next }
 
     package func advance(to later: Int64) {
         time = max(time, later)
     }
 
-    /// Lets happen what is due.
+    /// Runs the actions that are due.
     func runDue() {
         while let action = events.popDue(time) { action() }
     }
@@ -100,7 +101,7 @@ package final class SimulatedKernel {
     func drawDatagramFull() -> Bool { conditions.datagramsFull > 0 && random.chance(conditions.datagramsFull) }
     func drawPause() -> Int64 { Int64(random.magnitude(1_000...10_000_000)) }
 
-    /// Takes what one wait reports of what is ready, in any order.
+    /// Removes the descriptors that one wait reports, drawn from `ready`, and returns them in random order.
     func takeSome(of ready: inout [Int32]) -> [Int32] {
         if ready.count > 1 {
             for index in 0..<ready.count - 1 { ready.swapAt(index, random.int(index...ready.count - 1)) }
@@ -116,12 +117,12 @@ package final class SimulatedKernel {
         UInt64(min(one, other)) << 32 | UInt64(max(one, other))
     }
 
-    /// What is between two hosts.
+    /// The path between two hosts.
     package func path(_ one: UInt32, _ other: UInt32) -> SimulatedPath {
         paths[Self.key(one, other)] ?? SimulatedPath()
     }
 
-    /// Changes what is between two hosts. What waited for it goes on if it is no longer cut.
+    /// Changes the path between two hosts. If it is no longer cut, the traffic that waited for it continues.
     package func setPath(_ one: UInt32, _ other: UInt32, _ path: SimulatedPath) {
         let key = Self.key(one, other)
         paths[key] = path
@@ -135,14 +136,14 @@ package final class SimulatedKernel {
         Int64(random.int(path.latency))
     }
 
-    /// Calls `action` when something that leaves now has arrived; it waits while the path is cut.
+    /// Calls `action` after the time that bytes need for the path. While the path is cut, they wait.
     func travel(from: UInt32, to: UInt32, _ action: @escaping () -> Void) {
         let path = path(from, to)
         let key = Self.key(from, to)
         guard path.cutUntil != .max else { return held.append((key, action)) }
         let start = max(time, path.cutUntil)
         events.add(start + drawLatency(path)) { [unowned self] in
-            // It may have been cut meanwhile.
+            // The path may have been cut meanwhile.
             if self.path(from, to).cutUntil > time { travel(from: from, to: to, action) } else { action() }
         }
     }
@@ -163,7 +164,8 @@ package final class SimulatedKernel {
 
     // MARK: Processes
 
-    /// Ends a process at once. Its kernel closes what it had open, unless `losesPower`: then it says nothing more.
+    /// Ends a process at once. Its kernel closes the open descriptors. With `losesPower` the kernel ends too, so that
+    /// peers receive neither FIN nor RST.
     package func kill(_ process: SimulatedProcess, losesPower: Bool) {
         guard !process.isDead else { return }
         process.isDead = true
@@ -193,7 +195,7 @@ package final class SimulatedKernel {
         }
     }
 
-    /// How many descriptors are open in processes that live.
+    /// The number of open descriptors in live processes.
     package var openDescriptors: Int {
         sockets.reduce(0) { $0 + ($1 == nil || $1?.process.isDead == true ? 0 : 1) }
     }
@@ -385,7 +387,7 @@ extension SimulatedKernel {
                 bound[local] = datagrams
             }
             datagrams.connected = address
-            // Connected to itself it takes nothing more, and gives its port to the next.
+            // A socket that is connected to itself receives nothing from others, so its port is free for another one.
             if address == datagrams.local { unbind(datagrams) }
             return 0
         default: return -9
@@ -532,7 +534,8 @@ extension SimulatedKernel {
 }
 
 extension SimulatedStream {
-    /// Its program is gone: the kernel closes it, and what is left of the program meets a broken connection.
+    /// Closes the socket because its process was killed. Tasks of the process that still use it see a broken
+    /// connection.
     func detach() {
         let wasOpen = phase == .open
         guard wasOpen else {
@@ -542,7 +545,7 @@ extension SimulatedStream {
             return
         }
         if incoming?.arrived.isEmpty ?? true {
-            // A second end takes over, which nobody holds.
+            // A second end without a descriptor delivers the rest.
             let rest = SimulatedStream(kernel, process)
             rest.takeOver(self)
         } else {

@@ -1,13 +1,13 @@
 import Primitives
 import SocketIO
 
-/// The poller of a loop that is stepped. It behaves as epoll(7) with edges, or as poll(2) that is re-armed, and reports what is
-/// ready in any order.
+/// The poller of a loop that the simulation steps. It behaves like epoll(7) with edges, or like poll(2) with re-arming,
+/// and reports ready descriptors in random order.
 final class SimulatedPoller: Poller {
     private struct Watch {
         var token: UInt64
         var interest: Readiness
-        /// What it reports; of a poller with edges, always its interest.
+        /// The readiness that is reported next. For a poller with edges this is always the whole interest.
         var armed: Readiness
         var isQueued = false
     }
@@ -23,9 +23,9 @@ final class SimulatedPoller: Poller {
         self.hasEdges = hasEdges
     }
 
-    /// Whether something is to be reported.
+    /// Whether there is anything to report.
     var isReady: Bool { !ready.isEmpty || isWoken }
-    /// How many descriptors it watches.
+    /// The number of watched descriptors.
     var count: Int { watches.count }
 
     func add(_ descriptor: Int32, token: UInt64, interest: Readiness) throws(SystemError) {
@@ -44,7 +44,7 @@ final class SimulatedPoller: Poller {
 
     func rearm(_ descriptor: Int32, token: UInt64, _ readiness: Readiness) {
         guard var watch = watches[descriptor], watch.token == token else { return }
-        // A reader that waits for room hears of it once; with edges, all else is heard of anyway.
+        // Write readiness without interest in it is reported once. With edges, everything else is reported anyway.
         let isOnce = readiness.contains(.write) && !watch.interest.contains(.write)
         guard !hasEdges || isOnce else { return }
         watch.armed.formUnion(readiness)
@@ -52,7 +52,7 @@ final class SimulatedPoller: Poller {
         changed(descriptor)
     }
 
-    /// Something has happened to a descriptor.
+    /// Queues a descriptor whose readiness may have changed.
     func changed(_ descriptor: Int32) {
         guard var watch = watches[descriptor], !watch.isQueued, !report(descriptor, watch).isEmpty else { return }
         watch.isQueued = true
@@ -63,7 +63,7 @@ final class SimulatedPoller: Poller {
     private func report(_ descriptor: Int32, _ watch: Watch) -> Readiness {
         guard let socket = kernel.socket(descriptor) else { return [] }
         let level = socket.readiness(tellsHalfClose: hasEdges)
-        // poll(2) reports no hang-up of what is hidden from it.
+        // A descriptor that is not armed is hidden from poll(2), which then reports no hang-up.
         if level.contains(.hangUp), hasEdges || !watch.armed.isEmpty { return [.read, .write, .hangUp] }
         return level.intersection(watch.armed)
     }

@@ -10,26 +10,27 @@ package struct SimulatedAddress: Hashable, CustomStringConvertible {
     }
 }
 
-/// One program on a host of its own: its event loops, its descriptors, and whether it lives.
+/// One program on its own host, with its event loops and its descriptors.
 package final class SimulatedProcess: @unchecked Sendable {
-    // Unchecked, because all of it is of the one thread that simulates.
+    // Unchecked, because only the simulating thread uses it.
 
     package let name: String
     package let host: UInt32
-    /// The host, as URLs write it.
+    /// The host as it is written in a URL.
     package var hostName: String { "\(host >> 24).\(host >> 16 & 255).\(host >> 8 & 255).\(host & 255)" }
-    /// The most descriptors that it may have open.
+    /// The most descriptors that may be open at the same time.
     package var descriptorLimit = Int.max
-    /// How many it has.
+    /// The number of open descriptors.
     package internal(set) var openDescriptors = 0
     /// How many bytes its stream sockets have received and sent.
     package internal(set) var bytesReceived = 0
     package internal(set) var bytesSent = 0
-    /// How many of the bytes that it has sent the programs at the other ends have received.
+    /// How many of the sent bytes the peers' programs have received.
     package internal(set) var bytesTaken = 0
-    /// It does not run before this time, as if it had been stopped, or had no core.
+    /// The process does not run before this time, as if it had been stopped or had no core.
     package var pausedUntil: Int64 = 0
-    /// It was killed. What is left of it runs on without a network, so that its tasks end; nothing of that counts.
+    /// Whether the process was killed. Its tasks then continue without a network until they end. Their effects do not
+    /// count.
     package internal(set) var isDead = false
     package internal(set) var loops: [SimulatedLoop] = []
     var nextPort: UInt16
@@ -45,7 +46,7 @@ package final class SimulatedProcess: @unchecked Sendable {
 package final class SimulatedLoop {
     package let loop: EventLoop
     let poller: SimulatedPoller
-    /// How many iterations it has run.
+    /// The number of iterations so far.
     package internal(set) var iterations = 0
 
     init(_ loop: EventLoop, _ poller: SimulatedPoller) {
@@ -54,17 +55,17 @@ package final class SimulatedLoop {
     }
 }
 
-/// What two hosts have between them.
+/// The properties of the path between two hosts.
 package struct SimulatedPath {
-    /// How long bytes are on their way, in nanoseconds.
+    /// The time that bytes need, in nanoseconds.
     package var latency: ClosedRange<Int> = 20_000...200_000
     /// The most bytes of a stream that arrive together.
     package var segment = 16_384
-    /// How many datagrams of a hundred are lost, arrive twice, or are overtaken.
+    /// How many datagrams of a hundred are lost, arrive twice, or arrive after later ones.
     package var loss = 0
     package var duplication = 0
     package var reordering = 0
-    /// Nothing gets through before this time; `.max` means not before it is healed.
+    /// The path carries nothing before this time; `.max` means until the path is replaced.
     package var cutUntil: Int64 = 0
 
     package init() {}

@@ -13,10 +13,10 @@ class SimulatedSocket {
         self.process = process
     }
 
-    /// What system calls would meet now.
+    /// The readiness that a poller would report now.
     func readiness(tellsHalfClose: Bool) -> Readiness { [] }
 
-    /// The last descriptor is closed, by the program or because it was killed.
+    /// Called when the last descriptor is closed, by the program or because the process was killed.
     func closed(abort: Bool) {}
 
     func changed() {
@@ -26,16 +26,16 @@ class SimulatedSocket {
 
 /// One direction of a connection.
 final class Pipe {
-    /// In the sender's kernel, and in the receiver's.
+    /// The bytes in the sender's kernel, and those in the receiver's.
     var unsent = ByteQueue()
     var arrived = ByteQueue()
     let sendRoom: Int
     let receiveRoom: Int
-    /// Bytes, or the end, are on their way.
+    /// Whether bytes or the end are in flight.
     var isMoving = false
-    /// The sender met "would block".
+    /// Whether a call of the sender found too little room, so that a poller reports when there is room again.
     var isFull = false
-    /// The sender's half is closed, and the receiver knows it.
+    /// Whether the sender's half is closed; whether the receiver's kernel has received the end.
     var isEnded = false
     var endArrived = false
 
@@ -44,29 +44,29 @@ final class Pipe {
         self.receiveRoom = receiveRoom
     }
 
-    /// As Linux: there is room once a third of the buffer is free.
+    /// As on Linux, a socket is writable when a third of its buffer is free.
     var isWritable: Bool { unsent.count < sendRoom && unsent.count * 3 <= sendRoom * 2 }
 }
 
-/// A TCP socket: one that is new, one that listens, or one end of a connection.
+/// A TCP socket: a new one, a listening one, or one end of a connection.
 final class SimulatedStream: SimulatedSocket {
     enum Phase { case new, listening, connecting, open, broken }
 
     var phase = Phase.new
-    // A listener.
+    // State of a listener.
     var backlog = 0
     var waiting: [SimulatedStream] = []
-    // An end.
+    // State of one end of a connection.
     var peerAddress: SimulatedAddress?
     weak var peer: SimulatedStream?
-    /// Kept by both ends: what this end receives and sends.
+    /// The two directions, which both ends share.
     var incoming: Pipe?
     var outgoing: Pipe?
-    /// The error that the next call gets.
+    /// The error that the next call returns.
     var pending: Int32 = 0
     var isClosed = false
     var lingersNot = false
-    /// What the other end had not got when the connection broke.
+    /// How many bytes the peer had not received when the connection broke.
     var unacknowledgedAtEnd = 0
     /// Keeps a closed end alive until its bytes have left.
     private var orphan: SimulatedStream?
@@ -88,7 +88,7 @@ final class SimulatedStream: SimulatedSocket {
 
     // MARK: Connecting
 
-    /// The first packet leaves, and again after a while if nothing takes it.
+    /// Sends the SYN. If the listener's backlog is full, sends it again after a pause.
     func connect(to address: SimulatedAddress, attempt: Int = 0) {
         peerAddress = address
         phase = .connecting
@@ -172,13 +172,13 @@ final class SimulatedStream: SimulatedSocket {
         return pending != 0 ? pending : other
     }
 
-    /// Starts moving what waits, if there is room at the other end and nothing is moving yet.
+    /// Starts to move unsent bytes if the peer has room and nothing is moving yet.
     func move() {
         guard phase == .open, let outgoing, let peerAddress, !outgoing.isMoving, !outgoing.endArrived else { return }
         let hasRoom = outgoing.arrived.count < outgoing.receiveRoom || peer == nil || peer?.isClosed == true
         guard outgoing.unsent.isEmpty ? outgoing.isEnded : hasRoom else { return }
         outgoing.isMoving = true
-        // Captured strongly: the kernel finishes what the program has left to it.
+        // Captured strongly, because the kernel still delivers bytes after the program has closed the socket.
         kernel.travel(from: process.host, to: peerAddress.host) { self.arrive() }
     }
 
@@ -187,7 +187,7 @@ final class SimulatedStream: SimulatedSocket {
         outgoing.isMoving = false
         guard phase == .open else { return }
         guard let peer, !peer.isClosed else {
-            // The other end is closed. Bytes are answered by a reset, an end is not.
+            // The peer is closed. It answers bytes with a reset, but not an end.
             if outgoing.isEnded { outgoing.endArrived = true }
             if !outgoing.unsent.isEmpty {
                 outgoing.unsent.removeAll()
@@ -226,7 +226,7 @@ final class SimulatedStream: SimulatedSocket {
         guard !outgoing.isEnded else { return 0 }
         outgoing.isEnded = true
         move()
-        // Linux wakes up pollers of a socket that is shut down.
+        // Linux wakes the pollers of a socket that is shut down.
         changed()
         return 0
     }
@@ -249,7 +249,7 @@ final class SimulatedStream: SimulatedSocket {
         }
     }
 
-    /// What waits is thrown away, and the other end is told.
+    /// Discards the unsent bytes and sends a reset to the peer.
     func reset() {
         outgoing?.unsent.removeAll()
         phase = .broken
@@ -258,7 +258,7 @@ final class SimulatedStream: SimulatedSocket {
         kernel.travel(from: process.host, to: peerAddress.host) { peer.broke(104) }
     }
 
-    /// The other end has reset the connection, or it was never made.
+    /// Ends the connection because the peer has reset it, or because it could not be opened.
     func broke(_ error: Int32) {
         guard phase == .open || phase == .connecting else { return }
         kernel.trace.note(4, Int(error), 0, "  \(local.map(String.init(describing:)) ?? "?") broke: \(error)")
@@ -276,7 +276,7 @@ final class SimulatedStream: SimulatedSocket {
         orphan = nil
     }
 
-    /// The host has lost its power: nothing more comes, not even an end.
+    /// Ends the socket because its host has lost power. The peer receives nothing more, not even an end.
     func vanish() {
         phase = .broken
         pending = 104
@@ -330,7 +330,7 @@ final class SimulatedDatagrams: SimulatedSocket {
         let datagram = Datagram(bytes: Array(bytes), sender: sender)
         kernel.travelAsDatagram(from: process.host, to: target.host) { [kernel, weak self] in
             guard let receiver = kernel.datagrams(at: target) else {
-                // ICMP, which only a connected socket hears of.
+                // An ICMP error, which only a connected socket receives.
                 guard let self, connected == target else { return }
                 kernel.travel(from: target.host, to: process.host) { [weak self] in
                     self?.pending = 111

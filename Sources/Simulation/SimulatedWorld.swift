@@ -1,21 +1,21 @@
 import CSimulation
 import SocketIO
 
-/// Processes, their event loops and tasks, and the network between them, all on the calling thread and in virtual time.
+/// Processes, their event loops and tasks, and the network between them, on the calling thread and in virtual time.
 ///
-/// Everything that is random comes from the seed: the same seed gives the same run, step by step.
+/// All random numbers come from the seed. The same seed gives the same run, step by step.
 package final class SimulatedWorld: @unchecked Sendable {
-    // Unchecked, because all of it is of the one thread that simulates; what tasks capture never leaves it.
+    // Unchecked, because only the simulating thread uses it. All tasks run on that thread, too.
 
-    /// What may be wrong with a run as a whole.
+    /// The reason why a run has stopped.
     package enum Stop: Equatable {
         /// The condition was met.
         case met
-        /// Nothing is left to do, and nothing will be.
+        /// Nothing can run now, and nothing is scheduled.
         case idle
-        /// The virtual time is up.
+        /// The limit of virtual time was reached.
         case timeOver
-        /// The steps are up.
+        /// The limit of steps was reached.
         case stepsOver
     }
 
@@ -27,7 +27,7 @@ package final class SimulatedWorld: @unchecked Sendable {
     package let kernel: SimulatedKernel
     package let trace = Trace()
     package private(set) var processes: [SimulatedProcess] = []
-    /// How many steps have run: iterations of loops, and jobs elsewhere.
+    /// The number of steps so far: iterations of loops, and jobs of the global executor.
     package private(set) var steps = 0
     /// The most system calls that one step made.
     package private(set) var mostCalls = 0
@@ -47,7 +47,7 @@ package final class SimulatedWorld: @unchecked Sendable {
 
     // MARK: Processes
 
-    /// Starts a process on a host of its own, or on that of one that has died.
+    /// Starts a process on a new host, or on the host of a process that has ended.
     package func startProcess(_ name: String, host: UInt32? = nil) -> SimulatedProcess {
         let host = host ?? 0x0a00_0001 + UInt32(processes.count)
         let process = SimulatedProcess(name: name, host: host, nextPort: UInt16(32_768 + random.int(0...16_384)))
@@ -55,9 +55,9 @@ package final class SimulatedWorld: @unchecked Sendable {
         return process
     }
 
-    /// An event loop of a process.
+    /// Makes an event loop of a process.
     ///
-    /// - Parameter hasEdges: whether its poller behaves as epoll(7), or as poll(2).
+    /// - Parameter hasEdges: whether its poller behaves like epoll(7); otherwise like poll(2).
     package func makeLoop(in process: SimulatedProcess, hasEdges: Bool = true) -> EventLoop {
         let poller = SimulatedPoller(kernel, hasEdges: hasEdges)
         let loop = run(in: process) { EventLoop(stepping: poller, names: SimulatedNames(self)) }
@@ -65,7 +65,7 @@ package final class SimulatedWorld: @unchecked Sendable {
         return loop
     }
 
-    /// Runs `body` as a program of `process`, such as one that starts tasks.
+    /// Runs `body` as part of `process`, for instance to start its tasks.
     package func run<Result>(in process: SimulatedProcess, _ body: () throws -> Result) rethrows -> Result {
         let former = kernel.current
         kernel.current = process
@@ -100,7 +100,7 @@ package final class SimulatedWorld: @unchecked Sendable {
 
     // MARK: Running
 
-    /// Runs until `condition` holds, nothing is left to do, or a bound is reached.
+    /// Runs until `condition` holds, nothing is left to do, or a limit is reached.
     package func run(until end: Int64, steps limit: Int, _ condition: () -> Bool = { false }) -> Stop {
         attached {
             while true {
@@ -119,7 +119,7 @@ package final class SimulatedWorld: @unchecked Sendable {
     }
 
     private func attached<Result>(_ body: () throws -> Result) rethrows -> Result {
-        // What runs may start processes and tasks itself.
+        // The body of a run may start processes and tasks itself.
         guard !isAttached else { return try body() }
         isAttached = true
         kernel.attach()
@@ -145,7 +145,7 @@ package final class SimulatedWorld: @unchecked Sendable {
         kernel.schedule(after: Int64(clamping: delay)) { [unowned self] in caught.append(entry) }
     }
 
-    /// Runs one loop's iteration, or one job of the global executor, drawn from all that can run.
+    /// Runs one iteration of a loop or one job of the global executor, drawn from all that can run.
     private func stepOne() -> Bool {
         var runnable: [(loop: SimulatedLoop, process: SimulatedProcess)] = []
         for process in processes where process.pausedUntil <= kernel.time {
@@ -173,14 +173,14 @@ package final class SimulatedWorld: @unchecked Sendable {
         return true
     }
 
-    /// The executor of jobs that belong to none, as the runtime's own threads pass it.
+    /// The executor that the runtime's own threads pass for jobs without a serial executor.
     private static let anyThread = unsafeBitCast((0, 0), to: UnownedSerialExecutor.self)
 
     private func isRunnable(_ loop: SimulatedLoop) -> Bool {
         loop.poller.isReady || loop.loop.nextStep.map { $0 <= kernel.time } ?? false
     }
 
-    /// When something happens next, if nothing does now.
+    /// The time of the next step if none is possible now; `nil` if there is none.
     private var nextTime: Int64? {
         var next = kernel.nextEvent
         for process in processes {
@@ -204,9 +204,9 @@ package final class SimulatedWorld: @unchecked Sendable {
     }
 }
 
-/// The names that a simulated resolver knows.
+/// A simulated resolver: each process name is a host name.
 final class SimulatedNames: NameService, @unchecked Sendable {
-    // Unchecked for the same reason as the world's.
+    // Unchecked, because only the simulating thread uses it.
 
     private unowned let world: SimulatedWorld
 

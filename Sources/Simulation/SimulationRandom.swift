@@ -1,8 +1,8 @@
-/// Random numbers of a seed: SplitMix64 (Steele, Lea and Flood, 2014).
+/// A random number generator with a seed: SplitMix64 (Steele, Lea and Flood, 2014).
 package struct SimulationRandom: RandomNumberGenerator {
     private var state: UInt64
 
-    /// The numbers of `seed`. Different values of `stream` give independent numbers for the same seed.
+    /// Seeds the generator. Different values of `stream` give independent numbers for the same seed.
     package init(seed: UInt64, stream: UInt64 = 0) {
         state = seed &* 0x2545_f491_4f6c_dd1d &+ stream &* 0xda94_2042_e4dd_58b5
         for _ in 0..<2 { _ = next() }
@@ -17,12 +17,12 @@ package struct SimulationRandom: RandomNumberGenerator {
         return z ^ (z >> 31)
     }
 
-    /// A number of `range`.
+    /// A number in `range`.
     package mutating func int(_ range: ClosedRange<Int>) -> Int {
         range.lowerBound + Int(next() % UInt64(range.upperBound - range.lowerBound + 1))
     }
 
-    /// A number of `range`, small ones as likely as large ones: each order of magnitude has the same chance.
+    /// A number in `range`, where each order of magnitude has the same chance.
     package mutating func magnitude(_ range: ClosedRange<Int>) -> Int {
         guard range.lowerBound < range.upperBound else { return range.lowerBound }
         var low = max(1, range.lowerBound)
@@ -35,12 +35,12 @@ package struct SimulationRandom: RandomNumberGenerator {
         return int(steps[index]...steps[index + 1])
     }
 
-    /// Whether something happens that happens `percent` times out of a hundred.
+    /// Returns `true` `percent` times out of a hundred.
     package mutating func chance(_ percent: Int) -> Bool {
         Int(next() % 100) < percent
     }
 
-    /// One of `values`, which are not empty.
+    /// One of `values`, which must not be empty.
     package mutating func one<Value>(of values: [Value]) -> Value {
         values[int(0...values.count - 1)]
     }

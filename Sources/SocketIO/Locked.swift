@@ -1,13 +1,13 @@
-/// A value behind a lock of the C library. (The standard library's `Mutex` would serve as well, but the thread sanitizer
-/// does not see it lock on Linux and reports races where there are none.)
+/// A value that is protected by a lock of the C library. The standard library's `Mutex` is not used, because the thread
+/// sanitizer does not see its lock on Linux and reports races that do not exist.
 package final class Locked<Value: ~Copyable>: @unchecked Sendable {
-    // Unchecked, because the compiler can't see that `withLock` is the only way to the value; and so is its exclusivity, which
-    // the lock sees to.
+    // Unchecked, because the compiler does not know that `withLock` is the only access to the value. Exclusivity is
+    // unchecked, because the lock ensures it.
 
     @usableFromInline let mutex = UnsafeMutablePointer<pthread_mutex_t>.allocate(capacity: 1)
     @usableFromInline @exclusivity(unchecked) var value: Value
 
-    /// Puts `value`, which nobody else may hold, behind a lock.
+    /// Protects `value`, to which the caller keeps no other reference.
     package init(_ value: consuming sending Value) {
         self.value = value
         mutex.initialize(to: pthread_mutex_t())
@@ -19,7 +19,7 @@ package final class Locked<Value: ~Copyable>: @unchecked Sendable {
         mutex.deallocate()
     }
 
-    /// Gives `body` the value, and nobody else until it returns. It must neither wait nor take the lock again.
+    /// Calls `body` with the value while no other thread has access. `body` must neither wait nor take the lock again.
     @inlinable
     package func withLock<Result, Failure: Error>(
         _ body: (inout Value) throws(Failure) -> Result

@@ -1,8 +1,8 @@
 import CSocketIO
 
-/// The monotonic clock, as nanoseconds.
+/// The monotonic clock in nanoseconds.
 package enum MonotonicClock {
-    /// Nanoseconds since an arbitrary point; never goes back.
+    /// Returns the nanoseconds since an arbitrary point in time. The value never decreases.
     package static func now() -> Int64 {
         csocketio_now()
     }

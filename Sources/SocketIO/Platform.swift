@@ -24,20 +24,20 @@ enum Platform {
     #endif
 
     #if os(Linux)
-    /// Writing to a connection that the peer has closed gives EPIPE, not SIGPIPE.
+    /// Writing to a connection that the peer has closed returns EPIPE and raises no SIGPIPE.
     static let sendFlags = Int32(MSG_NOSIGNAL)
     #else
     static let sendFlags: Int32 = 0
     #endif
 
-    /// EAI_NODATA, which glibc shows to GNU programs only: the name exists, but has no address.
+    /// EAI_NODATA: the name exists, but has no address. Glibc declares it for GNU programs only.
     #if os(Linux)
     static let noAddressCode: Int32 = -5
     #else
     static let noAddressCode = EAI_NODATA
     #endif
 
-    /// A new non-blocking, close-on-exec socket that can't raise SIGPIPE.
+    /// Returns a new non-blocking, close-on-exec socket that cannot raise SIGPIPE.
     static func socket(family: Int32, type: Int32) throws(SystemError) -> Descriptor {
         #if os(Linux)
         let flags = Int32(SOCK_NONBLOCK.rawValue) | Int32(SOCK_CLOEXEC.rawValue)
@@ -53,7 +53,7 @@ enum Platform {
         #endif
     }
 
-    /// Makes a descriptor that the system handed out non-blocking, close-on-exec, and free of SIGPIPE.
+    /// Makes a descriptor of the system non-blocking and close-on-exec, and prevents SIGPIPE.
     static func makeNonBlocking(_ raw: Int32) throws(SystemError) {
         guard fcntl(raw, F_SETFL, fcntl(raw, F_GETFL) | O_NONBLOCK) >= 0, fcntl(raw, F_SETFD, FD_CLOEXEC) >= 0 else {
             throw SystemError("fcntl")
@@ -63,14 +63,15 @@ enum Platform {
         #endif
     }
 
-    /// Sets an integer option; what a system does not know is left alone.
+    /// Sets an integer option. Returns `false` if the system does not support it.
     @discardableResult
     static func setOption(_ raw: Int32, _ level: Int32, _ name: Int32, _ value: Int32) -> Bool {
         var value = value
         return csocketio_setsockopt(raw, level, name, &value, socklen_t(MemoryLayout<Int32>.size)) == 0
     }
 
-    /// How many bytes of a TCP socket its peer has not acknowledged, FIN included on Linux; 0 where the system does not tell.
+    /// Returns how many bytes of a TCP socket its peer has not acknowledged. On Linux, this includes FIN. Returns 0 if
+    /// the system does not report it.
     static func unacknowledgedBytes(_ raw: Int32) -> Int {
         #if os(Linux)
         return Int(csocketio_unacknowledged(raw))
@@ -83,7 +84,7 @@ enum Platform {
         #endif
     }
 
-    /// The error that a socket holds (SO_ERROR), 0 for none.
+    /// Returns the pending error of a socket (SO_ERROR), or 0 if there is none.
     static func pendingError(_ raw: Int32) -> Int32 {
         var value: Int32 = 0
         var size = socklen_t(MemoryLayout<Int32>.size)

@@ -3,7 +3,7 @@ import Primitives
 import CSocketIO
 #endif
 
-/// The calling thread, as a number that no other thread has while it lives; never 0.
+/// Returns a number for the calling thread. It is not 0, and no other thread has it while this one runs.
 @inline(__always)
 func currentThread() -> UInt {
     #if canImport(Glibc)

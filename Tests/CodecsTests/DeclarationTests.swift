@@ -1,7 +1,7 @@
 import Codecs
 import Testing
 
-/// What a message may declare besides plain fields: oneofs, repeated numbers that are not packed, messages of its own type.
+/// Declarations besides plain fields: oneofs, unpacked repeated numbers, and messages that contain their own type.
 @Suite struct DeclarationTests {
     private struct Picture: WireMessage, Equatable {
         enum Source: Equatable {
@@ -54,7 +54,7 @@ import Testing
         return picture
     }
 
-    @Test("A oneof is written as the member that is set, also with its default, and comes back in both formats")
+    @Test("A oneof keeps the member that is set, also one with its default value, in both formats")
     func oneof() throws {
         let sources: [Picture.Source?] = [
             nil, .url("x"), .url(""), .size(-1), .size(0), .inner(Inner(number: 1, snakeCase: "s")), .colour(.red),
@@ -69,7 +69,7 @@ import Testing
         #expect(try ProtobufCodec().encode(picture(.size(-1))) == [0x10, 1])
     }
 
-    @Test("In protobuf the last member of a oneof counts, and a message that comes again is merged")
+    @Test("In protobuf, the last member of a oneof counts, and a repeated message member is merged")
     func lastMember() throws {
         let codec = ProtobufCodec()
         let (url, size) = (try codec.encode(picture(.url("x"))), try codec.encode(picture(.size(1))))
@@ -81,7 +81,7 @@ import Testing
     }
 
     @Test(
-        "In JSON a oneof that is given twice is refused",
+        "In JSON, a oneof that is given twice is rejected",
         arguments: [
             #"{"url":"a","size":1}"#, #"{"size":1,"url":"a"}"#, #"{"url":"a","url":"b"}"#,
             #"{"url":"","after":"x","size":0}"#,
@@ -92,8 +92,8 @@ import Testing
         #expect(codecError { try fromJSON(text, as: Picture.self) }?.code == .repeatedOneof)
     }
 
-    @Test("A member of a oneof that is null, or an enum of an unknown name, is not given")
-    func notGiven() throws {
+    @Test("A oneof member that is null, or an enum with an unknown name, counts as absent")
+    func absent() throws {
         for text in [
             #"{"url":null,"size":1}"#, #"{"size":1,"url":null}"#, #"{"colour":"MAUVE","size":1}"#,
             #"{"size":1,"colour":"MAUVE"}"#,
@@ -115,7 +115,7 @@ import Testing
         }
     }
 
-    @Test("A repeated number that is declared as not packed is written one by one, and read in both ways")
+    @Test("A repeated number that is declared as unpacked is written unpacked, and read in both forms")
     func unpacked() throws {
         var message = Numbers()
         (message.plain, message.sizes, message.names) = ([1, 2], [3], ["a"])
@@ -136,7 +136,7 @@ import Testing
         }
     }
 
-    @Test("A message may hold one of its own type, as deep as the limit of the codec allows")
+    @Test("A message may contain its own type, as deep as the limit of the codec allows")
     func recursion() throws {
         for format in WireFormat.allCases {
             let codec = format.codec()
@@ -152,7 +152,7 @@ import Testing
         #expect(try fromJSON(#"{"answer":null}"#, as: Comment.self) == Comment())
     }
 
-    @Test("A copy of a message with another inside keeps its own when the first is changed")
+    @Test("A copy of a message keeps its nested message when the original changes")
     func values() {
         var first = thread(2)
         let second = first
@@ -160,7 +160,7 @@ import Testing
         #expect(first.answer?.text == "changed" && second == thread(2))
     }
 
-    @Test("In protobuf a message of its own type that comes twice is merged")
+    @Test("In protobuf, a nested message of its own type is merged if it comes twice")
     func mergedRecursion() throws {
         let codec = ProtobufCodec()
         var (first, second) = (thread(1), thread(1))
@@ -171,9 +171,9 @@ import Testing
     }
 }
 
-/// Escapes within strings that hold numbers and truth values.
+/// Escapes within strings that hold numbers and Booleans.
 @Suite struct JSONEscapedNumberTests {
-    @Test("A number in a string is the same with any of its characters escaped")
+    @Test("A number in a string stays the same if any of its characters is escaped")
     func numbers() throws {
         func escaped(_ text: String, _ index: Int) -> String {
             let units = Array(text.utf16)
@@ -202,7 +202,7 @@ import Testing
         #expect(try fromJSON(#"{"double":"N\u0061\u004e"}"#, as: AllTypes.self).double.isNaN)
     }
 
-    @Test("Keys of maps that are numbers or truth values may have escapes")
+    @Test("Map keys that are numbers or Booleans may contain escapes")
     func keys() throws {
         let message: AllTypes = try fromJSON(
             #"{"byFlag":{"tr\u0075e":false,"\u0066alse":true},"byNumber":{"2\u0031":"a","\u002d3":"b"},"byKey":{"\u0031":{}}}"#
@@ -212,7 +212,7 @@ import Testing
     }
 
     @Test(
-        "Escapes make no number of what is none",
+        "An escaped text that is not a number is rejected",
         arguments: [
             (#""1\u0022""#, .invalidNumber), (#""1\u0022,""#, .invalidNumber), (#""\u0061""#, .invalidNumber),
             (#""1\x""#, .invalidEscape), (#""1\ud800""#, .loneSurrogate), (#""1\u003""#, .invalidEscape),
@@ -221,7 +221,7 @@ import Testing
             (#""1\u002e5""#, .numberOutOfRange),
         ] as [(String, CodecError.Code)]
     )
-    func none(text: String, code: CodecError.Code) {
+    func invalid(text: String, code: CodecError.Code) {
         let error = codecError { try fromJSON("{\"int64\":\(text)}", as: AllTypes.self) }
         #expect(error?.code == code && error?.field == "int64")
     }

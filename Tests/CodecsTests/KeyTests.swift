@@ -1,17 +1,17 @@
 import Codecs
 import Testing
 
-/// Keys of maps and identifiers: their length, and keys that only Unicode takes for equal.
+/// Map keys and identifiers: their length, and keys that are equal only after normalisation.
 @Suite struct KeyTests {
-    /// Text of so many bytes whose normalisation takes a time quadratic in its length: a letter and combining marks of
-    /// two classes in turns.
+    /// Text of `bytes` bytes whose normalisation takes quadratic time: a letter, then combining marks of two classes in
+    /// alternation.
     private static func marks(_ bytes: Int) -> String {
         var scalars = String.UnicodeScalarView("a".unicodeScalars)
         for index in 0..<(bytes - 1) / 2 { scalars.append(index % 2 == 0 ? "\u{301}" : "\u{316}") }
         return String(scalars)
     }
 
-    /// A chat message in protobuf, of which `field` is the number and `bytes` the content.
+    /// A chat message in protobuf with one field, whose number is `field` and whose content is `bytes`.
     private static func protobuf(_ field: UInt8, _ bytes: [UInt8]) -> [UInt8] {
         var message = [field << 3 | 2]
         var length = bytes.count
@@ -35,7 +35,7 @@ import Testing
         return [(.json, Array("{\"attributes\":{\(json)}}".utf8)), (.protobuf, entries)]
     }
 
-    @Test("A key that is longer than the limit is refused before it is hashed, in both formats")
+    @Test("A key longer than the limit is rejected before it is hashed, in both formats")
     func longKey() {
         for (format, bytes) in Self.attributes([Self.marks(250_001)]) {
             let error = codecError { try Self.read(format, bytes, ChatMessage.self) }
@@ -43,7 +43,7 @@ import Testing
         }
     }
 
-    @Test("A key as long as the limit is read, whatever its form")
+    @Test("A key as long as the limit is read, whatever its normal form")
     func longestKey() throws {
         for key in [Self.marks(255) + "b", String(repeating: "k", count: 256), String(repeating: "é", count: 128)] {
             for (format, bytes) in Self.attributes([key]) {
@@ -53,7 +53,7 @@ import Testing
         }
     }
 
-    @Test("The limit of keys is a setting of the codec")
+    @Test("The limit of the key length is a setting of the codec")
     func setting() throws {
         let limits = CodecLimits(maximumKeyLength: 3)
         for (format, bytes) in Self.attributes(["abcd"]) {
@@ -67,7 +67,7 @@ import Testing
         }
     }
 
-    @Test("An identifier that is longer than the limit is refused, in both formats")
+    @Test("An identifier longer than the limit is rejected, in both formats")
     func longIdentifier() throws {
         let (long, longest) = (Self.marks(257), Self.marks(255))
         for (number, name) in [(1, "id"), (2, "conversation"), (3, "sender"), (7, "replyTo"), (8, "mentions")] {
@@ -84,7 +84,7 @@ import Testing
             }
             for (format, bytes) in documents(longest) { _ = try Self.read(format, bytes, ChatMessage.self) }
         }
-        // What is no identifier may be as long as the message.
+        // A text that is not an identifier may be as long as the message.
         for format in WireFormat.allCases {
             let text = Self.marks(10_001)
             let bytes = format == .json ? Array("{\"text\":\"\(text)\"}".utf8) : Self.protobuf(6, Array(text.utf8))
@@ -92,7 +92,7 @@ import Testing
         }
     }
 
-    @Test("Two keys that are equal only after normalisation are refused, and none of them is lost")
+    @Test("Two keys that are equal only after normalisation are rejected, so that neither is lost")
     func ambiguousKeys() {
         for keys in [["\u{e9}", "e\u{301}"], ["e\u{301}", "x", "\u{e9}"], ["K", "\u{212a}"]] {
             for (format, bytes) in Self.attributes(keys) {
@@ -102,7 +102,7 @@ import Testing
         }
     }
 
-    @Test("Of a key that comes twice with the same bytes the last value counts")
+    @Test("The last value of a key that is repeated with the same bytes counts")
     func repeatedKey() throws {
         for (format, bytes) in Self.attributes(["e\u{301}", "e\u{301}"]) {
             #expect(try Self.read(format, bytes, ChatMessage.self).attributes.count == 1, "\(format)")
@@ -130,7 +130,7 @@ import Testing
         }
     }
 
-    @Test("Chat messages are equal only if the bytes of their texts are")
+    @Test("Chat messages are equal only if the bytes of their texts are equal")
     func equality() {
         var (composed, decomposed) = (ChatMessage(), ChatMessage())
         (composed.text, decomposed.text) = ("\u{e9}", "e\u{301}")

@@ -2,7 +2,7 @@ import Codecs
 import Testing
 
 @Suite struct RobustnessTests {
-    @Test("every prefix of a message is an error or a valid shorter message", arguments: WireFormat.allCases)
+    @Test("Every prefix of a message is an error or a valid shorter message", arguments: WireFormat.allCases)
     func prefixes(format: WireFormat) throws {
         var random = SeededGenerator(state: 4)
         let codec = format.codec()
@@ -11,13 +11,13 @@ import Testing
             for count in 0..<bytes.count {
                 let prefix = Array(bytes[..<count])
                 guard let message = try? codec.decode(AllTypes.self, from: prefix) else { continue }
-                #expect(format == .protobuf, "no prefix of a JSON object is one")
+                #expect(format == .protobuf, "a prefix of a JSON object is not an object")
                 #expect(try codec.decode(AllTypes.self, from: try codec.encode(message)) == message)
             }
         }
     }
 
-    @Test("a prefix of JSON is called truncated, unless it ends inside a character")
+    @Test("Every prefix of a JSON document is reported as truncated")
     func truncatedJSON() throws {
         var message = AllTypes()
         message.string = "a\u{1}\"b"
@@ -33,7 +33,10 @@ import Testing
         }
     }
 
-    @Test("broken bytes never trap, and what is still understood can be written again", arguments: WireFormat.allCases)
+    @Test(
+        "Damaged bytes never trap, and a message that can still be read can be written again",
+        arguments: WireFormat.allCases
+    )
     func mutations(format: WireFormat) throws {
         var random = SeededGenerator(state: 5)
         let codec = format.codec(limits: CodecLimits(maximumDepth: 32))
@@ -43,13 +46,13 @@ import Testing
                 let bytes = random.damaged(original)
                 guard let message = try? codec.decode(AllTypes.self, from: bytes) else { continue }
                 let again = try codec.encode(message)
-                // Through the bytes, because NaN differs from itself.
+                // The bytes are compared, because NaN differs from itself.
                 #expect(try codec.encode(try codec.decode(AllTypes.self, from: again)) == again)
             }
         }
     }
 
-    @Test("random bytes never trap", arguments: WireFormat.allCases)
+    @Test("Random bytes never trap", arguments: WireFormat.allCases)
     func noise(format: WireFormat) {
         var random = SeededGenerator(state: 6)
         let codec = format.codec()
@@ -62,9 +65,9 @@ import Testing
         }
     }
 
-    @Test("a message in an array of its own is what is appended to another, and too long for the same limit")
+    @Test("Encoding into a new array gives the same bytes as appending, and fails at the same limit")
     func ownArrays() throws {
-        // About the length that is put together on the stack, and far from it.
+        // Lengths near the largest that is assembled on the stack, and far from it.
         for length in [0, 1, 100, 127, 128, 5000] + Array(980...1040) {
             let message = Inner(snakeCase: String(repeating: "a", count: length))
             for format in WireFormat.allCases {

@@ -2,7 +2,7 @@ import Codecs
 import Testing
 
 @Suite struct RoundTripTests {
-    @Test("every type of field comes back equal, in both formats", arguments: WireFormat.allCases)
+    @Test("Every type of field survives a round trip in both formats", arguments: WireFormat.allCases)
     func everyType(format: WireFormat) throws {
         var random = SeededGenerator(state: 1)
         let codec = format.codec()
@@ -15,7 +15,7 @@ import Testing
         }
     }
 
-    @Test("chat messages come back equal, in both formats", arguments: WireFormat.allCases)
+    @Test("Chat messages survive a round trip in both formats", arguments: WireFormat.allCases)
     func chat(format: WireFormat) throws {
         var random = SeededGenerator(state: 2)
         let codec = format.codec()
@@ -25,7 +25,7 @@ import Testing
         }
     }
 
-    @Test("NaN stays NaN and minus zero keeps its sign", arguments: WireFormat.allCases)
+    @Test("NaN stays NaN, and minus zero keeps its sign", arguments: WireFormat.allCases)
     func specialFloats(format: WireFormat) throws {
         let codec = format.codec()
         var message = AllTypes()
@@ -38,7 +38,7 @@ import Testing
         #expect(back.doubles == message.doubles)
     }
 
-    @Test("the extremes of every integer survive", arguments: WireFormat.allCases)
+    @Test("The extremes of every integer type survive a round trip", arguments: WireFormat.allCases)
     func extremes(format: WireFormat) throws {
         let codec = format.codec()
         var low = AllTypes()
@@ -51,7 +51,7 @@ import Testing
         #expect(try codec.decode(AllTypes.self, from: try codec.encode(high)) == high)
     }
 
-    @Test("encoding appends behind what is there, whatever room there is", arguments: WireFormat.allCases)
+    @Test("Encoding appends to the existing bytes, whatever the spare capacity", arguments: WireFormat.allCases)
     func appending(format: WireFormat) throws {
         let codec = format.codec()
         var random = SeededGenerator(state: 3)
@@ -68,7 +68,7 @@ import Testing
         }
     }
 
-    @Test("a nested message of any length has the right length in front")
+    @Test("A nested message of any length has the right length in front")
     func nestedLengths() throws {
         for size in [0, 1, 100, 124, 125, 126, 127, 128, 129, 16_379, 16_380, 16_384, 2_097_149, 2_097_152] {
             var message = AllTypes()
@@ -79,7 +79,7 @@ import Testing
         }
     }
 
-    @Test("maps are written in the order of their keys, however many there are", arguments: WireFormat.allCases)
+    @Test("Map entries are written in the order of their keys, however many there are", arguments: WireFormat.allCases)
     func mapOrder(format: WireFormat) throws {
         let codec = format.codec()
         for count in [1, 2, 5, 16, 17, 100] {
@@ -93,7 +93,7 @@ import Testing
         }
     }
 
-    @Test("the format is chosen by its name")
+    @Test("A format is chosen by its name")
     func names() {
         #expect(WireFormat(rawValue: "json")?.codec().format == .json)
         #expect(WireFormat(rawValue: "protobuf")?.codec().format == .protobuf)
@@ -101,7 +101,10 @@ import Testing
         #expect(WireFormat.json.isText && !WireFormat.protobuf.isText)
     }
 
-    @Test("messages beyond the limit are refused, written and read", arguments: WireFormat.allCases)
+    @Test(
+        "A message beyond the limit is rejected when it is written and when it is read",
+        arguments: WireFormat.allCases
+    )
     func lengthLimit(format: WireFormat) throws {
         let message = ChatMessage(id: "1", conversation: "c", sender: "s", sentAtMs: 1, text: "hello")
         let bytes = try format.codec().encode(message)
@@ -117,7 +120,7 @@ import Testing
         }
     }
 
-    @Test("nesting beyond the limit is refused, written and read", arguments: WireFormat.allCases)
+    @Test("Nesting beyond the limit is rejected when it is written and when it is read", arguments: WireFormat.allCases)
     func depthLimit(format: WireFormat) throws {
         func nested(_ levels: Int) -> AllTypes {
             var message = AllTypes()
@@ -139,7 +142,7 @@ import Testing
         #expect(codecError { try codec.decode(AllTypes.self, from: deep) }?.code == .tooDeep)
     }
 
-    @Test("no limit can be set that the stack would not bear")
+    @Test("A limit of depth is clamped to the depth that the stack can hold")
     func depthIsClamped() {
         var limits = CodecLimits(maximumDepth: .max)
         #expect(limits.maximumDepth == CodecLimits.greatestDepth)
@@ -147,7 +150,7 @@ import Testing
         #expect(limits.maximumDepth == 1)
     }
 
-    @Test("a repeated field and a map beyond the limit are refused on reading", arguments: WireFormat.allCases)
+    @Test("A repeated field or a map beyond the limit is rejected when it is read", arguments: WireFormat.allCases)
     func countLimit(format: WireFormat) throws {
         let limited = format.codec(limits: CodecLimits(maximumCount: 3))
         let fill: [(inout AllTypes, Int) -> Void] = [
@@ -166,14 +169,14 @@ import Testing
         }
     }
 
-    @Test("all elements of a message count together, however they are nested", arguments: WireFormat.allCases)
+    @Test("All elements of a message count together, however they are nested", arguments: WireFormat.allCases)
     func elementLimit(format: WireFormat) throws {
         let limited = format.codec(limits: CodecLimits(maximumElements: 12))
         var message = AllTypes()
         message.ints = [1, 2, 3]
         message.strings = ["a"]
         message.byName = ["a": 1, "b": 2]
-        // With themselves as elements, ten in all.
+        // The two children count as elements, too. So there are ten in all.
         message.children = [AllTypes(), AllTypes()]
         message.children[1].inners = [Inner(), Inner()]
         for more in 0...3 {
@@ -187,7 +190,7 @@ import Testing
         }
     }
 
-    @Test("a message of nothing but empty messages takes no more than its elements", arguments: WireFormat.allCases)
+    @Test("A short message of many empty messages is limited by its number of elements", arguments: WireFormat.allCases)
     func emptyElements(format: WireFormat) throws {
         var list = AllTypes()
         list.inners = Array(repeating: Inner(), count: 65_536)

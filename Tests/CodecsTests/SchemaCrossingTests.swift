@@ -1,17 +1,17 @@
 import Codecs
 import Testing
 
-/// Schemas that nobody has thought of, between Google's implementation for Python and ours. One at a time: each waits for
-/// processes on a thread that all tests share.
+/// Exchanges messages of random schemas with Google's implementation for Python. The tests run one at a time, because each
+/// waits for processes on a thread that all tests share.
 @Suite(.enabled(if: PythonPeer.hasProtobuf, "needs protoc, and protobuf for Python"), .serialized)
 struct SchemaCrossingTests {
     private typealias Message = DynamicMessage<Outermost>
 
-    /// How many messages of each schema go each way.
+    /// The number of messages of each schema in each direction.
     private static let count = 500
     private static let schemas = 1...20
 
-    @Test("random messages of a random schema go to Python and back unchanged", arguments: schemas)
+    @Test("Random messages of a random schema go to Python and back unchanged", arguments: schemas)
     func random(seed: Int) throws {
         var random = SeededGenerator(state: UInt64(seed))
         let levels = random.levels()
@@ -40,7 +40,7 @@ struct SchemaCrossingTests {
         )
         try #require(answers.count == Self.count * 3)
         for index in 0..<Self.count {
-            // As Python writes it: what was not packed in its schema is there packed by us.
+            // Both sides are compared in Python's encoding.
             let theirs = parts[index * 3 + 1]
             let comment: Comment = "message \(index) of\n\(proto)"
             #expect(answers[index * 3] == theirs && answers[index * 3 + 2] == theirs, comment)
@@ -48,7 +48,10 @@ struct SchemaCrossingTests {
         #expect(parts.contains { $0.count > 100 })
     }
 
-    @Test("random messages drawn here come to Python field by field as they were drawn, and back", arguments: schemas)
+    @Test(
+        "Random messages of this package reach Python field by field unchanged, and come back unchanged",
+        arguments: schemas
+    )
     func drawn(seed: Int) throws {
         var random = SeededGenerator(state: UInt64(seed))
         let levels = random.levels()

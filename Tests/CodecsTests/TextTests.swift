@@ -1,9 +1,9 @@
 import Codecs
 import Testing
 
-/// UTF-8 (Unicode, table 3-7) in the strings of both formats, at every place of the blocks in which it is checked.
+/// UTF-8 (Unicode, table 3-7) in the strings of both formats, at every position in the blocks in which it is checked.
 @Suite struct TextTests {
-    /// What is wrong from its first byte on, with whatever character behind it.
+    /// Sequences that are invalid from their first byte, whatever character follows them.
     private static let wrong = [
         "80", "BF", "C0 80", "C1 BF", "C2", "C2 C2 80", "DF 7F", "E0 80 80", "E0 9F BF", "E0 A0", "E1 80", "E1 80 C0",
         "ED A0 80", "ED BF BF", "EF BF", "EF", "F0 80 80 80", "F0 8F BF BF", "F0 90 80", "F1 80", "F3", "F4 90 80 80",
@@ -17,12 +17,12 @@ import Testing
         "\u{3FFFF}", "\u{FFFFF}", "\u{100000}", "\u{10FFFF}",
     ]
 
-    /// A document with `bytes` in a string; behind `before` of its bytes, and before `after`.
+    /// A JSON document with `bytes` in the string of `member`.
     private func document(_ member: String, _ bytes: [UInt8]) -> [UInt8] {
         Array("{\"\(member)\":\"".utf8) + bytes + Array("\"}".utf8)
     }
 
-    @Test("what is wrong is found where it stands, whatever stands around it", arguments: wrong)
+    @Test("An invalid sequence is rejected at its own offset, whatever surrounds it", arguments: wrong)
     func refuses(text: String) {
         let wrong = hex(text)
         for filler in ["a", "é", "你", "😀"].map({ Array($0.utf8) }) {
@@ -36,7 +36,7 @@ import Testing
                         }
                         #expect(error?.code == .invalidUTF8 && error?.offset == member.utf8.count + 5 + front.count)
                     }
-                    // Fewer than 128, so that their length takes one byte.
+                    // There are fewer than 128 bytes, so their length takes one byte.
                     let field = [2 << 3 | 2, UInt8(bytes.count)] + bytes
                     let error = codecError { try ProtobufCodec().decode(Inner.self, from: field) }
                     #expect(error?.code == .invalidUTF8 && error?.offset == 2)
@@ -45,7 +45,7 @@ import Testing
         }
     }
 
-    @Test("what is right comes back, whatever stands around it", arguments: right)
+    @Test("A valid character survives a round trip, whatever surrounds it", arguments: right)
     func accepts(text: String) throws {
         for filler in ["a", "é", "你", "😀"] {
             for before in 0..<36 {
@@ -63,7 +63,7 @@ import Testing
         }
     }
 
-    @Test("a broken text is refused also where a character that is whole stands right before and behind the string")
+    @Test("A cut character is rejected even if a whole one, or its other part, is in the adjacent string")
     func neighbours() throws {
         for text in ["é", "你", "😀"] {
             let bytes = Array(text.utf8)
@@ -79,7 +79,7 @@ import Testing
         }
     }
 
-    @Test("a document that is one string is checked too, though nothing stands before it")
+    @Test("A document that is a single string is checked too")
     func alone() throws {
         for wrong in Self.wrong.map(hex) {
             for before in 0..<20 {
@@ -97,7 +97,7 @@ import Testing
         }
     }
 
-    @Test("a text takes the place of whatever stood in the field: nothing, a short text, a long one, room of its own")
+    @Test("A text replaces the field's former text, whether that was empty, short, long or had spare capacity")
     func replaces() throws {
         let texts = ["", "short", "fifteen letters", String(repeating: "long 你好", count: 10)]
         for first in texts {
@@ -116,7 +116,7 @@ import Testing
         [number << 3 | 2, UInt8(text.utf8.count)] + Array(text.utf8)
     }
 
-    /// Its empty text has memory of its own.
+    /// A message whose empty text has spare capacity.
     private struct Roomy: WireMessage {
         var text = ""
 
@@ -127,7 +127,7 @@ import Testing
         }
     }
 
-    @Test("a text as long as the limit allows comes back, one longer is refused")
+    @Test("A text as long as the limit allows is read, and a longer document is rejected")
     func longTexts() throws {
         let text = String(repeating: "0123456789 äöü 你好😀", count: 5_000)
         let bytes = try JSONCodec().encode(Inner(snakeCase: text))

@@ -1,10 +1,10 @@
 import Codecs
 import Testing
 
-/// A message that says that its visits show stored properties is written without a copy, and nobody may notice.
+/// A message with `unsafeEncodesInPlace` is written without a copy. This must not change any result.
 @Suite struct VisitInPlaceTests {
     @Test(
-        "it has the bytes that it has by way of a copy, also nested, and stays as it is",
+        "Encoding in place gives the same bytes as encoding a copy, also nested, and changes nothing",
         arguments: WireFormat.allCases
     )
     func sameBytes(format: WireFormat) throws {
@@ -25,7 +25,7 @@ import Testing
         }
     }
 
-    @Test("one that can't be written stays as it is, and so do the bytes before it")
+    @Test("Encoding in place that fails changes neither the message nor the bytes before it")
     func failure() throws {
         var random = SeededGenerator(state: 14)
         let letter = Letter<InPlace>(random.allTypes(), [random.chatMessage()])
@@ -42,7 +42,7 @@ import Testing
         #expect(try ProtobufCodec().encode(letter) == bytes)
     }
 
-    @Test("several threads may write one message at the same time", arguments: WireFormat.allCases)
+    @Test("Several threads may write one message at the same time", arguments: WireFormat.allCases)
     func threads(format: WireFormat) async throws {
         var random = SeededGenerator(state: 15)
         let letter = Letter<InPlace>(random.allTypes(), [random.chatMessage()])
@@ -56,8 +56,8 @@ import Testing
         }
     }
 
-    @Test("memory that is kept grows no more once messages of a size have been written", arguments: WireFormat.allCases)
-    func keptMemory(format: WireFormat) throws {
+    @Test("A reused buffer stops growing once messages of its size have been written", arguments: WireFormat.allCases)
+    func reusedMemory(format: WireFormat) throws {
         var message = ChatMessage(id: "m1", conversation: "c", sender: "ann", sentAtMs: 1 << 40, text: "")
         for size in 0..<2000 {
             message.text = String(repeating: "x", count: size)

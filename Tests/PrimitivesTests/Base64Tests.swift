@@ -8,7 +8,7 @@ struct Base64Tests {
     }
 
     @Test(
-        "gives the examples of RFC 4648 both ways",
+        "Base64 encodes and decodes the examples of RFC 4648",
         arguments: [
             ("", ""), ("f", "Zg=="), ("fo", "Zm8="), ("foo", "Zm9v"), ("foob", "Zm9vYg=="), ("fooba", "Zm9vYmE="),
             ("foobar", "Zm9vYmFy"),
@@ -20,14 +20,14 @@ struct Base64Tests {
     }
 
     @Test(
-        "refuses what is not Base64",
+        "Decoding rejects text that is not Base64",
         arguments: ["Z", "Zg=", "=", "====", "Zg==Zg==", "Z===", "Zm9v=", "Zm 9", "=m9v", "Zm=v", "Zh=="]
     )
     func broken(text: String) {
         #expect(decoded(text) == nil)
     }
 
-    @Test("keeps every byte")
+    @Test("Every byte value survives a round trip")
     func allBytes() {
         for count in 0..<260 {
             let bytes = (0..<count).map { UInt8(truncatingIfNeeded: $0 &* 37 &+ count) }

@@ -1,9 +1,9 @@
 import Primitives
 import Testing
 
-@Suite("The queue")
+@Suite("Deque")
 struct DequeTests {
-    @Test("agrees with an array through random additions, removals and changes", arguments: 1...5)
+    @Test("A deque agrees with an array through random additions, removals and changes", arguments: 1...5)
     func random(seed: UInt64) {
         var random = SplitMix(state: seed)
         var queue = Deque<Int>()
@@ -27,7 +27,7 @@ struct DequeTests {
         }
     }
 
-    @Test("releases an element as soon as it is taken")
+    @Test("A deque releases an element as soon as it is removed")
     func release() {
         final class Element {}
         var queue = Deque<Element>()
@@ -43,7 +43,7 @@ struct DequeTests {
         #expect(first == nil)
     }
 
-    @Test("keeps its value when a copy changes")
+    @Test("A deque keeps its value when its copy changes")
     func copies() {
         var queue = Deque<Int>()
         for number in 0..<10 { queue.append(number) }

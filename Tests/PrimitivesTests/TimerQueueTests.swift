@@ -1,9 +1,9 @@
 import Primitives
 import Testing
 
-@Suite("The timer queue")
+@Suite("Timer queue")
 struct TimerQueueTests {
-    @Test("gives timers in the order of their deadlines, equal ones in the order of adding")
+    @Test("Timers are returned in the order of their deadlines, then in the order of adding")
     func order() {
         var queue = TimerQueue<Int>()
         for (value, deadline) in [5, 1, 3, 1, 4].enumerated() { queue.add(value, at: Int64(deadline)) }
@@ -14,7 +14,7 @@ struct TimerQueueTests {
     }
 
     @Test(
-        "agrees with a sorted list through thousands of random additions, cancellations and expiries",
+        "A timer queue agrees with a sorted list through random additions, cancellations and expiries",
         arguments: 1...5
     )
     func random(seed: UInt64) {

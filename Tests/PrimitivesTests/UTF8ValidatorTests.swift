@@ -7,7 +7,8 @@ struct UTF8ValidatorTests {
         bytes.withUnsafeBytes { UTF8Validator.isValid($0) }
     }
 
-    /// Feeds `bytes` in pieces; the number of bytes taken before the refusal, or `nil` if there was none.
+    /// Feeds `bytes` in pieces of `slice` bytes. Returns the offset of the rejected piece, or `nil` if there is none, and whether
+    /// the text is complete.
     static func refusal(_ bytes: [UInt8], slice: Int) -> (byte: Int?, isComplete: Bool) {
         var validator = UTF8Validator()
         for start in stride(from: 0, to: bytes.count, by: slice) {
@@ -18,7 +19,7 @@ struct UTF8ValidatorTests {
     }
 
     @Test(
-        "well-formed text is accepted",
+        "Well-formed text is accepted",
         arguments: [
             "", "plain", "κόσμε", "Grüße", "日本語のテキスト", "🎉👩‍👩‍👧‍👦",
             "\u{0}\u{7f}\u{80}\u{7ff}\u{800}\u{ffff}\u{10000}\u{10ffff}",
@@ -34,7 +35,7 @@ struct UTF8ValidatorTests {
     }
 
     @Test(
-        "broken text is refused at the first byte that cannot be right",
+        "Ill-formed text is rejected at the first byte that cannot be valid",
         arguments: [
             ([0x80], 0), ([0xc0, 0x80], 0), ([0xc1], 0), ([0xf5], 0), ([0xff], 0),
             ([0xe0, 0x80, 0x80], 1), ([0xe0, 0x9f], 1), ([0xed, 0xa0, 0x80], 1), ([0xed, 0xbf], 1),
@@ -55,7 +56,7 @@ struct UTF8ValidatorTests {
         }
     }
 
-    @Test("text that ends within a code point is not complete, and goes on well")
+    @Test("Text that ends within a code point is reported as incomplete")
     func cutOff() {
         for string in ["é", "語", "🎉"] {
             for cut in 1..<string.utf8.count {
@@ -66,7 +67,7 @@ struct UTF8ValidatorTests {
         }
     }
 
-    @Test("it agrees with Swift's own validation on random inputs, whole and in pieces")
+    @Test("Validation agrees with Swift's own on random inputs, whole and in pieces")
     func agreesWithSwift() {
         var random = SplitMix(state: 42)
         let interesting: [UInt8] = [

@@ -5,9 +5,9 @@ import Transports
 @testable import EmbeddedServers
 @testable import Simulation
 
-@Suite("A simulated world")
+@Suite("Simulated world")
 struct SimulatedWorldTests {
-    /// What an echo of some messages came to.
+    /// The result of echoing some messages.
     private struct Echoed: Equatable {
         var sent: [[UInt8]] = []
         var returned: [[UInt8]] = []
@@ -70,7 +70,7 @@ struct SimulatedWorldTests {
     }
 
     @Test(
-        "An echo server answers over each transport in virtual time, and no descriptor stays open",
+        "An echo server answers over each transport in virtual time and leaves no descriptor open",
         arguments: ["tcp", "ws", "udp"]
     )
     func echoes(_ scheme: String) {
@@ -83,8 +83,9 @@ struct SimulatedWorldTests {
         }
     }
 
+    /// The answer may arrive together with the end of the stream. The poller behaves as epoll(7) or as poll(2).
     @Test(
-        "A connection closes as soon as its peer has answered, also if the answer brings the end, and whatever the poller reports",
+        "A connection closes as soon as its peer has answered, with either kind of poller",
         arguments: [true, false]
     )
     func closes(hasEdges: Bool) {
@@ -96,7 +97,7 @@ struct SimulatedWorldTests {
         }
     }
 
-    @Test("The same seed gives the same trace, another seed another", arguments: ["tcp", "udp"])
+    @Test("The same seed gives the same trace, and another seed gives another trace", arguments: ["tcp", "udp"])
     func isDeterministic(_ scheme: String) {
         let first = echo(scheme, seed: 11)
         #expect(echo(scheme, seed: 11) == first)

@@ -2,13 +2,13 @@
 
 #include <errno.h>
 
-// glibc's own entry points. Freeing is not replaced: all memory still comes from glibc.
+// glibc's own entry points. `free` is not replaced, because all memory still comes from glibc.
 extern void *__libc_malloc(size_t size);
 extern void *__libc_calloc(size_t count, size_t size);
 extern void *__libc_realloc(void *memory, size_t size);
 extern void *__libc_memalign(size_t alignment, size_t size);
 
-// Of the executable itself, so that reaching it needs no memory.
+// The model initial-exec needs no memory on first access.
 static __thread uint64_t count __attribute__((tls_model("initial-exec")));
 
 uint64_t cbench_allocations(void) { return count; }

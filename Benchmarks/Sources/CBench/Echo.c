@@ -15,7 +15,7 @@ struct cbench_echo {
 
 static void *answer_all(void *argument) {
     struct cbench_echo *echo = argument;
-    // Ends with the stream, or with an empty datagram.
+    // The loop ends at the end of the stream, or at an empty datagram.
     while (cbench_receive_all(&echo->far, echo->received, echo->there) == 0) {
         if (cbench_send_all(&echo->far, echo->received + (echo->there - echo->back), echo->back) < 0) break;
     }
@@ -73,7 +73,7 @@ long cbench_echo_run(cbench_echo *echo, int64_t end, int64_t *times, size_t capa
 }
 
 void cbench_echo_close(cbench_echo *echo) {
-    // An empty datagram, which over TCP is nothing; or the end of the stream.
+    // This sends an empty datagram over UDP and nothing over TCP, where the shutdown ends the stream.
     send(echo->near.socket, "", 0, MSG_NOSIGNAL);
     shutdown(echo->near.socket, SHUT_WR);
     pthread_join(echo->thread, NULL);

@@ -10,10 +10,11 @@ struct cbench_flood {
     struct side near, far;
     size_t size, batch;
     int owns_buffers, far_core;
-    // Takes a message that is its own; 0 if it is the expected one. Called through a pointer, as a library calls its user.
+    // Compares and frees a message. Returns 0 if it is the expected one. The call goes through a pointer, like a
+    // library's call of its user.
     int (*volatile on_message)(struct cbench_flood *flood, unsigned char *message);
     unsigned char *message, *expected, *out, *in;
-    // Of one run.
+    // State of one run.
     int64_t count, finished;
     int number;
 };
@@ -24,7 +25,7 @@ static int take_message(struct cbench_flood *flood, unsigned char *message) {
     return difference;
 }
 
-// Compares whole messages in `have` bytes; how many bytes they were, or -1.
+// Compares the whole messages in `have` bytes. Returns their number of bytes, or -1.
 static long check(struct cbench_flood *flood, size_t have, uint64_t *next) {
     size_t frame = flood->size + 4, at = 0;
     for (; have - at >= frame; at += frame) {
@@ -66,7 +67,7 @@ static void *take_all(void *argument) {
         }
     }
     flood->finished = cbench_now();
-    // Lets a sender go that still waits for room.
+    // Ends a sender that still waits for room.
     if (flood->number != 0) shutdown(flood->far.socket, SHUT_RDWR);
     return NULL;
 }

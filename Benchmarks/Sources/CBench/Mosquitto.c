@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-// As mosquitto.h of version 2 declares them.
+// The declarations of mosquitto.h, version 2.
 struct mosquitto;
 struct mosquitto_message {
     int mid;
@@ -106,7 +106,7 @@ static void arrived(struct mosquitto *client, void *object, const struct mosquit
     if (held->qos == 0) publish_next(held);
 }
 
-// Runs the client's loop once; -1 with errno after an error or `end`.
+// Runs the client's loop once. Returns -1 with errno after an error, or after the time `end`.
 static int turn(struct cbench_mosquitto *held, int64_t end) {
     if (api.loop(held->client, 1000, 1) != 0) held->number = EIO;
     if (held->number == 0 && cbench_now() > end) held->number = ETIMEDOUT;

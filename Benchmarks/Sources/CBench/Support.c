@@ -28,7 +28,7 @@ static int connect_to(int descriptor, int other) {
 
 static int watch(struct side *side, int is_datagram) {
     int on = 1;
-    // UDP becomes writable anew with each datagram that leaves, which would wake the thread once more.
+    // A UDP socket becomes writable again with each sent datagram, which would wake the thread for nothing.
     struct epoll_event event = {.events = EPOLLIN | EPOLLET | (is_datagram ? 0 : EPOLLOUT)};
     if (!is_datagram) setsockopt(side->socket, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
     fcntl(side->socket, F_SETFL, fcntl(side->socket, F_GETFL) | O_NONBLOCK);

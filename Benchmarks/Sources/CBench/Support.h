@@ -1,4 +1,4 @@
-// What the floors share.
+// Functions that the floors share.
 #ifndef CBENCH_SUPPORT_H
 #define CBENCH_SUPPORT_H
 
@@ -13,16 +13,16 @@ struct side {
     int socket, epoll;
 };
 
-// Two sockets connected with each other over 127.0.0.1, non-blocking, TCP without Nagle's delay, each in its own epoll.
+// Connects two sockets with each other over 127.0.0.1: non-blocking, TCP without Nagle's delay, each in its own epoll.
 int cbench_connect_pair(int is_datagram, struct side *near, struct side *far);
 void cbench_close_side(struct side *side);
-// Waits for an edge; 0, or -1 with errno.
+// Waits for an edge. Returns 0, or -1 with errno.
 int cbench_wait(const struct side *side);
-// Sends or receives exactly `size` bytes, waiting where it must. Receiving waits first, as an edge is known to come. 0, 1
-// at the end of the stream, or -1 with errno.
+// Send or receive exactly `size` bytes, and wait if they must. Receiving waits first, because an edge is sure to come.
+// They return 0, 1 at the end of the stream, or -1 with errno.
 int cbench_send_all(const struct side *side, const void *bytes, size_t size);
 int cbench_receive_all(const struct side *side, void *bytes, size_t size);
-// A thread that stays on `core`, if that is not negative. An error number, or 0.
+// Starts a thread, pinned to `core` unless that is negative. Returns an error number, or 0.
 int cbench_start_thread(pthread_t *thread, int core, void *(*body)(void *), void *argument);
 // Fills a message with bytes that differ from each other.
 void cbench_fill(unsigned char *message, size_t size);

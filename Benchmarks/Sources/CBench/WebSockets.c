@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-// Found at run time, so that whoever has the headers links no more than who has not.
+// The functions are found at run time, so that the program links the same libraries with and without the headers.
 static struct {
     typeof(lws_set_log_level) *set_log_level;
     typeof(lws_create_context) *create_context;
@@ -25,7 +25,7 @@ static struct {
     typeof(lws_context_destroy) *context_destroy;
 } api;
 
-// One end of the connection, on a context of its own. The library wants room before what it writes, and masks it where it stands.
+// One end of the connection, in its own context. The library needs room before a message, and masks it in place.
 struct end {
     struct lws_context *context;
     struct lws *connection;
@@ -38,10 +38,10 @@ struct cbench_websocket_echo {
     pthread_t thread;
     int has_thread;
     atomic_int is_over;
-    // Of the near side: why it cannot go on, or 0.
+    // The error that has ended the near side, or 0.
     int number;
     int is_open;
-    // Of one run.
+    // State of one run.
     int is_running;
     uint64_t next;
     int64_t before, until, *times;
@@ -52,7 +52,7 @@ int cbench_websocket_is_there(void) {
     static int result = -1;
     if (result >= 0) return result;
     result = 0;
-    // The name without a version comes with the headers, and so is of theirs.
+    // The name without a version is installed with the headers, so it has their version.
     void *library = dlopen("libwebsockets.so", RTLD_NOW);
     if (!library) return 0;
 #define FIND(name) if (!(*(void **)&api.name = dlsym(library, "lws_" #name))) return 0
@@ -78,7 +78,7 @@ static int write_message(struct end *end) {
     return api.write(end->connection, end->room + LWS_PRE, end->size, LWS_WRITE_BINARY) >= (int)end->size ? 0 : -1;
 }
 
-// Numbers the next message and asks to be called when it can be written.
+// Numbers the next message and requests a callback when it can be written.
 static void ask(struct cbench_websocket_echo *echo) {
     echo->next++;
     memcpy(echo->near.message, &echo->next, sizeof echo->next);

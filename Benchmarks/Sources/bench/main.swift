@@ -10,7 +10,7 @@ func compare(_ words: [String]) throws -> Int32 {
     let comparisons = try options.chosen(from: Comparison.all)
     let environment = Environment.current()
     let screen = try ReportTarget(path: nil)
-    // Opened before anything is measured, so that a wrong name shows at once.
+    // Opened before anything is measured, so that a wrong path is an error at once.
     let file = try ReportTarget(path: options.output)
     Interruption.listen()
 

@@ -2,10 +2,12 @@
 #ifndef CSIMULATION_H
 #define CSIMULATION_H
 
-// Gets a job that the runtime would have given to its global or its main executor, and after how many nanoseconds it is due.
+// Receives a job that the runtime would have given to its global or its main executor. It is due after `delay`
+// nanoseconds.
 typedef void (*csimulation_catcher)(void *context, void *job, unsigned long long delay);
 
-// From now on `catcher` gets such jobs of the calling thread; null ends that. Jobs of other threads take their usual way.
+// Passes such jobs of the calling thread to `catcher` from now on; null ends that. Jobs of other threads are not
+// affected.
 void csimulation_catch_jobs(csimulation_catcher catcher, void *context);
 
 #endif

@@ -1,10 +1,10 @@
-// Headers and calls that Swift's Glibc module leaves out. As thin as possible.
+// Headers and calls that Swift's Glibc module leaves out.
 #ifndef CSOCKETIO_H
 #define CSOCKETIO_H
 
 #include "SystemCalls.h"
 
-// Lets the other thread of this core have it for a moment.
+// Yields the core to its other hardware thread for a moment.
 static inline void csocketio_pause(void) {
 #if defined(__x86_64__) || defined(__i386__)
     __builtin_ia32_pause();
@@ -13,7 +13,7 @@ static inline void csocketio_pause(void) {
 #endif
 }
 
-// The event loop that the calling thread runs now, as a name that nothing is read through; null for none.
+// The event loop that the calling thread runs now; null for none. The pointer is an identity and is never dereferenced.
 extern _Thread_local void *csocketio_current_loop_of_thread;
 static inline void *csocketio_current_loop(void) {
     return csocketio_current_loop_of_thread;
@@ -30,7 +30,7 @@ static inline void csocketio_set_current_loop(void *loop) {
 #include <sys/prctl.h>
 #include <sys/timerfd.h>
 
-// Clang does not import a macro that is not a plain literal, and EPOLLET is 1u << 31.
+// Swift does not import a macro that is not a plain literal, and EPOLLET is 1u << 31.
 static const unsigned int CSOCKETIO_EPOLLIN = EPOLLIN;
 static const unsigned int CSOCKETIO_EPOLLOUT = EPOLLOUT;
 static const unsigned int CSOCKETIO_EPOLLRDHUP = EPOLLRDHUP;
@@ -43,50 +43,53 @@ static inline void csocketio_name_thread(const char *name) {
     prctl(PR_SET_NAME, name);
 }
 
-// What the kernel counted for a TCP connection (struct tcp_info of linux/tcp.h, which clashes with netinet/tcp.h).
+// The kernel's counts of a TCP connection (struct tcp_info of linux/tcp.h, which conflicts with netinet/tcp.h).
 struct csocketio_tcp_counts {
     unsigned int segments_out, segments_in;
     unsigned long long bytes_retransmitted;
     unsigned char has_timestamps;
 };
-// 0, or -1 where the kernel does not tell.
+// Returns 0, or -1 if the kernel does not have these counts.
 int csocketio_read_tcp_counts(int descriptor, struct csocketio_tcp_counts *counts);
 
-// How many bytes written to a TCP socket its peer has not acknowledged, FIN included (SIOCOUTQ, tcp(7)); 0 if that is unknown.
+// The number of written bytes that the peer of a TCP socket has not acknowledged, FIN included (SIOCOUTQ, tcp(7)); 0 if
+// unknown.
 int csocketio_unacknowledged(int descriptor);
 
-// accept4, non-blocking and close-on-exec, with the far side's address.
+// accept4, non-blocking and close-on-exec. Stores the peer's address.
 struct sockaddr;
 int csocketio_accept(int descriptor, struct sockaddr *address, unsigned int *length);
 
-// recvmmsg: takes up to `count` (at most 16) waiting datagrams, one to each `slot` bytes of `buffer`, and tells their lengths
-// and senders (`senders` may be null for a connected socket). A datagram longer than its slot gets the length 0. Returns how
-// many there were, or -1 with errno.
+// recvmmsg: receives up to `count` (at most 16) waiting datagrams, one into each `slot` bytes of `buffer`, and stores
+// their lengths and senders (`senders` may be null for a connected socket). A datagram longer than its slot gets the
+// length 0. Returns the number of datagrams, or -1 with errno.
 struct sockaddr_storage;
 int csocketio_receive_many(int descriptor, void *buffer, size_t slot, unsigned int count, unsigned int *lengths,
                          struct sockaddr_storage *senders, unsigned int *sender_lengths);
 
-// A non-blocking, close-on-exec rtnetlink socket (RFC 3549) that hears of `groups` (RTMGRP_...). -1 with errno.
+// Opens a non-blocking, close-on-exec rtnetlink socket (RFC 3549) that receives the events of `groups` (RTMGRP_...).
+// Returns its descriptor, or -1 with errno.
 int csocketio_netlink_open(unsigned int groups);
-// Asks for a dump: RTM_GETLINK, RTM_GETADDR or RTM_GETROUTE, of all families. 0, or -1 with errno.
+// Requests a dump (RTM_GETLINK, RTM_GETADDR or RTM_GETROUTE) of all families. Returns 0, or -1 with errno.
 int csocketio_netlink_request(int descriptor, unsigned short type, unsigned int sequence);
-// Takes one datagram of the kernel's, others are dropped. Its length; -1 with errno, which is EMSGSIZE for one that is longer
-// than the buffer, and ENOBUFS where the kernel had to drop some.
+// Receives one datagram from the kernel and drops those from other senders. Returns its length, or -1 with errno.
+// EMSGSIZE means that it is longer than the buffer, ENOBUFS that the kernel had to drop some.
 long csocketio_netlink_receive(int descriptor, void *buffer, size_t size);
 
-// sched.h declares these only with _GNU_SOURCE. The mask has one bit a core, in words of unsigned long; the thread is the
-// calling one.
+// sched.h declares these only with _GNU_SOURCE. They apply to the calling thread. The mask has one bit per core, in
+// words of unsigned long.
 int csocketio_get_affinity(unsigned long *mask, size_t bytes);
 int csocketio_set_affinity(const unsigned long *mask, size_t bytes);
 int csocketio_set_idle_priority(void);
 int csocketio_set_first_priority(void);
-// As much more of the core than others as nice(2) gives.
+// Gives the calling thread the largest share of its core that nice(2) can give.
 int csocketio_set_favoured(void);
 
 // The environment of this process (environ(7)), which Swift sees as shared mutable state.
 char **csocketio_environment(void);
 
-// How many bytes of the heap are in use, in all arenas together (glibc's mallinfo2); -1 where the C library does not tell.
+// The number of bytes in use on the heap, in all arenas together (glibc's mallinfo2); -1 if the C library has no such
+// count.
 long csocketio_heap_in_use(void);
 #endif
 

@@ -1,6 +1,6 @@
-// The system calls that the libraries make for sockets, the clock and random numbers. Each goes to libc, unless it concerns a
-// descriptor of a simulated kernel. A call that makes a descriptor, reads the clock or takes random bytes goes to the simulated
-// kernel of the calling thread, if it has one.
+// The system calls that the libraries make for sockets, the clock and random numbers. A call with a descriptor of a
+// simulated kernel goes to that kernel. A call that opens a descriptor, reads the clock or draws random bytes goes to
+// the simulated kernel of the calling thread, if it has one. All others go to libc.
 #ifndef CSOCKETIO_SYSTEM_CALLS_H
 #define CSOCKETIO_SYSTEM_CALLS_H
 
@@ -11,10 +11,10 @@
 #include <time.h>
 #include <unistd.h>
 
-// Descriptors of a simulated kernel start here. No system hands out as many.
+// Descriptors of a simulated kernel start here, above the descriptors of any real system.
 #define CSOCKETIO_SIMULATED 0x1000000
 
-// A simulated kernel. Each function gets `context` first, and returns what the system call returns, or -errno.
+// A simulated kernel. Each function takes `context` first and returns the result of the system call, or -errno.
 struct csocketio_kernel {
     void *context;
     int (*open)(void *context, int family, int type);
@@ -30,7 +30,7 @@ struct csocketio_kernel {
     int (*shutdown)(void *context, int descriptor, int how);
     int (*get_option)(void *context, int descriptor, int level, int name, void *value, socklen_t *length);
     int (*set_option)(void *context, int descriptor, int level, int name, const void *value, socklen_t length);
-    // Bytes that were sent and have not arrived, and one for an end that has not.
+    // The number of sent bytes that have not arrived, plus one for an end that has not arrived.
     int (*unacknowledged)(void *context, int descriptor);
     long long (*now)(void *context);
     void (*random)(void *context, void *bytes, size_t count);
@@ -38,21 +38,21 @@ struct csocketio_kernel {
 
 // The simulated kernel of the calling thread; null for almost every thread.
 extern _Thread_local const struct csocketio_kernel *csocketio_thread_kernel;
-// Gives the calling thread a simulated kernel, or takes it away.
+// Sets the simulated kernel of the calling thread; null removes it.
 void csocketio_simulate(const struct csocketio_kernel *kernel);
 
 static inline int csocketio_is_simulated(int descriptor) {
     return __builtin_expect(descriptor >= CSOCKETIO_SIMULATED, 0);
 }
 
-// Makes of a simulated kernel's answer what libc would have given.
+// Converts a simulated kernel's answer into the result of libc, with errno.
 static inline ssize_t csocketio_result(ssize_t answer) {
     if (answer >= 0) return answer;
     errno = (int)-answer;
     return -1;
 }
 
-// Calls `function` of the simulated kernel. A descriptor that outlives its kernel is a bad one.
+// Calls `function` of the simulated kernel. A descriptor that outlives its kernel is invalid (EBADF).
 #define CSOCKETIO_CALL(function, ...) \
     csocketio_result(csocketio_thread_kernel \
         ? csocketio_thread_kernel->function(csocketio_thread_kernel->context, __VA_ARGS__) : -EBADF)
@@ -139,7 +139,7 @@ static inline long long csocketio_now(void) {
     return (long long)time.tv_sec * 1000000000 + time.tv_nsec;
 }
 
-// getentropy(3): at most 256 bytes; 0, or -1 with errno.
+// getentropy(3): draws at most 256 bytes. Returns 0, or -1 with errno.
 int csocketio_random(void *bytes, size_t count);
 
 #endif

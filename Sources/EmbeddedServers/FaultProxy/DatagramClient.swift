@@ -1,12 +1,12 @@
 import SocketIO
 import TransportAPI
 
-/// One client of a datagram proxy, with its socket toward the server. Lives on its loop.
+/// One client of a datagram proxy, with its socket to the server. It is used on its loop only.
 final class DatagramClient: PollHandler {
     let path: ProxyPath
-    /// The how many-th of its proxy it is.
+    /// The number of this client among those of its proxy.
     let number: UInt64
-    /// When it sent something last, in nanoseconds of the loop's clock.
+    /// When its last datagram arrived, in nanoseconds of the loop's clock.
     private(set) var lastHeard: Int64
     private unowned let proxy: DatagramProxy
     private let address: SocketAddress
@@ -31,7 +31,7 @@ final class DatagramClient: PollHandler {
         try upstream.attach(self)
     }
 
-    var bytesHeld: Int { toServer.bytesHeld + toClient.bytesHeld }
+    var bufferedBytes: Int { toServer.bufferedBytes + toClient.bufferedBytes }
 
     func takeFromClient(_ bytes: [UInt8]) {
         lastHeard = path.loop.now
@@ -42,10 +42,10 @@ final class DatagramClient: PollHandler {
         proxy.receive(from: upstream) { bytes, _ in toClient.take(bytes) }
     }
 
-    /// Sends what has travelled the path; `false` if the kernel does not take it.
+    /// Sends a datagram at the end of the path. Returns `false` if the kernel does not take it.
     func send(_ bytes: UnsafeRawBufferPointer, _ way: PathWay) -> Bool {
         var result = put(bytes, way)
-        // What failed may have been an earlier datagram, whose error this call was given.
+        // The error may belong to an earlier datagram, so this one is sent again.
         if case .failed = result { result = put(bytes, way) }
         switch result {
         case .bytes, .end: return true
@@ -57,8 +57,8 @@ final class DatagramClient: PollHandler {
         way == .toServer ? upstream.send(bytes) : proxy.send(bytes, to: address)
     }
 
-    /// Goes on from another port, as behind a NAT that has forgotten the first one. Keeps the old one if the system has no
-    /// sockets left.
+    /// Uses another port from now on, as behind a NAT that has dropped the mapping. The old port stays if the system
+    /// has no sockets left.
     func rebind() {
         do throws(SystemError) {
             let fresh = try DatagramSocket(connectedTo: target, on: path.loop)

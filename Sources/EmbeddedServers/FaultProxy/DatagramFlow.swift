@@ -1,10 +1,10 @@
 import SocketIO
 import TransportAPI
 
-/// One way of a client's datagrams. Lives on its loop.
+/// The datagrams of a client in one direction. It is used on its loop only.
 final class DatagramFlow {
-    /// How long a datagram waits for the one that is to overtake it, in nanoseconds.
-    private static var patience: Int64 { 20_000_000 }
+    /// How long a reordered datagram waits for the next one, in nanoseconds.
+    private static var reorderTime: Int64 { 20_000_000 }
 
     private unowned let client: DatagramClient
     private let path: ProxyPath
@@ -23,9 +23,9 @@ final class DatagramFlow {
         bucket.set(bytesPerSecond: path.faults.bytesPerSecond, now: path.loop.now)
     }
 
-    var bytesHeld: Int { line.byteCount + (heldBack?.bytes.count ?? 0) }
+    var bufferedBytes: Int { line.byteCount + (heldBack?.bytes.count ?? 0) }
 
-    /// A datagram enters the path.
+    /// Adds a datagram at the start of the path.
     func take(_ bytes: [UInt8]) {
         let fate = DatagramFate(path.faults, &random)
         if path.faults.isBlackHole(way) {
@@ -34,10 +34,10 @@ final class DatagramFlow {
             path.statistics.lost += 1
         } else if fate.isReordered, heldBack == nil {
             path.statistics.reordered += 1
-            heldBack = (bytes, fate, path.loop.now + Self.patience)
+            heldBack = (bytes, fate, path.loop.now + Self.reorderTime)
         } else {
             enter(bytes, fate, spread: fate.spread)
-            // With the timing of the one that it was to let pass it stays behind it.
+            // The reordered datagram gets the timing of the one that overtakes it, so it stays behind that one.
             if let held = heldBack.take() { enter(held.bytes, held.fate, spread: fate.spread) }
         }
         pump()
@@ -106,10 +106,10 @@ final class DatagramFlow {
     }
 }
 
-/// What happens to one datagram on its way.
+/// The faults that one datagram is subject to.
 ///
-/// Each datagram takes as many random numbers, whatever the faults are: with the same seed the fate of the hundredth one
-/// depends on the faults at that time only, and not on what came before.
+/// Each datagram uses the same number of random numbers, whatever the faults are. So with one seed, the fate of the
+/// hundredth datagram depends only on the faults at that time.
 struct DatagramFate: Hashable {
     let isLost: Bool
     let isDuplicated: Bool

@@ -1,21 +1,21 @@
 import SocketIO
 import TransportAPI
 
-/// The proxy of transports over UDP: one socket for all clients, and one toward the server for each of them. Lives on its
-/// loop.
+/// The proxy of transports over UDP. It has one socket for all clients, and one socket to the server for each client.
+/// It is used on its loop only.
 final class DatagramProxy: PollHandler, ProxyEngine {
     let path: ProxyPath
-    /// Holds the port, also while clients are refused.
+    /// Reserves the port, even while clients are refused.
     private let reserved: ReservedPort
     private let target: SocketAddress
     private var socket: DatagramSocket?
     private var clients: [SocketAddress: DatagramClient] = [:]
     private var lastNumber: UInt64 = 0
     private var isStopped = false
-    /// Memory into which all sockets are read in turn.
+    /// The memory into which all sockets are read.
     private let batch = DatagramBatch(largest: 65_507)
 
-    /// Takes datagrams at a port of this machine, for `target`.
+    /// Receives datagrams for `target` at a port of this machine.
     init(to target: SocketAddress, _ path: ProxyPath) throws(SystemError) {
         self.path = path
         self.target = target
@@ -31,8 +31,8 @@ final class DatagramProxy: PollHandler, ProxyEngine {
         socket = fresh
     }
 
-    var load: (clients: Int, bytesHeld: Int) {
-        (clients.count, clients.values.reduce(0) { $0 + $1.bytesHeld })
+    var load: (clients: Int, bufferedBytes: Int) {
+        (clients.count, clients.values.reduce(0) { $0 + $1.bufferedBytes })
     }
 
     func ready(_: Readiness) {
@@ -42,9 +42,9 @@ final class DatagramProxy: PollHandler, ProxyEngine {
         }
     }
 
-    /// Gives all that waits in `socket` to `body`.
+    /// Calls `body` with each datagram that is queued in `socket`.
     func receive(from socket: DatagramSocket, _ body: ([UInt8], SocketAddress?) -> Void) {
-        // An error that the network has reported stands before the datagrams, and is taken away by reading it.
+        // An error that the network has reported comes before the datagrams. Reading removes it.
         var errors = 0
         while errors < 16 {
             switch socket.receive(into: batch) {
@@ -61,8 +61,8 @@ final class DatagramProxy: PollHandler, ProxyEngine {
         socket?.send(bytes, to: client) ?? .wouldBlock
     }
 
-    /// The client of this address. A new one takes the place of the one that has been silent for longest if there are too
-    /// many; `nil` if the system has no sockets left.
+    /// Returns the client with this address, which may be a new one. If there are too many, the new one replaces the
+    /// client that has been silent for longest. Returns `nil` if the system has no sockets left.
     private func client(at address: SocketAddress) -> DatagramClient? {
         if let known = clients[address] { return known }
         if clients.count >= FaultProxy.maximumClients,

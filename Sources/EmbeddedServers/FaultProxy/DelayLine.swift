@@ -1,9 +1,9 @@
-/// What is on its way in one direction, in the order in which it will arrive. Bounded in bytes and in number. Does no I/O;
-/// times are nanoseconds of one clock.
+/// The bytes in flight in one direction, in the order in which they will arrive. Their size and number are limited.
+/// This type does no I/O. Times are nanoseconds of one clock.
 struct DelayLine {
-    /// The most bytes that it holds.
+    /// The largest number of bytes in flight.
     static let maximumBytes = 256 * 1024
-    /// The most pieces (reads of a stream, datagrams) that it holds.
+    /// The largest number of pieces in flight. A piece is a read of a stream or a datagram.
     static let maximumPieces = 1024
 
     private struct Piece {
@@ -14,10 +14,10 @@ struct DelayLine {
         var due: Int64
     }
 
-    /// Whether a piece never overtakes another, however much earlier it is due.
+    /// Whether no piece overtakes another, even if it is due earlier.
     private let keepsOrder: Bool
     private var pieces: [Piece] = []
-    /// How many pieces at the front have arrived, and how many bytes of the one behind them.
+    /// How many pieces at the front have arrived, and how many bytes of the next one.
     private var head = 0
     private var offset = 0
     private(set) var byteCount = 0
@@ -30,21 +30,21 @@ struct DelayLine {
     var isEmpty: Bool { count == 0 }
     /// How many bytes may be added now.
     var room: Int { count < Self.maximumPieces ? Self.maximumBytes - byteCount : 0 }
-    /// When the first piece arrives.
+    /// When the first piece arrives, or `nil` if there is none.
     var nextDue: Int64? { isEmpty ? nil : pieces[head].due }
-    /// What is left of the first piece, in bytes.
+    /// The rest of the first piece in bytes.
     var firstCount: Int { isEmpty ? 0 : pieces[head].bytes.count - offset }
 
-    /// Whether a piece of this size may be added now.
+    /// Returns whether a piece of this size may be added now.
     func hasRoom(for bytes: Int) -> Bool { count < Self.maximumPieces && byteCount + bytes <= Self.maximumBytes }
 
-    /// Adds a piece that enters the path now; the caller has asked whether there is room.
+    /// Adds a piece that enters the path now. The caller has checked that there is room.
     mutating func append(_ bytes: [UInt8], now: Int64, spread: Double, _ faults: PathFaults) {
         byteCount += bytes.count
         insert(Piece(bytes: bytes, entered: now, spread: spread, due: now), faults)
     }
 
-    /// Times anew what is on its way, after a change of delay or jitter.
+    /// Computes the arrival times again after a change of delay or jitter.
     mutating func reschedule(_ faults: PathFaults) {
         guard !isEmpty else { return }
         let waiting = pieces[head...]
@@ -53,7 +53,7 @@ struct DelayLine {
         for piece in waiting { insert(piece, faults) }
     }
 
-    /// Gives at most `limit` bytes of the first piece to `body`. The pointer must not outlive the closure.
+    /// Calls `body` with at most `limit` bytes of the first piece. The pointer must not outlive the call.
     func withFirst<R>(upTo limit: Int = .max, _ body: (UnsafeRawBufferPointer) -> R) -> R? {
         guard !isEmpty else { return nil }
         return pieces[head].bytes.withUnsafeBytes { all in
@@ -62,7 +62,7 @@ struct DelayLine {
         }
     }
 
-    /// Forgets `count` bytes of the first piece, and the piece with its last byte.
+    /// Removes `count` bytes of the first piece, and the piece after its last byte.
     mutating func consume(_ count: Int) {
         guard !isEmpty else { return }
         let taken = min(count, firstCount)
@@ -78,7 +78,7 @@ struct DelayLine {
         }
     }
 
-    /// Forgets everything.
+    /// Removes all pieces.
     mutating func removeAll() {
         self = DelayLine(keepsOrder: keepsOrder)
     }

@@ -4,8 +4,8 @@ import SocketIO
 import TransportAPI
 import Transports
 
-/// A server's stand-in that lies between it and its clients and makes the path as bad as is asked for: a TCP proxy for
-/// transports over streams, a UDP proxy for those over datagrams. The bytes themselves are never touched.
+/// A proxy between clients and a server that adds the faults of a bad network path. It is a TCP proxy for transports
+/// over streams, and a UDP proxy for those over datagrams. It never changes the bytes.
 ///
 /// ```swift
 /// let proxy = try await FaultProxy.start(to: server.endpoint, seed: 7)
@@ -13,35 +13,43 @@ import Transports
 /// await proxy.set(PathFaults(delay: .milliseconds(80), loss: 0.02))
 /// ```
 ///
-/// Of each connection and way it holds at most 256 KiB; then streams are no longer read, and datagrams are lost. What it
-/// can't do is keep a kernel from answering: a TCP connection is accepted even when the path is dead, only that nothing
-/// comes back over it; and a UDP server that is not there shows as silence.
+/// The proxy buffers at most 256 KiB of each connection and direction. Beyond that, streams are not read and datagrams are
+/// lost. The proxy cannot keep a kernel from answering. A TCP connection is accepted even if the path is dead, but nothing
+/// arrives over it. A UDP server that does not exist appears as silent.
 public final class FaultProxy: Sendable {
-    /// How a connection is cut.
+    /// How connections are closed by ``cut(_:)``.
     public enum Cut: String, Sendable, Hashable, CaseIterable {
-        /// By RST to both sides; what is on its way is lost.
+        /// By RST to both sides. Bytes in flight are lost.
         case reset
-        /// By FIN to both sides, behind what is on its way.
+        /// By FIN to both sides, after the bytes in flight.
         case finish
     }
 
-    /// The most connections at a time. Further ones wait in the kernel; over UDP they take the place of the client that has
-    /// been silent for longest.
+    /// The largest number of connections at a time. Further ones wait in the kernel. Over UDP, they replace the client
+    /// that has been silent for longest.
     public static let maximumClients = 1024
-    /// The most bytes held for one way of one connection, besides a datagram that waits to be overtaken.
-    public static let maximumBytesHeld = DelayLine.maximumBytes
+    /// The largest number of bytes that are buffered for one direction of one connection, not counting a reordered
+    /// datagram.
+    public static let maximumBufferedBytes = DelayLine.maximumBytes
 
-    /// Where clients reach it: the target's endpoint, but with this machine's address and a port that the system chose.
+    /// The endpoint for clients: the target's endpoint, with this machine's address and a port that the system chose.
     public let endpoint: Endpoint
     private let engine: LoopBound<Box<any ProxyEngine>>
 
-    /// Starts a proxy with a good path to `target`.
+    /// Starts a proxy without faults.
     ///
-    /// Over TCP each client's connection has one to the server, and is reset if that can't be opened within 10 s. Over UDP
-    /// the first address of the host is used, and each client's address gets a socket of its own toward it.
+    /// Over TCP, each connection of a client has its own connection to the server. It is reset if that one cannot be
+    /// opened within 10 s. Over UDP, the first address of the host is used, and each client's address has its own
+    /// socket to it.
     ///
-    /// - Parameter seed: decides the fate of each datagram; the same for the same seed and the same order of datagrams.
-    /// - Throws: `.invalidConfiguration` if the transport is unknown or has no network below it; what the resolver said.
+    /// - Parameters:
+    ///   - target: the endpoint of the server.
+    ///   - loop: the loop of the proxy; the shared one by default.
+    ///   - seed: determines the faults of each datagram. They are the same for the same seed and the same order of
+    ///     datagrams.
+    ///   - registry: the transports for `target`; the standard ones by default.
+    /// - Throws: `.invalidConfiguration` if the transport is unknown or uses no network, or the error of the resolver
+    ///   or of the system.
     public static func start(
         to target: Endpoint,
         on loop: EventLoop = .shared,
@@ -50,7 +58,7 @@ public final class FaultProxy: Sendable {
     ) async throws(TransportError) -> FaultProxy {
         let descriptor = try registry.transport(named: target.scheme)
         guard let port = target.port ?? descriptor.defaultPort, descriptor.defaultPort != nil else {
-            throw .configuration("scheme", "'\(target.scheme)' has no network below it that could fail")
+            throw .configuration("scheme", "'\(target.scheme)' uses no network that could fail")
         }
         let addresses: [SocketAddress]
         do throws(ConnectError) {
@@ -89,7 +97,9 @@ public final class FaultProxy: Sendable {
         engine.loop.execute { [engine] in engine.value.value.stop() }
     }
 
-    /// Makes the path as bad as this from now on, for what is on its way as well.
+    /// Sets the faults of the path, which also apply to bytes in flight.
+    ///
+    /// - Parameter faults: the faults from now on. They replace the earlier ones.
     public func set(_ faults: PathFaults) async {
         await run { engine in
             engine.path.faults = faults.bounded
@@ -97,16 +107,20 @@ public final class FaultProxy: Sendable {
         }
     }
 
-    /// Cuts all connections that there are. Over UDP, which has none, all clients are forgotten with what is on its way, and
-    /// the server hears of each again from another address.
+    /// Closes all connections. Over UDP, which has none, the proxy forgets all clients and drops their datagrams in
+    /// flight. To the server, each client then has a new address.
+    ///
+    /// - Parameter how: by RST or by FIN. Over UDP there is no difference.
     public func cut(_ how: Cut) async {
         await run { $0.cut(how) }
     }
 
-    /// Refuses new connections: nobody listens at the port. Over UDP nobody takes datagrams there either, which the clients'
-    /// kernels are told by ICMP. With `false` the proxy listens again, at the same port, which it has kept.
+    /// Refuses new connections, because no socket listens at the port. Over UDP, no socket receives datagrams there,
+    /// and ICMP notifies the kernels of the clients.
     ///
-    /// - Throws: what the system said, which may have no descriptors left.
+    /// - Parameter on: whether to refuse. With `false`, the proxy listens at the same port again, which it has
+    ///   reserved.
+    /// - Throws: the error of the system, for example because no descriptors are left.
     public func refuse(_ on: Bool) async throws(TransportError) {
         let result: Result<Void, TransportError> = await run { engine in
             do throws(SystemError) { return .success(try engine.refuse(on)) } catch {
@@ -116,22 +130,23 @@ public final class FaultProxy: Sendable {
         try result.get()
     }
 
-    /// UDP: the server sees all clients come from other ports from now on, as after a NAT has forgotten them; what is on its
-    /// way to their old ones is lost. Over TCP this does nothing.
+    /// Changes the ports of all clients as the server sees them, as a NAT does that has dropped their mappings.
+    /// Datagrams in flight to their old ports are lost. Over TCP, this does nothing.
     public func rebindClients() async {
         await run { $0.rebindClients() }
     }
 
-    /// What it has done so far.
+    /// Returns what the proxy has done so far.
     public func statistics() async -> FaultStatistics {
         await run { engine in
             var statistics = engine.path.statistics
-            (statistics.openConnections, statistics.bytesHeld) = engine.load
+            (statistics.openConnections, statistics.bufferedBytes) = engine.load
             return statistics
         }
     }
 
-    /// Stops listening and resets all connections. The port stays this proxy's until it is let go: nobody serves there.
+    /// Stops listening and resets all connections. The port stays reserved, and refuses connections, as long as the
+    /// proxy exists.
     public func stop() async {
         await run { $0.stop() }
     }
@@ -142,7 +157,7 @@ public final class FaultProxy: Sendable {
 }
 
 extension EventLoop {
-    /// Runs `body` on the loop and gives what it gives.
+    /// Runs `body` on the loop and returns its result.
     fileprivate func run<Value: Sendable>(_ body: @escaping @Sendable () -> Value) async -> Value {
         await withCheckedContinuation { continuation in
             execute { continuation.resume(returning: body()) }

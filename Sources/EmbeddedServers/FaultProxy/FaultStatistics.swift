@@ -1,33 +1,33 @@
-/// What a ``FaultProxy`` has done so far.
+/// The counters of a ``FaultProxy``.
 public struct FaultStatistics: Sendable, Hashable {
-    /// Connections accepted; over UDP, addresses of clients that were heard of.
+    /// Accepted connections. Over UDP, addresses of clients that have sent a datagram.
     public var connections: UInt64 = 0
-    /// Those of them that there are now.
+    /// How many of them are open now.
     public var openConnections = 0
-    /// Connections whose server could not be reached; their clients were reset.
+    /// Connections whose server could not be reached. Their clients were reset.
     public var failedConnections: UInt64 = 0
-    /// Bytes handed on.
+    /// Bytes that were sent to the server.
     public var bytesToServer: UInt64 = 0
-    /// Bytes handed on.
+    /// Bytes that were sent to clients.
     public var bytesToClient: UInt64 = 0
-    /// Datagrams handed on, duplicates included.
+    /// Datagrams that were sent to the server, duplicates included.
     public var datagramsToServer: UInt64 = 0
-    /// Datagrams handed on, duplicates included.
+    /// Datagrams that were sent to clients, duplicates included.
     public var datagramsToClient: UInt64 = 0
-    /// Datagrams lost by chance.
+    /// Datagrams that were lost at random.
     public var lost: UInt64 = 0
-    /// Datagrams that were handed on twice.
+    /// Datagrams that were sent twice.
     public var duplicated: UInt64 = 0
-    /// Datagrams held back until the next one.
+    /// Datagrams that were delayed until the next one.
     public var reordered: UInt64 = 0
-    /// Datagrams lost in a black hole.
+    /// Datagrams that were lost in a black hole.
     public var swallowed: UInt64 = 0
-    /// Datagrams lost because too many waited, or the kernel took no more.
+    /// Datagrams that were lost because too many were buffered or the kernel took no more.
     public var overflowed: UInt64 = 0
-    /// Bytes that are on their way inside the proxy now.
-    public var bytesHeld = 0
+    /// Bytes that are buffered in the proxy now.
+    public var bufferedBytes = 0
 
-    /// Nothing done yet.
+    /// Creates counters that are all zero.
     public init() {}
 
     mutating func delivered(_ bytes: Int, _ way: PathWay) {

@@ -1,28 +1,39 @@
 import TransportAPI
 
-/// All that can be wrong with a network path. Values outside their range count as the nearest one within it.
+/// The faults of a network path. A value outside its range counts as the nearest one in the range.
 public struct PathFaults: Sendable, Hashable {
-    /// How long everything is on its way, each way; none by default, at most an hour.
+    /// The delay in each direction; none by default, at most an hour.
     public var delay: Duration
-    /// Up to so much is added to the delay, evenly spread; none by default, at most an hour. Datagrams may overtake each
-    /// other by it, the bytes of a stream do not.
+    /// The largest random addition to the delay, evenly distributed; none by default, at most an hour. It can reorder
+    /// datagrams, but not the bytes of a stream.
     public var jitter: Duration
-    /// Bytes per second, each way of each connection; `nil`, the default, is without limit. At least 1.
+    /// Bytes per second in each direction of each connection, at least 1. `nil`, the default: no limit.
     public var bytesPerSecond: Int?
-    /// Nothing gets from the client to the server any more, and nobody is told. Datagrams are lost. The bytes of a stream
-    /// wait, as those that nobody acknowledges do: some in the proxy, up to its bound, the others with the client, and
-    /// all arrive in their order when the path heals. So do the end of a stream and a reset.
+    /// Whether nothing reaches the server, without any error; `false` by default. Datagrams are lost. The bytes of a
+    /// stream wait like unacknowledged bytes: in the proxy up to its limit, and otherwise with the client. All arrive
+    /// in their order after this becomes `false`. The same applies to the end of a stream and to a reset.
     public var blackHoleToServer: Bool
-    /// The same from the server to the client.
+    /// Whether nothing reaches the clients; otherwise like ``blackHoleToServer``.
     public var blackHoleToClient: Bool
-    /// The share of datagrams that get lost, each way, from 0 to 1. The network below a stream loses too, but repeats.
+    /// The fraction of datagrams that are lost in each direction, from 0 to 1; 0 by default. It does not apply to
+    /// streams, because TCP repeats lost bytes.
     public var loss: Double
-    /// The share of datagrams that arrive twice, each way, from 0 to 1.
+    /// The fraction of datagrams that arrive twice in each direction, from 0 to 1; 0 by default.
     public var duplication: Double
-    /// The share of datagrams that arrive behind the one that was sent after them, each way, from 0 to 1.
+    /// The fraction of datagrams that arrive after the next one in each direction, from 0 to 1; 0 by default.
     public var reordering: Double
 
-    /// A path with nothing wrong but what is named.
+    /// Creates faults. By default, the path has none.
+    ///
+    /// - Parameters:
+    ///   - delay: the delay in each direction.
+    ///   - jitter: the largest random addition to the delay.
+    ///   - bytesPerSecond: the rate in each direction of each connection, or `nil` for no limit.
+    ///   - blackHoleToServer: whether nothing reaches the server.
+    ///   - blackHoleToClient: whether nothing reaches the clients.
+    ///   - loss: the fraction of datagrams that are lost.
+    ///   - duplication: the fraction of datagrams that arrive twice.
+    ///   - reordering: the fraction of datagrams that arrive after the next one.
     public init(
         delay: Duration = .zero,
         jitter: Duration = .zero,
@@ -43,12 +54,12 @@ public struct PathFaults: Sendable, Hashable {
         self.reordering = reordering
     }
 
-    /// A good path.
+    /// A path without faults.
     public static let none = PathFaults()
-    /// A dead path: nothing arrives, either way.
+    /// A dead path, on which nothing arrives in either direction.
     public static let dead = PathFaults(blackHoleToServer: true, blackHoleToClient: true)
 
-    /// These faults with each value moved into its range.
+    /// These faults, with each value moved into its range.
     var bounded: PathFaults {
         var faults = self
         faults.delay = min(max(delay, .zero), .seconds(3600))
@@ -60,7 +71,7 @@ public struct PathFaults: Sendable, Hashable {
         return faults
     }
 
-    /// How long something is on its way, in nanoseconds; `spread`, from 0 to 1, is its part of the jitter.
+    /// Returns the delay of a piece in nanoseconds. Its part of the jitter is `spread`, from 0 to 1.
     func transit(_ spread: Double) -> Int64 {
         delay.wholeNanoseconds + Int64(Double(jitter.wholeNanoseconds) * spread)
     }
@@ -74,7 +85,8 @@ public struct PathFaults: Sendable, Hashable {
     }
 }
 
-/// One of the two ways of a path.
+/// A direction of a path.
 enum PathWay: UInt64 {
+    /// From the client to the server, and from the server to the client.
     case toServer, toClient
 }

@@ -1,16 +1,16 @@
 import SocketIO
 import TransportAPI
 
-/// What carries the traffic of a ``FaultProxy``: connections or datagrams. Lives on its loop.
+/// Carries the traffic of a ``FaultProxy``: connections or datagrams. It is used on its loop only.
 protocol ProxyEngine: AnyObject {
     /// The path whose faults it applies.
     var path: ProxyPath { get }
-    /// Where clients reach it; the port stays the same for its life.
+    /// The address for clients. Its port never changes.
     var address: SocketAddress { get }
-    /// How many clients it has, and how many bytes it holds for them.
-    var load: (clients: Int, bytesHeld: Int) { get }
+    /// How many clients there are, and how many bytes are buffered for them.
+    var load: (clients: Int, bufferedBytes: Int) { get }
 
-    /// The faults of the path are others now.
+    /// Applies the faults of the path after a change.
     func faultsChanged()
     func cut(_ how: FaultProxy.Cut)
     func refuse(_ on: Bool) throws(SystemError)
@@ -18,7 +18,7 @@ protocol ProxyEngine: AnyObject {
     func stop()
 }
 
-/// What all connections of one proxy share. Lives on its loop.
+/// The state that all connections of one proxy share. It is used on its loop only.
 final class ProxyPath {
     let loop: EventLoop
     private let seed: UInt64
@@ -30,20 +30,21 @@ final class ProxyPath {
         self.loop = loop
     }
 
-    /// The random numbers for one way of the connection of this number: always the same for the same seed.
+    /// Returns the random numbers for one direction of a connection. They depend only on the seed and the connection's
+    /// number.
     func random(connection: UInt64, _ way: PathWay) -> RandomSource {
-        // An odd factor far from the step of the generator keeps the sequences of neighbours apart.
+        // An odd factor far from the step of the generator separates the sequences of neighbours.
         .seeded(seed &+ (connection &* 2 &+ way.rawValue) &* 0xd134_2543_de82_ef95)
     }
 }
 
-/// A timer that is moved as often as its owner likes. Lives on its loop.
+/// A timer that can be moved often. It is used on its loop only.
 struct WakeUp {
     private var timer: (id: UInt64, deadline: Int64)?
 
-    /// Calls `action` at `deadline`, and no longer at the one before; at none if it is `nil`.
+    /// Calls `action` at `deadline`, and no longer at the earlier deadline. With `nil`, it is not called.
     mutating func set(_ deadline: Int64?, on loop: EventLoop, _ action: @escaping () -> Void) {
-        // A deadline that has come rings in the next turn: others have theirs in between.
+        // A deadline that has passed fires in the next tick, so that other handlers run in between.
         let deadline = deadline.map { max($0, loop.now + 1) }
         guard timer?.deadline != deadline else { return }
         cancel(on: loop)
@@ -55,7 +56,7 @@ struct WakeUp {
         timer = nil
     }
 
-    /// To be called first of all in the action.
+    /// Marks the timer as fired. The action must call this first.
     mutating func rang() {
         timer = nil
     }

@@ -2,15 +2,15 @@ import Primitives
 import SocketIO
 import TransportAPI
 
-/// One client's connection and the one to the server that belongs to it. Lives on its loop.
+/// A client's connection and the connection to the server that belongs to it. It is used on its loop only.
 final class StreamConnection {
-    /// How long the server has to accept, in nanoseconds.
+    /// How long the connection to the server may take to open, in nanoseconds.
     private static var connectTimeout: Int64 { 10_000_000_000 }
-    /// How long both sides have to end theirs after a cut, in nanoseconds.
+    /// How long both peers may take to close their ends after a cut, in nanoseconds.
     private static var linger: Int64 { 2_000_000_000 }
 
     let path: ProxyPath
-    /// The how many-th of its proxy it is.
+    /// The number of this connection among those of its proxy.
     let number: UInt64
     private let client: StreamSocket
     private var server: StreamSocket?
@@ -34,9 +34,9 @@ final class StreamConnection {
         self.onClosed = onClosed
     }
 
-    var bytesHeld: Int { (toServer?.bytesHeld ?? 0) + (toClient?.bytesHeld ?? 0) }
+    var bufferedBytes: Int { (toServer?.bufferedBytes ?? 0) + (toClient?.bufferedBytes ?? 0) }
 
-    /// Connects to the server; a client whose server can't be reached is reset.
+    /// Connects to the server. If it cannot be reached, the client is reset.
     func connect(to host: String, port: UInt16) {
         let loop = path.loop
         let this = LoopBound(self, to: loop)
@@ -93,7 +93,7 @@ final class StreamConnection {
         onClosed.take()?(self)
     }
 
-    // MARK: What its flows tell
+    // MARK: Events of the flows
 
     func broke(sourceOf way: PathWay) {
         flow(opposite(way))?.sinkBroke()
@@ -104,8 +104,8 @@ final class StreamConnection {
         broke(sourceOf: opposite(way))
     }
 
-    /// A flow has handed on its end. After both have, what was cut off still reads until the peers end as well:
-    /// closing at once would answer their last bytes by a reset.
+    /// Handles a flow that has written its end. After both have, the sockets are still read until the peers close as
+    /// well, because closing at once would answer their last bytes by a reset.
     func flowEnded() {
         guard !isClosed, !isDraining, toServer?.isOver == true, toClient?.isOver == true else { return }
         isDraining = true
@@ -132,7 +132,8 @@ final class StreamConnection {
     private func opposite(_ way: PathWay) -> PathWay { way == .toServer ? .toClient : .toServer }
 }
 
-/// Tells a connection which of its sockets is ready. The loop keeps it, and with it the connection, until that is closed.
+/// Passes the readiness of a socket to its connection. The loop keeps it and the connection alive until the socket is
+/// closed.
 private final class SideHandler: PollHandler {
     private let connection: StreamConnection
     private let socket: StreamSocket

@@ -1,15 +1,15 @@
 import SocketIO
 import TransportAPI
 
-/// One way of a connection: what is read from its source is written to its sink when it has travelled the path. Lives on
-/// its loop.
+/// One direction of a connection. The bytes from its source are written to its sink after the delay of the path. It is
+/// used on its loop only.
 ///
-/// While it holds as much as it may, the source is not read, and its peer gets to wait.
+/// While the buffer is full, the source is not read, so its peer must wait.
 final class StreamFlow {
     private enum Ending {
-        /// FIN; it stays behind the bytes.
+        /// FIN, which stays behind the bytes.
         case finish
-        /// RST; bytes that the sink has no room for are lost, as they would be in its kernel.
+        /// RST. Bytes that the sink has no room for are lost, as they would be in its kernel.
         case reset
     }
 
@@ -26,9 +26,9 @@ final class StreamFlow {
     private var isReadable = true
     private var isWritable = true
     private var isClosed = false
-    /// Whether the end has been handed on to the sink.
+    /// Whether the end was written to the sink.
     private(set) var isOver = false
-    /// Whether nothing more will come from the source.
+    /// Whether nothing more will arrive from the source.
     private(set) var sourceEnded = false
 
     init(_ connection: StreamConnection, _ way: PathWay, from source: StreamSocket, to sink: StreamSocket) {
@@ -41,7 +41,7 @@ final class StreamFlow {
         bucket.set(bytesPerSecond: path.faults.bytesPerSecond, now: path.loop.now)
     }
 
-    var bytesHeld: Int { line.byteCount }
+    var bufferedBytes: Int { line.byteCount }
 
     func sourceIsReadable() {
         isReadable = true
@@ -59,13 +59,13 @@ final class StreamFlow {
         pump()
     }
 
-    /// Reads no more, and ends behind what it holds.
+    /// Stops reading, and ends after the buffered bytes.
     func finish() {
         if ending == nil { end(.finish) }
         pump()
     }
 
-    /// The source's connection broke.
+    /// Handles the loss of the source's connection.
     func sourceBroke() {
         source.close(abort: true)
         sourceEnded = true
@@ -74,7 +74,7 @@ final class StreamFlow {
         pump()
     }
 
-    /// The sink is gone: what is on its way to it is lost.
+    /// Handles the loss of the sink. The bytes in flight to it are lost.
     func sinkBroke() {
         line.removeAll()
         isOver = true
@@ -86,7 +86,7 @@ final class StreamFlow {
         wakeUp.cancel(on: path.loop)
     }
 
-    /// Reads and drops what still comes.
+    /// Reads and drops the bytes that still arrive.
     func drain() {
         while !sourceEnded, isReadable {
             switch read(atMost: ScratchPool.blockSize, { _ in }) {
@@ -100,7 +100,7 @@ final class StreamFlow {
     private func pump() {
         guard !isClosed else { return }
         deliver()
-        // After so many rounds others get their turn.
+        // After this many rounds, other handlers run.
         var rounds = 16
         while isReadable, !isClosed, !isOver, ending == nil, line.room > 0, rounds > 0 {
             fill()
@@ -122,7 +122,7 @@ final class StreamFlow {
         return min(reset ?? .max, max(due, bucket.nextTime(for: line.firstCount, now: path.loop.now)))
     }
 
-    // MARK: In
+    // MARK: Reading
 
     private func fill() {
         let now = path.loop.now
@@ -158,7 +158,7 @@ final class StreamFlow {
 
     private var endingDue: Int64? { ending.map { $0.entered + path.faults.transit(1) } }
 
-    // MARK: Out
+    // MARK: Writing
 
     private func deliver() {
         let now = path.loop.now

@@ -1,10 +1,10 @@
 import SocketIO
 import TransportAPI
 
-/// The proxy of transports over TCP. Lives on its loop.
+/// The proxy of transports over TCP. It is used on its loop only.
 final class StreamProxy: PollHandler, ProxyEngine {
     let path: ProxyPath
-    /// Holds the port, also while clients are refused.
+    /// Reserves the port, even while clients are refused.
     private let reserved: ReservedPort
     private let host: String
     private let port: UInt16
@@ -14,7 +14,7 @@ final class StreamProxy: PollHandler, ProxyEngine {
     private var isStopped = false
     private var retry = WakeUp()
 
-    /// Listens at a port of this machine, for connections to `host`.
+    /// Listens at a port of this machine. Connections are forwarded to `host`.
     init(to host: String, port: UInt16, _ path: ProxyPath) throws(SystemError) {
         self.path = path
         self.host = host
@@ -31,8 +31,8 @@ final class StreamProxy: PollHandler, ProxyEngine {
         listener = socket
     }
 
-    var load: (clients: Int, bytesHeld: Int) {
-        (connections.count, connections.values.reduce(0) { $0 + $1.bytesHeld })
+    var load: (clients: Int, bufferedBytes: Int) {
+        (connections.count, connections.values.reduce(0) { $0 + $1.bufferedBytes })
     }
 
     func ready(_: Readiness) {
@@ -45,7 +45,7 @@ final class StreamProxy: PollHandler, ProxyEngine {
                 guard let client = try listener.accept() else { return }
                 adopt(client)
             } catch {
-                // No descriptors are left, most likely; the poller won't report the waiting connection again.
+                // Probably no descriptors are left. The poller does not report the queued connection again.
                 return retry.set(path.loop.now + 100_000_000, on: path.loop) { [self] in
                     retry.rang()
                     acceptWhilePossible()
@@ -87,7 +87,7 @@ final class StreamProxy: PollHandler, ProxyEngine {
         listener = nil
     }
 
-    /// A connection does not outlive a change of its address; ``cut(_:)`` is what that comes to.
+    /// Does nothing, because a TCP connection ends when its address changes. ``cut(_:)`` simulates that.
     func rebindClients() {}
 
     func stop() {

@@ -1,35 +1,39 @@
-/// A growing run of bytes with a reader's end and a writer's end, owned by one holder.
+/// A growable byte buffer that is read at its front and written at its back. It has one owner.
 ///
-/// It cannot be copied, so it needs neither reference counts nor uniqueness checks, and one read of the socket serves
-/// every frame that it held. Reading past the end gives `nil`, never a trap.
+/// It cannot be copied, so it needs neither reference counts nor uniqueness checks. One read from a socket serves every
+/// frame that arrived with it. Reading past the end returns `nil` and never traps.
 public struct ByteBuffer: ~Copyable {
-    // What is generic or called for each message is inlinable, because otherwise other modules run it unspecialized.
+    // Generic methods and methods that are called for each message are inlinable, because other modules would run them
+    // unspecialized otherwise.
 
     @usableFromInline var base: UnsafeMutableRawPointer?
-    /// How many bytes fit without growing.
+    /// The number of bytes that fit without growing.
     public internal(set) var capacity: Int
     @usableFromInline var head = 0
     @usableFromInline var tail = 0
 
-    /// An empty buffer that owns no memory yet.
+    /// Creates an empty buffer that owns no memory yet.
     public init() {
         base = nil
         capacity = 0
     }
 
-    /// An empty buffer with room for `capacity` bytes.
+    /// Creates an empty buffer.
+    ///
+    /// - Parameter capacity: the number of bytes that fit without growing. A negative number counts as 0.
     public init(capacity: Int) {
         base = capacity > 0 ? .allocate(byteCount: capacity, alignment: 16) : nil
         self.capacity = max(capacity, 0)
     }
 
-    /// An empty buffer that owns `memory`, which was allocated with an alignment of 16.
+    /// Creates an empty buffer that owns `memory`, which was allocated with an alignment of 16.
     package init(adopting memory: UnsafeMutableRawPointer, capacity: Int) {
         base = memory
         self.capacity = capacity
     }
 
-    /// Gives up the memory of an empty buffer, if it has any and it is of `size` bytes.
+    /// Gives up the memory of an empty buffer and returns it. Returns `nil` unless the buffer is empty and has exactly
+    /// `size` bytes of memory.
     package mutating func surrender(size: Int) -> UnsafeMutableRawPointer? {
         guard isEmpty, capacity == size, let memory = base else { return nil }
         base = nil
@@ -41,17 +45,21 @@ public struct ByteBuffer: ~Copyable {
         base?.deallocate()
     }
 
-    /// How many bytes wait to be read.
+    /// The number of unread bytes.
     @inlinable
     public var count: Int { tail - head }
-    /// Whether nothing waits to be read.
+    /// Whether there are no unread bytes.
     @inlinable
     public var isEmpty: Bool { tail == head }
-    /// How many bytes can be written behind the last without growing or moving.
+    /// The number of bytes that can be appended without growing or moving.
     @inlinable
     public var writableCount: Int { capacity - tail }
 
-    /// The bytes that wait to be read. The pointer must not outlive the closure.
+    /// Calls `body` with the unread bytes.
+    ///
+    /// - Parameter body: receives the bytes. Their pointer must not outlive the call.
+    /// - Returns: the result of `body`.
+    /// - Throws: the error of `body`.
     @inlinable
     public func withUnsafeReadableBytes<R, E: Error>(
         _ body: (UnsafeRawBufferPointer) throws(E) -> R
@@ -60,7 +68,11 @@ public struct ByteBuffer: ~Copyable {
         return try body(UnsafeRawBufferPointer(start: base + head, count: tail - head))
     }
 
-    /// The bytes that wait to be read, to be changed in place (unmasking).
+    /// Calls `body` with the unread bytes, which it may change in place, for example to unmask them.
+    ///
+    /// - Parameter body: receives the bytes. Their pointer must not outlive the call.
+    /// - Returns: the result of `body`.
+    /// - Throws: the error of `body`.
     @inlinable
     public mutating func withUnsafeMutableReadableBytes<R, E: Error>(
         _ body: (UnsafeMutableRawBufferPointer) throws(E) -> R
@@ -69,7 +81,13 @@ public struct ByteBuffer: ~Copyable {
         return try body(UnsafeMutableRawBufferPointer(start: base + head, count: tail - head))
     }
 
-    /// Offers at least `minimum` writable bytes to `body`, which returns how many of them it wrote.
+    /// Appends the bytes that `body` writes.
+    ///
+    /// - Parameters:
+    ///   - minimum: the number of bytes that can be written at least.
+    ///   - body: receives the writable memory, writes from its start, and returns how many bytes it wrote.
+    /// - Returns: the result of `body`.
+    /// - Throws: the error of `body`. Nothing is appended then.
     @inlinable
     public mutating func write<E: Error>(
         minimum: Int,
@@ -82,11 +100,13 @@ public struct ByteBuffer: ~Copyable {
         return written
     }
 
-    /// From which size on it grows by a quarter, in bytes. Doubling moves fewer bytes, but keeps as much memory again
-    /// that a few bytes more may never fill.
+    /// The size in bytes from which on the buffer grows by a quarter. Doubling moves fewer bytes, but can allocate as
+    /// much memory again for a few bytes.
     private static let carefulSize = 1 << 20
 
-    /// Makes room for `additional` bytes behind the last, moving what waits to the front before growing.
+    /// Makes room for more bytes. It moves the unread bytes to the front, or allocates if that does not suffice.
+    ///
+    /// - Parameter additional: the number of bytes that can be appended afterwards without growing or moving.
     public mutating func reserve(_ additional: Int) {
         guard capacity - tail < additional else { return }
         let waiting = count
@@ -107,7 +127,9 @@ public struct ByteBuffer: ~Copyable {
         tail = waiting
     }
 
-    /// Forgets the first `count` bytes that wait to be read (all, if there are fewer).
+    /// Discards unread bytes, the oldest first.
+    ///
+    /// - Parameter count: how many. If there are fewer, all are discarded.
     @inlinable
     public mutating func consume(_ count: Int) {
         head += max(0, min(count, self.count))
@@ -117,32 +139,45 @@ public struct ByteBuffer: ~Copyable {
         }
     }
 
-    /// Forgets all that waits; keeps the memory.
+    /// Discards all unread bytes and keeps the memory.
     public mutating func removeAll() {
         head = 0
         tail = 0
     }
 }
 
-// The one owner of the memory may hand it to another thread.
+// The memory has exactly one owner, so it may move to another thread.
 extension ByteBuffer: @unchecked Sendable {}
 
 extension ByteBuffer {
-    /// The byte at `offset` behind the reader's end, if it has arrived.
+    /// Returns one unread byte without consuming it.
+    ///
+    /// - Parameter offset: the distance from the first unread byte.
+    /// - Returns: the byte, or `nil` if it has not arrived.
     @inlinable
     public func byte(at offset: Int) -> UInt8? {
         guard offset >= 0, offset < count else { return nil }
         return withUnsafeReadableBytes { $0[offset] }
     }
 
-    /// An integer in network byte order at `offset`, if all its bytes have arrived.
+    /// Returns an integer in network byte order without consuming it.
+    ///
+    /// - Parameters:
+    ///   - offset: the distance of its first byte from the first unread byte.
+    ///   - type: the type of the integer.
+    /// - Returns: the integer, or `nil` if not all its bytes have arrived.
     @inlinable
     public func integer<T: FixedWidthInteger>(at offset: Int, as type: T.Type = T.self) -> T? {
         guard offset >= 0, count - offset >= MemoryLayout<T>.size else { return nil }
         return withUnsafeReadableBytes { T(bigEndian: $0.loadUnaligned(fromByteOffset: offset, as: T.self)) }
     }
 
-    /// A copy of `count` bytes at `offset`, if they have all arrived.
+    /// Returns a copy of unread bytes without consuming them.
+    ///
+    /// - Parameters:
+    ///   - offset: the distance of the first of them from the first unread byte.
+    ///   - wanted: how many.
+    /// - Returns: the bytes, or `nil` if they have not all arrived.
     @inlinable
     public func bytes(at offset: Int, count wanted: Int) -> [UInt8]? {
         guard offset >= 0, wanted >= 0, count - offset >= wanted else { return nil }
@@ -150,6 +185,8 @@ extension ByteBuffer {
     }
 
     /// Appends one byte.
+    ///
+    /// - Parameter byte: the byte.
     @inlinable
     public mutating func append(_ byte: UInt8) {
         _ = write(minimum: 1) { target in
@@ -159,6 +196,8 @@ extension ByteBuffer {
     }
 
     /// Appends an integer in network byte order.
+    ///
+    /// - Parameter integer: the integer. All bytes of its type are written.
     @inlinable
     public mutating func append<T: FixedWidthInteger>(integer: T) {
         _ = write(minimum: MemoryLayout<T>.size) { target in
@@ -167,13 +206,17 @@ extension ByteBuffer {
         }
     }
 
-    /// Appends bytes.
+    /// Appends the bytes of an array.
+    ///
+    /// - Parameter bytes: the bytes.
     @inlinable
     public mutating func append(contentsOf bytes: [UInt8]) {
         bytes.withUnsafeBytes { append(contentsOf: $0) }
     }
 
-    /// Appends bytes.
+    /// Appends bytes from memory that is not owned by the buffer.
+    ///
+    /// - Parameter bytes: the bytes, which are copied.
     @inlinable
     public mutating func append(contentsOf bytes: UnsafeRawBufferPointer) {
         guard !bytes.isEmpty else { return }
@@ -183,7 +226,9 @@ extension ByteBuffer {
         }
     }
 
-    /// Appends the UTF-8 of `text`.
+    /// Appends a text in UTF-8.
+    ///
+    /// - Parameter text: the text.
     public mutating func append(utf8 text: String) {
         var text = text
         text.withUTF8 { append(contentsOf: UnsafeRawBufferPointer($0)) }

@@ -1,45 +1,45 @@
 import TransportAPI
 
-/// The bounds of one connection.
+/// The limits of one connection.
 package struct ConnectionLimits: Sendable, Hashable {
-    /// How many received messages may wait for their consumer before reading stops; 1024 by default.
+    /// How many received messages may wait for their consumer before reading stops; 1,024 by default.
     package var inboxMessages = 1024
-    /// How many bytes of received messages may wait before reading stops; 4 MiB by default.
+    /// How many bytes of received messages may wait for their consumer before reading stops; 4 MiB by default.
     package var inboxBytes = 4 << 20
-    /// How many bytes may wait for the kernel before senders do; 1 MiB by default.
+    /// How many bytes may be queued for the kernel before senders wait; 1 MiB by default.
     package var writeBuffer = 1 << 20
-    /// How many frames without a message (pings, subscriptions, empty fragments) the peer may send in a second before the
-    /// connection is ended; 1,000 by default.
+    /// How many frames without a message (pings, subscriptions, empty fragments) the peer may send per second; 1,000 by
+    /// default. Beyond this rate, the connection ends.
     package var controlRate = 1000
-    /// Servers: whether a peer that does not read its answers is not read from either, at twice ``writeBuffer``. Two sides
-    /// that both did so could wait for each other.
+    /// For servers: whether reading stops while the peer does not read its answers, at twice ``writeBuffer``. `false`
+    /// by default, because two sides that both stop reading could block each other.
     package var readsOnlyWhileRead = false
-    /// How long a close may take after the peer last took bytes; 5 s by default. The time starts again whenever the peer takes
-    /// some. Then the connection is closed, and `close` reports how much was not delivered.
+    /// How long a close may take after the peer last took bytes; 5 s by default. The time starts again whenever the
+    /// peer takes some. Afterwards the connection is closed, and `close` reports how much was not delivered.
     package var closeTimeout: Duration = .seconds(5)
-    /// How long a close may take in all, however slowly the peer reads; 60 s by default.
+    /// How long a close may take in total, however slowly the peer reads; 60 s by default.
     package var closeTotal: Duration = .seconds(60)
-    /// How long a connection that this side did not close, but the peer, an error or a limit has ended, may take to
-    /// hand its last bytes over; 2 s by default.
+    /// How long a connection may take to write its last bytes after the peer, an error or a limit has ended it; 2 s by
+    /// default.
     package var linger: Duration = .seconds(2)
-    /// How long the connection may be silent before a supervisor asks for a sign of life; `nil`, the default: as long
-    /// as the core's capabilities say.
+    /// How long the connection may be silent before the supervisor checks that the peer is alive. `nil`, the default:
+    /// the interval in the core's capabilities.
     package var keepaliveInterval: Duration?
 
-    /// The defaults.
+    /// Creates the default limits.
     package init() {}
 
-    /// What a connection within these limits can do, whose core can do that.
+    /// Returns the capabilities of a connection that has these limits and a core with `capabilities`.
     package func describe(_ capabilities: Capabilities) -> Capabilities {
         var capabilities = capabilities
-        // A core that has a rhythm of its own knows it best.
+        // A core that keeps its connection alive by itself determines the interval.
         if let keepaliveInterval, !capabilities.keepsItselfAlive { capabilities.keepaliveInterval = keepaliveInterval }
         return capabilities
     }
 }
 
 extension TransportError {
-    /// A limit on the number of connections is reached.
+    /// Returns the error for a limit on the number of connections. `sentence` says which limit is reached.
     package static func tooMany(_ sentence: String, _ phase: Phase) -> TransportError {
         TransportError(.tooManyRequests, phase, sentence)
     }

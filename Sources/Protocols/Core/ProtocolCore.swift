@@ -2,12 +2,12 @@ import TransportAPI
 
 /// A protocol as a value that does no I/O: bytes in, bytes out, events out, next deadline out.
 ///
-/// The time and random numbers come in with the ``CoreContext``. One core serves client and server, by its role. One driver
+/// The ``CoreContext`` provides the time and random numbers. One core serves client and server, by its role. One driver
 /// runs any core over a byte stream or over datagrams.
 ///
-/// # What a driver calls
+/// # Calls
 ///
-/// The requirements are in four groups.
+/// A driver makes these calls. The requirements are in four groups.
 ///
 /// - *Facts*, which stay the same: ``capabilities``, ``acknowledges``, ``confirmsReceipt``.
 /// - *Input*: ``start(_:)``, ``next(_:_:)``, ``inputEnded(_:)``, ``deadlineReached(_:)``. They report what has happened.
@@ -18,237 +18,286 @@ import TransportAPI
 /// # The order of calls
 ///
 /// 1. ``start(_:)``, once, before all others.
-/// 2. ``next(_:_:)``, after each other call of the group Input, after ``close(_:_:)``, and whenever bytes have arrived. It is
-///    called until it returns `nil`, but a driver may pause while its messages are not consumed, and continue later.
+/// 2. ``next(_:_:)``, after each other call of the group Input, after ``close(_:_:)``, and whenever bytes have arrived. The
+///    driver repeats it until it returns `nil`. A driver may pause while its messages are not consumed, and continue later.
 /// 3. ``deadlineReached(_:)``, once the time is at or past ``deadline``.
-/// 4. The calls of the group Output, from ``CoreEvent/opened`` on. After ``close(_:_:)``, no message is sent, but
-///    ``sendEncoded(_:_:)``, ``ping(_:)`` and ``confirmReceipt(_:)`` may still be called; what they write then need not leave.
+/// 4. The calls of the group Output, from ``CoreEvent/opened`` on. After ``close(_:_:)``, no message is sent. The calls
+///    ``sendEncoded(_:_:)``, ``ping(_:)`` and ``confirmReceipt(_:)`` are still allowed then, but their output may be dropped.
 /// 5. ``inputEnded(_:)``, when the peer has ended its half of a byte stream and all input was read. It may be called again.
-/// 6. ``connectionEnded()``, once, as the last call but for ``confirmReceipt(_:)``. A driver that does not wait for an answer
+/// 6. ``connectionEnded()``, once. Only ``confirmReceipt(_:)`` may follow. A driver that does not wait for the peer's answer
 ///    calls it right after ``close(_:_:)``.
 ///
 /// A core never calls the driver. Between two calls the driver may hand the output to the network, in whole or in part.
 ///
 /// # Input
 ///
-/// Over a byte stream, the input holds what has arrived and was not consumed. A core consumes whole units and leaves the rest.
-/// Over datagrams, the input holds exactly one datagram, of which a core leaves nothing.
+/// Over a byte stream, the input holds the bytes that have arrived and were not consumed. A core consumes whole units
+/// and leaves the rest. Over datagrams, the input holds exactly one datagram, which a core consumes completely.
 ///
 /// # Errors
 ///
-/// An error that any method but ``send(_:id:_:)`` and ``ping(_:)`` throws is final. The driver flushes the output, where the
-/// core may have written a close frame with the reason, and ends the connection. After ``CoreEvent/closed(_:)`` it does the
-/// same without an error.
+/// An error is final, unless ``send(_:id:_:)`` or ``ping(_:)`` has thrown it. After a final error, the driver flushes
+/// the output, which may end with a close frame that carries the reason. Then it ends the connection. After
+/// ``CoreEvent/closed(_:)`` it does the same without an error.
 ///
-/// Abilities that few protocols have are refinements: ``RedirectingCore``, ``CompletingCore``, ``RoamingCore``.
+/// # Refinements
+///
+/// Few protocols have the abilities that the refinements `RedirectingCore`, `CompletingCore` and `RoamingCore` declare.
 public protocol ProtocolCore: Sendable {
     // MARK: Facts
 
-    /// What the connections of this core can do.
+    /// The capabilities of this core's connections.
     var capabilities: Capabilities { get }
 
-    /// Whether messages may be acknowledged (``SendStatus/awaitingAcknowledgement``). Default: yes, which is always right.
-    /// Sending from another thread costs less if it is no.
+    /// Whether messages may be acknowledged (``SendStatus/awaitingAcknowledgement``). The default is `true`, which is
+    /// correct for every core. Sending from another thread costs less with `false`.
     var acknowledges: Bool { get }
 
     /// Whether the peer is notified of each message only when its receiver has processed it. The driver then calls
-    /// ``confirmReceipt(_:)``. Default: no.
+    /// ``confirmReceipt(_:)``. The default is `false`.
     var confirmsReceipt: Bool { get }
 
-    /// Whether this message may be acknowledged, if ``acknowledges`` says that some may. Default: yes, which is always right.
+    /// Returns whether a message may be acknowledged. The driver calls it if ``acknowledges`` is `true`. The default is
+    /// `true`, which is correct for every message.
+    ///
+    /// - Parameter payload: the message to send.
     func acknowledges(_ payload: Payload) -> Bool
 
-    /// The client that a server's handshake has authenticated. Read once, after ``CoreEvent/opened``. Default: `nil`.
+    /// The client that a server's handshake has authenticated. The driver reads it once, after ``CoreEvent/opened``.
+    /// The default is `nil`.
     var identity: Identity? { get }
 
     // MARK: Input
 
-    /// Opens the connection: a client writes its handshake, a server sets its deadline for one.
+    /// Opens the connection: a client writes its handshake, a server sets its deadline for the handshake.
+    ///
+    /// - Parameter context: provides the time and random numbers, and takes the output.
     mutating func start(_ context: inout CoreContext)
 
-    /// Reads until there is something to report. Returns `nil` when more bytes are needed.
+    /// Reads until there is something to report.
+    ///
+    /// - Parameters:
+    ///   - input: the bytes that have arrived. The core consumes those that it has processed.
+    ///   - context: provides the time and random numbers, and takes the output.
+    /// - Returns: the next event, or `nil` if more bytes are needed.
+    /// - Throws: the error that ends the connection.
     mutating func next(_ input: inout ByteBuffer, _ context: inout CoreContext) throws(TransportError) -> CoreEvent?
 
-    /// The peer has closed its half of the byte stream, and all input was read.
+    /// Handles the end of the input: the peer has closed its half of the byte stream, and all input was read.
+    ///
+    /// - Parameter context: provides the time and random numbers, and takes the output.
+    /// - Returns: ``CoreEvent/closed(_:)`` if the connection may end here.
+    /// - Throws: the error that ends the connection, for example because a message is incomplete.
     mutating func inputEnded(_ context: inout CoreContext) throws(TransportError) -> CoreEvent
 
-    /// The time is at or past ``deadline``.
+    /// Handles the deadline: the time is at or past ``deadline``.
+    ///
+    /// - Parameter context: provides the time and random numbers, and takes the output.
+    /// - Throws: the error that ends the connection, for example because an answer is missing.
     mutating func deadlineReached(_ context: inout CoreContext) throws(TransportError)
 
-    /// The connection has ended for its users, and nothing more is read. Releases messages that have come in part and what
-    /// reads and writes further ones, because the connection may linger. Default: does nothing.
+    /// Releases memory when the connection has ended for its users and nothing more is read, because the connection may
+    /// linger. It drops incomplete messages and everything that only further messages need. The default does nothing.
     mutating func connectionEnded()
 
     // MARK: Output
 
-    /// Writes one message. Throws, and writes nothing, if the message cannot be sent. The connection stays open then.
+    /// Writes one message.
     ///
-    /// - Parameter id: names the message in ``CoreEvent/acknowledged(_:)``.
+    /// - Parameters:
+    ///   - payload: the message.
+    ///   - id: names the message in ``CoreEvent/acknowledged(_:)``.
+    ///   - context: provides the time and random numbers, and takes the output.
+    /// - Returns: whether an acknowledgement follows.
+    /// - Throws: the reason why the message cannot be sent. Nothing was written then, and the connection stays open.
     mutating func send(_ payload: Payload, id: UInt64, _ context: inout CoreContext) throws(TransportError)
         -> SendStatus
 
     /// Writes one message that is already encoded in the format of this core, so that a server encodes it once for many
-    /// connections. Default: writes the bytes as they are.
+    /// connections. The default writes the bytes as they are.
+    ///
+    /// - Parameters:
+    ///   - bytes: the encoded message.
+    ///   - context: takes the output.
     mutating func sendEncoded(_ bytes: UnsafeRawBufferPointer, _ context: inout CoreContext)
 
-    /// The receiver has processed the oldest message that was reported and not confirmed. May be called after the end of the
-    /// connection. What is written then is dropped. Default: does nothing.
+    /// Notes that the receiver has processed the oldest message that was reported and not confirmed. The driver may
+    /// call it after the end of the connection; its output is dropped then. The default does nothing.
+    ///
+    /// - Parameter context: takes the output.
     mutating func confirmReceipt(_ context: inout CoreContext)
 
-    /// Writes a ping, which ``CoreEvent/pong`` answers. Throws `.unsupported` if the protocol has none.
+    /// Writes a ping, which ``CoreEvent/pong`` answers.
+    ///
+    /// - Parameter context: takes the output.
+    /// - Throws: `.unsupported` if the protocol has no ping.
     mutating func ping(_ context: inout CoreContext) throws(TransportError)
 
-    /// Begins the close handshake. ``CoreEvent/closed(_:)`` follows at once if the protocol has no answer to wait for.
+    /// Begins the close handshake. ``CoreEvent/closed(_:)`` follows at once if the protocol has none.
+    ///
+    /// - Parameters:
+    ///   - reason: the reason to send to the peer.
+    ///   - context: provides the time and random numbers, and takes the output.
     mutating func close(_ reason: CloseReason, _ context: inout CoreContext)
 
     // MARK: State
 
-    // These are `mutating` so that the driver reads them in place: reading from an existential copies it otherwise, and the
-    // driver reads them after each message.
+    // These are `mutating` so that the driver reads them in place after each message. Otherwise, reading from an
+    // existential copies it.
 
-    /// When to call ``deadlineReached(_:)`` next; `nil` if never.
+    /// When to call ``deadlineReached(_:)`` next, or `nil` if there is no deadline.
     var deadline: Instant? { mutating get }
 
-    /// How much memory a peer can make the core use, in bytes: for a message that has not arrived whole, for compression, for
-    /// what the peer has said about itself. Default: 0.
+    /// How many bytes of memory the peer makes the core use: for incomplete messages, for compression, and for
+    /// what the peer has declared about itself. The default is 0.
     var bufferedBytes: Int { mutating get }
 
-    /// How many bytes of messages the peer has not acknowledged, if the protocol repeats them itself over datagrams. Default:
-    /// 0. Over byte streams the driver asks the stream.
+    /// How many bytes of messages the peer has not acknowledged, if the protocol repeats them itself over datagrams.
+    /// The default is 0. Over byte streams, the driver reads this number from the stream.
     var unacknowledgedBytes: Int { mutating get }
 }
 
 extension ProtocolCore {
-    /// Yes.
+    /// The default `true` is correct for every core.
     public var acknowledges: Bool { true }
-    /// No.
+    /// The default `false` means that the driver does not call ``confirmReceipt(_:)``.
     public var confirmsReceipt: Bool { false }
-    /// Yes.
+    /// The default `true` is correct for every message.
     public func acknowledges(_: Payload) -> Bool { true }
-    /// `nil`: the handshake authenticates no client.
+    /// The default `nil` means that the handshake authenticates no client.
     public var identity: Identity? { nil }
-    /// Does nothing.
+    /// The default does nothing.
     public mutating func connectionEnded() {}
-    /// Writes the bytes as they are.
+    /// The default writes the bytes as they are.
     public mutating func sendEncoded(_ bytes: UnsafeRawBufferPointer, _ context: inout CoreContext) {
         context.output.append(contentsOf: bytes)
     }
-    /// Does nothing.
+    /// The default does nothing.
     public mutating func confirmReceipt(_ context: inout CoreContext) {}
-    /// 0.
+    /// The default 0 means that the peer cannot make the core use memory.
     public var bufferedBytes: Int {
         mutating get { 0 }
     }
-    /// 0.
+    /// The default 0 means that the protocol does not repeat messages itself.
     public var unacknowledgedBytes: Int {
         mutating get { 0 }
     }
 }
 
-/// A core whose server may name another place to connect to.
+/// A core whose server may redirect the client to another address.
 package protocol RedirectingCore: ProtocolCore {
-    /// Where to connect instead, if the handshake has failed for that reason; `nil` otherwise.
+    /// The address to connect to instead, if the handshake has failed for that reason; `nil` otherwise.
     var redirection: Redirection? { get }
 }
 
-/// A core that completes messages which the core of an earlier connection was given.
+/// A core that can complete messages which the core of an earlier connection has sent.
 package protocol CompletingCore: ProtocolCore {
-    /// The state of a message that an earlier core of the same transport was given under this id, and whose
-    /// acknowledgement had not come when its connection ended. Returns `nil` if the core knows nothing of the message.
+    /// Returns the state of a message that an earlier core of the same transport sent under this id, and that was not
+    /// acknowledged when its connection ended. Returns `nil` if the core does not know the message.
     ///
-    /// It is called once for a message, where ``Capabilities/completesSends`` says that connections complete messages. Only
-    /// ids with ``SendID/named`` are the same for all connections.
+    /// The driver calls it once for a message, if ``Capabilities/completesSends`` is `true`. Only ids with
+    /// ``SendID/named`` are the same for all connections.
     mutating func completion(of id: UInt64) -> SendCompletion?
 }
 
 /// A core over datagrams whose connections survive a change of this side's address.
 package protocol RoamingCore: ProtocolCore {
-    /// Datagrams leave from another address from now on. The core notifies the peer.
+    /// Notifies the peer that datagrams leave from another address from now on.
     mutating func moved(_ context: inout CoreContext)
 }
 
-/// What became of a message that a core was given.
+/// The state of a message after ``ProtocolCore/send(_:id:_:)``.
 public enum SendStatus: Sendable, Hashable {
-    /// It is in the output; the protocol has no acknowledgement.
+    /// The message is in the output. The protocol has no acknowledgement.
     case written
-    /// It is in the output; ``CoreEvent/acknowledged(_:)`` or ``CoreEvent/refused(_:_:)`` will follow.
+    /// The message is in the output. ``CoreEvent/acknowledged(_:)`` or ``CoreEvent/refused(_:_:)`` will follow.
     case awaitingAcknowledgement
-    /// The protocol's window is full: nothing was written, try again after the next acknowledgement.
+    /// The protocol's window is full. Nothing was written. The driver tries again after the next acknowledgement.
     case blocked
 }
 
-/// How far a message has come that an earlier connection has left.
+/// The state of a message that an earlier connection has sent.
 package enum SendCompletion: Sendable, Hashable {
     /// ``CoreEvent/acknowledged(_:)`` will follow under the same id.
     case pending
-    /// The peer has acknowledged it over this connection already.
+    /// The peer has already acknowledged the message over this connection.
     case acknowledged
 }
 
 /// The ids of messages that are sent.
 package enum SendID {
-    /// The bit that tells ids that all connections of a transport share from those that a driver counts for one connection.
+    /// The bit that distinguishes ids which all connections of a transport share from ids which a driver assigns for
+    /// one connection.
     package static let named: UInt64 = 1 << 63
 
-    /// Whether a later connection may ask what became of the message (``ProtocolCore/completion(of:)``).
+    /// Returns whether a later connection may query the state of the message (``CompletingCore/completion(of:)``).
     package static func isNamed(_ id: UInt64) -> Bool { id & named != 0 && id != .max }
 }
 
-/// What a core tells its driver. Small enough to go from one to the other in registers, since one goes with each
-/// message: what is large and rare lies elsewhere.
+/// An event that a core reports to its driver. It is small enough to be passed in registers, because each message is
+/// one event. Large and rare payloads are therefore indirect.
 public enum CoreEvent: Sendable {
-    /// The handshake is complete; messages may flow. Exactly once, and first.
+    /// The handshake is complete, and messages may flow. This event comes exactly once, before all others.
     case opened
     /// A message has arrived.
     case message(Payload)
-    /// The answer to the oldest ping that was not answered yet.
+    /// The peer has answered the oldest ping that was not answered yet.
     case pong
-    /// The peer has confirmed the message of this id.
+    /// The peer has acknowledged the message with this id.
     case acknowledged(UInt64)
-    /// The peer has refused the message of this id.
+    /// The peer has refused the message with this id.
     indirect case refused(UInt64, TransportError)
-    /// A message larger than allowed was passed over, and the peer was told that it need not send it again.
+    /// A message larger than allowed was skipped, and the peer was notified that it need not send it again.
     indirect case discarded(DiscardedMessage)
-    /// Something that only this protocol has.
+    /// An event that only this protocol has.
     case signal(any CoreSignal)
-    /// Work was done of which nobody needs to hear, and there may be more: whoever drives the core may see to others first.
+    /// The core has done work that needs no report, and there may be more. The driver may serve other connections
+    /// first.
     case progress
-    /// The connection has ended cleanly; the last event.
+    /// The connection has ended cleanly. This is the last event.
     indirect case closed(CloseReason)
 }
 
-/// What a core may report beyond the common events, to servers that know the protocol.
+/// An event beyond the common ones, for servers that know the protocol.
 public protocol CoreSignal: AnyObject, Sendable {}
 
-/// Client or server: which side of the protocol a core plays.
+/// The side of the protocol that a core plays.
 public enum CoreRole: Sendable, Hashable {
-    case client, server
+    /// The side that connects.
+    case client
+    /// The side that accepts connections.
+    case server
 }
 
-/// What a core gets with each call, and where it writes.
+/// The environment of a core: the time, random numbers, and the output.
 public struct CoreContext: ~Copyable, Sendable {
-    /// The present time.
+    /// The current time.
     public var now: Instant
-    /// Random numbers.
+    /// The source of random numbers.
     public var random: RandomSource
-    /// What goes to the peer.
+    /// The bytes to send to the peer.
     public var output = ByteBuffer()
-    /// Where each datagram in ``output`` ends, counted from the first byte that waits; empty over byte streams.
+    /// The end of each datagram in ``output``, counted from the first unread byte. Empty over byte streams.
     public var datagramEnds: [Int] = []
-    /// The smallest datagram that the system has refused as too long since the core took note, in bytes.
+    /// The size in bytes of the smallest datagram that the system has refused as too long. The core resets it to `nil`
+    /// after reading it.
     public var refusedDatagram: Int?
-    /// Whether datagrams leave from another address since ``ProtocolCore/moved(_:)`` was called.
+    /// Whether datagrams leave from another address since the driver last called `RoamingCore.moved(_:)`.
     public var hasMoved = false
-    /// Until when this side has not read all that had come, because nobody consumed: an answer that is missing may have
-    /// been there. Up to date when ``ProtocolCore/deadlineReached(_:)`` is called.
+    /// The last time when received bytes were left unread because the application did not consume messages. A missing
+    /// answer may have been among them. The value is up to date when ``ProtocolCore/deadlineReached(_:)`` is called.
     public var unreadUntil = Instant.zero
-    /// When output last began to wait for the kernel, or the kernel took some of what waited: until then nothing that
-    /// was written can have been answered.
+    /// When output last began to wait for the kernel, or when the kernel last took some of it. The peer cannot have
+    /// answered waiting output before that time.
     public var outputMoved = Instant.zero
-    /// What the core counts for the connection's statistics.
+    /// The counters for the connection's statistics.
     public var counters = CoreCounters()
 
-    /// A context whose output is empty.
+    /// Creates a context with empty output.
+    ///
+    /// - Parameters:
+    ///   - now: the current time.
+    ///   - random: the source of random numbers.
     public init(now: Instant = .zero, random: RandomSource) {
         self.now = now
         self.random = random
@@ -260,23 +309,23 @@ public struct CoreContext: ~Copyable, Sendable {
     }
 }
 
-/// What a core counts.
+/// The counters of a core.
 public struct CoreCounters: Sendable, Hashable {
-    /// Frames without a user's message, sent and received.
+    /// Frames without a message of the application, sent and received.
     public var controlFrames: UInt64 = 0
-    /// Frames received that bring no message and answer nothing, but want work done: pings, subscriptions, repetitions,
+    /// Received frames that carry no message and answer nothing, but cost work: pings, subscriptions, repetitions,
     /// empty fragments.
     public var controlWork: UInt64 = 0
-    /// Acknowledgements of what was not in flight, which were ignored.
+    /// Acknowledgements of messages that were not in flight. They were ignored.
     public var unexpectedAcknowledgements: UInt64 = 0
     /// Messages that arrived again and were dropped.
     public var duplicates: UInt64 = 0
     /// Messages that arrived after a later one.
     public var reordered: UInt64 = 0
-    /// Bytes of datagrams that only repeated what had arrived. They come because this side's answers do not reach the peer,
-    /// and are no sign that the connection is alive.
+    /// Bytes of datagrams that only repeated what had arrived. The peer sends them because it does not receive this
+    /// side's answers, so they are no sign that the connection is alive.
     public var repeatedBytes: UInt64 = 0
 
-    /// All at zero.
+    /// Creates counters that are all zero.
     public init() {}
 }

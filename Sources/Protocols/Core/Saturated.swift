@@ -1,12 +1,13 @@
-// Limits that code sets may be as large as numbers go, and what peers send is compared with sums and products of them.
+// Configured limits may be as large as `Int.max`, and sizes that peers send are compared with sums and products of
+// limits.
 extension Int {
-    /// The sum with `other`, which is not negative; the greatest number where it would be greater.
+    /// Returns the sum with `other`, which is not negative, or `Int.max` if the sum is greater than that.
     func addingSaturated(_ other: Int) -> Int {
         let (sum, overflow) = addingReportingOverflow(other)
         return overflow ? .max : sum
     }
 
-    /// The product with `other`, neither of them negative; the greatest number where it would be greater.
+    /// Returns the product with `other`, or `Int.max` if the product is greater than that. Neither factor is negative.
     func multipliedSaturated(_ other: Int) -> Int {
         let (product, overflow) = multipliedReportingOverflow(by: other)
         return overflow ? .max : product

@@ -1,15 +1,18 @@
 import TransportAPI
 
-/// A control frame of our TCP format, without the word before it.
+/// A control frame of this package's TCP format, without the 32-bit word before it (Docs/reference/wire-formats.md).
 enum ControlFrame: Equatable {
+    /// Requests a pong with the same token.
     case ping(UInt64)
+    /// Answers the ping with this token.
     case pong(UInt64)
+    /// Closes the connection.
     case close(CloseReason)
 
-    /// The longest body, in bytes; anything longer is refused before it is buffered.
+    /// The longest body in bytes. A longer one is refused before it is buffered.
     static let maximumSize = 125
 
-    /// Reads a body; `nil` if it is none.
+    /// Reads a body. Returns `nil` if it is malformed.
     init?(_ body: UnsafeRawBufferPointer) {
         switch (body.first, body.count) {
         case (1, 9): self = .ping(UInt64(bigEndian: body.loadUnaligned(fromByteOffset: 1, as: UInt64.self)))
@@ -23,7 +26,7 @@ enum ControlFrame: Equatable {
         }
     }
 
-    /// Appends the word and the body.
+    /// Appends the 32-bit word and the body.
     func write(to output: inout ByteBuffer) {
         switch self {
         case .ping(let token): Self.write(type: 1, token: token, to: &output)
@@ -58,12 +61,12 @@ extension FramedTCPCore {
         switch frame {
         case .ping(let token):
             context.counters.controlWork &+= 1
-            // Nothing may follow our goodbye.
+            // Nothing may follow this side's close frame.
             if phase == .open { write(.pong(token), &context) }
             return nil
         case .pong(let token):
             guard token == pongsReceived &+ 1, token <= pingsSent else {
-                throw violation("a pong that answers no ping", &context)
+                throw violation("a pong without a ping", &context)
             }
             pongsReceived = token
             return .pong
@@ -77,7 +80,7 @@ extension FramedTCPCore {
         }
     }
 
-    /// Tells the peer what it did wrong, and ends.
+    /// Writes a close frame with the violation, ends the connection, and returns the error to throw.
     mutating func violation(_ what: String, _ context: inout CoreContext) -> TransportError {
         let error = TransportError(.protocolViolation, .open, "the peer sent \(what)")
         fail(ClosePayload.protocolError, error, &context)

@@ -1,21 +1,24 @@
 import TransportAPI
 
-/// Messages over a TCP byte stream, each behind its length: our format with ping and goodbye, or a plain one for servers
-/// that are not ours (``TCPConfiguration/Framing-swift.enum``; every byte is in Docs/reference/wire-formats.md).
+/// Messages over a TCP byte stream, each after its length. The format is either this package's own, with ping and close
+/// frame, or a plain one for other servers (``TCPConfiguration/Framing-swift.enum``). Docs/reference/wire-formats.md
+/// describes every byte.
 ///
-/// Client and server speak alike and there is no handshake, so ``CoreEvent/opened`` comes from the first `next`.
+/// Client and server behave alike and there is no handshake, so the first `next` returns ``CoreEvent/opened``.
 ///
-/// A message that lies whole in the input becomes one array. Of a message that does not, each part is moved into the
-/// array under assembly as it arrives, which grows with what has arrived and not with what was announced.
+/// A message that is complete in the input becomes one array. The parts of any other message are moved into the array
+/// under assembly as they arrive. That array grows with the bytes that have arrived, not with the announced length.
 package struct FramedTCPCore: ProtocolCore {
     enum Phase {
-        /// `.opened` is still to be reported.
+        /// `.opened` must still be reported.
         case opening
+        /// Messages can be sent and received.
         case open
-        /// Our goodbye has left; its answer is awaited.
+        /// This side has sent its close frame and waits for the peer's.
         case closing
-        /// `.closed` is still to be reported.
+        /// `.closed` must still be reported.
         case ended
+        /// Nothing follows.
         case done
     }
 
@@ -29,40 +32,42 @@ package struct FramedTCPCore: ProtocolCore {
     var reason = CloseReason.user
     private var assembly: [UInt8] = []
     private var missing = 0
-    /// Whether a part of a length has arrived, and waits in the input for the rest.
+    /// Whether a part of a length has arrived, so that the input holds an incomplete length.
     private var hasPartOfLength = false
     var pingsSent: UInt64 = 0
     var pongsReceived: UInt64 = 0
-    /// When an unanswered goodbye is given up.
+    /// When to stop waiting for the peer's close frame.
     package private(set) var deadline: Instant?
 
-    /// A core for one connection; both roles speak alike.
+    /// Creates a core for one connection. Both roles behave alike.
     ///
-    /// - Throws: `.invalidConfiguration`.
+    /// - Throws: `.invalidConfiguration` that names the key.
     package init(_ configuration: TCPConfiguration = TCPConfiguration()) throws(TransportError) {
         try configuration.validate()
         self.configuration = configuration
         limit = configuration.effectiveLimit
     }
 
-    /// The message under assembly.
+    /// The memory of the message under assembly.
     package var bufferedBytes: Int { assembly.capacity }
 
     var isFramed: Bool { configuration.framing == .framed }
 
-    /// No.
+    /// TCP has no acknowledgements of messages.
     package var acknowledges: Bool { false }
 
-    /// Reliable and ordered; a native ping in our format only.
+    /// The transport is reliable and ordered. Only this package's own format has a ping.
     package var capabilities: Capabilities {
         Capabilities(hasNativePing: isFramed, maximumMessageSize: limit)
     }
 
-    /// Does nothing: there is no handshake.
+    /// Does nothing, because there is no handshake.
     package mutating func start(_ context: inout CoreContext) {}
 
-    /// Reports the next message, answer to a ping, or end. Throws `.protocolViolation` and `.messageTooLarge`, after a goodbye
-    /// that says so where the format has one.
+    /// Returns the next message, the answer to a ping, or the end of the connection.
+    ///
+    /// - Throws: `.protocolViolation` or `.messageTooLarge`. In this package's own format, a close frame with the
+    ///   reason was written before.
     package mutating func next(
         _ input: inout ByteBuffer,
         _ context: inout CoreContext
@@ -94,13 +99,15 @@ package struct FramedTCPCore: ProtocolCore {
             guard input.count >= 4 + size else { return nil }
             let frame = input.withUnsafeReadableBytes { ControlFrame(.init(rebasing: $0[4..<4 + size])) }
             input.consume(4 + size)
-            guard let frame else { throw violation("a control frame that makes no sense", &context) }
+            guard let frame else { throw violation("a malformed control frame", &context) }
             return try handle(frame, &context) ?? .progress
         }
         return nil
     }
 
-    /// A clean end in plain framing and after a goodbye of ours; `.connectionLost` otherwise.
+    /// Handles the end of the stream, which is clean in plain framing and after this side's close frame.
+    ///
+    /// - Throws: `.connectionLost` otherwise.
     package mutating func inputEnded(_ context: inout CoreContext) throws(TransportError) -> CoreEvent {
         defer { end(.done) }
         switch phase {
@@ -110,11 +117,16 @@ package struct FramedTCPCore: ProtocolCore {
         guard missing == 0, !hasPartOfLength else {
             throw TransportError(.connectionLost, .open, "the connection ended in the middle of a message")
         }
-        guard !isFramed else { throw TransportError(.connectionLost, .open, "the connection ended without a goodbye") }
+        guard !isFramed else {
+            throw TransportError(.connectionLost, .open, "the connection ended without a close frame")
+        }
         return .closed(CloseReason(.peer))
     }
 
-    /// Writes one message. Throws `.messageTooLarge`, `.unsupported` for a topic, and what ended the connection.
+    /// Writes one message.
+    ///
+    /// - Throws: `.messageTooLarge`, `.unsupported` for a payload with a topic, `.wouldBlock` before the connection
+    ///   is open, and `.closedByPeer` or `.closedByUser` after its end.
     package mutating func send(
         _ payload: Payload,
         id: UInt64,
@@ -138,7 +150,10 @@ package struct FramedTCPCore: ProtocolCore {
         return .written
     }
 
-    /// Writes a ping; `.unsupported` in plain framing.
+    /// Writes a ping.
+    ///
+    /// - Throws: `.unsupported` in plain framing, and the errors of a connection that is not open, as
+    ///   ``send(_:id:_:)`` does.
     package mutating func ping(_ context: inout CoreContext) throws(TransportError) {
         guard isFramed else { throw TransportError(.unsupported, .open, "plain framing has no ping") }
         guard phase == .open else { throw notOpen }
@@ -146,7 +161,7 @@ package struct FramedTCPCore: ProtocolCore {
         write(.ping(pingsSent), &context)
     }
 
-    /// Writes a goodbye and waits for the answer; ends at once in plain framing.
+    /// Writes a close frame and waits for the peer's. In plain framing, the connection ends at once.
     package mutating func close(_ reason: CloseReason, _ context: inout CoreContext) {
         guard phase == .open || phase == .opening else { return }
         self.reason = reason
@@ -156,8 +171,8 @@ package struct FramedTCPCore: ProtocolCore {
         deadline = context.now.advanced(by: configuration.closeTimeout)
     }
 
-    /// The peer has not answered the close frame in time since it last took bytes: the connection ends with what was
-    /// asked for, and the error `.timedOut`.
+    /// Ends the connection if the peer has not answered the close frame within the timeout since it last took bytes.
+    /// The reason stays that of the close, with the error `.timedOut`.
     package mutating func deadlineReached(_ context: inout CoreContext) throws(TransportError) {
         guard phase == .closing, let deadline, deadline <= context.now else { return }
         let extended = context.outputMoved.advanced(by: configuration.closeTimeout)
@@ -166,7 +181,7 @@ package struct FramedTCPCore: ProtocolCore {
         end(.ended)
     }
 
-    /// Lets go of the message under assembly.
+    /// Drops the message under assembly.
     package mutating func connectionEnded() {
         assembly = []
     }

@@ -1,15 +1,18 @@
 import TransportAPI
 
-// Reading and writing the length of plain framing. Nothing here allocates.
+// Reading and writing the length of plain framing. This code does not allocate.
 
-/// A length that was read, and how many bytes it took.
+/// A length that was read, and the number of bytes that encode it.
 struct PlainLength: Equatable {
     var headerSize: Int
     var bodySize: Int
 }
 
 extension TCPConfiguration.PlainFraming {
-    /// The length at the front of `input`; `nil` while it has not arrived whole.
+    /// Reads the length at the front of `input`. Returns `nil` if it has not arrived completely.
+    ///
+    /// - Throws: `.protocolViolation` if the length does not fit 32 bits, or should count itself and is too small for
+    ///   that.
     func read(_ input: borrowing ByteBuffer) throws(TransportError) -> PlainLength? {
         switch length {
         case .bits16: try input.integer(at: 0, as: UInt16.self).map { raw throws(TransportError) in try fixed(raw) }
@@ -18,7 +21,7 @@ extension TCPConfiguration.PlainFraming {
         }
     }
 
-    /// Appends the length of a message of `bodySize` bytes, which the limit has shown to fit.
+    /// Appends the length of a message of `bodySize` bytes. The caller has checked it against the limit.
     func write(_ bodySize: Int, to output: inout ByteBuffer) {
         switch length {
         case .bits16: writeFixed(UInt16(truncatingIfNeeded: bodySize &+ (countsItself ? 2 : 0)), to: &output)

@@ -1,33 +1,36 @@
 import TransportAPI
 
-/// How messages are framed over a TCP byte stream, and within which limits.
+/// How messages are framed over a TCP byte stream, and their limits.
 package struct TCPConfiguration: Sendable, Hashable {
-    /// How a length goes over the wire.
+    /// The encoding of a length.
     package enum LengthField: Sendable, Hashable {
-        /// Two bytes: messages up to 65,535 bytes.
+        /// Two bytes, for messages of up to 65,535 bytes.
         case bits16
         /// Four bytes.
         case bits32
-        /// One to five bytes of seven bits each, the lowest first, the top bit set on all but the last, as protobuf
-        /// writes its delimited messages (LEB128).
+        /// One to five bytes of seven bits each, the lowest bits first. The top bit is set in all bytes but the last.
+        /// Protobuf writes its delimited messages like this (LEB128).
         case varint
     }
 
-    /// Which byte of a length comes first.
+    /// The byte order of a length.
     package enum ByteOrder: Sendable, Hashable {
-        case bigEndian, littleEndian
+        /// The highest byte comes first, as in network byte order.
+        case bigEndian
+        /// The lowest byte comes first.
+        case littleEndian
     }
 
-    /// A length before each message and nothing else: no ping, no goodbye. For servers that are not ours.
+    /// A length before each message and nothing else: no ping, no close frame. For servers without this package.
     package struct PlainFraming: Sendable, Hashable {
-        /// How the length is written; 32 bits by default.
+        /// The encoding of the length; 32 bits by default.
         package var length: LengthField
-        /// The order of its bytes; big-endian by default. Means nothing for a varint.
+        /// The byte order of the length; big-endian by default. It has no effect on a varint.
         package var byteOrder: ByteOrder
-        /// Whether the length counts its own bytes too; not by default, and never for a varint.
+        /// Whether the length counts its own bytes too; `false` by default, and always `false` for a varint.
         package var countsItself: Bool
 
-        /// A length of 32 bits, big-endian, that does not count itself, where nothing else is said.
+        /// Creates a framing. The default is a big-endian length of 32 bits that does not count itself.
         package init(length: LengthField = .bits32, byteOrder: ByteOrder = .bigEndian, countsItself: Bool = false) {
             self.length = length
             self.byteOrder = byteOrder
@@ -37,21 +40,21 @@ package struct TCPConfiguration: Sendable, Hashable {
 
     /// The format of the stream.
     package enum Framing: Sendable, Hashable {
-        /// Ours, with ping and close frame (Docs/reference/wire-formats.md).
+        /// This package's own format, with ping and close frame (Docs/reference/wire-formats.md).
         case framed
         /// A length before each message and nothing else.
         case plain(PlainFraming)
     }
 
-    /// Which format is spoken; ours by default.
+    /// The format of the stream; this package's own by default.
     package var framing: Framing
-    /// The largest message sent or accepted, in bytes: 1 to 2,147,483,647, by default 16 MiB. A shorter length field lowers
-    /// it to what it can say.
+    /// The largest message that is sent or accepted, in bytes: 1 to 2,147,483,647, by default 16 MiB. A shorter length
+    /// field lowers it to the largest length that the field can express.
     package var maximumMessageSize: Int
-    /// How long the peer has to answer a close frame since it last took bytes; 5 s by default, more than zero.
+    /// How long the peer may take to answer a close frame since it last took bytes; 5 s by default, more than zero.
     package var closeTimeout: Duration
 
-    /// Our format with the default limits, where nothing else is said.
+    /// Creates a configuration. The defaults are this package's own format and its limits.
     package init(
         framing: Framing = .framed,
         maximumMessageSize: Int = 16 << 20,
@@ -64,7 +67,7 @@ package struct TCPConfiguration: Sendable, Hashable {
 
     /// Checks each value.
     ///
-    /// - Throws: `.invalidConfiguration` with a sentence that names the key and what it may be.
+    /// - Throws: `.invalidConfiguration` with a sentence that names the key and its allowed values.
     package func validate() throws(TransportError) {
         guard maximumMessageSize >= 1, maximumMessageSize <= 0x7fff_ffff else {
             throw .configuration("maximumMessageSize", "must be from 1 to 2147483647")

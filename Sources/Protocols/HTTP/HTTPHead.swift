@@ -1,13 +1,13 @@
 import TransportAPI
 
-/// One field of an HTTP head: a name and a value (RFC 9110, section 5).
+/// A field of an HTTP head: a name and a value (RFC 9110, section 5).
 public struct HTTPHeader: Sendable, Hashable {
-    /// The name; its case means nothing.
+    /// The name. Its case has no meaning.
     public let name: String
-    /// The value, without white space around it.
+    /// The value, without surrounding white space.
     public let value: String
 
-    /// What was read from a head, and so is known to be well-formed.
+    /// Creates a header that was read from a head and is therefore well-formed.
     init(parsed name: String, _ value: String) {
         self.name = name
         self.value = value
@@ -16,7 +16,9 @@ public struct HTTPHeader: Sendable, Hashable {
 
 /// The head of an HTTP/1.1 message: its first line and its fields, in their order.
 package struct HTTPHead: Sendable, Hashable {
+    /// The request line or the status line, without its line end.
     package var startLine: String
+    /// The fields, in their order.
     package var headers: [HTTPHeader]
 }
 
@@ -30,35 +32,39 @@ extension ByteBuffer {
     }
 }
 
-/// What is wrong with a head.
+/// The reason why a head is refused.
 package enum HTTPHeadError: Error, Sendable, Hashable {
-    /// More bytes, or more fields, than allowed.
+    /// The head has more bytes or more fields than allowed.
     case tooLarge
-    /// Against the grammar.
+    /// The head violates the grammar. The text says how.
     case malformed(String)
 }
 
-/// Reads the head of an HTTP/1.1 message (RFC 9112, sections 2 to 5), strictly: lines end in CRLF and nothing else, no folded
-/// lines, no control characters, no space before a colon. Lenience here is what request smuggling lives on.
+/// Reads the head of an HTTP/1.1 message strictly (RFC 9112, sections 2 to 5). It accepts only CRLF as the end of a
+/// line, no folded lines, no control characters, and no space before a colon. Lenient readers make request smuggling
+/// possible.
 package struct HTTPHeadReader: Sendable, Hashable {
-    /// What may still come: interim heads count too.
+    /// The bytes that may still arrive. Interim heads count too.
     private var maximumBytes: Int
     private let maximumCount: Int
     private let skipsEmptyLines: Bool
-    /// How much of the input is known not to hold the end of the head.
+    /// The number of bytes at the front of the input that are known not to hold the end of the head.
     private var scanned = 0
 
-    /// A reader of heads of at most `maximumBytes` altogether, their empty lines included, and `maximumCount` fields each.
+    /// Creates a reader.
     ///
-    /// - Parameter skipsEmptyLines: whether empty lines in front of a head are skipped, as a server does in front of a request
-    ///   (RFC 9112, section 2.2); otherwise they are refused.
+    /// - Parameters:
+    ///   - maximumBytes: the limit for all heads together, their empty lines included.
+    ///   - maximumCount: the limit for the fields of each head.
+    ///   - skipsEmptyLines: whether empty lines in front of a head are skipped, as a server does in front of a
+    ///     request (RFC 9112, section 2.2). Otherwise they are refused.
     package init(maximumBytes: Int, maximumCount: Int = 100, skipsEmptyLines: Bool = false) {
         self.skipsEmptyLines = skipsEmptyLines
         self.maximumBytes = maximumBytes
         self.maximumCount = maximumCount
     }
 
-    /// Takes a head off the input; `nil` if it has not arrived whole.
+    /// Consumes one head from the input and returns it. Returns `nil` if it has not arrived completely.
     package mutating func next(_ input: inout ByteBuffer) throws(HTTPHeadError) -> HTTPHead? {
         if skipsEmptyLines { skipEmptyLines(&input) }
         guard let end = try findEnd(input) else { return nil }
@@ -79,7 +85,7 @@ package struct HTTPHeadReader: Sendable, Hashable {
         }
     }
 
-    /// Looks for the empty line, each byte once, and refuses what no head may hold as soon as it comes.
+    /// Searches for the empty line, reading each byte once. Refuses forbidden bytes as soon as they arrive.
     private mutating func findEnd(_ input: borrowing ByteBuffer) throws(HTTPHeadError) -> Int? {
         let start = scanned
         let limit = min(input.count, maximumBytes)
@@ -103,7 +109,7 @@ package struct HTTPHeadReader: Sendable, Hashable {
         return end
     }
 
-    /// Reads a whole head, whose lines are known to end in CRLF.
+    /// Parses a complete head, whose lines all end in CRLF.
     private func parse(_ bytes: UnsafeRawBufferPointer) throws(HTTPHeadError) -> HTTPHead {
         guard let first = bytes.firstIndex(of: UInt8(ascii: "\r")), first > 0 else {
             throw .malformed("the first line is empty")
@@ -116,7 +122,7 @@ package struct HTTPHeadReader: Sendable, Hashable {
             guard head.headers.count < maximumCount else { throw .tooLarge }
             guard line.first != 0x20, line.first != 0x09 else { throw .malformed("a line is folded") }
             guard let colon = line.firstIndex(of: UInt8(ascii: ":")), HTTPSyntax.isToken(line[..<colon]) else {
-                throw .malformed("a header has no proper name")
+                throw .malformed("a header has no valid name")
             }
             let value = HTTPSyntax.trim(line[(colon + 1)...])
             head.headers.append(HTTPHeader(parsed: text(line[..<colon]), text(value)))

@@ -1,11 +1,11 @@
-/// Where the peer says that a connection is to be had instead.
+/// The address to connect to instead, as the peer has sent it.
 package struct Redirection: Sendable, Hashable {
-    /// The number with which it said so: an HTTP status.
+    /// The HTTP status of the peer's answer.
     package var status: Int
-    /// A reference, to be understood from the URL that was asked for.
+    /// A URI reference, to be resolved against the URL of the request.
     package var location: String
 
-    /// A redirection spelled out.
+    /// Creates a redirection from its parts.
     package init(status: Int, location: String) {
         self.status = status
         self.location = location

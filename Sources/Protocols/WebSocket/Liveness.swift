@@ -1,31 +1,32 @@
 import TransportAPI
 
-/// Pings and pongs (RFC 6455, sections 5.5.2 and 5.5.3): which of our pings were answered, and which pong we still owe.
+/// Pings and pongs (RFC 6455, sections 5.5.2 and 5.5.3): counts this side's pings and their answers, and stores the
+/// pong that is not written yet.
 ///
-/// Our pings carry numbers. A pong that answers number n answers all before it too, since the peer may answer only the
-/// latest of several; pongs that nobody asked for, or that repeat, are ignored.
+/// The pings of this side carry numbers. A pong with number n also answers all pings before it, because the peer may
+/// answer only the latest of several. Unsolicited and repeated pongs are ignored.
 struct Liveness: Sendable, Hashable {
-    /// Above this many bytes of output that the peer has not read, pongs wait, and only the latest is kept.
+    /// If the peer has left this many bytes of output unread, pongs are delayed, and only the latest is stored.
     static let outputBound = 64 << 10
-    /// When to look again whether there is room.
+    /// How often a delayed pong is tried again.
     static let retryInterval: Duration = .milliseconds(100)
 
     private var sent: UInt64 = 0
     private var answered: UInt64 = 0
     private var reported: UInt64 = 0
 
-    /// The body of the pong that waits for room.
+    /// The body of the delayed pong.
     private(set) var delayedPong: [UInt8]?
-    /// When to try again to write it.
+    /// When to try to write the delayed pong again.
     private(set) var pongDue: Instant?
 
-    /// The body of our next ping.
+    /// Returns the body of the next ping.
     mutating func nextPing() -> [UInt8] {
         sent &+= 1
         return withUnsafeBytes(of: sent.bigEndian) { Array($0) }
     }
 
-    /// A pong has arrived; whether it answers a ping that was not answered yet.
+    /// Counts the ping that a pong answers, and all before it. Returns `false` if the pong answers no pending ping.
     mutating func noteAnswer(_ payload: [UInt8]) -> Bool {
         guard payload.count == 8 else { return false }
         let number = payload.reduce(0) { $0 << 8 | UInt64($1) }
@@ -34,7 +35,7 @@ struct Liveness: Sendable, Hashable {
         return true
     }
 
-    /// Whether there is one more answer to report, counted off.
+    /// Returns whether there is another answer to report, and marks it as reported.
     @inline(__always)
     mutating func takeAnswer() -> Bool {
         guard reported < answered else { return false }

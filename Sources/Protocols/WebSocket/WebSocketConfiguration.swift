@@ -1,135 +1,147 @@
 import TransportAPI
 
-/// What can be set about WebSockets (RFC 6455). A core checks it when it is made, and says which key is wrong.
+/// The settings of a WebSocket connection (RFC 6455). A core checks them when it is created, and throws an error that
+/// names the wrong key.
 package struct WebSocketConfiguration: Sendable {
     // MARK: Both roles
 
-    /// The largest message accepted and sent, in bytes of payload; 16 MiB, and no more than 2 GiB - 1 whatever is said here. A
-    /// larger one that arrives ends the connection with close code 1009 before any of it is buffered; sending one throws
-    /// `.messageTooLarge`.
+    /// The largest message that is accepted and sent, in bytes of payload; 16 MiB by default, and never more than 2 GiB
+    /// - 1. A larger message from the peer ends the connection with close code 1009 before any of it is buffered.
+    /// Sending one throws `.messageTooLarge`.
     package var maximumMessageSize = 16 << 20
-    /// The largest that can be asked for.
+    /// The upper bound of ``maximumMessageSize``.
     package static let largestMessage = Int(Int32.max)
-    /// The most frames of a message that arrives; 100,000. Beyond it the connection ends with close code 1008. Empty
-    /// frames within a message count among the frames that ``ConnectionLimits/controlRate`` bounds, too.
+    /// The largest number of frames in a received message; 100,000 by default. Beyond it, the connection ends with
+    /// close code 1008. Empty frames within a message also count towards ``ConnectionLimits/controlRate``.
     package var maximumFragments = 100_000
-    /// How much the peer may send in the handshake, in bytes; 16 KiB. A client ends with `.handshakeFailed` beyond it, a
-    /// server with status 431; interim responses count.
+    /// How many bytes the peer may send in the handshake; 16 KiB by default. Interim responses count. Beyond it, a
+    /// client ends with `.handshakeFailed`, and a server answers with status 431.
     package var maximumHeaderBytes = 16 << 10
-    /// The most headers accepted in the handshake; 100. Beyond it as above.
+    /// The largest number of headers in the handshake; 100 by default. Beyond it, the same happens as with
+    /// ``maximumHeaderBytes``.
     package var maximumHeaderCount = 100
-    /// The most payload bytes of a frame sent; a larger message goes out in fragments (section 5.4). `nil`, the default:
-    /// each message is one frame.
+    /// The most payload bytes in a frame that is sent. A larger message is sent in fragments (section 5.4). `nil`, the
+    /// default: each message is one frame.
     package var fragmentSize: Int?
-    /// How long the handshake may take, from the first byte that a client writes or the connection that a server accepts;
-    /// 10 s. Then the connection ends with `.timedOut`.
+    /// How long the handshake may take; 10 s by default. The time starts when a client writes its first byte or when a
+    /// server accepts the connection. Afterwards, the connection ends with `.timedOut`.
     package var handshakeTimeout: Duration = .seconds(10)
-    /// How long the closing handshake may take since the peer last took bytes, a client's wait for the server to end the
-    /// connection included; 5 s. Then the connection ends without it.
+    /// How long the closing handshake may take since the peer last took bytes; 5 s by default. For a client, this
+    /// includes the wait for the server to end the connection. Afterwards, the connection ends without it.
     package var closeTimeout: Duration = .seconds(5)
-    /// A client offers these subprotocols, the first preferred; a server chooses the first of its own that was offered, if
-    /// any (section 1.9).
+    /// The subprotocols, the preferred one first; none by default. A client offers them. A server chooses the first of
+    /// them that the client has offered, if there is one (section 1.9).
     package var subprotocols: [String] = []
-    /// How messages are compressed (RFC 7692), if the peer can too; `nil`, the default: they are not.
+    /// How messages are compressed (RFC 7692), if the peer supports it. `nil`, the default: without compression.
     package var compression: WebSocketCompression?
 
-    /// The most headers that a client can be given.
+    /// The largest number of headers in ``headers``.
     static let maximumOwnHeaders = 90
 
     // MARK: Client
 
-    /// The value of the Host header; see ``hostHeader(host:port:defaultPort:)``.
+    /// The value of the Host header. ``hostHeader(host:port:defaultPort:)`` computes it.
     package var hostHeader = "localhost"
-    /// The path, with the query if there is one, as it goes over the wire: percent-encoded, with its leading slash.
+    /// The path, with the query if there is one, as it is sent: percent-encoded, with its leading slash.
     package var path = "/"
-    /// Further headers, such as Authorization. The handshake's own cannot be set here.
+    /// Further headers, such as Authorization. The handshake's own headers cannot be set here.
     package var headers: [HTTPHeader] = []
-    /// The Origin header (RFC 6454), which browsers send and other clients need not; none by default.
+    /// The Origin header (RFC 6454). Browsers send it, other clients need not. `nil` by default: no such header.
     package var origin: String?
-    /// How many redirects in a row a client follows; 0, as in browsers: without TLS it is whoever sits on the path that says
-    /// where to go. Beyond it the connection ends with `.handshakeFailed`. The core itself only reports
-    /// ``WebSocketCore/redirection``; it is the transport that connects anew.
+    /// How many redirects in a row a client follows. The default is 0, as in browsers, because without TLS any host on
+    /// the path can choose the target. Beyond it, the connection ends with `.handshakeFailed`. The core only reports
+    /// ``WebSocketCore/redirection``; the transport makes the new connection.
     package var redirects = 0
 
     // MARK: Server
 
-    /// The paths, without query, that are served; others get 404. `nil`, the default: all.
+    /// The paths, without query, that are served. Requests for others get 404. `nil`, the default: all paths.
     package var allowedPaths: [String]?
-    /// The origins of web pages that are admitted; requests from others get 403 (section 10.2). Requests without an Origin
-    /// header do not come from browsers and are admitted. Each is an origin such as `https://chat.example` or one of three
-    /// words:
+    /// The origins of web pages that are admitted. Requests from others get 403 (section 10.2). Requests without an
+    /// Origin header do not come from browsers and are admitted. Each entry is an origin such as `https://chat.example`
+    /// or one of three words:
     ///
-    /// - `same`: the origin's host and port equal those of the Host header. A port that is not written is the default one of
-    ///   the origin's scheme, 80 for http and ws, 443 for https and wss.
-    /// - `null`: the origin of pages from disk, of sandboxed frames and of some redirects. Any page can get it, so it admits
-    ///   about as much as `any`.
+    /// - `same`: the origin's host and port equal those of the Host header. A missing port means the default one of
+    ///   the origin's scheme: 80 for http and ws, 443 for https and wss.
+    /// - `null`: the origin of pages from disk, of sandboxed frames and of some redirects. Any page can obtain this
+    ///   origin, so this word admits almost as much as `any`.
     /// - `any`: every origin.
     ///
-    /// Default: `same` alone. With an empty list no request that has an Origin header is admitted.
+    /// The default is `same` alone. An empty list admits no request that has an Origin header.
     package var allowedOrigins = ["same"]
-    /// The hosts that a Host header, or a whole URI as the target, may name; requests for others get 403. This stops pages
-    /// whose name is given the address of this server once they are loaded (DNS rebinding). Each is a host such as
-    /// `chat.example`, for any port, or one with its port, or one of two words:
+    /// The hosts that a Host header, or an absolute URI as the target, may name. Requests for others get 403. This
+    /// stops DNS rebinding, where the name of a loaded page is changed to the address of this server. Each entry is a
+    /// host such as `chat.example`, for any port, or a host with a port, or one of two words:
     ///
     /// - `loopback`: localhost, names below it, and loopback addresses (RFC 6761, section 6.3).
     /// - `any`: every host.
     ///
-    /// `nil`, the default: `loopback` for clients on this machine (``WebSocketCore/isPeerOnLoopback``), `any` for others. A
-    /// proxy on this machine that passes on the Host header needs its public name here.
+    /// `nil`, the default: `loopback` for clients on this machine (``WebSocketCore/isPeerOnLoopback``), `any` for
+    /// others. If a proxy on this machine forwards the Host header, list the proxy's public name here.
     package var allowedHosts: [String]?
-    /// Decides about a request that is well-formed and passed the lists above, by its credentials for example. `nil`, the
-    /// default: all are accepted.
+    /// Decides about a request that is well-formed and that the lists above admit, for example by its credentials.
+    /// `nil`, the default: all are accepted.
     package var decide: Decide?
 
-    /// Decides about a request; called on the server's loop, must neither block nor wait.
+    /// Decides about a request. The server calls it on its event loop, so it must neither block nor wait.
     package typealias Decide = @Sendable (WebSocketRequest) -> WebSocketDecision
 
-    /// All at its default.
+    /// Creates a configuration with all defaults.
     package init() {}
 
-    /// For a client of the server at `host` and `port`.
+    /// Creates the configuration of a client for the server at `host` and `port`.
     package init(host: String, port: UInt16? = nil, path: String = "/") {
         hostHeader = Self.hostHeader(host: host, port: port)
         self.path = path
     }
 
-    /// The value of the Host header for a server (RFC 9110, section 7.2): IPv6 addresses in brackets and without a zone, the
-    /// port only if it is not the scheme's default one.
+    /// Returns the value of the Host header for a server (RFC 9110, section 7.2). An IPv6 address is put in brackets,
+    /// without its zone.
+    ///
+    /// - Parameters:
+    ///   - host: a name or an address.
+    ///   - port: the port. It is left out if it is `nil` or the default one.
+    ///   - defaultPort: the default port of the scheme; 80 by default.
     package static func hostHeader(host: String, port: UInt16?, defaultPort: UInt16 = 80) -> String {
         HTTPSyntax.authority(host: host, port: port == defaultPort ? nil : port)
     }
 }
 
-/// What a client asked for in its handshake.
+/// The handshake request of a client.
 public struct WebSocketRequest: Sendable, Hashable {
-    /// The path as it came, percent-encoded, without the query.
+    /// The path as it was received: percent-encoded, without the query.
     public let path: String
-    /// The query as it came, without its question mark; empty if there was none.
+    /// The query as it was received, without its question mark. Empty if there was none.
     public let query: String
-    /// The subprotocols offered, the first preferred.
+    /// The offered subprotocols, the preferred one first.
     public let subprotocols: [String]
     /// All headers, in their order.
     public let headers: [HTTPHeader]
 
-    /// The value of the first header of this name, whatever the case of its letters.
+    /// Returns the value of the first header with a name.
+    ///
+    /// - Parameter name: the name. Its case is ignored.
+    /// - Returns: the value, or `nil` if there is no such header.
     public func header(_ name: String) -> String? {
         headers.values(name).first
     }
 }
 
-/// A server's answer to a request.
+/// The decision of a server about a handshake request.
 public enum WebSocketDecision: Sendable, Hashable {
-    /// The connection is opened.
+    /// The server opens the connection.
     case accept
-    /// The connection is opened, and its client has this identity.
+    /// The server opens the connection, and its client has this identity.
     case acceptAs(Identity)
-    /// The request is refused with this HTTP status and further headers: 401 with WWW-Authenticate, 503 with Retry-After. A
-    /// status outside 300...599 becomes 500.
+    /// The server refuses the request with this HTTP status and these further headers: 401 with WWW-Authenticate, 503
+    /// with Retry-After. A status outside 300...599 becomes 500.
     case refuse(status: Int, headers: [HTTPHeader] = [])
 }
 
 extension WebSocketConfiguration {
-    /// Checks everything, and throws `.invalidConfiguration` that names the key.
+    /// Checks all settings.
+    ///
+    /// - Throws: `.invalidConfiguration` that names the key.
     package func validate() throws(TransportError) {
         try require(maximumMessageSize > 0, "maximumMessageSize", "must be positive")
         try require(maximumFragments > 0, "maximumFragments", "must be positive")
@@ -172,7 +184,7 @@ extension WebSocketConfiguration {
                 "compression",
                 "needs windows from 9 to 15"
             )
-            try require(compression.maximumExpansion > 0, "compression", "must be let expand")
+            try require(compression.maximumExpansion > 0, "compression", "must have a positive maximumExpansion")
         }
         let own = Self.maximumOwnHeaders
         try require(headers.count <= own, "headers", "are more than \(own)")

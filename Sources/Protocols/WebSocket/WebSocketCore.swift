@@ -1,51 +1,51 @@
 import Primitives
 import TransportAPI
 
-/// The WebSocket protocol (RFC 6455) for both roles: opening handshake, messages, pings, closing handshake. A value that does
-/// no I/O; see ``ProtocolCore`` for the contract with its driver.
+/// The WebSocket protocol (RFC 6455) for both roles: opening handshake, messages, pings, closing handshake. It is a
+/// value that does no I/O. ``ProtocolCore`` describes the contract with its driver.
 ///
-/// | phase | goes on to | when |
+/// | phase | next phase | when |
 /// |---|---|---|
 /// | idle | handshaking | started |
 /// | handshaking | open | the handshake was accepted |
-/// | | ending | closed by this side: there is nothing to say goodbye to |
+/// | | ending | closed by this side, which needs no close frame yet |
 /// | open | closing | this side sent its close frame first |
-/// | | awaitingEnd | the peer did, and was answered |
-/// | closing | awaitingEnd | the peer's close frame came |
-/// | | ending | it did not come in time |
+/// | | awaitingEnd | the peer sent its close frame first, and was answered |
+/// | closing | awaitingEnd | the peer's close frame arrived |
+/// | | ending | it did not arrive in time |
 /// | awaitingEnd | ending | the connection did not end in time |
 /// | ending | ended | `closed` was reported |
 ///
-/// Only clients wait for the end of the connection, within ``WebSocketConfiguration/closeTimeout``; a server reports `closed`
-/// as soon as both close frames have gone, so that it is the one to end the TCP connection (section 7.1.1). Errors other than
-/// those of `send` and `ping` lead to `ended` from everywhere, and so does the end of the input.
+/// Only clients wait for the end of the connection, within ``WebSocketConfiguration/closeTimeout``. A server reports
+/// `closed` as soon as both close frames are sent, so that the server ends the TCP connection first (section 7.1.1). In
+/// every phase, the end of the input and any error other than those of `send` and `ping` lead to `ended`.
 package struct WebSocketCore: RedirectingCore {
     enum Phase: Sendable, Hashable {
         case idle, handshaking, open, closing, awaitingEnd, ending, ended
     }
 
-    /// Client or server.
+    /// The side that this core plays.
     package let role: CoreRole
-    /// The subprotocol that was agreed on, once the connection is open.
+    /// The negotiated subprotocol, once the connection is open.
     package internal(set) var subprotocol: String?
-    /// Where the server sends this client, if it may follow.
+    /// The address to which the server redirects this client, if the configuration allows redirects.
     package internal(set) var redirection: Redirection?
 
-    /// The client that this server's decision has authenticated.
+    /// The identity from this server's decision, once the connection is open.
     package private(set) var identity: Identity?
 
-    /// Whether the client of this server connects from this machine, set before ``start(_:)``; see
-    /// ``WebSocketConfiguration/allowedHosts``. Default `false`.
+    /// Whether the client of this server connects from this machine; `false` by default. It is set before
+    /// ``start(_:)``. See ``WebSocketConfiguration/allowedHosts``.
     package var isPeerOnLoopback = false
 
     let configuration: WebSocketConfiguration
     var phase = Phase.idle
     var reader: FrameReader
     var liveness = Liveness()
-    /// What compresses messages, if that was agreed on.
+    /// Compresses messages, if that was negotiated.
     var deflation: Deflation?
 
-    /// When the handshake or the goodbye has taken too long.
+    /// When the opening or closing handshake has taken too long.
     var phaseDeadline: Instant?
     /// Why the connection ended, once that is known.
     var ending = CloseReason.user
@@ -54,14 +54,14 @@ package struct WebSocketCore: RedirectingCore {
     /// The key that this client has sent.
     var key = ""
 
-    /// A core for one connection.
+    /// Creates a core for one connection.
     ///
     /// - Throws: `.invalidConfiguration` that names the key.
     package init(_ role: CoreRole, _ configuration: WebSocketConfiguration) throws(TransportError) {
         try self.init(role, configuration, givesParts: false)
     }
 
-    /// - Parameter givesParts: whether messages are reported part by part, as they come (``FrameReader/givesParts``).
+    /// - Parameter givesParts: whether messages are reported in parts, as they arrive (``FrameReader/givesParts``).
     init(_ role: CoreRole, _ configuration: WebSocketConfiguration, givesParts: Bool) throws(TransportError) {
         try configuration.validate()
         var configuration = configuration
@@ -81,15 +81,15 @@ package struct WebSocketCore: RedirectingCore {
         )
     }
 
-    /// No.
+    /// WebSocket has no acknowledgements of messages.
     package var acknowledges: Bool { false }
 
-    /// A reliable, ordered transport with a ping of its own that tells text from binary.
+    /// The transport is reliable and ordered, has a ping of its own, and distinguishes text from binary messages.
     package var capabilities: Capabilities {
         Capabilities(distinguishesText: true, maximumMessageSize: configuration.maximumMessageSize)
     }
 
-    /// The message under assembly, and what compresses.
+    /// The memory of the message under assembly and of compression.
     package var bufferedBytes: Int {
         mutating get { reader.bufferedBytes + (deflation?.bufferedBytes ?? 0) }
     }
@@ -104,10 +104,10 @@ package struct WebSocketCore: RedirectingCore {
         ClientHandshake.writeRequest(configuration, key: key, to: &context.output)
     }
 
-    /// Reads on until there is something to report.
+    /// Reads until there is something to report.
     ///
-    /// - Throws: `.protocolViolation`, `.invalidText` or `.messageTooLarge` once the close frame that says so is written;
-    ///   what a handshake failed with.
+    /// - Throws: `.protocolViolation`, `.invalidText` or `.messageTooLarge` after the matching close frame is
+    ///   written; `.tooManyRequests` for a message in too many frames; the reason why the handshake failed.
     package mutating func next(
         _ input: inout ByteBuffer,
         _ context: inout CoreContext
@@ -120,7 +120,7 @@ package struct WebSocketCore: RedirectingCore {
         case .handshaking:
             return try readHandshake(&input, &context)
         case .awaitingEnd, .ended:
-            // Nothing counts after the peer's close frame (section 1.4).
+            // Input after the peer's close frame is ignored (section 1.4).
             input.removeAll()
             return nil
         case .ending:
@@ -138,21 +138,21 @@ package struct WebSocketCore: RedirectingCore {
         return .closed(ending)
     }
 
-    /// Lets go of the message under assembly and of what compresses: nothing comes of them any more, and who ends may
-    /// linger for its last bytes, when nobody counts what it keeps.
+    /// Drops the message under assembly and the memory of compression. Nothing needs them any more, and a connection
+    /// that lingers for its last bytes is no longer counted for the memory limits.
     mutating func dropMessages() {
         reader.discardMessages()
         deflation = nil
     }
 
-    /// Lets go of the message under assembly and of what compresses.
+    /// Drops the message under assembly and the memory of compression.
     package mutating func connectionEnded() {
         dropMessages()
     }
 
-    /// The peer has ended the connection: the last step of a goodbye, or a break.
+    /// Handles the end of the connection by the peer: the last step of the closing handshake, or a lost connection.
     ///
-    /// - Throws: `.connectionLost` if no goodbye was under way.
+    /// - Throws: `.connectionLost` if there was no closing handshake.
     package mutating func inputEnded(_ context: inout CoreContext) throws(TransportError) -> CoreEvent {
         switch phase {
         case .idle, .handshaking:
@@ -164,7 +164,7 @@ package struct WebSocketCore: RedirectingCore {
         }
     }
 
-    /// When the handshake, the goodbye, or a pong that was put off wants attention.
+    /// When the opening or closing handshake times out, or a delayed pong is tried again.
     package var deadline: Instant? {
         mutating get {
             guard let pong = liveness.pongDue else { return phaseDeadline }
@@ -172,9 +172,9 @@ package struct WebSocketCore: RedirectingCore {
         }
     }
 
-    /// Gives up what has taken too long.
+    /// Ends a handshake or a close that has taken too long, and tries a delayed pong again.
     ///
-    /// - Throws: `.timedOut` if that was the handshake; a server has written status 408 by then.
+    /// - Throws: `.timedOut` for the opening handshake. A server has written status 408 then.
     package mutating func deadlineReached(_ context: inout CoreContext) throws(TransportError) {
         writeDelayedPong(&context)
         guard let phaseDeadline, phaseDeadline <= context.now else { return }
@@ -185,7 +185,7 @@ package struct WebSocketCore: RedirectingCore {
         case .handshaking:
             throw end(TransportError(.timedOut, .handshake, "the server did not answer the handshake in time"))
         case .closing, .awaitingEnd:
-            // The peer may still be reading what stands before the close frame.
+            // The peer may still be reading the output before the close frame.
             let extended = context.outputMoved.advanced(by: configuration.closeTimeout)
             if extended > context.now { self.phaseDeadline = extended } else { phase = .ending }
         case .idle, .open, .ending, .ended:
@@ -194,7 +194,7 @@ package struct WebSocketCore: RedirectingCore {
     }
 }
 
-// The opening handshake, read as it arrives. What follows the head in the input stays there for the frame reader.
+// The opening handshake, read as it arrives. The bytes after the head stay in the input for the frame reader.
 extension WebSocketCore {
     mutating func readHandshake(
         _ input: inout ByteBuffer,
@@ -249,7 +249,7 @@ extension WebSocketCore {
         }
     }
 
-    /// From now on compresses as agreed.
+    /// Starts to compress and decompress as negotiated.
     private mutating func compress(_ agreement: DeflateAgreement?) {
         guard let agreement, let compression = configuration.compression else { return }
         let isClient = role == .client
@@ -265,13 +265,13 @@ extension WebSocketCore {
         }
     }
 
-    /// Answers a request with an HTTP error; returns what to throw.
+    /// Writes an HTTP error response. Returns the error to throw.
     mutating func refuse(_ refusal: ServerHandshake.Refusal, _ context: inout CoreContext) -> TransportError {
         ServerHandshake.write(refusal, to: &context.output)
         return end(refusal.error)
     }
 
-    /// Ends the connection; returns what to throw.
+    /// Ends the connection. Returns the error to throw.
     mutating func end(_ error: TransportError) -> TransportError {
         phase = .ended
         phaseDeadline = nil
@@ -282,7 +282,7 @@ extension WebSocketCore {
     }
 }
 
-// Frames in: messages are reported, control frames answered (RFC 6455, section 5.5).
+// Received frames: messages are reported, control frames are answered (RFC 6455, section 5.5).
 extension WebSocketCore {
     mutating func readFrames(
         _ input: inout ByteBuffer,
@@ -314,7 +314,7 @@ extension WebSocketCore {
         }
     }
 
-    /// The peer says goodbye first, or answers ours.
+    /// Handles the peer's close frame, which comes first or answers this side's.
     private mutating func readClose(
         _ payload: [UInt8],
         _ input: inout ByteBuffer,
@@ -341,8 +341,8 @@ extension WebSocketCore {
         return closed()
     }
 
-    /// Tells the peer what it did wrong, and ends the connection. After our own close frame there is nothing to
-    /// tell, and what the connection is said to have ended for remains the reason for that.
+    /// Writes a close frame for an error of the peer, and ends the connection. After this side's close frame, nothing
+    /// more can be written, and the connection ends for the reason of that frame.
     private mutating func fail(
         _ error: TransportError,
         _ context: inout CoreContext
@@ -352,7 +352,8 @@ extension WebSocketCore {
         throw end(error)
     }
 
-    /// Answers a ping at once; while the peer reads too little of our output, only the last one, and later.
+    /// Answers a ping at once. If the peer does not read enough of the output, only the latest ping is answered, and
+    /// later.
     private mutating func answerPing(_ payload: [UInt8], _ context: inout CoreContext) {
         guard phase == .open else { return }
         if context.output.count < Liveness.outputBound {
@@ -363,7 +364,7 @@ extension WebSocketCore {
         }
     }
 
-    /// Writes the pong that was put off, once there is room; puts it off again while there is none.
+    /// Writes the delayed pong if there is room, or delays it again.
     mutating func writeDelayedPong(_ context: inout CoreContext) {
         guard let payload = liveness.delayedPong else { return }
         if context.output.count < Liveness.outputBound {
@@ -375,12 +376,14 @@ extension WebSocketCore {
     }
 }
 
-// Frames out (RFC 6455, sections 5.2 to 5.5): nothing goes out before the handshake nor after the close frame.
+// Sent frames (RFC 6455, sections 5.2 to 5.5): none is sent before the handshake or after the close frame.
 extension WebSocketCore {
-    /// Writes one message, as text or binary by its kind, in one frame or in fragments, compressed if that was agreed on.
+    /// Writes one message as text or binary, by its kind, in one frame or in fragments. It is compressed if that was
+    /// negotiated.
     ///
-    /// - Throws: `.unsupported` if the payload has a topic, `.messageTooLarge`, `.invalidText` if it is text but not UTF-8;
-    ///   `.wouldBlock` before the connection is open, and the reason for its end after that.
+    /// - Throws: `.unsupported` if the payload has a topic or is retained, `.messageTooLarge`, or `.invalidText` for
+    ///   text that is not UTF-8. Before the connection is open, it throws `.wouldBlock`, and afterwards the reason for
+    ///   its end.
     package mutating func send(
         _ payload: Payload,
         id: UInt64,
@@ -397,7 +400,7 @@ extension WebSocketCore {
         return .written
     }
 
-    /// `mutating`, because a closure that calls it else takes a copy of the core along.
+    /// `mutating`, because a closure that calls it would copy the core otherwise.
     @inline(__always)
     private mutating func write(
         _ bytes: UnsafeRawBufferPointer,
@@ -418,16 +421,16 @@ extension WebSocketCore {
         }
     }
 
-    /// Writes a ping whose payload is its number, so that its pong is told from any other.
+    /// Writes a ping. Its payload is its number, which distinguishes its pong from others.
     package mutating func ping(_ context: inout CoreContext) throws(TransportError) {
         guard phase == .open else { throw notOpen }
         writeControl(.ping, liveness.nextPing(), &context)
     }
 
-    /// Begins the closing handshake (section 7.1.2). Messages that still arrive after that are dropped.
+    /// Begins the closing handshake (section 7.1.2). Messages that arrive afterwards are dropped.
     ///
-    /// The close frame carries the reason's code, or the code that fits who ended the connection, and as much of the
-    /// reason's text as fits: 123 bytes.
+    /// The close frame carries the reason's code, or the code for the initiator of the close. Its text is the reason's
+    /// text, shortened to 123 bytes.
     package mutating func close(_ reason: CloseReason, _ context: inout CoreContext) {
         switch phase {
         case .idle, .handshaking:
@@ -471,7 +474,7 @@ extension WebSocketCore {
                 ?? TransportError(
                     ending.initiator == .user ? .closedByUser : .closedByPeer,
                     .closing,
-                    "the connection is closed or about to be",
+                    "the connection is closed or closing",
                     detail: ending.code.map(Int.init)
                 )
         }
@@ -510,7 +513,7 @@ extension WebSocketCore {
         }
     }
 
-    /// A fresh key for each frame of a client.
+    /// Returns a new random key for each frame of a client, and `nil` for a server.
     @inline(__always)
     private func maskKey(_ context: inout CoreContext) -> UInt32? {
         role == .client ? UInt32(truncatingIfNeeded: context.random.next()) : nil

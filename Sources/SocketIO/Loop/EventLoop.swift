@@ -1,12 +1,12 @@
 import Primitives
 import Synchronization
 
-/// One thread that waits for descriptors and timers, and runs Swift tasks in between.
+/// A thread that waits for descriptors and timers, and runs Swift tasks in between.
 ///
-/// A loop is a task executor that callers can prefer (`Task(executorPreference: loop)`). Its ``serialExecutor`` can be
+/// A loop is a task executor that callers can prefer (`Task(executorPreference: loop)`). Its `serialExecutor` can be
 /// the executor of actors. Both run on the same thread, so awaiting a message does not change threads. While that
-/// thread sleeps, a caller can run an operation inline on the loop (``runInlineIfIdle(_:)``). A loop lives as long as
-/// the process, so make a few, not one for each connection.
+/// thread sleeps, a caller can run an operation inline on the loop. A loop lives as long as the process, so make a few,
+/// not one for each connection.
 public final class EventLoop: TaskExecutor, @unchecked Sendable {
     // Unchecked, because the compiler does not see threads. Only the owner, which holds the mutex of `ownership`,
     // touches the mutable state. The exceptions are `mailbox`, which has its own mutex, and the atomics. The loop's
@@ -56,7 +56,7 @@ public final class EventLoop: TaskExecutor, @unchecked Sendable {
 
     /// Starts a loop with a thread of its own.
     ///
-    /// - Parameter name: The name of the thread, which debuggers show. Linux keeps 15 bytes of it.
+    /// - Parameter name: the name of the thread, which debuggers show. Linux keeps 15 bytes of it.
     /// - Throws: ``SystemError`` if the system has no descriptors or threads left.
     public convenience init(name: String = "im-loop") throws(SystemError) {
         try self.init(poller: .automatic, name: name)
@@ -94,7 +94,9 @@ public final class EventLoop: TaskExecutor, @unchecked Sendable {
         enqueue(.work(work))
     }
 
-    /// Runs a task's job whose preferred executor is this loop.
+    /// Runs the job of a task whose preferred executor is this loop.
+    ///
+    /// - Parameter job: the job.
     public func enqueue(_ job: consuming ExecutorJob) {
         enqueue(.task(UnownedJob(job)))
     }
@@ -255,7 +257,7 @@ extension EventLoop {
         isAsleep.store(true, ordering: .sequentiallyConsistent)
         // A thread that posts after this line sees the flag and wakes the poller. Work that was posted before is seen
         // here.
-        waitLent(until: hasMail.load(ordering: .sequentiallyConsistent) ? .min : timers.next)
+        waitOnce(until: hasMail.load(ordering: .sequentiallyConsistent) ? .min : timers.next)
         isAsleep.store(false, ordering: .sequentiallyConsistent)
     }
 
@@ -263,7 +265,7 @@ extension EventLoop {
     /// A thread that posts does not need to wake the poller.
     private func poll(until end: Int64, as asked: Int64) -> Bool {
         repeat {
-            waitLent(until: .min)
+            waitOnce(until: .min)
             let isDue = timers.next.map { $0 <= now } ?? false
             if !events.isEmpty || !isIdle || isDue || hasMail.load(ordering: .relaxed) { return true }
         } while now < end && pollingTime.load(ordering: .relaxed) == asked
@@ -271,7 +273,7 @@ extension EventLoop {
     }
 
     /// Waits once. Meanwhile callers can run inline on the loop.
-    private func waitLent(until deadline: Int64?) {
+    private func waitOnce(until deadline: Int64?) {
         poller.prepare(until: deadline)
         ownership.giveBack()
         poller.block()
@@ -282,13 +284,13 @@ extension EventLoop {
 }
 
 extension EventLoop {
-    /// The loop that transports use by default.
+    /// The loop that transports use by default. It starts at its first use.
     public static let shared: EventLoop = {
         do {
             return try EventLoop(name: "im-shared")
         } catch {
             // Without one descriptor and one thread at first use, no transport can work.
-            fatalError("the shared event loop can't start: \(error)")
+            fatalError("the shared event loop cannot start: \(error)")
         }
     }()
 }

@@ -15,8 +15,8 @@ public enum Polling: Sendable, Hashable {
 }
 
 extension EventLoop {
-    /// Whether and how long this loop polls before it sleeps. Default: ``Polling/never``. Can be changed from any
-    /// thread.
+    /// Whether and how long this loop polls before it sleeps. The default is ``Polling/never``. Any thread may change
+    /// it.
     public var polling: Polling {
         get {
             switch pollingTime.load(ordering: .relaxed) {
@@ -48,13 +48,13 @@ struct PollingHabit {
     static let short: Int64 = 150_000
     /// The longest average wait for which polling pays, in nanoseconds.
     static let worthwhile: Int64 = 20_000
-    /// The number of short waits in a row before the loop tries to poll: the first and the largest value.
-    static let patience = 16...1024
+    /// The number of short waits in a row before the loop starts to poll: the first and the largest value.
+    static let waitsNeeded = 16...1024
 
     private var isPolling = false
     /// The number of short waits, or of polls, since `isPolling` last changed.
     private var count = 0
-    private var patience = PollingHabit.patience.lowerBound
+    private var waitsNeeded = PollingHabit.waitsNeeded.lowerBound
     private var average: Int64 = 0
 
     /// How long to poll now, in nanoseconds; 0 to sleep at once.
@@ -67,12 +67,12 @@ struct PollingHabit {
             average += (min(time, Self.time) - average) / 8
             guard average > Self.worthwhile else { return }
             // If polling paid for a while, it is tried again soon.
-            let paid = count > 4 * Self.patience.lowerBound
-            patience = paid ? Self.patience.lowerBound : min(2 * patience, Self.patience.upperBound)
+            let paid = count > 4 * Self.waitsNeeded.lowerBound
+            waitsNeeded = paid ? Self.waitsNeeded.lowerBound : min(2 * waitsNeeded, Self.waitsNeeded.upperBound)
             (isPolling, count) = (false, 0)
         } else {
             count = time <= Self.short ? count + 1 : 0
-            guard count >= patience else { return }
+            guard count >= waitsNeeded else { return }
             // One poll without effect does not end polling. Three do.
             (isPolling, count, average) = (true, 0, Self.worthwhile / 2)
         }

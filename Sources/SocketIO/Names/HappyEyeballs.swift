@@ -1,10 +1,10 @@
-/// The order in which the addresses of a host are tried (RFC 8305, section 4): families alternate, the resolver's first
-/// choice leads, and within a family its order is kept.
+/// The order in which the addresses of a host are tried (RFC 8305, section 4). The families alternate, beginning with
+/// the family of the resolver's first address. Within a family, the resolver's order is kept.
 package enum HappyEyeballs {
-    /// How long one attempt has a head start over the next, in nanoseconds (section 5: Connection Attempt Delay).
+    /// The delay between the starts of two attempts, in nanoseconds (section 5: Connection Attempt Delay).
     package static let stagger: Int64 = 250_000_000
 
-    /// Alternates the families of `addresses`.
+    /// Returns `addresses` with alternating families.
     package static func order(_ addresses: [SocketAddress]) -> [SocketAddress] {
         guard let first = addresses.first else { return [] }
         let leading = addresses.filter { $0.family == first.family }

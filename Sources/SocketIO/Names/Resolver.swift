@@ -1,15 +1,20 @@
 import Synchronization
 
-/// Looks names up with the system's resolver, off the loop: `getaddrinfo` blocks, so it gets a thread.
+/// Resolves names with the system's resolver. Each look-up has a thread of its own, because `getaddrinfo` blocks.
 package enum Resolver {
-    /// How many look-ups may run at once; a resolver that hangs must not cost a thread for each attempt.
+    /// How many look-ups may run at once. Without this limit, a resolver that hangs would cost a thread for each
+    /// attempt.
     package static let limit = 64
     private static let running = Atomic<Int>(0)
 
-    /// The addresses of `host`, in the resolver's order of preference (RFC 6724). Numeric addresses need no look-up.
-    /// Cancelling the task ends the wait at once.
+    /// Returns the addresses of `host`, in the resolver's order of preference (RFC 6724). A numeric address needs no
+    /// look-up. Cancelling the task ends the wait at once.
     ///
-    /// - Parameter deadline: when to give up, in nanoseconds of ``MonotonicClock``; `loop` keeps the time.
+    /// - Parameters:
+    ///   - host: a name or a numeric address.
+    ///   - port: the port of the returned addresses.
+    ///   - loop: the loop whose timer watches the deadline.
+    ///   - deadline: when to give up, in nanoseconds of ``MonotonicClock``.
     @concurrent
     package static func resolve(
         _ host: String,
@@ -72,7 +77,8 @@ package enum Resolver {
         return addresses.isEmpty ? .failure(.nameNotFound("\(host) has no address")) : .success(addresses)
     }
 
-    /// The first of look-up and cancellation answers; the other comes to nothing.
+    /// The result of a look-up. The first outcome counts: the look-up's, the deadline's or the cancellation's. Later
+    /// ones have no effect.
     private final class Answer: Sendable {
         typealias Outcome = Result<[SocketAddress], ConnectError>
 

@@ -1,35 +1,36 @@
 #if os(Linux)
 import CSocketIO
 
-/// One message of a netlink datagram (RFC 3549, section 2.3.2). All numbers are in the machine's own byte order.
+/// One message of a netlink datagram (RFC 3549, section 2.3.2). All numbers are in the machine's byte order.
 package struct NetlinkMessage: Sendable {
-    /// What it says: NLMSG_DONE, RTM_NEWLINK, ...
+    /// The type of the message: NLMSG_DONE, RTM_NEWLINK, ...
     package var type: UInt16
-    /// NLM_F_...
+    /// The flags NLM_F_...
     package var flags: UInt16
-    /// Of the request that it answers.
+    /// The sequence number of the request that the message answers.
     package var sequence: UInt32
-    /// What follows the header.
+    /// The bytes after the header.
     package var body: ArraySlice<UInt8>
 
-    /// The attributes behind a fixed header of `length` bytes; none if there is no such header.
+    /// Returns the attributes after a fixed header of `length` bytes. There are none if the body is shorter than the
+    /// header.
     func attributes(behind length: Int) -> NetlinkAttributes {
         NetlinkAttributes(body.dropFirst(length))
     }
 }
 
-/// The messages of a netlink datagram, up to the first that is not whole.
+/// The messages of a netlink datagram, up to the first incomplete one.
 package struct NetlinkMessages: Sequence, IteratorProtocol {
     private var rest: ArraySlice<UInt8>
-    /// Whether what is left is not a message.
+    /// Whether the rest of the datagram is not a message.
     package private(set) var isMalformed = false
 
-    /// The messages of `datagram`.
+    /// Creates the sequence of the messages in `datagram`.
     package init(_ datagram: ArraySlice<UInt8>) {
         rest = datagram
     }
 
-    /// The next message; `nil` at the end, and where the datagram is ``isMalformed``.
+    /// Returns the next message. Returns `nil` at the end, and when the datagram is ``isMalformed``.
     package mutating func next() -> NetlinkMessage? {
         guard !rest.isEmpty, !isMalformed else { return nil }
         let header = MemoryLayout<nlmsghdr>.size
@@ -46,19 +47,20 @@ package struct NetlinkMessages: Sequence, IteratorProtocol {
     }
 }
 
-/// The attributes of a message, or of an attribute: type, length and value, each aligned to four bytes (RFC 3549, section
-/// 2.2).
+/// The attributes of a message or of an attribute. Each has a type, a length and a value, and is aligned to four bytes
+/// (RFC 3549, section 2.2).
 package struct NetlinkAttributes: Sequence, IteratorProtocol {
     private var rest: ArraySlice<UInt8>
-    /// Whether what is left is not an attribute.
+    /// Whether the rest of the bytes is not an attribute.
     package private(set) var isMalformed = false
 
-    /// The attributes in `bytes`.
+    /// Creates the sequence of the attributes in `bytes`.
     package init(_ bytes: ArraySlice<UInt8>) {
         rest = bytes
     }
 
-    /// The next attribute, its type without the flags; `nil` at the end, and where the bytes are ``isMalformed``.
+    /// Returns the next attribute, its type without the flags. Returns `nil` at the end, and when the bytes are
+    /// ``isMalformed``.
     package mutating func next() -> (type: Int, value: ArraySlice<UInt8>)? {
         guard !rest.isEmpty, !isMalformed else { return nil }
         guard let length = rest.number(at: 0, UInt16.self), let type = rest.number(at: 2, UInt16.self),
@@ -75,7 +77,8 @@ package struct NetlinkAttributes: Sequence, IteratorProtocol {
 }
 
 extension ArraySlice<UInt8> {
-    /// The number `offset` bytes behind the beginning, in the machine's byte order; `nil` if there are too few bytes.
+    /// Returns the number at `offset` from the start, in the machine's byte order. Returns `nil` if there are too few
+    /// bytes.
     package func number<Number: FixedWidthInteger>(at offset: Int, _: Number.Type) -> Number? {
         guard offset >= 0, offset <= count - MemoryLayout<Number>.size else { return nil }
         return withUnsafeBytes { $0.loadUnaligned(fromByteOffset: offset, as: Number.self) }
@@ -83,7 +86,7 @@ extension ArraySlice<UInt8> {
 }
 
 extension Int {
-    /// Rounded up to the four bytes to which netlink aligns everything.
+    /// The number rounded up to a multiple of four, to which netlink aligns all items.
     fileprivate var aligned: Int { (self + 3) & ~3 }
 }
 #endif

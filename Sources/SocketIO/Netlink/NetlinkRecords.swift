@@ -1,26 +1,29 @@
 #if os(Linux)
 import CSocketIO
 
-// What rtnetlink lists (RFC 3549, section 3.1; rtnetlink(7)), as far as it matters to the way out of this machine.
+// The records of rtnetlink (RFC 3549, section 3.1; rtnetlink(7)), as far as they determine the routes out of this
+// machine.
 
 extension NetlinkMessage {
-    /// What a message is.
+    /// The content of a message.
     package enum Content {
-        /// A route, an interface, an address; there or, if it is told as a change, perhaps gone.
+        /// A route. In a notification of a change, it may have been removed.
         case route(NetlinkRoute)
+        /// An interface. In a notification of a change, it may have been removed.
         case link(NetlinkLink)
+        /// An address. In a notification of a change, it may have been removed.
         case address(NetlinkAddress)
         /// The end of a list.
         case done
-        /// The kernel's answer to a request that it refused: an errno.
+        /// The errno with which the kernel refused a request.
         case refused(Int32)
-        /// Nothing that matters here.
+        /// A message without relevant content.
         case other
-        /// Not what its type promises.
+        /// A message that does not have the format of its type.
         case malformed
     }
 
-    /// What this message is.
+    /// The parsed content of this message.
     package var content: Content {
         switch Int(type) {
         case Int(NLMSG_DONE): .done
@@ -34,28 +37,28 @@ extension NetlinkMessage {
         }
     }
 
-    /// Whether the list that this message belongs to changed while it was written, and may lack something.
+    /// Whether the list that contains this message changed while it was written, so that it may be incomplete.
     package var isInterrupted: Bool { flags & UInt16(NLM_F_DUMP_INTR) != 0 }
 }
 
 /// A route (struct rtmsg).
 package struct NetlinkRoute: Sendable, Hashable {
-    /// Whether it is one of IPv6; otherwise of IPv4, or of a family that does not matter.
+    /// Whether this is an IPv6 route. Otherwise it is an IPv4 route, or one of an irrelevant family.
     package var isIPv6 = false
-    /// Whether it leads everywhere, used or not.
+    /// Whether the destination is all addresses. The route may be unusable.
     package var isEverywhere: Bool
-    /// Whether it leads everywhere, and can be used now.
+    /// Whether the destination is all addresses and the route can be used now.
     package var isDefault = false
-    /// The routing table; 254 is the main one.
+    /// The routing table. The main one is 254.
     package var table: UInt32 = 0
-    /// Its metric; the lowest wins.
+    /// The metric. The route with the lowest metric wins.
     package var metric: UInt32 = 0
-    /// The index of its interface; 0 if it names none.
+    /// The index of the interface, or 0 if there is none.
     package var interface: Int32 = 0
-    /// The next machine on the way, 4 or 16 bytes; none if the route is to the interface itself.
+    /// The address of the next router, 4 or 16 bytes. It is empty if the destination is directly on the interface.
     package var gateway: ArraySlice<UInt8> = []
 
-    /// Reads a route; `nil` if it is malformed.
+    /// Reads a route. Returns `nil` if it is malformed.
     init?(_ message: NetlinkMessage) {
         let body = message.body
         guard let flags = body.number(at: 8, UInt32.self), let family = body.number(at: 0, UInt8.self),
@@ -65,7 +68,7 @@ package struct NetlinkRoute: Sendable, Hashable {
         self.table = UInt32(table)
         isIPv6 = family == AF_INET6
         isEverywhere = length == 0
-        // Others (MPLS, multicast routing) have attributes of their own.
+        // Other families (MPLS, multicast routing) have different attributes.
         guard family == AF_INET || family == AF_INET6 else { return }
         var isAlive = Self.isAlive(flags)
         var attributes = message.attributes(behind: 12)
@@ -90,13 +93,14 @@ package struct NetlinkRoute: Sendable, Hashable {
     }
 
     private mutating func readGateway(_ type: Int, _ value: ArraySlice<UInt8>) {
-        // RTA_VIA has the family of the address before it.
+        // In RTA_VIA, the family precedes the address.
         let address = type == Int(RTA_VIA.rawValue) ? value.dropFirst(2) : value
         guard type == Int(RTA_GATEWAY.rawValue) || type == Int(RTA_VIA.rawValue) else { return }
         if address.count == 4 || address.count == 16 { gateway = address }
     }
 
-    /// Takes the first of several ways that is alive (struct rtnexthop); `false` if they are malformed.
+    /// Uses the first path of a multipath route that is alive (struct rtnexthop). Returns `false` if the paths are
+    /// malformed.
     private mutating func readPaths(_ value: ArraySlice<UInt8>, _ isAlive: inout Bool) -> Bool {
         var rest = value
         isAlive = false
@@ -118,16 +122,16 @@ package struct NetlinkRoute: Sendable, Hashable {
 
 /// A network interface (struct ifinfomsg).
 package struct NetlinkLink: Sendable, Hashable {
-    /// Its index.
+    /// The index of the interface.
     package var index: Int32
-    /// Its name, at most 15 bytes.
+    /// The name of the interface, at most 15 bytes.
     package var name = ""
-    /// Whether it is switched on and has a carrier.
+    /// Whether the interface is switched on and has a carrier.
     package var isUp: Bool
-    /// Whether it leads back to this machine.
+    /// Whether this is a loopback interface.
     package var isLoopback: Bool
 
-    /// Reads an interface; `nil` if it is malformed.
+    /// Reads an interface. Returns `nil` if it is malformed.
     init?(_ message: NetlinkMessage) {
         guard let index = message.body.number(at: 4, Int32.self), let flags = message.body.number(at: 8, UInt32.self),
             message.body.count >= 16
@@ -146,17 +150,18 @@ package struct NetlinkLink: Sendable, Hashable {
 
 /// An address of an interface (struct ifaddrmsg).
 package struct NetlinkAddress: Sendable, Hashable {
-    /// The index of its interface.
+    /// The index of the interface.
     package var interface: Int32
-    /// The address that the prefix is of, 4 or 16 bytes: this machine's, or the peer's of a point-to-point link.
+    /// The address to which the prefix belongs, 4 or 16 bytes. It is an address of this machine, or the peer's on a
+    /// point-to-point link.
     package var address: ArraySlice<UInt8> = []
-    /// How many bits of it are the network's; at most those that it has.
+    /// The number of bits that belong to the network, at most the size of the address.
     package var prefixLength: Int
-    /// Whether it can be used to reach other machines than neighbours: neither loopback, nor link-local in IPv6, nor in
-    /// doubt.
+    /// Whether the address can reach machines other than neighbours. A loopback address, a link-local IPv6 address, and
+    /// an address whose uniqueness is not confirmed cannot.
     package var isGlobal: Bool
 
-    /// Reads an address; `nil` if it is malformed.
+    /// Reads an address. Returns `nil` if it is malformed.
     init?(_ message: NetlinkMessage) {
         let body = message.body
         guard let index = body.number(at: 4, Int32.self), let family = body.number(at: 0, UInt8.self),

@@ -1,20 +1,20 @@
 #if os(Linux)
 import CSocketIO
 
-/// A socket on which the kernel tells of interfaces, addresses and routes (rtnetlink, RFC 3549). Belongs to the network
-/// namespace of the thread that made it. Once attached, it lives on its loop's thread.
+/// A socket on which the kernel reports interfaces, addresses and routes (rtnetlink, RFC 3549). It belongs to the
+/// network namespace of the thread that created it. Once attached, it is used on its loop only.
 package final class NetlinkSocket {
-    /// What a socket may listen to.
+    /// The notifications that a socket receives.
     package struct Groups: OptionSet, Sendable {
         /// The bits of RTMGRP.
         package let rawValue: UInt32
 
-        /// Groups from their bits.
+        /// Creates a set from its bits.
         package init(rawValue: UInt32) {
             self.rawValue = rawValue
         }
 
-        /// Interfaces, addresses and routes, both of IPv4 and IPv6.
+        /// Interfaces, addresses and routes of IPv4 and IPv6.
         package static let network = Groups(
             rawValue: UInt32(
                 RTMGRP_LINK | RTMGRP_IPV4_IFADDR | RTMGRP_IPV6_IFADDR | RTMGRP_IPV4_ROUTE | RTMGRP_IPV6_ROUTE
@@ -22,10 +22,14 @@ package final class NetlinkSocket {
         )
     }
 
-    /// What the kernel can be asked to list.
+    /// The lists that the kernel can send.
     package enum Table: Sendable, CaseIterable {
-        /// Routes, interfaces, addresses.
-        case routes, links, addresses
+        /// The routes.
+        case routes
+        /// The interfaces.
+        case links
+        /// The addresses.
+        case addresses
 
         fileprivate var request: UInt16 {
             switch self {
@@ -36,14 +40,15 @@ package final class NetlinkSocket {
         }
     }
 
-    /// Room for a datagram; the kernel makes those of a list no longer than this (Documentation/userspace-api/netlink).
+    /// The size of a buffer for a datagram, in bytes. In lists, the kernel sends no longer ones
+    /// (Documentation/userspace-api/netlink).
     package static let datagramSize = 32 * 1024
 
     private let loop: EventLoop
     private var descriptor: Descriptor?
     private var token: UInt64?
 
-    /// A socket that hears of changes in `groups`; of none, if it is only to ask.
+    /// Creates a socket that receives notifications of changes in `groups`. Without groups, it can only send requests.
     package init(groups: Groups = [], on loop: EventLoop) throws(SystemError) {
         let raw = csocketio_netlink_open(groups.rawValue)
         guard raw >= 0 else { throw SystemError("netlink") }
@@ -57,15 +62,15 @@ package final class NetlinkSocket {
         token = try loop.watch(raw, for: .read, handler)
     }
 
-    /// Asks for a list; the answer is received in datagrams, the messages of which carry `sequence`.
+    /// Requests a list. The answer arrives in datagrams whose messages carry `sequence`.
     package func request(_ table: Table, sequence: UInt32) throws(SystemError) {
         guard csocketio_netlink_request(descriptor?.raw ?? -1, table.request, sequence) == 0 else {
             throw SystemError("netlink")
         }
     }
 
-    /// Takes the next datagram of the kernel's. It fails with EMSGSIZE if it was longer than `buffer`, and with ENOBUFS if
-    /// there were more than the socket can hold; both cost messages, not the socket.
+    /// Receives the next datagram of the kernel. It fails with EMSGSIZE if the datagram was longer than `buffer`, and
+    /// with ENOBUFS if the socket's buffer has overflowed. Messages are lost then, but the socket stays usable.
     package func receive(into buffer: UnsafeMutableRawBufferPointer) -> IOResult {
         let raw = descriptor?.raw ?? -1
         let result = IOResult(csocketio_netlink_receive(raw, buffer.baseAddress, buffer.count), "netlink")

@@ -2,10 +2,14 @@ import CSocketIO
 import Primitives
 
 extension StreamSocket {
-    /// Opens a TCP connection: resolves the name off the loop and races the addresses (RFC 8305), each with a head start of
-    /// 250 ms over the next. Cancelling the task ends the attempt at once.
+    /// Opens a TCP connection. It resolves the name outside the loop, and then tries the addresses (RFC 8305), each 250
+    /// ms after the one before. Cancelling the task ends the attempt at once.
     ///
-    /// - Parameter deadline: when to give up, in nanoseconds of ``MonotonicClock``.
+    /// - Parameters:
+    ///   - host: a name or a numeric address.
+    ///   - port: the port.
+    ///   - loop: the loop of the connection.
+    ///   - deadline: when to give up, in nanoseconds of ``MonotonicClock``.
     @concurrent
     package static func connect(
         to host: String,
@@ -26,7 +30,7 @@ extension StreamSocket {
     }
 }
 
-/// One race of connection attempts. Lives on its loop's thread.
+/// One race of connection attempts. It is used on its loop only.
 final class ConnectRace {
     typealias Outcome = Result<LoopBound<StreamSocket>, ConnectError>
 
@@ -46,14 +50,14 @@ final class ConnectRace {
     }
 
     func start(_ completion: @escaping (Outcome) -> Void) {
-        // A cancellation may have come first.
+        // The task may have been cancelled before.
         if let outcome { return completion(outcome) }
         self.completion = completion
         timers.append(loop.schedule(at: deadline) { [self] in finish(.failure(.timedOut(resolving: false))) })
         tryNext()
     }
 
-    /// Ends the race; the first to call decides it.
+    /// Ends the race. Only the first call has an effect.
     func finish(_ outcome: Outcome) {
         guard self.outcome == nil else { return }
         self.outcome = outcome
@@ -99,7 +103,7 @@ final class ConnectRace {
         note(SystemError("connect", error))
         attempt.abandon()
         attempts.removeAll { $0 === attempt }
-        // A failure need not wait for its head start to pass.
+        // After a failure, the next attempt does not wait for its delay.
         tryNext()
     }
 }
@@ -119,7 +123,7 @@ private final class Attempt: PollHandler {
         descriptor = consume socket
         let result = address.withPointer { csocketio_connect(raw, $0, $1) }
         guard result == 0 || errno == EINPROGRESS || errno == EINTR else { throw SystemError("connect") }
-        // Even a connection that is open at once is reported writable by the poller.
+        // The poller reports a connection as writable even if it is open at once.
         token = try loop.watch(raw, self)
     }
 
@@ -128,7 +132,7 @@ private final class Attempt: PollHandler {
         race.ended(self, Platform.pendingError(raw))
     }
 
-    /// Hands the connection over.
+    /// Returns the connection and gives up its ownership.
     func release() -> Descriptor? {
         unwatch()
         return descriptor.take()

@@ -1,7 +1,7 @@
 import CSocketIO
 
-/// Datagrams that were taken from a socket together. The first comes alone, so that it can be answered before a second
-/// look tells that there are no more; where more have piled up, one system call takes many.
+/// Datagrams that were received from a socket together. The first one is received alone, so that it can be answered
+/// before the next receive call. If more are queued, one system call receives many.
 package final class DatagramBatch {
     private static let capacity = 16
     private static let memory = 16 * 1024
@@ -13,25 +13,27 @@ package final class DatagramBatch {
     private let lengths = UnsafeMutablePointer<UInt32>.allocate(capacity: capacity)
     private let senders = UnsafeMutablePointer<sockaddr_storage>.allocate(capacity: capacity)
     private let senderLengths = UnsafeMutablePointer<socklen_t>.allocate(capacity: capacity)
-    // Unchecked exclusivity, because nobody is called while these change.
-    /// How many are asked for next: one, then two, until there are more than that.
+    // Unchecked exclusivity, because no other code runs while these change.
+    /// How many to receive in the next fill: one, then two, then as many as fit while there are more.
     @exclusivity(unchecked) private var wanted = 1
     @exclusivity(unchecked) private var filled = 0
     @exclusivity(unchecked) private var next = 0
-    /// What the socket said behind the last fill, to be told by the next.
+    /// The error after the datagrams of the last fill. The next fill returns it.
     @exclusivity(unchecked) private var failure: SystemError?
     @exclusivity(unchecked) private var isLast = false
-    /// Whether the last fill left nothing in the socket, as far as it could see.
+    /// Whether the last fill probably left no datagram in the socket.
     package var wasLast: Bool { isLast }
-    /// Whether the last fill asked for one datagram, and got it: whether more are there is not known.
+    /// Whether the last fill requested and received one datagram, so that it is not known whether there are more.
     package private(set) var wasFirst = false
 
-    /// Room for several datagrams of at most `largest` bytes.
+    /// Creates a batch for datagrams of at most `largest` bytes.
     ///
-    /// - Parameter tellsSenders: whether to note who has sent each, which a connected socket knows.
+    /// - Parameters:
+    ///   - largest: the size of the longest datagram in bytes.
+    ///   - tellsSenders: whether the senders are recorded. A connected socket does not need them.
     package init(largest: Int, tellsSenders: Bool = true) {
         self.tellsSenders = tellsSenders
-        // One byte more than is allowed tells what is too long from what just fits.
+        // One more byte than allowed distinguishes a datagram that is too long from the longest one.
         slot = max(512, largest + 1)
         count = max(2, min(Self.capacity, Self.memory / slot))
         buffer = .allocate(byteCount: slot * count, alignment: 16)
@@ -47,17 +49,17 @@ package final class DatagramBatch {
         senderLengths.deallocate()
     }
 
-    /// Whether all datagrams of the last fill have been taken.
+    /// Whether all datagrams of the last fill were taken.
     package var isEmpty: Bool { next == filled }
 
-    /// Gives the next datagram to `body`, with its sender. The pointer must not outlive the closure.
+    /// Calls `body` with the next datagram. The pointer must not outlive the call. Returns `nil` if there is none.
     package func takeNext<R>(_ body: (UnsafeRawBufferPointer) -> R) -> R? {
         guard next < filled else { return nil }
         defer { next += 1 }
         return body(UnsafeRawBufferPointer(start: buffer + next * slot, count: Int(lengths[next])))
     }
 
-    /// Who sent the datagram that was taken last, if senders are told.
+    /// The sender of the datagram that was taken last, if senders are recorded.
     package var lastSender: SocketAddress? {
         guard next > 0, tellsSenders else { return nil }
         let length = senderLengths[next - 1]
@@ -84,7 +86,7 @@ package final class DatagramBatch {
     }
 
     #if os(Linux)
-    /// By one system call, which costs more than two simple ones.
+    /// Receives with one system call, which costs more than two simple ones.
     private func takeMany(_ raw: Int32) -> IOResult {
         let (senders, senderLengths) = tellsSenders ? (senders, senderLengths) : (nil, nil)
         let received = retryingInterrupts {
@@ -94,7 +96,7 @@ package final class DatagramBatch {
     }
     #endif
 
-    /// One by one, until there are no more.
+    /// Receives one by one, until there are no more.
     private func takeEach(_ raw: Int32) -> IOResult {
         for index in 0..<wanted {
             let result = IOResult(retryingInterrupts { takeOne(raw, at: index) }, "recvfrom")

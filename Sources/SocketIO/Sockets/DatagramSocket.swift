@@ -1,18 +1,22 @@
 import CSocketIO
 
-/// A UDP socket on an event loop: connected to one peer, or bound and open to all. Lives on its loop's thread.
+/// A UDP socket on an event loop, either connected to one peer, or bound and open to all. It is used on its loop only.
 package final class DatagramSocket {
     private let loop: EventLoop
-    // Unchecked exclusivity, because nobody is called while these change.
+    // Unchecked exclusivity, because no other code runs while these change.
     @exclusivity(unchecked) private var descriptor: Descriptor?
     @exclusivity(unchecked) private var token: UInt64?
     /// This side's address.
     package private(set) var local: SocketAddress?
 
-    /// A socket that exchanges datagrams with `peer` alone; the kernel drops everybody else's.
+    /// Creates a socket that exchanges datagrams with `peer` only. The kernel drops datagrams from all others.
     ///
-    /// - Parameter own: this side's address; by default the one at which the way to the peer begins.
-    package init(connectedTo peer: SocketAddress, from own: SocketAddress? = nil, on loop: EventLoop) throws(SystemError)
+    /// - Parameters:
+    ///   - peer: the address of the peer.
+    ///   - own: this side's address. By default, the system chooses it by the route to the peer.
+    ///   - loop: the loop of the socket.
+    package init(connectedTo peer: SocketAddress, from own: SocketAddress? = nil, on loop: EventLoop)
+        throws(SystemError)
     {
         let socket = try Platform.socket(family: peer.family, type: Platform.datagramSocket)
         let raw = socket.raw
@@ -24,7 +28,7 @@ package final class DatagramSocket {
         descriptor = consume socket
     }
 
-    /// A socket bound to `address`, whose port may be 0 to let the system choose.
+    /// Creates a socket bound to `address`. With port 0, the system chooses the port.
     package init(boundTo address: SocketAddress, on loop: EventLoop) throws(SystemError) {
         let socket = try Platform.socket(family: address.family, type: Platform.datagramSocket)
         let raw = socket.raw
@@ -41,8 +45,8 @@ package final class DatagramSocket {
         token = try loop.watch(raw, for: .read, handler)
     }
 
-    /// Takes what waits, as much as `batch` has room for: `.bytes` with the number of datagrams, of which empty ones and
-    /// those too long for the batch have no bytes.
+    /// Receives the queued datagrams, as many as `batch` has room for. Returns `.bytes` with the number of datagrams.
+    /// Empty datagrams and those that are too long for the batch have no bytes.
     package func receive(into batch: DatagramBatch) -> IOResult {
         let raw = descriptor?.raw ?? -1
         let result = batch.fill(from: raw)
@@ -74,13 +78,13 @@ package final class DatagramSocket {
         return result
     }
 
-    /// Closes the socket. What comes for it is answered by ICMP from now on.
+    /// Closes the socket. The system answers later datagrams by ICMP.
     package func close() {
         guard let raw = descriptor?.raw else { return }
         if let token { loop.unwatch(raw, token) }
         token = nil
-        // A process that is just being started has a copy of each descriptor until its program runs. It is not to
-        // swallow what comes, nor to keep the port, as long.
+        // A child process has a copy of each descriptor until its program starts. Meanwhile, the copy must not receive
+        // datagrams or occupy the port.
         if let local { _ = ReservedPort.silence(raw, at: local) }
         descriptor = nil
     }
@@ -91,19 +95,18 @@ package final class DatagramSocket {
     }
 }
 
-/// What comes while a client's loop is at work elsewhere.
+/// For datagrams that arrive while a client's loop does other work.
 private let clientReceiveBuffer: Int32 = 1 << 20
-/// A server's datagrams come from all its clients at once, and what comes while another program has its core is to wait
-/// and not to be lost: a few thousand, each of which counts with the memory of its packet, and so for a kilobyte or
-/// two.
+/// For datagrams from all clients of a server. They must not be lost while another program uses the core. It holds a
+/// few thousand, because each counts with the memory of its packet, which is one or two kilobytes.
 private let serverReceiveBuffer: Int32 = 4 << 20
 
 private func growReceiveBuffer(_ raw: Int32, to size: Int32) {
     #if os(Linux)
-    // Beyond the system's bound (net.core.rmem_max) for those who may (socket(7): CAP_NET_ADMIN).
+    // Exceeds the system's limit (net.core.rmem_max) if the process has the permission (socket(7): CAP_NET_ADMIN).
     if Platform.setOption(raw, SOL_SOCKET, SO_RCVBUFFORCE, size) { return }
     #endif
-    // Linux gives what its bound allows; others refuse what is beyond theirs.
+    // Linux lowers the size to its limit. Other systems refuse a size above it.
     var size = size
     while !Platform.setOption(raw, SOL_SOCKET, SO_RCVBUF, size), size > 1 << 16 { size /= 2 }
 }

@@ -1,11 +1,11 @@
 import CSocketIO
 
-/// A file descriptor with one owner. It cannot be copied, and is closed exactly once, when its owner lets go of it.
+/// A file descriptor with one owner. It cannot be copied, and is closed exactly once, when its owner destroys it.
 package struct Descriptor: ~Copyable, Sendable {
-    /// The number, for system calls only; whoever holds it must not close it.
+    /// The number, for system calls only. Only this value may close it.
     package let raw: Int32
 
-    /// Takes over a descriptor that the system has just handed out.
+    /// Takes the ownership of a descriptor that the system has just returned.
     package init(_ raw: Int32) {
         self.raw = raw
     }

@@ -1,15 +1,15 @@
-/// What one non-blocking read or write came to.
+/// The result of one non-blocking read or write.
 package enum IOResult: Sendable, Hashable {
-    /// So many bytes were moved; more than none.
+    /// This many bytes were transferred, at least one.
     case bytes(Int)
-    /// Nothing can be moved now; the event loop will tell when.
+    /// No byte can be transferred now. The event loop reports when that is possible.
     case wouldBlock
-    /// The peer has closed its half.
+    /// The peer has closed its half of the connection.
     case end
     /// The connection is broken.
     case failed(SystemError)
 
-    /// What a system call's return value says.
+    /// Translates the return value of a system call.
     @inline(__always)
     init(_ count: Int, _ call: StaticString) {
         guard count <= 0 else {
@@ -25,7 +25,7 @@ package enum IOResult: Sendable, Hashable {
     }
 }
 
-/// Repeats a system call that a signal interrupted.
+/// Repeats a system call while signals interrupt it.
 @inline(__always)
 func retryingInterrupts(_ call: () -> Int) -> Int {
     while true {

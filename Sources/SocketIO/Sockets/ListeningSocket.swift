@@ -1,23 +1,26 @@
 import CSocketIO
 
-/// A TCP socket that accepts connections. Lives on its loop's thread.
+/// A TCP socket that accepts connections. It is used on its loop only.
 package final class ListeningSocket {
     private let loop: EventLoop
     private var descriptor: Descriptor?
     private var token: UInt64?
-    /// Where it listens, with the port that the system chose if 0 was asked for.
+    /// The address of the socket. If port 0 was requested, it has the port that the system chose.
     package private(set) var local: SocketAddress?
 
     /// Listens at `address`.
     ///
-    /// - Parameter backlog: how many connections the kernel completes before they are accepted.
+    /// - Parameters:
+    ///   - address: the address. With port 0, the system chooses the port.
+    ///   - backlog: how many connections the kernel completes before they are accepted.
+    ///   - loop: the loop of the socket.
     package init(boundTo address: SocketAddress, backlog: Int32 = 1024, on loop: EventLoop) throws(SystemError) {
         let socket = try Platform.socket(family: address.family, type: Platform.streamSocket)
         let raw = socket.raw
         Platform.setOption(raw, SOL_SOCKET, SO_REUSEADDR, 1)
         try ReservedPort.bind(raw, to: address, isDatagram: false)
         #if os(Linux)
-        // What is accepted has these from the start, which saves two system calls for each newcomer.
+        // Accepted connections inherit these options, which saves two system calls for each connection.
         StreamSocket.setOptions(raw)
         #endif
         guard csocketio_listen(raw, backlog) == 0 else { throw SystemError("listen") }
@@ -26,15 +29,16 @@ package final class ListeningSocket {
         descriptor = consume socket
     }
 
-    /// Starts reporting waiting connections to `handler`, which the loop keeps alive until ``close()``.
+    /// Starts reporting queued connections to `handler`, which the loop keeps alive until ``close()``.
     package func attach(_ handler: any PollHandler) throws(SystemError) {
         guard let raw = descriptor?.raw else { throw SystemError("attach", EBADF) }
         token = try loop.watch(raw, handler)
     }
 
-    /// Takes the next connection; `nil` when none waits.
+    /// Accepts the next connection. Returns `nil` if none is queued.
     ///
-    /// - Throws: when one waits but can't be taken (no descriptors left); it goes on waiting.
+    /// - Throws: an error if a connection is queued but cannot be accepted, for example because there are no
+    ///   descriptors left. It stays queued.
     package func accept() throws(SystemError) -> StreamSocket? {
         let raw = descriptor?.raw ?? -1
         while true {
@@ -61,12 +65,12 @@ package final class ListeningSocket {
         }
     }
 
-    /// Stops listening; connections that wait are refused.
+    /// Stops listening. Queued connections are refused.
     package func close() {
         guard let raw = descriptor?.raw else { return }
         if let token { loop.unwatch(raw, token) }
         token = nil
-        // A process that is just being started has a copy of each descriptor until its program runs, and would listen as long.
+        // A child process has a copy of each descriptor until its program starts, and would listen until then.
         _ = csocketio_shutdown(raw, Int32(SHUT_RDWR))
         descriptor = nil
     }

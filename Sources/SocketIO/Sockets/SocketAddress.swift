@@ -1,11 +1,11 @@
 /// An IPv4 or IPv6 address with its port.
 package struct SocketAddress: Sendable {
-    /// A sockaddr_in, or a sockaddr_in6, which is the longest of them: a quarter of a sockaddr_storage, for each datagram's is
-    /// copied and kept.
+    /// The bytes of a sockaddr_in or of a sockaddr_in6, the longest of them. They take a quarter of a sockaddr_storage,
+    /// because the address of each datagram is copied and stored.
     private var words: (UInt64, UInt64, UInt64, UInt64) = (0, 0, 0, 0)
     private let length: socklen_t
 
-    /// Copies an address that a system call has filled in; `nil` if it is of another family.
+    /// Copies an address that a system call has filled in. Returns `nil` if it has another family.
     init?(_ address: UnsafePointer<sockaddr>, length: socklen_t) {
         let family = Int32(address.pointee.sa_family)
         guard family == AF_INET || family == AF_INET6, Int(length) <= MemoryLayout<sockaddr_in6>.size else {
@@ -17,7 +17,8 @@ package struct SocketAddress: Sendable {
         }
     }
 
-    /// Reads a numeric address ("127.0.0.1", "::1", "fe80::1%eth0"); `nil` if it is none. Never asks the network.
+    /// Parses a numeric address ("127.0.0.1", "::1", "fe80::1%eth0") without using the network. Returns `nil` if `host`
+    /// is not one.
     package init?(numeric host: String, port: UInt16) {
         var hints = addrinfo()
         hints.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV
@@ -37,8 +38,8 @@ package struct SocketAddress: Sendable {
     /// Whether this is an IPv6 address.
     package var isIPv6: Bool { family == AF_INET6 }
 
-    /// Whether this is a loopback address (RFC 1122, section 3.2.1.3; RFC 4291, section 2.5.3), so that what comes from
-    /// it comes from this machine.
+    /// Whether this is a loopback address (RFC 1122, section 3.2.1.3; RFC 4291, section 2.5.3), so that its packets
+    /// come from this machine.
     package var isLoopback: Bool {
         withUnsafeBytes(of: words) { all in
             guard isIPv6 else { return all[4] == 127 }
@@ -55,9 +56,9 @@ package struct SocketAddress: Sendable {
 
     private var familyAndPort: UInt32 { withUnsafeBytes(of: words.0) { $0.load(as: UInt32.self) } }
 
-    /// The address in numbers, without brackets.
+    /// The numeric address, without brackets and port.
     package var host: String {
-        // Servers say it of each newcomer.
+        // This is the fast path, because servers use it for each new connection.
         if family == AF_INET { return withUnsafeBytes(of: words) { "\($0[4]).\($0[5]).\($0[6]).\($0[7])" } }
         var text = [CChar](repeating: 0, count: Int(NI_MAXHOST))
         let result = withPointer { getnameinfo($0, $1, &text, socklen_t(text.count), nil, 0, NI_NUMERICHOST) }
@@ -65,11 +66,12 @@ package struct SocketAddress: Sendable {
         return String(decoding: text.prefix { $0 != 0 }.map { UInt8(bitPattern: $0) }, as: UTF8.self)
     }
 
-    /// The bytes that identify the address (family, port, address): for keys, and for cookies bound to an address. The
-    /// pointer must not outlive the closure.
+    /// Calls `body` with the bytes that identify the address (family, port, address), for keys and for cookies that are
+    /// bound to an address. The pointer must not outlive the call.
     package func withIdentity<R>(_ body: (UnsafeRawBufferPointer) -> R) -> R {
         withUnsafeBytes(of: words) { all in
-            // Between port and address of IPv6 lies the flow label, which is the sender's to vary; it is copied around.
+            // In an IPv6 address, the flow label is between port and address. The sender may vary it, so it is left
+            // out.
             guard isIPv6 else { return body(UnsafeRawBufferPointer(rebasing: all[0..<8])) }
             var identity = (UInt64(0), UInt64(0), UInt64(0))
             return withUnsafeMutableBytes(of: &identity) { target in
@@ -81,17 +83,17 @@ package struct SocketAddress: Sendable {
         }
     }
 
-    /// What one owner of addresses is likely to hold: an IPv4 address, or the 64 bits of an IPv6 network (RFC 6177). An IPv4
-    /// address within IPv6 (RFC 4291, section 2.5.5.2) is the same as without.
+    /// The addresses that usually belong to one owner: an IPv4 address, or the 64 bits of an IPv6 network (RFC 6177).
+    /// An IPv4 address that is mapped to IPv6 (RFC 4291, section 2.5.5.2) equals the IPv4 address.
     package struct Network: Sendable, Hashable {
         fileprivate var bits: UInt64
         fileprivate var isIPv6: Bool
 
-        /// The same number for the same network, and another one for any other that is in use.
+        /// A number for the network. All other networks that are in use have different numbers.
         package var number: UInt64 { isIPv6 ? bits : bits | 0xffff << 32 }
     }
 
-    /// The network that this address belongs to.
+    /// The network of this address.
     package var network: Network {
         withUnsafeBytes(of: words) { all in
             func word(_ offset: Int) -> UInt64 { UInt64(all.loadUnaligned(fromByteOffset: offset, as: UInt32.self)) }
@@ -108,7 +110,7 @@ package struct SocketAddress: Sendable {
         }
     }
 
-    /// Lets `body`, a system call, fill in an address.
+    /// Returns the address that `body`, a system call, fills in.
     static func filled(
         by body: (UnsafeMutablePointer<sockaddr>, UnsafeMutablePointer<socklen_t>) -> Int32
     ) -> SocketAddress? {
@@ -123,14 +125,14 @@ package struct SocketAddress: Sendable {
 }
 
 extension SocketAddress: Hashable, CustomStringConvertible {
-    /// Whether family, port and address are the same.
+    /// Returns whether family, port and address are equal.
     package static func == (left: SocketAddress, right: SocketAddress) -> Bool {
         guard left.isIPv6 else { return left.words.0 == right.words.0 }
         return left.familyAndPort == right.familyAndPort && left.words.1 == right.words.1
             && left.words.2 == right.words.2
     }
 
-    /// Hashes what ``==(_:_:)`` compares.
+    /// Hashes the values that ``==(_:_:)`` compares.
     package func hash(into hasher: inout Hasher) {
         withIdentity { hasher.combine(bytes: $0) }
     }

@@ -1,29 +1,29 @@
 import CSocketIO
 
-/// A connected TCP socket.
+/// A connected TCP socket. Once attached, it is used on its loop only.
 package final class StreamSocket {
-    /// How much the kernel takes that it can't send yet, in bytes: enough to keep a path busy, and no more, for what
-    /// waits there is memory that no bound of ours counts, and can't be overtaken (TCP_NOTSENT_LOWAT).
+    /// How many unsent bytes the kernel takes (TCP_NOTSENT_LOWAT). This is enough to keep a path busy. It is not more,
+    /// because queued bytes take memory outside the limits of this package, and later messages cannot overtake them.
     private static let unsentBound: Int32 = 128 << 10
 
     private let loop: EventLoop
-    // Unchecked exclusivity, because nobody is called while these change.
+    // Unchecked exclusivity, because no other code runs while these change.
     @exclusivity(unchecked) private var descriptor: Descriptor?
     @exclusivity(unchecked) private var token: UInt64?
     @exclusivity(unchecked) private var hangUpSeen = false
-    /// The kernel took no more, and has not been said to have room since.
+    /// Whether the kernel took no more bytes, and has not reported room since.
     @exclusivity(unchecked) private var isFull = false
-    /// FIN stands behind what was written.
+    /// Whether FIN follows the written bytes.
     @exclusivity(unchecked) private var hasShutDown = false
-    /// Bytes handed to the kernel.
+    /// The number of bytes that the kernel has taken.
     @exclusivity(unchecked) package private(set) var bytesSent: UInt64 = 0
-    /// Bytes taken from the kernel.
+    /// The number of bytes that were read from the kernel.
     @exclusivity(unchecked) package private(set) var bytesReceived: UInt64 = 0
     private let isIPv6: Bool
     /// The peer's address.
     package let peer: SocketAddress?
 
-    /// Takes over a connected, non-blocking socket.
+    /// Takes the ownership of a connected, non-blocking socket.
     package init(_ descriptor: consuming Descriptor, on loop: EventLoop) {
         let raw = descriptor.raw
         StreamSocket.setOptions(raw)
@@ -33,7 +33,7 @@ package final class StreamSocket {
         self.descriptor = consume descriptor
     }
 
-    /// Takes over a connection that was accepted, with all options set.
+    /// Takes the ownership of an accepted connection whose options are set.
     init(accepted descriptor: consuming Descriptor, from peer: SocketAddress?, on loop: EventLoop) {
         self.peer = peer
         isIPv6 = peer?.isIPv6 ?? false
@@ -41,7 +41,8 @@ package final class StreamSocket {
         self.descriptor = consume descriptor
     }
 
-    /// Messages leave at once: Nagle's algorithm is off, since the connection gathers what belongs together itself.
+    /// Disables Nagle's algorithm, because the connection itself collects the messages to send together. Limits the
+    /// unsent bytes in the kernel.
     static func setOptions(_ raw: Int32) {
         Platform.setOption(raw, Int32(IPPROTO_TCP), TCP_NODELAY, 1)
         Platform.setOption(raw, Int32(IPPROTO_TCP), TCP_NOTSENT_LOWAT, unsentBound)
@@ -53,14 +54,14 @@ package final class StreamSocket {
         token = try loop.watch(raw, handler)
     }
 
-    /// Remembers that there is room, and that the peer has hung up: from then on a short read does not mean that the stream
-    /// is empty.
+    /// Records that there is room to write, or that the peer has hung up. After a hang-up, a short read does not mean
+    /// that the stream is empty.
     package func note(_ readiness: Readiness) {
         if readiness.contains(.write) { isFull = false }
         if readiness.contains(.hangUp) { hangUpSeen = true }
     }
 
-    /// Reads what has arrived.
+    /// Reads the bytes that have arrived.
     package func read(into buffer: UnsafeMutableRawBufferPointer) -> IOResult {
         let raw = descriptor?.raw ?? -1
         let result = IOResult(retryingInterrupts { csocketio_recv(raw, buffer.baseAddress, buffer.count) }, "recv")
@@ -72,16 +73,16 @@ package final class StreamSocket {
         return result
     }
 
-    /// After a short read the kernel reports the next bytes as a new edge (epoll(7), question 9), unless the end came with
-    /// the bytes.
+    /// Returns whether a read has emptied the socket. After a short read the kernel reports the next bytes as a new
+    /// edge (epoll(7), question 9), unless the end came with these bytes.
     package func isDrained(afterReading count: Int, of capacity: Int) -> Bool {
         guard count < capacity, !hangUpSeen else { return false }
         rearm(.read)
         return true
     }
 
-    /// Gives the kernel as much of `bytes` as it takes. Once it takes no more it is not asked again before ``note(_:)``
-    /// says that there is room: of many messages to a client that does not read, each would cost a system call.
+    /// Writes as many of `bytes` as the kernel takes. When the kernel takes no more, this does not try again until
+    /// ``note(_:)`` reports room. Otherwise, each message to a client that does not read would cost a system call.
     package func write(_ bytes: UnsafeRawBufferPointer) -> IOResult {
         if isFull { return .wouldBlock }
         let raw = descriptor?.raw ?? -1
@@ -99,7 +100,7 @@ package final class StreamSocket {
         return result
     }
 
-    /// Sends FIN behind what the kernel holds. Returns `true`: TCP can close one direction.
+    /// Sends FIN after the bytes in the kernel. Returns `true`, because TCP can close one direction.
     @discardableResult
     package func shutdownWriting() -> Bool {
         guard let raw = descriptor?.raw else { return true }
@@ -107,7 +108,7 @@ package final class StreamSocket {
         return true
     }
 
-    /// Closes the socket; with `abort`, by RST.
+    /// Closes the socket. With `abort`, it sends RST.
     package func close(abort: Bool) {
         guard let raw = descriptor?.raw else { return }
         if abort {
@@ -119,13 +120,14 @@ package final class StreamSocket {
         descriptor = nil
     }
 
-    /// How many written bytes the peer's kernel has not acknowledged (SIOCOUTQ of tcp(7), SO_NWRITE). FIN is not counted.
+    /// How many written bytes the peer's kernel has not acknowledged (SIOCOUTQ of tcp(7), SO_NWRITE). FIN does not
+    /// count.
     package var unacknowledgedBytes: Int {
         guard let raw = descriptor?.raw else { return 0 }
         return max(0, Platform.unacknowledgedBytes(raw) - (hasShutDown ? 1 : 0))
     }
 
-    /// What the kernel has counted (TCP_INFO).
+    /// The packet counts of the kernel (TCP_INFO), or `nil` if the system does not report them.
     package var segmentCounts: SegmentCounts? {
         guard let raw = descriptor?.raw else { return nil }
         #if os(Linux)
@@ -146,16 +148,16 @@ package final class StreamSocket {
     }
 }
 
-/// IP packets of a TCP connection, as the kernel counts them.
+/// The IP packets of a TCP connection, as the kernel counts them.
 package struct SegmentCounts: Sendable, Hashable {
     /// Packets sent, retransmissions included.
     package var sent: UInt64
     /// Packets received.
     package var received: UInt64
-    /// Bytes of TCP and IP headers that went with them (RFC 9293, RFC 7323 timestamps included).
+    /// The bytes of their TCP and IP headers (RFC 9293, with RFC 7323 timestamps).
     package var headerBytes: UInt64
 
-    /// Counts spelled out.
+    /// Creates counts from their values.
     package init(sent: UInt64, received: UInt64, headerBytes: UInt64) {
         self.sent = sent
         self.received = received

@@ -1,1 +1,1 @@
-// Nothing to call: linking this target is what it is for.
+// This target declares nothing. Linking it is enough.

@@ -1,8 +1,7 @@
 import Codecs
 import Testing
 
-/// What RFC 8259 leaves to the parser, as Docs/reference/codecs.md tells it.
-/// (What it does not is in ``JSONSyntaxTests``.)
+/// Choices that RFC 8259 leaves to the parser, as Docs/reference/codecs.md documents them. ``JSONSyntaxTests`` covers the rest.
 @Suite struct JSONChoicesTests {
     private func node(_ text: String) throws -> String {
         JSONRendering.text(try JSONNode(Array(text.utf8), limits: CodecLimits()))
@@ -10,7 +9,7 @@ import Testing
 
     private func refusal(_ bytes: [UInt8]) -> CodecError.Code? {
         let node = codecError { try JSONNode(bytes, limits: CodecLimits()) }?.code
-        // The same inside of a message, declared or not.
+        // The document must also be an error inside a message, as the value of a declared and of an undeclared field.
         for member in ["other", "double", "string"] {
             let document = Array("{\"\(member)\":".utf8) + bytes + Array("}".utf8)
             guard codecError({ try JSONCodec().decode(AllTypes.self, from: document) }) != nil else { return nil }
@@ -18,11 +17,11 @@ import Testing
         return node
     }
 
-    @Test("section 4: names may come twice, in their order for a document, and with the last value for a message")
+    @Test("A document keeps repeated names in order, and a message takes the last value (section 4)")
     func repeatedNames() throws {
         let document = try JSONNode(Array(#"{"a":1,"\u0061":2,"a":3}"#.utf8), limits: CodecLimits())
         guard case .object(let members) = document.value else {
-            Issue.record("no object")
+            Issue.record("the document is not an object")
             return
         }
         #expect(members.map(\.name) == ["a", "a", "a"])
@@ -35,7 +34,7 @@ import Testing
         #expect(try fromJSON(#"{"snakeCase":"a","snake_case":"b"}"#, as: Inner.self).snakeCase == "b")
     }
 
-    @Test("section 6: a number beyond a double is refused where it is read; one too small for a double is zero")
+    @Test("A number too large for a double is rejected if it is read, and one too small is zero (section 6)")
     func hugeNumbers() throws {
         for text in [
             "1e309", "-1e309", "1.7976931348623159e308", "1e99999999999999999999",
@@ -47,7 +46,7 @@ import Testing
             #expect(codecError { try fromJSON("{\"int64\":\(text)}", as: AllTypes.self) }?.code == .numberOutOfRange)
             #expect(
                 try fromJSON("{\"other\":\(text)}", as: AllTypes.self) == AllTypes(),
-                "nobody wants to know its size"
+                "the size of a skipped number is not checked"
             )
         }
         for text in ["1e-400", "0e309", "1e-99999999999999999999", "0." + String(repeating: "0", count: 400) + "1"] {
@@ -58,7 +57,7 @@ import Testing
         #expect(try node("1.7976931348623157e308") == "D7fefffffffffffff")
     }
 
-    @Test("section 6: integers of 64 bits are exact, whether they are numbers or strings, and however they are written")
+    @Test("64-bit integers are exact, as numbers and as strings, however they are written (section 6)")
     func exactIntegers() throws {
         func int64(_ text: String) throws -> Int64 { try fromJSON("{\"int64\":\(text)}", as: AllTypes.self).int64 }
         #expect(try int64("9223372036854775807") == .max && int64("\"-9223372036854775808\"") == .min)
@@ -70,7 +69,7 @@ import Testing
     }
 
     @Test(
-        "section 6: a number that is no integer of its field's type is refused, and never rounded",
+        "A number that is not an integer of its field's type is rejected and never rounded (section 6)",
         arguments: [
             "1e-400", "1.00000000000000000001", "0.99999999999999999999", "9223372036854775807.5",
             "9223372036854775808",
@@ -84,7 +83,7 @@ import Testing
         }
     }
 
-    @Test("section 8.1: a byte order mark and other encodings than UTF-8 are refused")
+    @Test("A byte order mark and encodings other than UTF-8 are rejected (section 8.1)")
     func encodings() {
         #expect(refusal([0xEF, 0xBB, 0xBF, 0x31]) == .unexpectedCharacter)
         #expect(
@@ -95,7 +94,7 @@ import Testing
         #expect(refusal([0, 0, 0, 0x31]) == .unexpectedCharacter)
     }
 
-    @Test("section 8.2: half a surrogate pair is refused, as an escape and as bytes")
+    @Test("Half a surrogate pair is rejected, as an escape and as bytes (section 8.2)")
     func surrogates() {
         for text in [
             #""\ud800""#, #""\udfff""#, #""a\uD83Da""#, #""\ud83d\ud83d\ude00""#, #""\ude00\ud83d""#, #""\ud800\n""#,
@@ -105,7 +104,7 @@ import Testing
         #expect(refusal(hex("22 EDA0BD EDB880 22")) == .invalidUTF8)
     }
 
-    @Test("section 9: the limits of depth and of elements")
+    @Test("A document beyond the limits of depth and of elements is rejected (section 9)")
     func limits() {
         let deep = String(repeating: "[", count: 64) + String(repeating: "]", count: 64)
         #expect(throws: Never.self) { try node(deep) }
@@ -115,7 +114,7 @@ import Testing
         #expect(codecError { try node("[\(wide)0,0]") }?.code == .tooManyElements)
     }
 
-    @Test("a string is the same with and without escapes (section 8.3), also as the name of an enum's value")
+    @Test("A string is the same with and without escapes, also as the name of an enum value (section 8.3)")
     func escapes() throws {
         let message: AllTypes = try fromJSON(
             #"{"colour":"COLOUR\u005fGREEN","colours":["\u0043OLOUR_BLUE"],"byFlag":{"true":false},"string":"\u006a"}"#
@@ -126,7 +125,7 @@ import Testing
         )
     }
 
-    @Test("map keys have the text of their type, and none else")
+    @Test("A map key has the text of its type, and any other text is rejected")
     func mapKeys() throws {
         #expect(
             try json(try fromJSON(#"{"byFlag":{"true":false,"false":true}}"#, as: AllTypes.self))

@@ -2,8 +2,8 @@ import Codecs
 import Foundation
 import Testing
 
-/// 10,000 random documents, half of them broken, read by this package and by others. Where they disagree, RFC 8259 and this
-/// package agree, and the other parser's deviation is one that Docs/reference/codecs.md lists.
+/// This package and other parsers read 10,000 random documents, half of them broken. Where they disagree, this package follows
+/// RFC 8259, and Docs/reference/codecs.md lists the deviation of the other parser.
 @Suite struct JSONCrossingTests {
     private static let seed: UInt64 = 11
 
@@ -20,7 +20,7 @@ import Testing
         }
     }
 
-    /// Reads every document, and compares with what the other parser made of it: `nil` if it refused.
+    /// Reads every document and compares the result with that of the other parser, which is `nil` if the parser rejected it.
     private func compare<T>(
         with theirs: [T?],
         read: ([UInt8], JSONNode, T) -> Set<Deviation>?,
@@ -48,17 +48,20 @@ import Testing
                 """
                 seed \(Self.seed): \(String(decoding: document, as: UTF8.self).debugDescription)
                 \(document)
-                ours \(ours), theirs \(theirs.map { "\($0)" } ?? "refused"), \(deviations.map { "\($0)" } ?? "not explained")
+                ours \(ours), theirs \(theirs.map { "\($0)" } ?? "rejected"), \(deviations.map { "\($0)" } ?? "not explained")
                 """
             )
         }
         #expect(
             agreements.read > 4000 && agreements.refused > 3000,
-            "one kind of document is rare: \(agreements), \(counts)"
+            "there are too few documents of one kind: \(agreements), \(counts)"
         )
     }
 
-    @Test("Python's json reads and refuses the same", .enabled(if: PythonPeer.isAvailable, "needs Python"))
+    @Test(
+        "Python's json module reads and rejects the same documents",
+        .enabled(if: PythonPeer.isAvailable, "needs Python")
+    )
     func python() throws {
         let answers = try PythonPeer.answers(to: Self.documents, script: JSONRendering.pythonScript)
         try compare(
@@ -68,7 +71,7 @@ import Testing
         )
     }
 
-    @Test("Foundation's JSONSerialization reads and refuses the same")
+    @Test("Foundation's JSONSerialization reads and rejects the same documents")
     func foundation() throws {
         let answers = Self.documents.map {
             try? JSONSerialization.jsonObject(with: Data($0), options: .fragmentsAllowed)
@@ -76,8 +79,8 @@ import Testing
         try compare(with: answers, read: Deviation.foundation, refused: Deviation.foundation)
     }
 
-    @Test("what is passed over is checked like what is read")
-    func passedOver() {
+    @Test("A skipped value is checked like a value that is read")
+    func skipped() {
         struct Nothing: WireMessage {
             mutating func visitFields<V: FieldVisitor>(_ visitor: inout V) throws(CodecError) {}
         }
@@ -88,7 +91,7 @@ import Testing
                 #expect(skipped == nil || !isObject)
                 continue
             }
-            // Whoever does not want a number does not mind its size.
+            // The size of a skipped number is not checked.
             if error.code != .numberOutOfRange { #expect(skipped == error) }
         }
     }

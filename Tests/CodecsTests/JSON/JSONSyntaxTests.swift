@@ -1,8 +1,8 @@
 import Codecs
 import Testing
 
-/// Documents that a strict parser takes or refuses, each as the value of a field that is not declared, where it fits as the
-/// value of one that is, and alone.
+/// Documents that a strict parser accepts or rejects. Each is read as the value of an undeclared field, as the value of a
+/// declared field if it fits, and alone.
 @Suite struct JSONSyntaxTests {
     static let accepted = [
         "null", "true", "false", "0", "-0", "-1", "10", "1.5", "0.5", "1e5", "1E+5", "1e-05", "-0.0e0",
@@ -46,7 +46,7 @@ import Testing
         "$a", "{\"a\" :\u{C}1}",
     ]
 
-    @Test("valid JSON is passed over", arguments: accepted)
+    @Test("Valid JSON is accepted, also where it is skipped", arguments: accepted)
     func accepts(document: String) throws {
         #expect(try fromJSON("{\"other\":\(document)}", as: AllTypes.self) == AllTypes())
         #expect(try fromJSON("{\"other\":[\(document),\(document)],\"int32\":1}", as: AllTypes.self).int32 == 1)
@@ -54,7 +54,7 @@ import Testing
         _ = try JSONNode(Array(document.utf8), limits: CodecLimits())
     }
 
-    @Test("broken JSON is refused, where it is passed over and where it is read", arguments: refused)
+    @Test("Broken JSON is rejected, both where it is skipped and where it is read", arguments: refused)
     func refuses(document: String) {
         for member in ["other", "int32", "string", "double", "bool", "bytes", "colour", "ints", "inner", "byName"] {
             #expect(throws: CodecError.self, "\(member)") {
@@ -63,13 +63,13 @@ import Testing
         }
         #expect(throws: CodecError.self) { try fromJSON(document, as: AllTypes.self) }
         #expect(throws: CodecError.self) { try JSONNode(Array(document.utf8), limits: CodecLimits()) }
-        // Nothing at all between brackets is an empty array.
+        // An array with only white space between its brackets is valid.
         guard document.contains(where: { !$0.isWhitespace }) else { return }
         #expect(throws: CodecError.self) { try fromJSON("{\"other\":[\(document)]}", as: AllTypes.self) }
     }
 
     @Test(
-        "an object alone is a message",
+        "Only a single object is a message",
         arguments: [
             ("[]", .wrongType), ("1", .wrongType), ("null", .wrongType), ("\"{}\"", .wrongType),
             ("{}{}", .trailingBytes),
@@ -97,7 +97,7 @@ import Testing
     }
 
     @Test(
-        "text that is not UTF-8 is refused wherever it stands",
+        "Text that is not UTF-8 is rejected wherever it occurs",
         arguments: [
             "FF", "80", "C0AF", "C3", "C328", "E08080", "EDA080", "F08080AF", "F4908080", "F5808080", "E4BD", "F09F98",
             "FE",
@@ -119,7 +119,7 @@ import Testing
         }
     }
 
-    @Test("surrogate pairs become the one character that they name")
+    @Test("A surrogate pair becomes the one character that it names")
     func surrogates() throws {
         #expect(
             try fromJSON(#"{"string":"\ud83d\ude00\uD800\uDC00\uDBFF\uDFFFx"}"#, as: AllTypes.self).string
@@ -127,7 +127,7 @@ import Testing
         )
     }
 
-    @Test("nesting that is passed over counts too")
+    @Test("The nesting of skipped values counts towards the limit")
     func depth() throws {
         func nested(_ levels: Int) -> String {
             "{\"o\":" + String(repeating: "[", count: levels - 1) + String(repeating: "]", count: levels - 1) + "}"

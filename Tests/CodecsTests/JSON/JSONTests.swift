@@ -2,13 +2,13 @@ import Codecs
 import Testing
 
 @Suite struct JSONTests {
-    @Test("a message of defaults is an empty object")
+    @Test("A message of default values is an empty object")
     func empty() throws {
         #expect(try json(AllTypes()) == "{}")
         #expect(try fromJSON(" \n\t\r{ } ", as: AllTypes.self) == AllTypes())
     }
 
-    @Test("a chat message has the text that the mapping gives it")
+    @Test("A chat message has the text that the JSON mapping defines")
     func chatText() throws {
         var message = ChatMessage(
             id: "m1",
@@ -29,7 +29,7 @@ import Testing
         #expect(try fromJSON(expected, as: ChatMessage.self) == message)
     }
 
-    @Test("every type has the text that the mapping gives it")
+    @Test("Every type has the text that the JSON mapping defines")
     func typeText() throws {
         var message = AllTypes()
         message.bool = true
@@ -53,7 +53,7 @@ import Testing
         #expect(try json(message) == expected)
     }
 
-    @Test("every control character is escaped, and nothing else that need not be")
+    @Test("Every control character is escaped, and other characters only if they must be")
     func escapes() throws {
         var message = Inner()
         message.snakeCase =
@@ -66,7 +66,7 @@ import Testing
         #expect(try fromJSON(expected, as: Inner.self) == message)
     }
 
-    @Test("members are read in any order, and unknown ones are passed over")
+    @Test("Members are read in any order, and unknown members are skipped")
     func anyOrder() throws {
         let message: AllTypes = try fromJSON(
             #"{"zz":[1,{"a":null}],"string":"s","new":{"bool":true},"int32":3,"bool":true,"x":"\u00e9","last":-1.5e-7}"#
@@ -74,7 +74,7 @@ import Testing
         #expect(message.string == "s" && message.int32 == 3 && message.bool)
     }
 
-    @Test("of a name that comes twice the last value counts, as a whole")
+    @Test("The last value of a repeated name replaces the earlier values as a whole")
     func duplicates() throws {
         let message: AllTypes = try fromJSON(
             #"{"ints":[1,2],"inner":{"number":1},"byName":{"a":1},"int32":5,"maybeInt":1,"ints":[3],"#
@@ -84,7 +84,7 @@ import Testing
         #expect(message.inner == Inner(snakeCase: "x") && message.byName == ["b": 2])
     }
 
-    @Test("null is the default, but not in an array or a map")
+    @Test("Null stands for the default value, but not in an array or a map")
     func nulls() throws {
         let message: AllTypes = try fromJSON(
             #"{"bool":null,"int64":null,"string":null,"inner":null,"ints":null,"byName":null,"colour":null,"bytes":null}"#
@@ -94,7 +94,7 @@ import Testing
         #expect(codecError { try fromJSON(#"{"byName":{"a":null}}"#, as: AllTypes.self) }?.code == .wrongType)
     }
 
-    @Test("names are found with escapes and in snake_case")
+    @Test("Names are recognized with escapes and in snake_case")
     func names() throws {
         #expect(try fromJSON(#"{"snake\u0043ase":"a"}"#, as: Inner.self).snakeCase == "a")
         #expect(try fromJSON(#"{"snake_case":"a"}"#, as: Inner.self).snakeCase == "a")
@@ -110,7 +110,7 @@ import Testing
         )
     }
 
-    @Test("numbers may be strings, strings of digits numbers, and whole fractions integers")
+    @Test("Numbers may be quoted, 64-bit integers unquoted, and integers written with a fraction or an exponent")
     func lenientNumbers() throws {
         let message: AllTypes = try fromJSON(
             #"{"int32":"-5","int64":9007199254740993,"uint32":1e3,"uint64":"18446744073709551615","sint32":-0,"sint64":2.50e1,"#
@@ -123,7 +123,7 @@ import Testing
     }
 
     @Test(
-        "decimal digits give the nearest double",
+        "Decimal digits give the nearest double",
         arguments: [
             "0.1", "123456789012345678901234567890", "1e22", "1e23", "9007199254740993", "2.2250738585072014e-308",
             "5e-324",
@@ -137,13 +137,13 @@ import Testing
         #expect(message.double == expected && message.doubles == [-expected])
     }
 
-    @Test("decimal digits give the nearest float, not the float nearest to the nearest double")
+    @Test("Decimal digits give the nearest float, not the float nearest to the nearest double")
     func floats() throws {
         #expect(try fromJSON(#"{"float":1.00000017881393432617187499}"#, as: AllTypes.self).float == 1.0000001)
         #expect(try fromJSON(#"{"float":3.4028235e38}"#, as: AllTypes.self).float == .greatestFiniteMagnitude)
     }
 
-    @Test("enums come as names or numbers, and unknown names count as absent")
+    @Test("Enums are read as names or numbers, and an unknown name counts as absent")
     func enums() throws {
         let message: AllTypes = try fromJSON(
             #"{"colour":-5,"maybeColour":"COLOUR_MAUVE","colours":["COLOUR_GREEN","COLOUR_MAUVE",7,"1x"],"int32":1}"#
@@ -152,14 +152,14 @@ import Testing
         #expect(message.colours == [.green, Colour(rawValue: 7)])
     }
 
-    @Test("an error names the field that it is in, and its place")
+    @Test("An error names its field and its offset")
     func errorPath() {
         let error = codecError { try fromJSON(#"{"children":[{"inner":{"number":true}}]}"#, as: AllTypes.self) }
         #expect(error?.code == .wrongType && error?.field == "children.inner.number" && error?.offset == 32)
     }
 
     @Test(
-        "bytes are read from either alphabet, padded or not",
+        "Bytes are read from either Base64 alphabet, with and without padding",
         arguments: [
             ("", []), ("AQ==", [1]), ("AQ", [1]), ("AQI=", [1, 2]), ("AQI", [1, 2]), ("AQID", [1, 2, 3]),
             ("-_-_", [0xFB, 0xFF, 0xBF]), ("-_", [0xFB]), ("AQJ", [1, 2]), (#"\u002d\u005f"#, [0xFB]),
@@ -171,14 +171,14 @@ import Testing
     }
 
     @Test(
-        "what is not base64 is refused",
+        "Text that is not Base64 is rejected",
         arguments: ["A", "A===", "AQ=", "=", "====", "AR==", "AQJ=", "A Q=", "AQ==AQ==", "é", "AAAA="]
     )
     func notBase64(text: String) {
         #expect(codecError { try fromJSON("{\"bytes\":\"\(text)\"}", as: AllTypes.self) }?.code == .invalidBase64)
     }
 
-    @Test("base64 of every length and every byte comes back")
+    @Test("Base64 of every length and every byte survives a round trip")
     func base64RoundTrip() throws {
         for length in 0..<80 {
             var message = AllTypes()

@@ -1,7 +1,7 @@
 import Codecs
 import Testing
 
-/// Where the reader and the writer go from one way of doing a thing to another.
+/// Values at the boundaries between the code paths of the reader and of the writer.
 @Suite struct ProtobufBoundaryTests {
     private let codec = ProtobufCodec()
 
@@ -18,10 +18,10 @@ import Testing
         varint(number << 3 | 2) + varint(UInt64(content.count)) + content
     }
 
-    /// One bit, all bits below it, and all from it on.
+    /// For each bit: this bit alone, all lower bits, and all bits from this one upwards.
     private static let values = (0..<64).flatMap { bit -> [UInt64] in [1 << bit, (1 << bit) - 1, .max << bit] }
 
-    @Test("varints of every length are written and read, whatever follows them")
+    @Test("Varints of every length are written and read, whatever follows them")
     func varints() throws {
         for value in Self.values {
             var message = AllTypes()
@@ -36,7 +36,7 @@ import Testing
         }
     }
 
-    @Test("a varint may be longer than it must, but not than ten bytes, whatever follows it")
+    @Test("A varint may be longer than necessary, but not longer than ten bytes, whatever follows it")
     func longVarints() throws {
         for value in Self.values {
             let shortest = varint(value)
@@ -57,7 +57,7 @@ import Testing
         }
     }
 
-    @Test("a varint never reaches beyond what contains it, even if more bytes follow there")
+    @Test("A varint never extends beyond its message, even if more bytes follow there")
     func varintsInside() throws {
         for length in 1...9 {
             let inner = [0x08] + Array(repeating: UInt8(0x80), count: length)
@@ -67,11 +67,11 @@ import Testing
     }
 
     @Test(
-        "lengths are written in as many bytes as they need, wherever the message is put together",
+        "A length is written in as few bytes as possible, wherever the message is assembled",
         arguments: [0, 126, 127, 128, 129, 16_383, 16_384, 16_385, 2_097_151, 2_097_152]
     )
     func lengths(length: Int) throws {
-        // A text that makes the message around it just so long.
+        // A text that gives the enclosing message exactly this length.
         let size = (2...5).map { max(length - $0, 0) }.first { 1 + varint(UInt64($0)).count + $0 == length }
         let text = Array(repeating: UInt8(0x78), count: size ?? 0)
         var inner = Inner()
@@ -96,14 +96,14 @@ import Testing
         #expect(try codec.decode(AllTypes.self, from: expected) == message)
     }
 
-    @Test("a chat message that ends early is one only between two fields, and is truncated elsewhere")
+    @Test("A truncated chat message is valid only if it ends between two fields")
     func truncated() throws {
         var message = ChatMessage(id: "m1", conversation: "c", sender: "ann", sentAtMs: 1 << 40, text: "hé 你好 👍 и всё")
         message.replyTo = String(repeating: "r", count: 200)
         message.mentions = ["bo", ""]
         message.attributes = ["k": "v"]
         let bytes = try codec.encode(message)
-        // After id, conversation, sender, time, text, answer, and two mentions.
+        // The ends of id, conversation, sender, time, text, reply and two mentions.
         var ends: Set<Int> = [0, 4, 7, 12]
         ends.insert(12 + 1 + varint(1 << 40).count)
         for field in [message.text, message.replyTo ?? ""] {
@@ -116,7 +116,7 @@ import Testing
         }
     }
 
-    @Test("fields in any order, with others between them, make the same message")
+    @Test("Fields in any order, with unknown fields between them, give the same message")
     func anyOrder() throws {
         var random = SeededGenerator(state: 12)
         for _ in 0..<50 {
@@ -142,7 +142,7 @@ import Testing
         }
     }
 
-    @Test("text is well-formed UTF-8 to the reader exactly if it is to the standard library")
+    @Test("The reader accepts a text as UTF-8 exactly if the standard library does")
     func text() throws {
         let leads: [UInt8] = [
             0x41, 0x7F, 0x80, 0xBF, 0xC0, 0xC1, 0xC2, 0xDF, 0xE0, 0xE1, 0xEC, 0xED, 0xEE, 0xEF, 0xF0, 0xF1, 0xF3, 0xF4,

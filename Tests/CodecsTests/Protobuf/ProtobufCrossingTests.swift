@@ -2,15 +2,15 @@ import Codecs
 import Foundation
 import Testing
 
-/// The same schema in Google's implementation for Python: each side reads what the other writes, in both formats, and
-/// writes the same bytes, but for the order of map entries, which no specification settles. Messages are compared by
-/// their bytes, because NaN differs from itself.
+/// Compares with Google's implementation for Python under the same schema. Each side reads the other's messages in both
+/// formats and writes the same bytes. Only the order of map entries may differ, because no specification defines it.
+/// Messages are compared by their bytes, because NaN differs from itself.
 @Suite(.enabled(if: PythonPeer.hasProtobuf, "needs protoc, and protobuf for Python"))
 struct ProtobufCrossingTests {
     private let protobuf = ProtobufCodec()
     private let json = JSONCodec()
 
-    /// Whether Python's bytes and ours are of one message, and differ in the order of map entries at most.
+    /// Whether Python's bytes and ours encode the same message, and differ at most in the order of map entries.
     private func isSame<M: WireMessage>(_ theirs: [UInt8], _ ours: [UInt8], as type: M.Type) throws -> Bool {
         guard theirs != ours else { return true }
         return try theirs.count == ours.count && theirs.sorted() == ours.sorted()
@@ -35,7 +35,7 @@ struct ProtobufCrossingTests {
         }
     }
 
-    @Test("Python reads our chat messages, by Protos/chat.proto, and writes the same bytes")
+    @Test("Python reads this package's chat messages with Protos/chat.proto and writes the same bytes")
     func chat() throws {
         let root = URL(fileURLWithPath: #filePath)
             .deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent()
@@ -45,7 +45,7 @@ struct ProtobufCrossingTests {
         try rewritten((0..<200).map { _ in random.chatMessage() }, proto: proto, type: "ChatMessage", "seed 7")
     }
 
-    @Test("Python reads 1,000 random messages of ours, and writes the same bytes", arguments: [8])
+    @Test("Python reads 1,000 random messages of this package and writes the same bytes", arguments: [8])
     func ours(seed: UInt64) throws {
         var random = SeededGenerator(state: seed)
         let messages = (0..<1000).map { _ in
@@ -56,7 +56,10 @@ struct ProtobufCrossingTests {
         try rewritten(messages, proto: AllTypes.proto, type: "AllTypes", "seed \(seed)")
     }
 
-    @Test("we read 1,000 random messages of Python's, also in two parts, and write the same bytes", arguments: [9])
+    @Test(
+        "This package reads 1,000 random messages of Python, also in two parts, and writes the same bytes",
+        arguments: [9]
+    )
     func theirs(seed: UInt64) throws {
         let count = 1000
         let parts = try PythonPeer.answers(
@@ -75,7 +78,7 @@ struct ProtobufCrossingTests {
     }
 
     @Test(
-        "of 10,000 damaged messages, we and Python refuse the same, and read the same from the others",
+        "Both implementations reject the same of 10,000 damaged messages and read the others alike",
         arguments: [10]
     )
     func damaged(seed: UInt64) throws {
@@ -111,6 +114,6 @@ struct ProtobufCrossingTests {
                 #expect(try !answer.isEmpty && isSame(Array(answer.dropFirst()), ours, as: AllTypes.self), comment)
             }
         }
-        #expect(counts.read > 1000 && counts.refused > 2000, "the messages are of one kind: \(counts)")
+        #expect(counts.read > 1000 && counts.refused > 2000, "there are too few messages of one kind: \(counts)")
     }
 }

@@ -2,7 +2,7 @@ import Codecs
 import Primitives
 import Testing
 
-/// The rules of Protocol Buffers, "Encoding", each for every field and place that it is about.
+/// The rules of the page "Encoding" of Protocol Buffers, each for every field and place to which it applies.
 @Suite struct ProtobufRulesTests {
     private let codec = ProtobufCodec()
 
@@ -25,7 +25,7 @@ import Testing
     ]
 
     @Test(
-        "repeated numbers of every type are read packed, unpacked and in any mixture, and written packed",
+        "Repeated numbers of every type are read packed, unpacked and in any mixture, and written packed",
         arguments: packable
     )
     func packing(number: UInt64, type: WireType) throws {
@@ -49,7 +49,7 @@ import Testing
     }
 
     @Test(
-        "a field in another wire type than its own is unknown, and kept",
+        "A field with another wire type than its own is kept as an unknown field",
         arguments: Array(1...54) + [2000] as [UInt64]
     )
     func wrongWireTypes(number: UInt64) throws {
@@ -72,7 +72,7 @@ import Testing
         #expect(known == (Self.packable[number] == nil ? 1 : 2))
     }
 
-    @Test("two messages behind each other are their merge: last scalars, joined lists and maps, merged messages")
+    @Test("Concatenated messages merge: last scalars count, lists and maps are joined, nested messages merge")
     func merging() throws {
         struct Box: WireMessage, Hashable {
             var plain = AllTypes()
@@ -100,7 +100,7 @@ import Testing
         #expect(try codec.decode(Box.self, from: boxes) == Box(plain: merged, maybe: merged))
     }
 
-    @Test("a map's value that comes twice in one entry merges; an entry of nothing is the default key and value")
+    @Test("A value that comes twice in one map entry merges, and an empty entry has default key and value")
     func mapEntries() throws {
         let parts = [tag(1, .varint) + [7], delimited(2, tag(1, .varint) + [5]), delimited(2, delimited(2, [0x61]))]
         #expect(try decode(delimited(31, parts.flatMap { $0 })).byKey == [7: Inner(number: 5, snakeCase: "a")])
@@ -109,7 +109,7 @@ import Testing
         )
     }
 
-    @Test("keys of maps are written as they are declared, and read in no other way")
+    @Test("Map keys are written in their declared encoding and read in no other")
     func mapKeys() throws {
         var message = AllTypes()
         (message.byDelta, message.byOffset) = ([-1: true], [-64: 63])
@@ -131,10 +131,10 @@ import Testing
         #expect(try decode(delimited(51, tag(1, .varint) + [1])).byWord == [0: ""])
     }
 
-    @Test("maps are written by the bytes of their keys, numbers by value, false before true")
+    @Test("Map entries are ordered by the bytes of their keys, numbers by value, false before true")
     func canonicalMaps() throws {
         var message = AllTypes()
-        // By bytes and not as Unicode sorts, for which an e with an accent comes behind z however it is written.
+        // The order is that of the bytes. In Swift's order of strings, an e with an accent comes after z in either form.
         message.byName = ["z": 1, "e\u{301}": 2, "": 3, "\u{FFFF}": 4, "\u{10000}": 5, "e": 6]
         message.byFlag = [true: true, false: true]
         message.byLong = [0: 0, -1: 0, .min: 0, .max: 0]
@@ -153,7 +153,7 @@ import Testing
         )
     }
 
-    @Test("Keys that only Unicode takes for equal are refused, and none of them is lost")
+    @Test("Keys that are equal only after normalisation are rejected, so that none is lost")
     func equivalentKeys() throws {
         let composed = delimited(29, delimited(1, Array("é".utf8)) + tag(2, .varint) + [1])
         let decomposed = delimited(29, delimited(1, Array("e\u{301}".utf8)) + tag(2, .varint) + [2])
@@ -162,7 +162,7 @@ import Testing
     }
 
     @Test(
-        "a varint has ten bytes and 64 bits at most, in whatever place",
+        "A varint has at most ten bytes and 64 bits, in any place",
         arguments: [
             "18", "10", "20", "28", "30", "08", "70", "62", "6A", "9A01 0B", "7A 0C 08", "F201 0C 08", "A006", "A206",
             "A306", "",
@@ -175,7 +175,7 @@ import Testing
         #expect(error(before + "FFFFFFFFFF FFFFFFFF") == .truncated)
     }
 
-    @Test("field numbers are 1 to 536,870,911, in messages, groups and map entries")
+    @Test("Field numbers are 1 to 536,870,911 in messages, groups and map entries")
     func fieldNumbers() throws {
         let numbers: [(UInt64, isValid: Bool)] = [
             (0, false), (1, true), (536_870_911, true), (536_870_912, false), (536_870_913, false), (1 << 60, false),
@@ -192,9 +192,9 @@ import Testing
         }
     }
 
-    @Test("groups are skipped with all that they hold, and must end where they began")
+    @Test("A group is skipped with all its content, and must end with its own number")
     func groups() throws {
-        // Group 5 with a group 5, a text that looks like an end, and a group 6 inside.
+        // Group 5 contains a group 5, a text that looks like an end, and a group 6.
         let group = hex("2B 2B 0801 2C 12 02 2C2C 33 4D 01020304 49 0102030405060708 34 2C")
         #expect(try decode([0x10, 7] + group + [0x20, 9]).unknown.bytes == group)
         #expect(try decode(delimited(15, group + [8, 1])).inner == Inner(number: 1))
@@ -209,7 +209,7 @@ import Testing
         }
     }
 
-    @Test("groups and messages count towards one limit of depth")
+    @Test("Groups and messages count towards one limit of depth")
     func depth() throws {
         func nested(messages: Int, groups: Int) -> [UInt8] {
             let group = Array(repeating: UInt8(0x2B), count: groups) + Array(repeating: UInt8(0x2C), count: groups)
@@ -221,7 +221,7 @@ import Testing
         #expect(codecError { try decode(delimited(15, nested(messages: 0, groups: 63))) }?.code == .tooDeep)
     }
 
-    @Test("text that is not UTF-8 is refused in every string, and taken in bytes and unknown fields")
+    @Test("Text that is not UTF-8 is rejected in every string, and accepted in bytes and unknown fields")
     func invalidText() throws {
         for text in ["FF", "C080", "C1BF", "ED A080", "EDBFBF", "F4908080", "F8 88808080", "E282", "80", "61C3"].map(
             hex
@@ -238,7 +238,7 @@ import Testing
         }
     }
 
-    @Test("a length never reaches beyond what contains it")
+    @Test("A length never extends beyond its message")
     func lengths() {
         for text in [
             "62 02 61", "7A 02 12 01 61", "7A 03 12 02 61 61", "F201 02 12 01 61", "9A01 02 01", "2B 62 02 61 2C",

@@ -7,13 +7,13 @@ import Testing
     private func decode(_ text: String) throws -> AllTypes { try codec.decode(AllTypes.self, from: hex(text)) }
     private func error(_ text: String) -> CodecError? { codecError { try decode(text) } }
 
-    @Test("a message of defaults is no bytes, and no bytes are a message of defaults")
+    @Test("A message of default values has no bytes, and no bytes give a message of default values")
     func empty() throws {
         #expect(try codec.encode(AllTypes()) == [])
         #expect(try decode("") == AllTypes())
     }
 
-    @Test("a chat message has the bytes that the schema gives it")
+    @Test("A chat message has the bytes that the schema defines")
     func chatBytes() throws {
         var message = ChatMessage(id: "m1", conversation: "c", sender: "ann", sentAtMs: 300, text: "hé")
         message.kind = .image
@@ -31,7 +31,7 @@ import Testing
         #expect(try codec.decode(ChatMessage.self, from: expected) == message)
     }
 
-    @Test("every scalar has the bytes that its encoding gives it")
+    @Test("Every scalar has the bytes that its encoding defines")
     func scalarBytes() throws {
         var message = AllTypes()
         message.bool = true
@@ -55,7 +55,7 @@ import Testing
         #expect(try codec.decode(AllTypes.self, from: expected) == message)
     }
 
-    @Test("numbers are written packed, and read packed, unpacked or both")
+    @Test("Repeated numbers are written packed, and read packed, unpacked or mixed")
     func packed() throws {
         var message = AllTypes()
         message.ints = [3, 270, 86_942]
@@ -67,7 +67,7 @@ import Testing
         #expect(try decode("9A01 00").ints == [])
     }
 
-    @Test("fields are read in any order, and the last of a field counts")
+    @Test("Fields are read in any order, and the last value of a field counts")
     func anyOrder() throws {
         let message = try decode("7A 02 0801  10 05  08 01  10 06  D201 01 61  08 00  D201 01 62  7A 03 1201 78")
         #expect(!message.bool && message.int32 == 6)
@@ -75,7 +75,7 @@ import Testing
         #expect(message.inner == Inner(number: 1, snakeCase: "x"), "nested messages merge")
     }
 
-    @Test("map entries may lack a part, swap their parts, and repeat a key")
+    @Test("Map entries may lack a part, swap their parts, and repeat a key")
     func mapEntries() throws {
         #expect(try decode("F201 00").byNumber == [0: ""])
         #expect(try decode("F201 05 1201 61 0807").byNumber == [7: "a"])
@@ -83,9 +83,9 @@ import Testing
         #expect(try decode("F201 08 0807 1A01 7A 1201 61").byNumber == [7: "a"], "with an unknown field inside")
     }
 
-    @Test("unknown fields are kept as they came and written again behind the others")
+    @Test("Unknown fields are kept as received and written after the others")
     func unknownFields() throws {
-        // Numbers 100 to 104 in all wire types, a group in a group, and field 2 in a type that is not its own.
+        // Numbers 100 to 104 in all wire types, a group in a group, and field 2 with another type than its own.
         let unknown = "A006 01  A906 0102030405060708  B206 02 6162  BD06 01020304  C306 0801 1314 C406  12 01 61"
         let message = try decode("08 01 \(unknown) D201 01 61")
         #expect(message.bool && message.strings == ["a"])
@@ -93,21 +93,21 @@ import Testing
         #expect(try codec.encode(message) == hex("08 01 D201 01 61 \(unknown)"))
         #expect(
             try codec.decode(Inner.self, from: hex(unknown + "08 01")) == Inner(number: 1, snakeCase: "a"),
-            "or dropped"
+            "a message without room for unknown fields drops them"
         )
     }
 
-    @Test("numbers too large for 32 bits lose their upper half, and any bit makes a truth")
+    @Test("Numbers too large for 32 bits lose their upper half, and any set bit makes a Boolean true")
     func truncation() throws {
         #expect(try decode("10 FFFFFFFF1F").int32 == -1)
         #expect(try decode("20 8180808010").uint32 == 1)
         #expect(try decode("08 8002").bool)
-        #expect(try decode("08 8100").bool, "a varint may be longer than it must")
-        #expect(try decode("8800 01").bool, "and so may a tag")
+        #expect(try decode("08 8100").bool, "a varint may be longer than necessary")
+        #expect(try decode("8800 01").bool, "a tag may be longer than necessary")
     }
 
     @Test(
-        "what breaks the format is refused",
+        "Malformed input is rejected with its error code",
         arguments: [
             ("00 01", .invalidFieldNumber), ("07", .invalidFieldNumber), ("80808080 10 00", .invalidFieldNumber),
             ("8000", .invalidFieldNumber), ("0E", .invalidWireType), ("0F", .invalidWireType),
@@ -132,7 +132,7 @@ import Testing
         #expect(try decode("62 03 EFBFBD").string == "\u{FFFD}")
     }
 
-    @Test("groups nested beyond the limit are refused")
+    @Test("Groups that are nested beyond the limit are rejected")
     func deepGroups() throws {
         let fits = Array(repeating: UInt8(0x0B), count: 63) + Array(repeating: UInt8(0x0C), count: 63)
         #expect(try codec.decode(AllTypes.self, from: fits).unknown.bytes == fits)
@@ -140,7 +140,7 @@ import Testing
         #expect(codecError { try codec.decode(AllTypes.self, from: deep) }?.code == .tooDeep)
     }
 
-    @Test("an error names the field that it is in, and its place")
+    @Test("An error names its field and its offset")
     func errorPath() {
         let inner = error("08 01 82 7D 06  7A 04 12 02 C3 28")
         #expect(inner?.field == "children.inner.snakeCase")

@@ -1,6 +1,6 @@
 import Codecs
 
-/// A message with every type of field; ``proto`` is its schema.
+/// A message with every type of field. Its schema is ``proto``.
 struct AllTypes: WireMessage, Hashable {
     var bool = false
     var int32: Int32 = 0

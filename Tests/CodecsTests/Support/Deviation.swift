@@ -1,8 +1,8 @@
 import Codecs
 import Foundation
 
-/// What other parsers do otherwise than the specification has it, or than this package where that leaves it open; named as in
-/// the tables of Docs/reference/codecs.md.
+/// How another parser deviates from the specification, or from this package where the specification leaves a choice. The raw
+/// values are those of the tables in Docs/reference/codecs.md.
 enum Deviation: String {
     case constants = "NaN and Infinity"
     case commas = "commas before a closing bracket"
@@ -17,7 +17,7 @@ enum Deviation: String {
     case tenthByte = "the tenth byte of a varint above 1"
     case entryFields = "unknown fields in map entries"
 
-    /// The first cells of the tables.
+    /// The first cell of each table row in Docs/reference/codecs.md.
     static func listed() throws -> Set<String> {
         let root = URL(fileURLWithPath: #filePath)
             .deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent()
@@ -27,7 +27,7 @@ enum Deviation: String {
         return Set(cells.compactMap { $0.first?.trimmingCharacters(in: .whitespaces) })
     }
 
-    /// Why Python's `json.loads` reads what this package refuses; `nil` if it should not.
+    /// Why Python's `json.loads` reads a document that this package rejects, or `nil` if it should not.
     static func python(_ document: [UInt8], _ error: CodecError, _ theirs: String) -> Deviation? {
         if isMarked(document) { return .encodings }
         switch error.code {
@@ -42,12 +42,12 @@ enum Deviation: String {
         }
     }
 
-    /// Why Foundation's `JSONSerialization` reads what this package refuses; `nil` if it should not.
+    /// Why Foundation's `JSONSerialization` reads a document that this package rejects, or `nil` if it should not.
     static func foundation(_ document: [UInt8], _ error: CodecError, _ theirs: Any) -> Deviation? {
         if isMarked(document) { return .encodings }
         switch error.code {
         case .tooDeep: return isDeep(document) ? .deep : nil
-        // In members that it drops because their name comes again.
+        // The number is in a member that Foundation drops because its name is repeated.
         case .numberOutOfRange: return .tooLarge
         case .unexpectedCharacter:
             let before = document[..<error.offset].last { ![0x20, 0x09, 0x0A, 0x0D].contains($0) }
@@ -56,7 +56,7 @@ enum Deviation: String {
         }
     }
 
-    /// How Foundation's reading of a document differs from ours; `nil` if it should not.
+    /// How Foundation's reading of a document differs from ours, or `nil` if it should not.
     static func foundation(_ document: [UInt8], _ ours: JSONNode, _ theirs: Any) -> Set<Deviation>? {
         switch (ours.value, theirs) {
         case (.null, is NSNull): return []
@@ -67,7 +67,7 @@ enum Deviation: String {
         case (.array(let ours), let theirs as [Any]):
             return ours.count == theirs.count ? union(zip(ours, theirs).map { foundation(document, $0, $1) }) : nil
         case (.object(let members), let theirs as [String: Any]):
-            // Strings that Unicode takes for equal are equal.
+            // Strings that are equal after normalisation are equal.
             let last = Dictionary(members.map { ($0.name, $0.node) }) { $1 }
             guard last.count == theirs.count else { return nil }
             let isUnited = Set(members.map { Array($0.name.utf8) }).count > last.count

@@ -1,9 +1,9 @@
 import Codecs
 
-/// A value that can be drawn, and told to Python in a way that no codec has a part in.
+/// A value that can be drawn at random, and passed to Python as a literal without a codec.
 protocol DrawnValue: WireValue {
     static func drawn(by random: inout SeededGenerator) -> Self
-    /// A literal of Python: numbers with a fraction by their bits, texts and bytes by hexadecimal digits.
+    /// A Python literal. Floating-point numbers are given by their bits, texts and bytes by hexadecimal digits.
     var literal: String { get }
 }
 

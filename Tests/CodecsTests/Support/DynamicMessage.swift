@@ -1,11 +1,11 @@
 import Codecs
 
-/// A schema that was made up: its messages are those of ``DynamicMessage``, and its text is for protoc.
+/// A schema that is defined at run time. Its messages are ``DynamicMessage`` values, and its text is input for protoc.
 struct DynamicSchema: Sendable {
     /// The schemas of the messages on each level; see ``DynamicLevel``.
     @TaskLocal static var levels: [[Field]] = [[], [], []]
 
-    /// What a field holds.
+    /// The type of a field's value.
     enum Value: Sendable, CaseIterable {
         case bool, string, bytes, float, double, int32, int64, uint32, uint64, sint32, sint64
         case fixed32, fixed64, sfixed32, sfixed64, colour, message
@@ -24,7 +24,7 @@ struct DynamicSchema: Sendable {
     }
 }
 
-/// Which schema messages have: those of the outermost hold some of the next, and these some of the innermost.
+/// The level of a message, which selects its schema. Outermost messages contain middle ones, and these innermost ones.
 protocol DynamicLevel: Sendable {
     associatedtype Next: WireMessage, DrawnValue
     static var index: Int { get }
@@ -41,12 +41,12 @@ enum Middle: DynamicLevel {
 }
 
 enum Innermost: DynamicLevel {
-    // Nothing there holds messages.
+    // The type is not used, because innermost messages contain no messages.
     typealias Next = DynamicMessage<Innermost>
     static let index = 2
 }
 
-/// A message whose fields are known when the program runs.
+/// A message whose fields are defined at run time.
 struct DynamicMessage<Level: DynamicLevel>: WireMessage {
     private var fields: [any DynamicField]
 
@@ -62,21 +62,21 @@ struct DynamicMessage<Level: DynamicLevel>: WireMessage {
 extension DynamicMessage: DrawnValue {
     static func drawn(by random: inout SeededGenerator) -> Self {
         var message = Self()
-        // Of the outermost, which may have many in it, fewer are filled.
+        // An outermost message can contain many others, so fewer of its fields are filled.
         for index in message.fields.indices where random.oneIn(Level.index == 0 ? 4 : 2) {
             message.fields[index].draw(&random)
         }
         return message
     }
 
-    /// The fields that are there, by their numbers.
+    /// The fields that are present, by their numbers.
     var literal: String { "{\(fields.compactMap(\.literal).joined(separator: ","))}" }
 }
 
 /// A field with its value.
 private protocol DynamicField: Sendable {
     var field: DynamicSchema.Field { get }
-    /// The value as a literal of Python; `nil` if the field is not there.
+    /// The value as a Python literal, or `nil` if the field is absent.
     var valueLiteral: String? { get }
     mutating func draw(_ random: inout SeededGenerator)
     mutating func visit<V: FieldVisitor>(_ visitor: inout V) throws(CodecError)
@@ -161,7 +161,7 @@ private struct Entries<K: WireMapKey & DrawnValue, T: DrawnValue>: DynamicField 
 }
 
 extension DynamicSchema.Value {
-    /// The Swift type; for messages there is none here.
+    /// The Swift type. Messages have none here.
     fileprivate var type: any DrawnValue.Type {
         switch self {
         case .bytes: [UInt8].self
@@ -172,7 +172,7 @@ extension DynamicSchema.Value {
         }
     }
 
-    /// The Swift type, if it may be that of keys.
+    /// The Swift type, or `nil` if it cannot be the type of a map key.
     fileprivate var keyType: (any (WireMapKey & DrawnValue).Type)? {
         switch self {
         case .bool: Bool.self

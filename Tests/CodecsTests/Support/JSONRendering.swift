@@ -1,7 +1,7 @@
 import Codecs
 
-/// A JSON value as text, the same text for the same value whoever has read it: numbers by the bits of their double, strings by
-/// their UTF-8, and all members of objects in their order.
+/// Renders a JSON value as text that is the same for every parser: numbers as the bits of their double, strings as their UTF-8,
+/// and all members of objects in their order.
 enum JSONRendering {
     static func text(_ node: JSONNode) -> String {
         switch node.value {
@@ -14,8 +14,8 @@ enum JSONRendering {
         }
     }
 
-    /// Takes documents; gives nothing for those that Python refuses, else the text. Numbers that are not finite and
-    /// strings with half a surrogate pair, which this package refuses, are marked with an exclamation mark.
+    /// Takes documents. Gives the text of each, or nothing if Python rejects it. An exclamation mark marks the values that
+    /// this package rejects: numbers that are not finite, and strings with half a surrogate pair.
     static let pythonScript = """
         import json, math
 
@@ -35,7 +35,7 @@ enum JSONRendering {
 
         while more():
             try:
-                # Integers as doubles, as RFC 8259 advises: else minus zero has no sign, and no number is too large.
+                # Integers become doubles, as RFC 8259 advises. Else minus zero has no sign, and no number is too large.
                 give(render(json.loads(take(), parse_int=float, object_pairs_hook=tuple)).encode())
             except ValueError:
                 give(b"")

@@ -1,6 +1,6 @@
 import Foundation
 
-/// Python as the other end. One process takes everything, through files, because starting one costs more than all its work.
+/// Runs Python as a peer. One process takes all input through files, because its start costs more than all its work.
 enum PythonPeer {
     struct Failure: Error {}
 
@@ -8,8 +8,8 @@ enum PythonPeer {
     static let hasProtobuf =
         run("/bin/sh", ["-c", "command -v protoc >/dev/null && python3 -c 'import google.protobuf' 2>/dev/null"])
 
-    /// What `script` gives when it is run with `parts` to take. It calls `more()`, `take()` and `give(part)`, has its own
-    /// arguments from `sys.argv[3]` on, and finds the messages of `proto`, if there is one, in the module `peer_pb2`.
+    /// Runs `script` with `parts` as its input and returns its output. The script calls `more()`, `take()` and
+    /// `give(part)`. Its own arguments begin at `sys.argv[3]`. The messages of `proto` are in the module `peer_pb2`.
     static func answers(
         to parts: [[UInt8]],
         script: String,
@@ -60,7 +60,7 @@ enum PythonPeer {
 
         """
 
-    /// Whether the program ends with status 0. Spawned and waited for by the C library, which can't miss its end.
+    /// Runs a program and returns whether it ends with status 0. The calls of the C library cannot miss its end.
     private static func run(_ executable: String, _ arguments: [String]) -> Bool {
         var words = ([executable] + arguments).map { strdup($0) } + [nil]
         var environment = ProcessInfo.processInfo.environment.map { strdup("\($0)=\($1)") } + [nil]

@@ -1,7 +1,6 @@
-/// What Google's protobuf for Python does with messages of `peer_pb2`, whose name is the first argument.
+/// Scripts for Google's protobuf for Python. The first argument is the name of a message in `peer_pb2`.
 enum PythonScripts {
-    /// Takes each message twice, in protobuf and in JSON; gives it three times: in protobuf, in JSON, and in protobuf as
-    /// read from our JSON.
+    /// Takes each message in protobuf and in JSON. Gives it in protobuf, in JSON, and in protobuf as read from our JSON.
     static let rewrite =
         start + """
             while more():
@@ -11,9 +10,9 @@ enum PythonScripts {
                 give(json_format.Parse(take(), cls()).SerializeToString(deterministic=True))
             """
 
-    /// Takes each message three times, as a literal (``DrawnValue``), in protobuf and in JSON. Gives what the second
-    /// and the third have otherwise than the literal, each as a sentence about the first such field, or nothing; then
-    /// how it writes the second in protobuf and in JSON.
+    /// Takes each message as a literal (``DrawnValue``), in protobuf and in JSON. Gives the first difference between the
+    /// literal and the protobuf, and between the literal and the JSON. Each is a sentence, or nothing. Then it gives the
+    /// protobuf message in protobuf and in JSON.
     static let examine =
         start + """
             import ast
@@ -62,8 +61,8 @@ enum PythonScripts {
                 give(json_format.MessageToJson(message).encode())
             """
 
-    /// Takes bytes that may be broken; gives nothing for those that it refuses, else what it wrote of them without unknown
-    /// fields, behind a one, or behind a two if it took map entries for such fields.
+    /// Takes bytes that may be broken. Gives nothing if it rejects them. Otherwise it gives the message without unknown
+    /// fields after a byte 1, or after a byte 2 if it took map entries for unknown fields.
     static let judge =
         start + """
             from google.protobuf.unknown_fields import UnknownFieldSet
@@ -84,8 +83,8 @@ enum PythonScripts {
                     give(b"")
             """
 
-    /// Makes as many random messages as the second argument says from the seed in the third, each as the bytes of one or
-    /// two messages behind each other, which merge. Gives these bytes, the merged message in protobuf, and in JSON.
+    /// Makes random messages. The second argument is their number, the third is the seed. Each consists of one message or
+    /// of two that merge. Gives the concatenated bytes, the merged message in protobuf, and the merged message in JSON.
     static let invent =
         start + #"""
             import math, random

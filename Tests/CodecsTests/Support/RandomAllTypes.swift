@@ -1,11 +1,11 @@
 extension SeededGenerator {
     mutating func signed<I: FixedWidthInteger & SignedInteger>(_ type: I.Type = I.self) -> I {
         let magnitude: I.Magnitude = number()
-        // Half of them with the sign turned, so that small numbers have either.
+        // Half of the values are inverted, so that small numbers have either sign.
         return oneIn(2) ? I(truncatingIfNeeded: magnitude) : ~I(truncatingIfNeeded: magnitude)
     }
 
-    /// Any double but NaN, which differs from itself.
+    /// Any double except NaN, because NaN differs from itself.
     mutating func double() -> Double {
         switch Int.random(in: 0..<6, using: &self) {
         case 0: return Double(signed(Int64.self))
@@ -23,7 +23,7 @@ extension SeededGenerator {
         }
     }
 
-    /// Any float but NaN and the two greatest, whose shortest digits Python's JSON takes for too large.
+    /// Any float except NaN and the two greatest, because Python's JSON rejects their shortest digits as too large.
     mutating func float() -> Float {
         switch Int.random(in: 0..<4, using: &self) {
         case 0: return Float(signed(Int32.self))

@@ -1,8 +1,8 @@
-/// Documents for JSON parsers, valid ones and broken ones.
+/// Random documents for JSON parsers, both valid and broken.
 extension SeededGenerator {
     private mutating func pick<T>(_ choices: [T], else other: T) -> T { choices.randomElement(using: &self) ?? other }
 
-    /// A document that follows the grammar of RFC 8259, not always within this package's limits.
+    /// A document that follows the grammar of RFC 8259, but may exceed this package's limits.
     mutating func jsonDocument() -> [UInt8] {
         var text = ""
         appendValue(to: &text, depth: 4, isOutermost: !oneIn(10))
@@ -92,7 +92,7 @@ extension SeededGenerator {
         String((0..<Int.random(in: 0...limit, using: &self)).map { _ in pick(Array("0123456789"), else: "0") })
     }
 
-    /// What lax parsers take for a value.
+    /// Texts that lax parsers accept as a value.
     private static let laxValues = [
         "NaN", "-NaN", "nan", "Infinity", "+Infinity", "-Infinity", "inf", "undefined", "nil", "None", "True", "FALSE",
         "nulL",
@@ -117,7 +117,7 @@ extension SeededGenerator {
         #"\""#, #"\\"#, #"\/"#, #"\b"#, #"\f"#, #"\n"#, #"\r"#, #"\t"#, #"\u0000"#, #"\u001F"#, #"\u00e9"#, #"\uD7FF"#,
         #"\uFFFE"#, #"\ud83d\uDE00"#, #"\uDBFF\udfff"#,
     ]
-    /// What stands before a document that is not UTF-8, or says that it is.
+    /// Byte order marks, and other bytes that may not precede a document.
     private static let marks: [[UInt8]] = [
         [0xEF, 0xBB, 0xBF], [0xFE, 0xFF], [0xFF, 0xFE], [0], [0xC2, 0xA0], [0x0C], [0x0B],
     ]

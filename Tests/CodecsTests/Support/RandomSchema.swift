@@ -1,5 +1,5 @@
 extension SeededGenerator {
-    /// The schemas of three levels of messages: up to sixteen fields each, at numbers of every size.
+    /// The schemas of three levels of messages. Each has up to sixteen fields, with numbers of every size.
     mutating func levels() -> [[DynamicSchema.Field]] {
         (0..<3).map { level in
             let names: [StaticString] = [
@@ -14,7 +14,7 @@ extension SeededGenerator {
         }
     }
 
-    /// At the bounds of tags of one, two and five bytes as likely as anywhere; those that protobuf reserves are no one's.
+    /// A random field number. A third of them are at the boundaries of tag sizes. Those that protobuf reserves are left out.
     private mutating func fieldNumber() -> UInt32 {
         let bounds: [UInt32] = [1, 15, 16, 2047, 2048, 262_143, 262_144, 18_999, 20_000, 536_870_911]
         guard !oneIn(3) else { return bounds.randomElement(using: &self) ?? 1 }
@@ -35,7 +35,7 @@ extension SeededGenerator {
 }
 
 extension DynamicSchema {
-    /// The text of the schemas on all levels; the outermost message is `Outermost`.
+    /// The text of the schemas on all levels. The outermost message is `Outermost`.
     static func proto(_ levels: [[Field]]) -> String {
         let names = ["Outermost", "Middle", "Innermost", ""]
         let messages = levels.indices.map { level in

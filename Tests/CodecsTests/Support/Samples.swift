@@ -28,7 +28,7 @@ struct SeededGenerator: RandomNumberGenerator {
         )
     }
 
-    /// A text that is no longer than a key or an identifier may be.
+    /// A text that is short enough for a key or an identifier.
     mutating func key() -> String { String(String.UnicodeScalarView(text().unicodeScalars.prefix(60))) }
 
     mutating func bytes() -> [UInt8] {
@@ -86,7 +86,7 @@ func fromJSON<M: WireMessage>(_ text: String, as type: M.Type = M.self, limits: 
     try JSONCodec(limits: limits).decode(type, from: Array(text.utf8))
 }
 
-/// What `body` fails with, if it fails with a `CodecError`.
+/// The `CodecError` that `body` throws, or `nil` if it throws none.
 func codecError<R>(_ body: () throws -> R) -> CodecError? {
     do {
         _ = try body()

@@ -17,7 +17,7 @@ struct DatagramFaultTests {
         await pair.proxy.set(faults)
         for number in 0..<count { #expect(await pair.client.send(Payload([number])).isSuccess) }
         let statistics = await pair.proxy.wait {
-            $0.datagramsToServer + $0.lost == UInt64(count) + 1 + $0.duplicated && $0.bytesHeld == 0
+            $0.datagramsToServer + $0.lost == UInt64(count) + 1 + $0.duplicated && $0.bufferedBytes == 0
         }
         var seen: [UInt8] = []
         for _ in 1..<statistics.datagramsToServer { seen += try #require(try await pair.server.receive()).bytes }
@@ -81,8 +81,8 @@ struct DatagramFaultTests {
         let bytes = [UInt8](repeating: 1, count: 1200)
         for number in 0..<400 {
             #expect(await pair.client.send(Payload(bytes)).isSuccess)
-            let taken = await pair.proxy.wait { $0.bytesHeld / 1200 + Int($0.overflowed) == number + 1 }
-            #expect(taken.bytesHeld <= FaultProxy.maximumBytesHeld)
+            let taken = await pair.proxy.wait { $0.bufferedBytes / 1200 + Int($0.overflowed) == number + 1 }
+            #expect(taken.bufferedBytes <= FaultProxy.maximumBufferedBytes)
         }
         #expect(await pair.proxy.statistics().overflowed > 0)
         await pair.stop()

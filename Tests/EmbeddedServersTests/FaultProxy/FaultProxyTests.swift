@@ -80,7 +80,7 @@ struct FaultProxyTests {
         await pair.proxy.set(.dead)
         let bytes = [UInt8](repeating: 7, count: 10_000)
         #expect(await pair.client.send(Payload(bytes)).isSuccess)
-        await pair.proxy.wait { $0.bytesHeld >= bytes.count }
+        await pair.proxy.wait { $0.bufferedBytes >= bytes.count }
         await pair.proxy.cut(.finish)
         await pair.proxy.set(.none)
         #expect(try await pair.server.receive()?.bytes == bytes)

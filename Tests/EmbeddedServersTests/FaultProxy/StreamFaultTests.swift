@@ -13,7 +13,7 @@ struct StreamFaultTests {
         let pair = try await ProxiedPair(url)
         await pair.proxy.set(PathFaults(blackHoleToServer: true))
         for number in 0..<20 { #expect(await pair.client.send(Payload([UInt8(number)])).isSuccess) }
-        await pair.proxy.wait { $0.bytesHeld >= 40 }
+        await pair.proxy.wait { $0.bufferedBytes >= 40 }
         // The other way is good.
         #expect(await pair.server.send(Payload(text: "this way")).isSuccess)
         #expect(try await pair.client.receive()?.bytes == Array("this way".utf8))
@@ -29,7 +29,7 @@ struct StreamFaultTests {
         let pair = try await ProxiedPair(url)
         await pair.proxy.set(PathFaults(blackHoleToClient: true))
         #expect(await pair.server.send(Payload([1])).isSuccess)
-        await pair.proxy.wait { $0.bytesHeld > 0 }
+        await pair.proxy.wait { $0.bufferedBytes > 0 }
         #expect(await pair.client.send(Payload([2])).isSuccess)
         #expect(try await pair.server.receive()?.bytes == [2])
         #expect(await pair.proxy.statistics().bytesToClient == 0)
@@ -43,7 +43,7 @@ struct StreamFaultTests {
         let pair = try await ProxiedPair(url)
         await pair.proxy.set(.dead)
         let closing = Task { await pair.client.close() }
-        await pair.proxy.wait { $0.bytesHeld > 0 }
+        await pair.proxy.wait { $0.bufferedBytes > 0 }
         #expect(await pair.proxy.statistics().openConnections == 1)
         #expect(await pair.server.send(Payload([2])).isSuccess)
         await pair.proxy.set(.none)
@@ -78,9 +78,9 @@ struct StreamFaultTests {
         await pair.proxy.set(.dead)
         let bytes = longBytes(300_000)
         let sending = Task { for _ in 0..<30 { #expect(await sender.send(Payload(bytes)).isSuccess) } }
-        await pair.proxy.wait { $0.bytesHeld == FaultProxy.maximumBytesHeld }
+        await pair.proxy.wait { $0.bufferedBytes == FaultProxy.maximumBufferedBytes }
         for _ in 0..<100 {
-            #expect(await pair.proxy.statistics().bytesHeld == FaultProxy.maximumBytesHeld)
+            #expect(await pair.proxy.statistics().bufferedBytes == FaultProxy.maximumBufferedBytes)
             await Task.yield()
         }
         await pair.proxy.set(.none)
@@ -94,9 +94,9 @@ struct StreamFaultTests {
         let pair = try await ProxiedPair(url + "?inbox=1")
         let bytes = [UInt8](repeating: 3, count: 1_000_000)
         let sending = Task { for _ in 0..<40 { #expect(await pair.client.send(Payload(bytes)).isSuccess) } }
-        await pair.proxy.wait { $0.bytesHeld == FaultProxy.maximumBytesHeld }
+        await pair.proxy.wait { $0.bufferedBytes == FaultProxy.maximumBufferedBytes }
         for _ in 0..<40 {
-            #expect(await pair.proxy.statistics().bytesHeld <= 2 * FaultProxy.maximumBytesHeld)
+            #expect(await pair.proxy.statistics().bufferedBytes <= 2 * FaultProxy.maximumBufferedBytes)
             #expect(try await pair.server.receive()?.bytes.count == bytes.count)
         }
         await sending.value
@@ -131,7 +131,7 @@ struct StreamFaultTests {
             let bytes = [UInt8](repeating: 5, count: 3_000_000)
             await proxy.set(.dead)
             async let outcome = connection.send(Payload(bytes))
-            await proxy.wait { $0.bytesHeld == FaultProxy.maximumBytesHeld }
+            await proxy.wait { $0.bufferedBytes == FaultProxy.maximumBufferedBytes }
             await proxy.set(.none)
             #expect(try await connection.receive()?.bytes == bytes)
             #expect(await outcome.isSuccess)
@@ -149,10 +149,10 @@ struct StreamFaultTests {
             let pair = try await ProxiedPair(url)
             await pair.proxy.set(faults)
             #expect(await pair.client.send(Payload([UInt8](repeating: 1, count: 1000))).isSuccess)
-            await pair.proxy.wait { $0.bytesHeld > 900 }
+            await pair.proxy.wait { $0.bufferedBytes > 900 }
             await pair.proxy.set(.none)
             #expect(try await pair.server.receive()?.bytes.count == 1000)
-            #expect(await pair.proxy.statistics().bytesHeld == 0)
+            #expect(await pair.proxy.statistics().bufferedBytes == 0)
             await pair.stop()
         }
     }

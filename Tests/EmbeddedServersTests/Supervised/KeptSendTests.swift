@@ -49,7 +49,7 @@ struct KeptSendTests {
     private func cutUnderWay(_ supervisor: Supervisor, _ proxy: FaultProxy) async throws -> SendOutcome {
         await proxy.set(PathFaults(blackHoleToClient: true))
         let sending = Task { await supervisor.send(Payload(text: "soup", topic: "t")) }
-        await proxy.wait { $0.bytesHeld > 0 }
+        await proxy.wait { $0.bufferedBytes > 0 }
         await proxy.cut(.reset)
         await proxy.set(.none)
         return await sending.value

@@ -150,7 +150,7 @@ struct SupervisedClientTests {
         await rig.connect()
         await rig.proxy.set(PathFaults(blackHoleToClient: true))
         let waiting = rig.begin { [client = rig.client] in try await client.subscribe("t") }
-        await rig.proxy.wait { $0.bytesHeld > 0 }
+        await rig.proxy.wait { $0.bufferedBytes > 0 }
         await rig.proxy.cut(.reset)
         await rig.proxy.set(.none)
         var messages = try await waiting.value.makeAsyncIterator()

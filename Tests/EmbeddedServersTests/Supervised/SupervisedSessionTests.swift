@@ -34,7 +34,7 @@ struct SupervisedSessionTests {
             Task(executorPreference: EventLoop.shared) { await publisher.send(Payload(text: "\(number)")) }
         }
         // The broker's first answer is lost, as are all later ones.
-        await proxy.wait { $0.bytesHeld > 0 }
+        await proxy.wait { $0.bufferedBytes > 0 }
         await proxy.cut(.reset)
         await proxy.set(.none)
         for send in sends {

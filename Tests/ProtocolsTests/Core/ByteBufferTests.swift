@@ -3,9 +3,9 @@ import TransportAPI
 
 @testable import Protocols
 
-@Suite("The byte buffer")
+@Suite("Byte buffer")
 struct ByteBufferTests {
-    @Test("What is written is read in the same order, through growth and consumption")
+    @Test("Bytes are read in the order in which they were written, through growth and consumption")
     func againstAnArray() {
         var random = RandomSource.seeded(7)
         var buffer = ByteBuffer()
@@ -31,7 +31,7 @@ struct ByteBufferTests {
         }
     }
 
-    @Test("Reading past the end or before the start gives nil")
+    @Test("Reading past the end or before the start returns nil")
     func reads() {
         var buffer = ByteBuffer()
         #expect(buffer.byte(at: 0) == nil)
@@ -50,7 +50,7 @@ struct ByteBufferTests {
         #expect(buffer.bytes(at: 0, count: -1) == nil && buffer.bytes(at: -1, count: 1) == nil)
     }
 
-    @Test("Consuming more than there is empties it, less than nothing does nothing")
+    @Test("Consuming more than all bytes empties a buffer, and a negative count does nothing")
     func consuming() {
         var buffer = ByteBuffer(capacity: 8)
         buffer.append(contentsOf: [1, 2, 3])
@@ -60,7 +60,7 @@ struct ByteBufferTests {
         #expect(buffer.isEmpty && buffer.writableCount == buffer.capacity)
     }
 
-    @Test("Room behind the last byte is made by moving, as long as that is enough")
+    @Test("A buffer makes room by moving its bytes, as long as that is enough")
     func movesBeforeGrowing() {
         var buffer = ByteBuffer(capacity: 64)
         let capacity = buffer.capacity
@@ -77,7 +77,7 @@ struct ByteBufferTests {
         #expect(buffer.bytes(at: 0, count: 6) == [1, 1, 1, 1, 1, 2])
     }
 
-    @Test("Its memory stays within a small multiple of what waits, however long it is used")
+    @Test("The memory of a buffer stays within a small multiple of its bytes, however long it is used")
     func boundedMemory() {
         var buffer = ByteBuffer()
         buffer.append(contentsOf: [UInt8](repeating: 0, count: 1000))
@@ -88,7 +88,7 @@ struct ByteBufferTests {
         #expect(buffer.count == 1000 && buffer.capacity <= 8000)
     }
 
-    @Test("A few bytes behind very many don't double it")
+    @Test("A few bytes after very many do not double a buffer")
     func carefulGrowth() {
         var buffer = ByteBuffer(capacity: 8 << 20)
         buffer.append(contentsOf: [UInt8](repeating: 1, count: 8 << 20))
@@ -96,7 +96,7 @@ struct ByteBufferTests {
         #expect(buffer.count == 8 << 20 + 1 && buffer.capacity <= 10 << 20)
     }
 
-    @Test("A writer that claims more than it was offered is not believed")
+    @Test("The count that a writer claims is limited to the space that it was offered")
     func overclaim() {
         var buffer = ByteBuffer(capacity: 16)
         _ = buffer.write(minimum: 4) { _ in 1_000_000 }
@@ -107,7 +107,7 @@ struct ByteBufferTests {
         #expect(buffer.count == 0)
     }
 
-    @Test("Bytes that wait can be changed in place, and text is appended as UTF-8")
+    @Test("Buffered bytes can be changed in place, and text is appended as UTF-8")
     func mutation() {
         var buffer = ByteBuffer(capacity: -1)
         #expect(buffer.capacity == 0)

@@ -4,7 +4,7 @@ import TransportAPI
 
 @testable import Protocols
 
-/// An open core of our format, or of a plain one.
+/// An open core with our framing or with a plain one.
 func openTCP(_ configuration: TCPConfiguration = TCPConfiguration()) throws -> CoreHarness<FramedTCPCore> {
     var harness = CoreHarness(try FramedTCPCore(configuration))
     harness.start()
@@ -21,7 +21,7 @@ struct FramedTCPCoreTests {
         0x80, 0x00, 0x00, 0x06, 0x03, 0x03, 0xe8, 0x62, 0x79, 0x65,
     ]
 
-    @Test("The connection is open at once, without a byte exchanged")
+    @Test("A connection is open at once, without a byte exchanged")
     func opens() throws {
         let harness = try openTCP()
         #expect(harness.isOpen && harness.events.count == 1)
@@ -29,7 +29,7 @@ struct FramedTCPCoreTests {
         #expect(harness.core.capabilities == Capabilities(maximumMessageSize: 16 << 20))
     }
 
-    @Test("A message, a ping and a goodbye have exactly the documented bytes")
+    @Test("A message, a ping and a close frame have exactly the documented bytes")
     func goldenBytes() throws {
         var harness = try openTCP()
         #expect(try harness.send(Payload(text: "hi")) == .written)
@@ -39,7 +39,7 @@ struct FramedTCPCoreTests {
         #expect(harness.context.counters.controlFrames == 2)
     }
 
-    @Test("Those bytes are understood whole, byte by byte and in slices", arguments: [.max, 1, 2, 3, 5, 7, 11])
+    @Test("The documented bytes are read whole, byte by byte and in slices", arguments: [.max, 1, 2, 3, 5, 7, 11])
     func reading(slice: Int) throws {
         var harness = try openTCP()
         harness.feed(Self.example, slice: slice)
@@ -84,7 +84,7 @@ struct FramedTCPCoreTests {
         #expect(harness.input.count == 0 && harness.core.bufferedBytes <= 400_000)
     }
 
-    @Test("A message beyond the limit is refused from its length alone, and the peer is told")
+    @Test("A message beyond the limit is rejected by its length alone, and the peer gets a close frame")
     func tooLarge() throws {
         var harness = try openTCP(TCPConfiguration(maximumMessageSize: 3))
         harness.feed([0, 0, 0, 3, 1, 2, 3])
@@ -94,7 +94,7 @@ struct FramedTCPCoreTests {
         #expect(harness.takeOutput().dropFirst(4).prefix(3) == [3, 0x03, 0xf1])
     }
 
-    @Test("A message beyond the limit, or with a topic, is not sent, and the connection lives on")
+    @Test("A message beyond the limit, or with a topic, is not sent, and the connection stays open")
     func sendRefusals() throws {
         var harness = try openTCP(TCPConfiguration(maximumMessageSize: 3))
         #expect(failsWith(.messageTooLarge) { _ = try harness.send(Payload([1, 2, 3, 4])) })
@@ -104,7 +104,7 @@ struct FramedTCPCoreTests {
     }
 
     @Test(
-        "Control frames that make no sense end the connection with a goodbye that says so",
+        "An invalid control frame ends the connection with close code 1002",
         arguments: [
             [], [0], [4], [1], [1, 0, 0, 0, 0, 0, 0, 0], [1, 0, 0, 0, 0, 0, 0, 0, 0, 0], [2, 0, 0, 0, 0, 0, 0, 0],
             [2, 0, 0, 0, 0, 0, 0, 0, 1], [3], [3, 3], [3, 3, 0xe8, 0xff],
@@ -121,14 +121,14 @@ struct FramedTCPCoreTests {
         }
     }
 
-    @Test("An overlong control frame is refused before its body arrives")
+    @Test("An overlong control frame is rejected before its body arrives")
     func longControl() throws {
         var harness = try openTCP()
         harness.feed([0xff, 0xff, 0xff, 0xff])
         #expect(harness.failure?.code == .protocolViolation)
     }
 
-    @Test("Pongs must answer pings in their order")
+    @Test("A pong out of order is a protocol violation")
     func pongOrder() throws {
         var harness = try openTCP()
         try harness.core.ping(&harness.context)
@@ -137,7 +137,7 @@ struct FramedTCPCoreTests {
         #expect(harness.failure?.code == .protocolViolation)
     }
 
-    @Test("A goodbye is answered by a goodbye, and messages on the way still arrive")
+    @Test("A close frame is answered by a close frame, and messages in flight still arrive")
     func closeHandshake() throws {
         var left = try openTCP()
         var right = try openTCP()
@@ -155,8 +155,8 @@ struct FramedTCPCoreTests {
         #expect(failsWith(.closedByPeer) { try right.core.ping(&right.context) })
     }
 
-    @Test("Two goodbyes that cross end both sides cleanly")
-    func crossingGoodbyes() throws {
+    @Test("Two close frames that cross end both sides cleanly")
+    func crossingCloseFrames() throws {
         var left = try openTCP()
         var right = try openTCP()
         left.core.close(.user, &left.context)
@@ -165,7 +165,7 @@ struct FramedTCPCoreTests {
         #expect(left.closeReason == .user && right.closeReason == .user)
     }
 
-    @Test("A goodbye that nobody answers ends at its deadline, in the name of who asked for it")
+    @Test("A close frame without an answer times out, and the close reason names the side that closed")
     func closeTimeout() throws {
         var harness = try openTCP(TCPConfiguration(closeTimeout: .seconds(2)))
         harness.core.close(.user, &harness.context)
@@ -177,8 +177,8 @@ struct FramedTCPCoreTests {
         #expect(harness.closeReason?.error?.phase == .closing)
     }
 
-    @Test("A goodbye for a bad reason carries the error of its code")
-    func badGoodbye() throws {
+    @Test("A close frame with the code of an error carries this error")
+    func errorCode() throws {
         var harness = try openTCP()
         harness.feed([0x80, 0, 0, 3, 3, 0x03, 0xf4])
         #expect(harness.closeReason == CloseReason(.peer, code: 1012, error: .webSocketClose(1012)))
@@ -193,7 +193,7 @@ struct FramedTCPCoreTests {
         #expect(right.closeReason?.text == "a" + String(repeating: "é", count: 59))
     }
 
-    @Test("The end of the stream is a loss without a goodbye, and an end with one")
+    @Test("The end of the stream is a loss without a close frame, and an end with one")
     func inputEnd() throws {
         var harness = try openTCP()
         harness.endInput()
@@ -208,7 +208,7 @@ struct FramedTCPCoreTests {
         #expect(harness.failure == nil && harness.closeReason == .user)
     }
 
-    @Test("Before the connection is open nothing is sent, and closing it says nothing")
+    @Test("A connection that is not open yet sends nothing, not even when it is closed")
     func notOpenYet() throws {
         var harness = CoreHarness(try FramedTCPCore())
         harness.start()
@@ -219,7 +219,7 @@ struct FramedTCPCoreTests {
         #expect(harness.closeReason == .user && harness.takeOutput().isEmpty)
     }
 
-    @Test("Each wrong value of the configuration is refused by its key")
+    @Test("Each wrong value of the configuration is rejected by its key")
     func configuration() {
         #expect(refusedKey { try FramedTCPCore(TCPConfiguration(maximumMessageSize: 0)) } == "maximumMessageSize")
         #expect(refusedKey { try FramedTCPCore(TCPConfiguration(maximumMessageSize: 1 << 31)) } == "maximumMessageSize")

@@ -24,7 +24,7 @@ struct PlainFramingTests {
         try openTCP(TCPConfiguration(framing: .plain(plain), maximumMessageSize: limit))
     }
 
-    @Test("Each length is written as documented, and read whole and byte by byte", arguments: formats)
+    @Test("Each kind of length is written as documented, and read whole and byte by byte", arguments: formats)
     func goldenBytes(plain: Plain, bytes: [UInt8]) throws {
         var harness = try Self.open(plain)
         #expect(try harness.send(Payload([7, 8, 9])) == .written)
@@ -38,7 +38,7 @@ struct PlainFramingTests {
         }
     }
 
-    @Test("Sizes at each step of a length arrive", arguments: formats.map(\.0))
+    @Test("Messages at each step of the size of a length arrive", arguments: formats.map(\.0))
     func sizes(plain: Plain) throws {
         var left = try Self.open(plain)
         var right = try Self.open(plain)
@@ -52,7 +52,7 @@ struct PlainFramingTests {
         #expect(failsWith(.messageTooLarge) { _ = try left.send(Payload([UInt8](repeating: 5, count: most + 1))) })
     }
 
-    @Test("A length of 16 bits lowers the limit to what it can say")
+    @Test("A length of 16 bits lowers the limit to its largest value")
     func shortLength() throws {
         #expect(try Self.open(Plain(length: .bits16)).core.capabilities.maximumMessageSize == 65_535)
         #expect(
@@ -62,7 +62,7 @@ struct PlainFramingTests {
     }
 
     @Test(
-        "Wrong lengths end the connection",
+        "A wrong length ends the connection",
         arguments: [
             (Plain(), [0xff, 0xff, 0xff, 0xff], .messageTooLarge), (Plain(), [0, 0x10, 0, 1], .messageTooLarge),
             (Plain(countsItself: true), [0, 0, 0, 3], .protocolViolation),
@@ -81,14 +81,14 @@ struct PlainFramingTests {
         }
     }
 
-    @Test("A varint may be longer than it needs to be")
+    @Test("A varint may be longer than necessary")
     func overlongVarint() throws {
         var harness = try Self.open(Plain(length: .varint))
         harness.feed([0x81, 0x80, 0x80, 0x80, 0x00, 9])
         #expect(harness.messages == [Payload([9])])
     }
 
-    @Test("There is no ping, and closing ends at once without a byte")
+    @Test("A plain connection has no ping, and closing ends it at once without a byte")
     func pingAndClose() throws {
         var harness = try Self.open(Plain())
         #expect(!harness.core.capabilities.hasNativePing)

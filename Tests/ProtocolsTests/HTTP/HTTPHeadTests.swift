@@ -22,7 +22,7 @@ struct HTTPHeadTests {
         return nil
     }
 
-    @Test("a head is read whole and byte by byte", arguments: [1, 2, 7, .max])
+    @Test("A head is read whole and byte by byte", arguments: [1, 2, 7, .max])
     func whole(slice: Int) throws {
         let head = try Self.read(
             text("GET / HTTP/1.1\r\nHost: a\r\nX-Empty:\r\nX-Space: \t b c \t\r\n\r\n"),
@@ -33,7 +33,7 @@ struct HTTPHeadTests {
         #expect(head?.headers.map(\.value) == ["a", "", "b c"])
     }
 
-    @Test("what follows the head stays in the input")
+    @Test("The bytes after a head stay in the input")
     func rest() throws {
         var reader = HTTPHeadReader(maximumBytes: 1024)
         var input = ByteBuffer()
@@ -43,7 +43,7 @@ struct HTTPHeadTests {
     }
 
     @Test(
-        "what is against the grammar is refused, whole and byte by byte",
+        "A malformed head is rejected, whole and byte by byte",
         arguments: [
             "GET / HTTP/1.1\nHost: a\r\n\r\n", "GET / HTTP/1.1\r\nHost: a\n\r\n", "GET / HTTP/1.1\r\nHost: a\r\n\n",
             "GET / HTTP/1.1\rHost: a\r\n\r\n", "\r\nGET / HTTP/1.1\r\n\r\n", "\nGET", "GET\0",
@@ -66,7 +66,7 @@ struct HTTPHeadTests {
     }
 
     @Test(
-        "empty lines in front of a head are skipped if so wished, and count for the limit",
+        "Empty lines before a head are skipped on request, and count towards the limit",
         arguments: [1, 2, 3, .max]
     )
     func emptyLines(slice: Int) throws {
@@ -82,7 +82,7 @@ struct HTTPHeadTests {
         }
     }
 
-    @Test("the limit counts all bytes, and a head that reaches it without its end is refused")
+    @Test("The limit counts all bytes, and a head that reaches it without its end is rejected")
     func limit() throws {
         let head = text("GET / HTTP/1.1\r\nA: b\r\n\r\n")
         #expect(try Self.read(head, limit: head.count) != nil)
@@ -92,14 +92,14 @@ struct HTTPHeadTests {
         #expect(throws: HTTPHeadError.tooLarge) { try Self.read([UInt8](repeating: 0x41, count: 300), limit: 256) }
     }
 
-    @Test("a hundred headers are read, one more is refused")
+    @Test("A hundred headers are read, and one more is rejected")
     func count() throws {
         let lines = String(repeating: "a: b\r\n", count: 100)
         #expect(try Self.read(text("X\r\n\(lines)\r\n"))?.headers.count == 100)
         #expect(throws: HTTPHeadError.tooLarge) { try Self.read(text("X\r\n\(lines)a: b\r\n\r\n")) }
     }
 
-    @Test("another number of headers may be allowed")
+    @Test("The limit on the number of headers can be changed")
     func ownCount() throws {
         var reader = HTTPHeadReader(maximumBytes: 1024, maximumCount: 2)
         var input = ByteBuffer()
@@ -108,7 +108,7 @@ struct HTTPHeadTests {
         #expect(throws: HTTPHeadError.tooLarge) { try reader.next(&input) }
     }
 
-    @Test("one head after the other, they share the limit")
+    @Test("Heads that follow one another share the limit")
     func several() throws {
         var reader = HTTPHeadReader(maximumBytes: 19)
         var input = ByteBuffer()
@@ -118,7 +118,7 @@ struct HTTPHeadTests {
     }
 
     @Test(
-        "a body is announced by its length or its encoding",
+        "A body is announced by its length or its encoding",
         arguments: [
             ([], true), ([("Content-Length", "0")], true), ([("content-length", "5")], false),
             ([("Content-Length", "")], false),
@@ -130,7 +130,7 @@ struct HTTPHeadTests {
         #expect(headers.map { HTTPHeader(parsed: $0.0, $0.1) }.announceNoBody == isMissing)
     }
 
-    @Test("credentials become Base64 (RFC 7617, section 2), and what can't be told apart is refused")
+    @Test("Credentials become Base64 (RFC 7617, section 2), and ambiguous ones are rejected")
     func basic() throws {
         #expect(try HTTPHeader.basic(user: "Aladdin", password: "open sesame") == "Basic QWxhZGRpbjpvcGVuIHNlc2FtZQ==")
         for (user, password) in [("a:b", "c"), ("a", "b\r\n"), ("a\0", "b")] {
@@ -138,7 +138,7 @@ struct HTTPHeadTests {
         }
     }
 
-    @Test("lists may be spread over headers, and names have no case")
+    @Test("A list may be spread over several headers, and names have no case")
     func lists() throws {
         let headers = [
             try HTTPHeader("Connection", "keep-alive, Upgrade"), try HTTPHeader("connection", "x,,y"),
@@ -150,7 +150,7 @@ struct HTTPHeadTests {
     }
 
     @Test(
-        "names are compared without the case of ASCII letters, and of no others",
+        "Names are compared without the case of ASCII letters, and of no other letters",
         arguments: [
             ("Upgrade", "uPGRADE", true), ("", "", true), ("a-z", "A-Z", true), ("Upgrade", "Upgrad", false),
             ("[", "{", false), ("@", "`", false), ("É", "é", false), ("a", "b", false),
@@ -162,7 +162,7 @@ struct HTTPHeadTests {
         #expect(HTTPSyntax.equalIgnoringCase(behind.dropFirst(), right) == areEqual)
     }
 
-    @Test("what separates is a byte, also if an accent follows it")
+    @Test("A separator is recognized even if a combining accent follows it")
     func separators() throws {
         let headers = [try HTTPHeader("Connection", "x,\u{301}y, Upgrade,\u{301}")]
         for member in ["x", "\u{301}y", "Upgrade", "\u{301}"] {
@@ -177,7 +177,7 @@ struct HTTPHeadTests {
         }
     }
 
-    @Test("Retry-After is read as seconds, and anything else is left alone")
+    @Test("Retry-After is read as seconds, and any other value is ignored")
     func seconds() {
         #expect(HTTPSyntax.seconds("120") == .seconds(120))
         #expect(HTTPSyntax.seconds("0") == .zero)

@@ -16,7 +16,7 @@ struct RedirectionTests {
     }
 
     @Test(
-        "a Location is understood from the URL that was asked for",
+        "A Location is resolved against the URL of the request",
         arguments: [
             ("/x?y=z", "ws://a.example:81/x?subprotocol=s&redirects=2&query=y%3Dz"),
             ("x", "ws://a.example:81/b/x?subprotocol=s&redirects=2"),
@@ -33,7 +33,7 @@ struct RedirectionTests {
     }
 
     @Test(
-        "user, password and configured headers go to the origin that they are meant for, and to no other",
+        "User, password and configured headers go only to the origin for which they are configured",
         arguments: [
             ("/x", true), ("http://A.example:81/", true), ("ws://a.example:81", true), ("//b:81/", false),
             ("//a.example:82/", false), ("//a.example/", false), ("https://a.example:81/", false),
@@ -48,20 +48,20 @@ struct RedirectionTests {
         #expect(target.options.filter { $0.name == "header" }.map(\.value) == (areSent ? all : []))
     }
 
-    @Test("what was left out at another origin does not come back with the way back")
+    @Test("Credentials that another origin did not get do not return with a redirect back")
     func wayBack() throws {
         let elsewhere = try Self.target("//b/", from: "ws://ann:secret@a/?redirects=2&header=Cookie:y")
         let back = try Redirection(status: 302, location: "//a/").target(from: elsewhere, speaking: ["ws"])
         #expect(back.user == nil && back.description == "ws://a/?redirects=0")
     }
 
-    @Test("a zone stays with the address that it belongs to")
+    @Test("A zone stays with its address")
     func zone() throws {
         #expect(try Self.target("/x", from: "ws://[fe80::1%25eth0]:81").host == "fe80::1%eth0")
     }
 
     @Test(
-        "a redirect that leads nowhere is refused with the status that sent there",
+        "A redirect to an invalid target is rejected with the status of the redirect",
         arguments: [
             "a b", "http:x", "http://", "http://u:p@b/", "ftp://b/", "ws://b:99999/", "wss://b/", "//[::1", "%zz",
         ]
@@ -71,14 +71,14 @@ struct RedirectionTests {
         #expect(error?.code == .handshakeFailed && error?.phase == .handshake && error?.detail == 307)
     }
 
-    @Test("no redirect leads from wss to ws", arguments: ["ws://a/", "http://a/", "HTTP://b/"])
+    @Test("No redirect leads from wss to ws", arguments: ["ws://a/", "http://a/", "HTTP://b/"])
     func downgrade(location: String) throws {
         let error = #expect(throws: TransportError.self) { try Self.target(location, from: "wss://a/?redirects=1") }
         #expect(error?.code == .handshakeFailed && error?.reason.contains("from wss") == true)
         #expect(try Self.target("/x", from: "wss://a/?redirects=1").scheme == "wss")
     }
 
-    @Test("damaged references end in an error or in an endpoint of a scheme that is spoken")
+    @Test("A damaged reference ends in an error or in an endpoint with a supported scheme")
     func damaged() throws {
         var random = RandomSource.seeded(7)
         var followed = 0
@@ -97,7 +97,7 @@ struct RedirectionTests {
     }
 
     @Test(
-        "the core tells where it is sent, if it may follow",
+        "The core reports the target of a redirect if it may be followed",
         arguments: [301, 302, 303, 307, 308, 300, 304, 305, 200]
     )
     func core(status: Int) throws {

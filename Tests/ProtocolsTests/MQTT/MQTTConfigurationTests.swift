@@ -5,7 +5,7 @@ import TransportAPI
 
 @Suite("MQTT configuration")
 struct MQTTConfigurationTests {
-    @Test("the defaults are allowed")
+    @Test("The defaults are allowed")
     func defaults() throws {
         try MQTTConfiguration().validate()
         try MQTTServerConfiguration().validate()
@@ -49,21 +49,21 @@ struct MQTTConfigurationTests {
         ("acknowledgementTimeout", { $0.acknowledgementTimeout = .seconds(-1) }),
     ]
 
-    @Test("a mistake is refused by the name of its key", arguments: mistakes)
+    @Test("A wrong value is rejected by the name of its key", arguments: mistakes)
     func refused(key: String, change: @Sendable (inout MQTTConfiguration) -> Void) {
         var configuration = MQTTConfiguration()
         change(&configuration)
         let bad = configuration
         do throws(TransportError) {
             _ = try MQTTCore(client: bad)
-            Issue.record("allowed")
+            Issue.record("the value was allowed")
         } catch {
             #expect(error.code == .invalidConfiguration)
             #expect(error.reason.hasPrefix(key))
         }
     }
 
-    @Test("the largest message allowed fits the remaining length with the longest topic")
+    @Test("The largest message allowed fits the remaining length with the longest topic")
     func largest() throws {
         #expect(MQTTCheck.maximumMessageSize + 65_539 == 268_435_455)
         var configuration = MQTTConfiguration()

@@ -57,7 +57,7 @@ struct MQTTOversizedTests {
             broker.feed(encoded(.connect(hello)))
             _ = broker.takeOutput()
             var kept = try connection(MQTTSession())
-            // The largest that is allowed.
+            // The largest payload that is allowed.
             let allowed = publish(Self.limit, .atMostOnce)
             for packet in [allowed, publish(size, qos)] {
                 client.feed(packet, slice: slice)
@@ -72,7 +72,7 @@ struct MQTTOversizedTests {
         }
     }
 
-    @Test("A broker refuses it also when a client sends it again")
+    @Test("A broker also rejects an oversized message that a client sends again")
     func refusedByBroker() throws {
         var broker = try mqttServer {
             $0.routesSignals = true
@@ -88,11 +88,11 @@ struct MQTTOversizedTests {
     }
 
     @Test(
-        "In a kept session, what comes again is passed over without being kept, acknowledged when all has come, and reported",
+        "A kept session skips a repeated oversized message without buffering it, and acknowledges and reports it",
         arguments: [MQTTQoS.atLeastOnce, .exactlyOnce],
         sizes
     )
-    func passedOver(qos: MQTTQoS, size: Int) throws {
+    func skipped(qos: MQTTQoS, size: Int) throws {
         let session = MQTTSession()
         var first = try connection(session)
         first.feed(publish(size, qos))
@@ -112,7 +112,7 @@ struct MQTTOversizedTests {
         #expect(second.takeOutput() == (qos == .atLeastOnce ? [0x40, 2, 0, 7] : [0x50, 2, 0, 7]))
         #expect(second.messages.map(\.bytes) == [[2]])
         if qos == .exactlyOnce {
-            // The next connection brings it once more, because PUBREC was lost: it is answered, and reported no more.
+            // The next connection brings it again, because PUBREC was lost. It is answered, but not reported again.
             second = try connection(session)
             second.feed(packet)
             #expect(second.takeOutput() == [0x50, 2, 0, 7] && second.discarded.isEmpty)
@@ -123,7 +123,7 @@ struct MQTTOversizedTests {
     }
 
     @Test(
-        "A session knows a message that it has refused also without DUP, as a retained one comes",
+        "A session recognizes a message that it has rejected even without DUP, which retained messages lack",
         arguments: MQTTQoS.allCases
     )
     func known(qos: MQTTQoS) throws {
@@ -138,7 +138,7 @@ struct MQTTOversizedTests {
         #expect(second.failure?.code == .messageTooLarge)
     }
 
-    @Test("The acknowledgement of a message that was passed over waits for those that came before it")
+    @Test("The acknowledgement of a skipped message waits for those of the messages before it")
     func inOrder() throws {
         var client = try connection(MQTTSession())
         client.feed([0x32, 6, 0, 1, 0x74, 0, 1, 9] + publish(5000, .atLeastOnce, isDuplicate: true))
@@ -152,7 +152,7 @@ struct MQTTOversizedTests {
     }
 
     @Test(
-        "A session that begins with such a message opens its connection before it ends it, and reports what it passes over once open"
+        "An oversized message before SUBACK opens the connection first, and a skipped one is reported after that"
     )
     func beforeSuback() throws {
         let session = MQTTSession()
@@ -178,8 +178,8 @@ struct MQTTOversizedTests {
         #expect(second.discarded == [DiscardedMessage(topic: "t", size: 5000)] && second.events.count == 2)
     }
 
-    @Test("What is passed over is a sign of life, and the end within it is a loss")
-    func life() throws {
+    @Test("A skipped message is a sign of life, and a stream that ends within it is a loss")
+    func signOfLife() throws {
         var client = try connection(MQTTSession())
         let packet = publish(5000, .atLeastOnce, isDuplicate: true)
         client.feed(Array(packet.prefix(20)))
@@ -193,7 +193,10 @@ struct MQTTOversizedTests {
         #expect(client.failure?.code == .connectionLost)
     }
 
-    @Test("Over WebSocket it is passed over too, however long the WebSocket message is", arguments: [Int.max, 1000])
+    @Test(
+        "An oversized message is also skipped over WebSocket, however long the WebSocket message is",
+        arguments: [Int.max, 1000]
+    )
     func overWebSocket(slice: Int) throws {
         let session = MQTTSession()
         let size = 1 << 20

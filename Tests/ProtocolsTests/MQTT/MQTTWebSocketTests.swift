@@ -27,7 +27,7 @@ struct MQTTWebSocketTests {
         return Harness(try MQTTWebSocketCore(inner, over: WebSocketConfiguration()), seed: 2)
     }
 
-    /// A server whose WebSocket is open, and whose client has said nothing yet.
+    /// A server whose WebSocket is open, and whose client has sent no packet yet.
     private func openServer() throws -> CoreHarness<MQTTWebSocketCore> {
         var server = try server()
         server.start()
@@ -35,7 +35,7 @@ struct MQTTWebSocketTests {
         return server
     }
 
-    /// A client that a broker of hand-written bytes has let in.
+    /// A client that is open after hand-written answers of a broker.
     private func openClient() throws -> CoreHarness<MQTTWebSocketCore> {
         var client = try client { $0.keepAlive = 60 }
         client.start()
@@ -45,7 +45,7 @@ struct MQTTWebSocketTests {
         return client
     }
 
-    @Test("both sides open and carry messages, whole and byte by byte", arguments: [Int.max, 1, 7])
+    @Test("Both sides open and carry messages, whole and byte by byte", arguments: [Int.max, 1, 7])
     func bothWays(slice: Int) throws {
         var client = try client {
             $0.qos = .exactlyOnce
@@ -71,7 +71,7 @@ struct MQTTWebSocketTests {
         #expect(client.failure == nil && server.failure == nil)
     }
 
-    @Test("the subprotocol is asked for and answered, and packets are binary messages")
+    @Test("The subprotocol is requested and answered, and packets are binary messages")
     func handshake() throws {
         var client = try client()
         client.start()
@@ -89,7 +89,7 @@ struct MQTTWebSocketTests {
         #expect(hello.first?.payload.first == 0x10)
     }
 
-    @Test("a server refuses a client that does not offer the subprotocol", arguments: [[], ["other, mqttv5"]])
+    @Test("A server refuses a client that does not offer the subprotocol", arguments: [[], ["other, mqttv5"]])
     func notOffered(offer: [String]) throws {
         var server = try server()
         server.start()
@@ -98,7 +98,7 @@ struct MQTTWebSocketTests {
         #expect(server.failure?.code == .handshakeFailed)
     }
 
-    @Test("a client ends the connection with a server that does not choose the subprotocol")
+    @Test("A client ends the connection to a server that does not choose the subprotocol")
     func notChosen() throws {
         var client = try client()
         client.start()
@@ -108,7 +108,7 @@ struct MQTTWebSocketTests {
         #expect(frames(client.takeOutput()).map(\.first) == [0x88])
     }
 
-    @Test("packets and messages need not end together: several in one, one in several, in fragments and between pings")
+    @Test("A WebSocket message may hold several packets, and a packet may span several messages and fragments")
     func alignment() throws {
         let stream =
             encoded(.connect(MQTTConnect(clientID: "bob"))) + encoded(.publish(MQTTPublish(topic: "a", payload: [1])))
@@ -122,7 +122,7 @@ struct MQTTWebSocketTests {
             while !rest.isEmpty {
                 let piece = Array(rest.prefix(size))
                 rest = rest.dropFirst(size)
-                // The second half of each piece is a continuation, with a ping before it and an empty message behind it.
+                // The second half of each piece is a continuation, with a ping before it and an empty message after it.
                 let (front, back) = (Array(piece.prefix(size / 2)), Array(piece.dropFirst(size / 2)))
                 server.feed(frame(to: .server, 0x02, front) + frame(to: .server, 0x89))
                 server.feed(frame(to: .server, 0x80, back) + frame(to: .server, 0x82))
@@ -133,7 +133,7 @@ struct MQTTWebSocketTests {
         }
     }
 
-    @Test("a text message ends the connection with close code 1003", arguments: [CoreRole.client, .server])
+    @Test("A text message ends the connection with close code 1003", arguments: [CoreRole.client, .server])
     func textMessage(role: CoreRole) throws {
         var side = try role == .client ? openClient() : openServer()
         if role == .server { side.feed(frame(to: role, 0x82, encoded(.connect(MQTTConnect(clientID: "bob"))))) }
@@ -141,12 +141,12 @@ struct MQTTWebSocketTests {
         _ = side.takeOutput()
         side.feed(frame(to: role, 0x81, [0x30, 0]))
         #expect(side.failure?.code == .protocolViolation)
-        let goodbye = frames(side.takeOutput())
-        #expect(goodbye.map(\.first) == [0x88] && goodbye.first?.payload.prefix(2) == [0x03, 0xeb])
+        let lastFrames = frames(side.takeOutput())
+        #expect(lastFrames.map(\.first) == [0x88] && lastFrames.first?.payload.prefix(2) == [0x03, 0xeb])
         #expect(side.core.deadline == nil)
     }
 
-    @Test("what MQTT forbids ends the connection, with the refusal before the close frame")
+    @Test("A violation of MQTT ends the connection, with the refusal before the close frame")
     func violations() throws {
         var server = try openServer()
         _ = server.takeOutput()
@@ -159,14 +159,14 @@ struct MQTTWebSocketTests {
         #expect(client.failure?.code == .protocolViolation)
     }
 
-    @Test("a goodbye is DISCONNECT and a close frame; a close frame alone is none for a client's broker")
-    func goodbye() throws {
+    @Test("DISCONNECT and a close frame end a session, and a close frame alone is a loss for a server")
+    func closing() throws {
         var client = try openClient()
         client.core.close(.user, &client.context)
         client.drain()
         #expect(client.closeReason == .user)
-        let goodbye = frames(client.takeOutput())
-        #expect(goodbye.map(\.first) == [0x82, 0x88] && goodbye.first?.payload == [0xe0, 0])
+        let lastFrames = frames(client.takeOutput())
+        #expect(lastFrames.map(\.first) == [0x82, 0x88] && lastFrames.first?.payload == [0xe0, 0])
 
         for disconnect in [true, false] {
             var server = try openServer()
@@ -182,7 +182,7 @@ struct MQTTWebSocketTests {
         #expect(left.closeReason?.initiator == .peer || left.failure?.code == .closedByPeer)
     }
 
-    @Test("an idle client sends PINGREQ, and part of a long message is a sign of life to it")
+    @Test("An idle client sends PINGREQ, and a part of a long message is a sign of life for it")
     func keepAlive() throws {
         var client = try openClient()
         client.advance(by: .seconds(45))
@@ -197,7 +197,7 @@ struct MQTTWebSocketTests {
         #expect(client.failure?.code == .keepaliveTimeout)
     }
 
-    @Test("a message that is encoded once for many is framed for each")
+    @Test("A message that is encoded once for many clients is framed for each")
     func encodedOnce() throws {
         var server = try openServer()
         server.feed(frame(to: .server, 0x82, encoded(.connect(MQTTConnect(clientID: "bob")))))
@@ -208,7 +208,7 @@ struct MQTTWebSocketTests {
         #expect(frames(server.takeOutput()).map(\.payload) == [[0x30, 4, 0, 1, 0x74, 6]])
     }
 
-    @Test("to a server, the bytes of a long message are signs of life, a WebSocket's ping is not")
+    @Test("For a server, the bytes of a long message are signs of life, and a WebSocket ping is not")
     func slowMessage() throws {
         var hello = MQTTConnect(clientID: "bob")
         hello.keepAlive = 10
@@ -228,7 +228,7 @@ struct MQTTWebSocketTests {
         #expect(server.failure?.code == .keepaliveTimeout)
     }
 
-    @Test("a client that was silent for too long is told so with a close code after which it may connect again")
+    @Test("A client that was silent for too long gets a close code after which it may connect again")
     func silence() throws {
         var hello = MQTTConnect(clientID: "bob")
         hello.keepAlive = 10
@@ -243,8 +243,8 @@ struct MQTTWebSocketTests {
         #expect(TransportError.webSocketClose(code).isRetryable)
     }
 
-    @Test("a packet that is not whole counts as held, though the message that brought its beginning is")
-    func held() throws {
+    @Test("A packet that is not complete counts as buffered, even if its WebSocket message is complete")
+    func buffered() throws {
         var server = try openServer()
         let before = server.core.bufferedBytes
         server.feed(frame(to: .server, 0x82, [0x10, 100, 0, 4] + [UInt8](repeating: 0x4d, count: 90)))
@@ -254,7 +254,7 @@ struct MQTTWebSocketTests {
 }
 
 extension [UInt8] {
-    /// What follows the head of an HTTP response, if there is one.
+    /// The bytes after the head of an HTTP response, or all bytes if there is no head.
     fileprivate func dropFirstHead() -> [UInt8] {
         firstRange(of: Array("\r\n\r\n".utf8)).map { Array(self[$0.upperBound...]) } ?? self
     }

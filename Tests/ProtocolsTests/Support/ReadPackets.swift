@@ -2,7 +2,7 @@ import TransportAPI
 
 @testable import Protocols
 
-/// What a reader makes of bytes that arrive `slices` at a time (the rest at once): packets, and what ended them.
+/// Reads bytes that arrive in pieces of these sizes, and the rest at once. Returns the packets, and the error that ended them.
 func readPackets(
     _ bytes: [UInt8],
     slices: [Int] = [],

@@ -4,28 +4,28 @@ import TransportAPI
 @testable import Protocols
 @testable import Transports
 
-/// A client and a server of the reliable mode in virtual time, without sockets, and a network between them that does by a seed
-/// what networks do.
+/// A client and a server of the reliable mode in virtual time, without sockets. The network between them loses, doubles and
+/// delays datagrams by a seed.
 struct ReliableWorld: ~Copyable {
-    /// The network, from the end of the handshake on.
+    /// The properties of the network after the handshake.
     struct Network {
-        /// How many of the datagrams are lost, doubled, and late by up to ``lateness``.
+        /// The shares of datagrams that are lost, doubled, and late by up to ``longestLateness``.
         var (loss, doubling, lateness) = (0.0, 0.0, 0.0)
         var delay = Duration.milliseconds(20)
         var longestLateness = Duration.milliseconds(60)
-        /// Longer datagrams vanish.
+        /// Longer datagrams are lost.
         var largest = Int.max
-        /// How often a NAT gives the client another address, ten times. After that the client pings as often, as keepalives
-        /// do, for else nobody could find it where it has nothing to say.
+        /// The interval at which a NAT changes the client's address, ten times. After that the client pings at this interval,
+        /// like a keepalive. Otherwise the server could not find a client that has nothing to send.
         var rebinding: Duration?
     }
 
-    /// A rule that is broken on purpose, so that the checks have something to find.
+    /// A deliberate fault that the checks must find.
     enum Flaw {
         case none
-        /// The server does not know what it has had.
+        /// The server forgets what it has received.
         case forgetsDoubles
-        /// What was sent once is not sent again.
+        /// The client sends nothing again.
         case neverRepeats
     }
 
@@ -40,9 +40,9 @@ struct ReliableWorld: ~Copyable {
     var server: SimulatedServer
     let network: Network
     let flaw: Flaw
-    /// What breaks a bound, as soon as it does.
-    private(set) var complaint: String?
-    /// Bytes of packets that the client, and the server, have sent.
+    /// A check that failed, if any.
+    private(set) var failedCheck: String?
+    /// The bytes that the client (`there`) and the server (`back`) have sent.
     private(set) var bytes = (there: 0, back: 0)
     private var path: PathValidator<[UInt8]>
     private var address: [UInt8] = [127, 0, 0, 1, 0, 80]
@@ -69,7 +69,7 @@ struct ReliableWorld: ~Copyable {
     var identifier: UInt64 { client.core.connectionID }
     var session: UDPCore? { server.sessions[identifier] }
 
-    /// The server sends a message; whether it was taken.
+    /// Sends a message from the server. Returns whether the session accepted it.
     mutating func serverSends(_ bytes: [UInt8]) -> Bool {
         var status: SendStatus?
         let answers = server.run(identifier) { core, context in status = try? core.send(Payload(bytes), id: 0, &context)
@@ -78,7 +78,7 @@ struct ReliableWorld: ~Copyable {
         return status == .written
     }
 
-    /// Goes on to whatever happens next; `false` if nothing does until `end`.
+    /// Advances to the next event. Returns `false` if there is none before `end`.
     mutating func step(until end: Instant) -> Bool {
         for datagram in client.takeDatagrams() { launch(datagram, toServer: true, address) }
         var session = session
@@ -112,19 +112,19 @@ struct ReliableWorld: ~Copyable {
         }
         var datagram = ByteBuffer()
         datagram.append(contentsOf: flight.bytes)
-        if let token = path.heard(datagram, from: flight.address, now, &random) { ask(token) }
+        if let token = path.heard(datagram, from: flight.address, now, &random) { sendPing(token) }
         launch(server.receive(flight.bytes, from: flight.address))
     }
 
-    private mutating func ask(_ token: UInt64) {
+    private mutating func sendPing(_ token: UInt64) {
         var ping = ByteBuffer()
         Datagram.append(.ping, identifier, token, to: &ping)
         launch(ping.bytes(at: 0, count: ping.count) ?? [], toServer: false, path.address)
     }
 
-    /// What the session says goes where its path says.
+    /// Sends the session's datagrams to the address of its path.
     private mutating func launch(_ answers: [[UInt8]]) {
-        if !answers.isEmpty, let token = path.question(now) { ask(token) }
+        if !answers.isEmpty, let token = path.question(now) { sendPing(token) }
         for answer in answers where path.maySend(answer.count, now) { launch(answer, toServer: false, path.address) }
     }
 
@@ -154,17 +154,17 @@ struct ReliableWorld: ~Copyable {
         for core in [client.core, session].compactMap(\.self) {
             guard let reliable = core.reliable else { continue }
             let (receiver, sender) = (reliable.receiver, reliable.sender)
-            if receiver.held > receiver.terms.window { complaint = "more is held than the window" }
+            if receiver.held > receiver.terms.window { failedCheck = "more is buffered than the window allows" }
             if sender.pieces.buffered > core.configuration.reliableBuffer
                 + ReliableTerms.cost(reliable.maximumMessageSize)
             {
-                complaint = "more is buffered than the limit"
+                failedCheck = "more is queued than the limit allows"
             }
             if sender.packets.waiting.count > SentPackets.maximum + 100 {
-                complaint = "too many packets are remembered"
+                failedCheck = "too many packets are remembered"
             }
-            if sender.pieces.lost.count > 3000 { complaint = "too much waits to be sent again" }
-            if sender.window.bytesInFlight < 0 { complaint = "less than nothing is on its way" }
+            if sender.pieces.lost.count > 3000 { failedCheck = "too many pieces are queued to be sent again" }
+            if sender.window.bytesInFlight < 0 { failedCheck = "a negative number of bytes is in flight" }
         }
     }
 }

@@ -4,9 +4,12 @@ import TransportAPI
 
 @testable import Protocols
 
-@Suite("The closing handshake")
+@Suite("WebSocket closing handshake")
 struct WebSocketClosingTests {
-    @Test("a client that closes waits for the server's answer and for the end of the connection", arguments: [1, .max])
+    @Test(
+        "A client that closes waits for the server's close frame and for the end of the connection",
+        arguments: [1, .max]
+    )
     func clientCloses(slice: Int) throws {
         var client = try openCore(.client)
         var server = try openCore(.server)
@@ -20,7 +23,7 @@ struct WebSocketClosingTests {
         #expect(client.core.deadline == nil && server.core.deadline == nil)
     }
 
-    @Test("a server that closes is done with the client's answer", arguments: [1, .max])
+    @Test("A server that closes is done when the client has answered", arguments: [1, .max])
     func serverCloses(slice: Int) throws {
         var client = try openCore(.client)
         var server = try openCore(.server)
@@ -31,7 +34,7 @@ struct WebSocketClosingTests {
         #expect(client.closeReason == CloseReason(.peer, code: 1001, text: "restart"))
     }
 
-    @Test("both sides may close at once")
+    @Test("Both sides may close at once")
     func simultaneous() throws {
         var client = try openCore(.client)
         var server = try openCore(.server)
@@ -48,7 +51,7 @@ struct WebSocketClosingTests {
     }
 
     @Test(
-        "the code is echoed, and what it says is reported",
+        "A close code is echoed, and its meaning is reported",
         arguments: [
             ([], 1005, "", .peer, nil), (closeBody(1000), 1000, "", .peer, nil),
             (closeBody(1000, "bye é"), 1000, "bye é", .peer, nil), (closeBody(1001), 1001, "", .peer, nil),
@@ -81,7 +84,7 @@ struct WebSocketClosingTests {
     }
 
     @Test(
-        "a close frame against the rules is answered with 1002 or 1007",
+        "An invalid close frame is answered with 1002 or 1007",
         arguments: [
             ([0x03], 1002), (closeBody(0), 1002), (closeBody(999), 1002), (closeBody(1004), 1002),
             (closeBody(1005), 1002),
@@ -99,7 +102,7 @@ struct WebSocketClosingTests {
         }
     }
 
-    @Test("after its close frame a side sends nothing and drops messages")
+    @Test("A side sends nothing after its close frame, and drops messages")
     func silent() throws {
         var server = try openCore(.server)
         server.feed(frame(to: .server, 0x01, text("begun")))
@@ -117,7 +120,7 @@ struct WebSocketClosingTests {
         #expect(server.closeReason == .user)
     }
 
-    @Test("a side that gets no answer gives up after the timeout, and not before")
+    @Test("A side that gets no answer ends the closing handshake after the timeout, and not before")
     func timeout() throws {
         for role in [CoreRole.client, .server] {
             var core = try openCore(role) { $0.closeTimeout = .seconds(2) }
@@ -130,7 +133,7 @@ struct WebSocketClosingTests {
         }
     }
 
-    @Test("a client whose server leaves the connection open ends it after the timeout")
+    @Test("A client whose server leaves the connection open ends it after the timeout")
     func serverLingers() throws {
         var client = try openCore(.client)
         client.feed(frame(to: .client, 0x88, closeBody(1000)))
@@ -141,8 +144,8 @@ struct WebSocketClosingTests {
         #expect(client.events.count == 2)
     }
 
-    @Test("a connection that ends, or rules that are broken, after our close frame change nothing about why")
-    func brokenGoodbye() throws {
+    @Test("After our close frame, neither the end of the connection nor a violation changes the reason")
+    func afterCloseFrame() throws {
         var client = try openCore(.client)
         client.core.close(.user, &client.context)
         client.endInput()
@@ -156,7 +159,7 @@ struct WebSocketClosingTests {
     }
 
     @Test(
-        "the close frame carries the reason's code, or the one that fits",
+        "The close frame carries the code of its reason, or a matching one",
         arguments: [
             (CloseReason(.user), 1000), (CloseReason(.user, code: 3456), 3456), (CloseReason(.user, code: 1006), 1000),
             (CloseReason(.user, code: 110), 1000), (CloseReason(.keepalive), 1001), (CloseReason(.protocolError), 1002),
@@ -171,7 +174,7 @@ struct WebSocketClosingTests {
         #expect(frames(core.takeOutput()).first?.payload.prefix(2) == closeBody(code)[...])
     }
 
-    @Test("a long reason is cut between code points to fit a control frame")
+    @Test("A long reason is cut between code points to fit a control frame")
     func longReason() throws {
         var client = try openCore(.client)
         var server = try openCore(.server)

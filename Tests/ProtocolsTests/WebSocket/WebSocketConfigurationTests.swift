@@ -3,10 +3,10 @@ import TransportAPI
 
 @testable import Protocols
 
-@Suite("Configuration of WebSockets")
+@Suite("WebSocket configuration")
 struct WebSocketConfigurationTests {
     @Test(
-        "the Host header brackets IPv6 addresses and leaves out the default port",
+        "The Host header brackets IPv6 addresses and leaves out the default port",
         arguments: [
             ("example.com", nil, "example.com"), ("example.com", 80, "example.com"),
             ("example.com", 8080, "example.com:8080"),
@@ -43,7 +43,7 @@ struct WebSocketConfigurationTests {
         ("headers", { $0.headers = Array(repeating: HTTPHeader(parsed: "a", "x"), count: 91) }),
     ]
 
-    @Test("a wrong value is refused when the core is made, by its key", arguments: wrongValues)
+    @Test("A wrong value is rejected by its key when the core is created", arguments: wrongValues)
     func wrong(key: String, change: Change) {
         var configuration = WebSocketConfiguration()
         change(&configuration)
@@ -58,7 +58,7 @@ struct WebSocketConfigurationTests {
     }
 
     @Test(
-        "headers cannot carry further headers",
+        "A header cannot carry further headers",
         arguments: [
             ("X", "a\r\nY: b"), ("X", "a\nb"), ("X", "a\0"), ("X\r\nY", "a"), ("X Y", "a"), ("", "a"), ("X:", "a"),
             ("X", " a"),
@@ -72,7 +72,7 @@ struct WebSocketConfigurationTests {
         }
     }
 
-    @Test("the capabilities tell text from binary and give the configured size")
+    @Test("The capabilities distinguish text from binary and give the configured size")
     func capabilities() throws {
         var configuration = WebSocketConfiguration()
         configuration.maximumMessageSize = 1000

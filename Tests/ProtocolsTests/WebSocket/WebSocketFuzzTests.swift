@@ -4,11 +4,11 @@ import TransportAPI
 
 @testable import Protocols
 
-/// Streams made of valid parts, sliced and damaged at random: the core never traps, says the same however the bytes are
-/// sliced, and ends in events or in one typed error.
-@Suite("WebSocket under random input")
+/// Streams of valid parts that are sliced and damaged at random. The core never traps, gives the same results however the
+/// bytes are sliced, and ends in events or in one typed error.
+@Suite("WebSocket with random input")
 struct WebSocketFuzzTests {
-    /// What a core made of a stream.
+    /// The results of a core for a stream.
     struct Outcome: Equatable {
         var events: [String]
         var failure: TransportError?
@@ -82,7 +82,7 @@ struct WebSocketFuzzTests {
     }
 
     @Test(
-        "the same stream gives the same events and answers however it is sliced",
+        "The same stream gives the same events and answers, however it is sliced",
         arguments: [CoreRole.client, .server]
     )
     func slices(role: CoreRole) throws {
@@ -101,7 +101,7 @@ struct WebSocketFuzzTests {
     }
 
     @Test(
-        "damaged streams end in events or in one error, the same for every slicing",
+        "Damaged streams end in events or in one error, the same for every slicing",
         arguments: [CoreRole.client, .server]
     )
     func damage(role: CoreRole) throws {
@@ -134,7 +134,7 @@ struct WebSocketFuzzTests {
         #expect((failures[.invalidText] ?? 0) > 5)
     }
 
-    @Test("random bytes never open a connection", arguments: [CoreRole.client, .server])
+    @Test("Random bytes never open a connection", arguments: [CoreRole.client, .server])
     func noise(role: CoreRole) throws {
         var random = RandomSource.seeded(7)
         for _ in 0..<300 {

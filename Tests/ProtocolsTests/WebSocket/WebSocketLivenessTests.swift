@@ -4,13 +4,13 @@ import TransportAPI
 
 @testable import Protocols
 
-@Suite("Pings and pongs over WebSocket")
+@Suite("WebSocket pings and pongs")
 struct WebSocketLivenessTests {
     static func pongs(_ harness: borrowing WebSocketHarness) -> Int {
         harness.events.count { if case .pong = $0 { true } else { false } }
     }
 
-    @Test("a ping is answered with its payload", arguments: [1, .max])
+    @Test("A ping is answered with its payload", arguments: [1, .max])
     func answered(slice: Int) throws {
         for role in [CoreRole.client, .server] {
             for length in [0, 1, 125] {
@@ -24,7 +24,7 @@ struct WebSocketLivenessTests {
         }
     }
 
-    @Test("each ping is answered once, between two cores", arguments: [1, .max])
+    @Test("Each ping between two cores is answered once", arguments: [1, .max])
     func ownPings(slice: Int) throws {
         var client = try openCore(.client)
         var server = try openCore(.server)
@@ -35,7 +35,7 @@ struct WebSocketLivenessTests {
         #expect(client.context.counters.controlFrames == 3 + 3 + 2)
     }
 
-    @Test("a pong for the latest of several pings answers all of them; repeated and invented pongs are ignored")
+    @Test("A pong also answers the earlier pings, and repeated and unknown pongs are ignored")
     func matching() throws {
         var client = try openCore(.client)
         for _ in 0..<3 { try client.core.ping(&client.context) }
@@ -51,7 +51,7 @@ struct WebSocketLivenessTests {
         #expect(client.failure == nil)
     }
 
-    @Test("pings that the peer floods us with, without reading, cost bounded memory; the last one is answered")
+    @Test("A flood of pings from a peer that does not read takes bounded memory, and the last ping is answered")
     func flood() throws {
         var server = try openCore(.server)
         for number in 0..<5000 {
@@ -69,7 +69,7 @@ struct WebSocketLivenessTests {
         #expect(server.core.deadline == nil)
     }
 
-    @Test("there is no ping before the handshake nor after the close frame")
+    @Test("No ping is possible before the handshake or after the close frame")
     func notOpen() throws {
         var early = WebSocketHarness(try WebSocketCore(.server, WebSocketConfiguration()))
         early.start()

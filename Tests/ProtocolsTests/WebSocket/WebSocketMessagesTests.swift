@@ -4,9 +4,12 @@ import TransportAPI
 
 @testable import Protocols
 
-@Suite("Messages over WebSocket")
+@Suite("WebSocket messages")
 struct WebSocketMessagesTests {
-    @Test("two cores shake hands and talk both ways, whole and byte by byte", arguments: [1, 3, 64, .max])
+    @Test(
+        "Two cores complete the handshake and send messages both ways, whole and byte by byte",
+        arguments: [1, 3, 64, .max]
+    )
     func conversation(slice: Int) throws {
         var client = WebSocketHarness(try WebSocketCore(.client, WebSocketConfiguration(host: "h")), seed: 9)
         var server = WebSocketHarness(try WebSocketCore(.server, WebSocketConfiguration()), seed: 10)
@@ -27,7 +30,7 @@ struct WebSocketMessagesTests {
         #expect(client.context.counters == CoreCounters())
     }
 
-    @Test("messages sent in fragments arrive as they were", arguments: [1, 2, 7, 100])
+    @Test("Messages that are sent in fragments arrive as they were", arguments: [1, 2, 7, 100])
     func fragmented(size: Int) throws {
         for role in [CoreRole.client, .server] {
             var sender = try openCore(role) { $0.fragmentSize = size }
@@ -39,13 +42,13 @@ struct WebSocketMessagesTests {
         }
     }
 
-    @Test("control frames between fragments are answered at once", arguments: [1, .max])
+    @Test("Control frames between fragments are answered at once", arguments: [1, .max])
     func controlBetweenFragments(slice: Int) throws {
         var server = try openCore(.server)
         server.feed(frame(to: .server, 0x01, [0xe6, 0x97]), slice: slice)
         server.feed(frame(to: .server, 0x89, text("ping")), slice: slice)
         #expect(server.takeOutput() == [0x8a, 4] + text("ping"))
-        server.feed(frame(to: .server, 0x00) + frame(to: .server, 0x8a, text("nobody asked")), slice: slice)
+        server.feed(frame(to: .server, 0x00) + frame(to: .server, 0x8a, text("unsolicited")), slice: slice)
         #expect(server.messages.isEmpty)
         server.feed(frame(to: .server, 0x80, [0xa5]), slice: slice)
         #expect(server.messages == [Payload(text: "日")])
@@ -53,7 +56,7 @@ struct WebSocketMessagesTests {
         #expect(server.messages.last == Payload(text: "next"))
     }
 
-    @Test("text that is not UTF-8 ends the connection with 1007", arguments: [1, .max])
+    @Test("Text that is not UTF-8 ends the connection with 1007", arguments: [1, .max])
     func invalidText(slice: Int) throws {
         let broken: [[UInt8]] = [[0xff], [0xc3], text("abc") + [0xed, 0xa0, 0x80], [0xf4, 0x90]]
         for payload in broken {
@@ -67,7 +70,7 @@ struct WebSocketMessagesTests {
         }
     }
 
-    @Test("a code point may not be left open by the last fragment")
+    @Test("A last fragment that leaves a code point incomplete ends the connection")
     func openCodePoint() throws {
         var server = try openCore(.server)
         server.feed(frame(to: .server, 0x01, text("a") + [0xe6]))
@@ -76,7 +79,7 @@ struct WebSocketMessagesTests {
         #expect(server.failure?.code == .invalidText)
     }
 
-    @Test("broken text is refused before its frame has come whole")
+    @Test("Broken text is rejected before its frame is complete")
     func failFast() throws {
         var server = try openCore(.server)
         let whole = frame(to: .server, 0x81, text("κόσμε") + [0xf4, 0x90, 0x80, 0x80] + text("edited"))
@@ -89,7 +92,7 @@ struct WebSocketMessagesTests {
         #expect(server.failure?.code == .invalidText)
     }
 
-    @Test("a message beyond the limit is refused by its header alone, with 1009")
+    @Test("A message beyond the limit is rejected with 1009 by its header alone")
     func limits() throws {
         let tooLarge: [[UInt8]] = [
             [0x82, 0x80 | 101, 0, 0, 0, 0], [0x82, 0xff, 0x7f, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0],
@@ -110,7 +113,7 @@ struct WebSocketMessagesTests {
         #expect(server.messages == [Payload(part + part), Payload(part + part)])
     }
 
-    @Test("a large message that arrives in reads leaves nothing in the input and arrives whole")
+    @Test("A large message that arrives in pieces leaves nothing in the input and arrives whole")
     func large() throws {
         let bytes = longBytes((3 << 20) + 5)
         for (sender, receiver) in [(CoreRole.client, CoreRole.server), (.server, .client)] {
@@ -127,7 +130,7 @@ struct WebSocketMessagesTests {
         }
     }
 
-    @Test("a declared length reserves little ahead of what has arrived")
+    @Test("A declared length reserves little memory ahead of the bytes that have arrived")
     func reservesLittle() throws {
         var reader = FrameReader(mustBeMasked: false, maximumMessageSize: 1 << 30)
         var input = ByteBuffer()
@@ -137,7 +140,7 @@ struct WebSocketMessagesTests {
         #expect(reader.message.capacity < 2 * MessageParts.size)
     }
 
-    @Test("what cannot be sent is refused, and the connection lives on")
+    @Test("A message that cannot be sent is rejected, and the connection stays open")
     func refusedSends() throws {
         var client = try openCore(.client) { $0.maximumMessageSize = 10 }
         let refused: [(Payload, TransportError.Code)] = [
@@ -155,7 +158,7 @@ struct WebSocketMessagesTests {
         #expect(try client.send(Payload([UInt8](repeating: 0, count: 10))) == .written)
     }
 
-    @Test("the end of the input without a close frame loses the connection")
+    @Test("The end of the input without a close frame loses the connection")
     func lost() throws {
         for role in [CoreRole.client, .server] {
             var core = try openCore(role)

@@ -7,9 +7,12 @@ private final class Counter: Sendable {
     let value = Atomic<Int>(0)
 }
 
-@Suite("The event loop")
+@Suite("Event loop")
 struct EventLoopTests {
-    @Test("runs a task that prefers it on its thread, across suspensions", arguments: PollerKind.allCases)
+    @Test(
+        "A task that prefers a loop runs on the loop's thread, also after suspensions",
+        arguments: PollerKind.allCases
+    )
     func taskExecutor(kind: PollerKind) async throws {
         let loop = try Loops.of(kind)
         let task = Task(executorPreference: loop) {
@@ -49,7 +52,7 @@ struct EventLoopTests {
     }
 
     @Test(
-        "is the executor of the actors on it, also in callbacks outside jobs",
+        "A loop is the executor of the actors on it, also in callbacks outside jobs",
         arguments: PollerKind.allCases
     )
     func serialExecutor(kind: PollerKind) async throws {
@@ -59,7 +62,7 @@ struct EventLoopTests {
         #expect(try await on(loop) { resident.stepFromCallback() } == 2)
     }
 
-    @Test("runs work in the order in which one thread posted it", arguments: PollerKind.allCases)
+    @Test("A loop runs work in the order in which one thread posted it", arguments: PollerKind.allCases)
     func order(kind: PollerKind) async throws {
         let loop = try Loops.of(kind)
         let seen = Locked<[Int]>([])
@@ -69,7 +72,7 @@ struct EventLoopTests {
     }
 
     @Test(
-        "runs work that another thread has posted before work that the loop posts later",
+        "A loop runs work that another thread has posted before work that the loop posts later",
         arguments: PollerKind.allCases
     )
     func causality(kind: PollerKind) async throws {
@@ -88,8 +91,8 @@ struct EventLoopTests {
         #expect(seen.withLock { $0 } == ["another thread", "the loop"])
     }
 
-    @Test("loses no work that many threads post at once", arguments: PollerKind.allCases)
-    func stampede(kind: PollerKind) async throws {
+    @Test("A loop loses no work that many threads post at once", arguments: PollerKind.allCases)
+    func manyThreads(kind: PollerKind) async throws {
         let loop = try Loops.of(kind)
         let count = Counter()
         await withTaskGroup(of: Void.self) { group in
@@ -109,7 +112,7 @@ struct EventLoopTests {
         #expect(count.value.load(ordering: .relaxed) == 4000)
     }
 
-    @Test("fires timers in order and never early, and does not fire cancelled timers", arguments: PollerKind.allCases)
+    @Test("Timers fire in order and never early, and cancelled timers do not fire", arguments: PollerKind.allCases)
     func timers(kind: PollerKind) async throws {
         let loop = try Loops.of(kind)
         let fired = Locked<[Int]>([])
@@ -129,8 +132,8 @@ struct EventLoopTests {
         #expect(lateness >= 0)
     }
 
-    @Test("drops an event for a descriptor that an earlier event of the same tick has closed")
-    func staleReport() {
+    @Test("A loop drops an event for a descriptor that an earlier event of the same tick has closed")
+    func staleEvent() {
         var list = WatchList()
         let first = list.add(Recorder())
         list.remove(first)

@@ -3,27 +3,27 @@ import Testing
 
 @testable import SocketIO
 
-@Suite("A loop that sleeps")
+@Suite("Inline execution on an idle loop")
 struct InlineExecutionTests {
-    @Test("runs an operation inline on the caller's thread", arguments: PollerKind.allCases)
+    @Test("An idle loop runs an operation inline on the caller's thread", arguments: PollerKind.allCases)
     func callersThread(kind: PollerKind) throws {
         let loop = try Loops.of(kind)
-        let isHere = borrowing(loop) { [thread = currentThread()] in loop.isCurrent && currentThread() == thread }
+        let isHere = runInline(loop) { [thread = currentThread()] in loop.isCurrent && currentThread() == thread }
         #expect(isHere)
         #expect(!loop.isCurrent)
     }
 
     @Test(
-        "runs an operation of another thread inline only while it sleeps, and a caller on the loop always",
+        "A busy loop runs an operation inline only for a caller on its own thread",
         arguments: PollerKind.allCases
     )
     func running(kind: PollerKind) async throws {
         let loop = try Loops.of(kind)
         let (elsewhere, here) = try await on(loop) {
             let answer = Locked<Bool?>(nil)
-            try startThread("im-borrower") {
-                let isLent = loop.runInlineIfIdle { true } != nil
-                answer.withLock { $0 = isLent }
+            try startThread("im-caller") {
+                let ranInline = loop.runInlineIfIdle { true } != nil
+                answer.withLock { $0 = ranInline }
             }
             while answer.withLock({ $0 }) == nil { sched_yield() }
             return (answer.withLock { $0 }, loop.runInlineIfIdle { loop.isCurrent })
@@ -33,7 +33,7 @@ struct InlineExecutionTests {
     }
 
     @Test(
-        "is the only loop that its caller runs on, even if the caller is another loop's thread",
+        "During an inline call the caller is on that loop only, even if its thread belongs to another loop",
         arguments: PollerKind.allCases
     )
     func fromAnotherLoop(kind: PollerKind) async throws {
@@ -41,19 +41,19 @@ struct InlineExecutionTests {
         let inner = try EventLoop(poller: kind, name: "inner")
         let states = try await on(outer) {
             var states: [Bool] = []
-            borrowing(inner) { states += [inner.isCurrent, outer.isCurrent] }
+            runInline(inner) { states += [inner.isCurrent, outer.isCurrent] }
             return states + [inner.isCurrent, outer.isCurrent]
         }
         #expect(states == [true, false, false, true])
     }
 
-    @Test("calls user code on its own thread, in the order of the calls", arguments: PollerKind.allCases)
+    @Test("A loop calls user code on its own thread, in the order of the calls", arguments: PollerKind.allCases)
     func callOut(kind: PollerKind) async throws {
         let loop = try EventLoop(poller: kind, name: "call-out")
         let own = try await on(loop) { currentThread() }
         let calls = Locked<[(number: Int, thread: UInt)]>([])
         for number in 0..<100 {
-            borrowing(loop) {
+            runInline(loop) {
                 loop.callOut { calls.withLock { $0.append((2 * number, currentThread())) } }
             }
             loop.execute {
@@ -66,63 +66,63 @@ struct InlineExecutionTests {
         #expect(seen.allSatisfy { $0.thread == own })
     }
 
-    @Test("does not run a second operation inline at the same time", arguments: PollerKind.allCases)
-    func lentAlready(kind: PollerKind) throws {
+    @Test("A loop does not run a second operation inline at the same time", arguments: PollerKind.allCases)
+    func alreadyInline(kind: PollerKind) throws {
         let loop = try Loops.of(kind)
-        let isLent = try borrowing(loop) {
+        let ranInline = try runInline(loop) {
             Result {
                 let answer = Locked<Bool?>(nil)
-                try startThread("im-borrower") {
-                    let isLent = loop.isCurrent || loop.runInlineIfIdle { true } != nil
-                    answer.withLock { $0 = isLent }
+                try startThread("im-caller") {
+                    let ranInline = loop.isCurrent || loop.runInlineIfIdle { true } != nil
+                    answer.withLock { $0 = ranInline }
                 }
                 while answer.withLock({ $0 }) == nil { sched_yield() }
                 return answer.withLock { $0 }
             }
         }.get()
-        #expect(isLent == false)
+        #expect(ranInline == false)
     }
 
-    @Test("runs work that an inline operation posts, on its own thread", arguments: PollerKind.allCases)
+    @Test("Work that an inline operation posts runs on the loop's own thread", arguments: PollerKind.allCases)
     func posted(kind: PollerKind) async throws {
         let loop = try EventLoop(poller: kind, name: "posted")
         let isOwn = await withCheckedContinuation { (continuation: CheckedContinuation<Bool, Never>) in
-            borrowing(loop) { [thread = currentThread()] in
+            runInline(loop) { [thread = currentThread()] in
                 loop.execute { continuation.resume(returning: loop.isCurrent && currentThread() != thread) }
             }
         }
         #expect(isOwn)
     }
 
-    @Test("runs work that a caller has posted before the caller's inline operation", arguments: PollerKind.allCases)
+    @Test("Work that a caller has posted runs before the caller's inline operation", arguments: PollerKind.allCases)
     func order(kind: PollerKind) throws {
         let loop = try Loops.of(kind)
         let order = Locked<[Int]>([])
         for number in 0..<200 {
             loop.execute { order.withLock { $0.append(2 * number) } }
-            borrowing(loop) { order.withLock { $0.append(2 * number + 1) } }
+            runInline(loop) { order.withLock { $0.append(2 * number + 1) } }
         }
         #expect(order.withLock { $0 } == Array(0..<400))
     }
 
-    @Test("runs the end of a tick after an inline operation", arguments: PollerKind.allCases)
-    func endOfTurn(kind: PollerKind) throws {
+    @Test("The end of a tick runs after an inline operation", arguments: PollerKind.allCases)
+    func endOfTick(kind: PollerKind) throws {
         let loop = try Loops.of(kind)
         let count = Locked(0)
-        borrowing(loop) {
+        runInline(loop) {
             loop.add(EndCount(count), to: .tickEnd)
             loop.add(EndCount(count), to: .lowPriority)
         }
         #expect(count.withLock { $0 } == 2)
     }
 
-    @Test("fires a timer that an inline operation sets before the end of its sleep", arguments: PollerKind.allCases)
+    @Test("A timer that an inline operation sets wakes the loop in time", arguments: PollerKind.allCases)
     func timer(kind: PollerKind) async throws {
-        let loop = try EventLoop(poller: kind, name: "lent-timer")
+        let loop = try EventLoop(poller: kind, name: "inline-timer")
         for _ in 0..<3 {
             let deadline = MonotonicClock.now() + 1_000_000
             let fired = await withCheckedContinuation { (continuation: CheckedContinuation<Int64, Never>) in
-                borrowing(loop) {
+                runInline(loop) {
                     _ = loop.schedule(at: deadline + 600 * second) {}
                     _ = loop.schedule(at: deadline) { continuation.resume(returning: MonotonicClock.now()) }
                 }
@@ -132,11 +132,11 @@ struct InlineExecutionTests {
     }
 
     @Test(
-        "reports events of a descriptor that an inline operation watches, until one unwatches it",
+        "A descriptor that an inline operation watches reports events until another operation unwatches it",
         arguments: PollerKind.allCases
     )
     func watching(kind: PollerKind) async throws {
-        let loop = try EventLoop(poller: kind, name: "lent-watch")
+        let loop = try EventLoop(poller: kind, name: "inline-watch")
         for _ in 0..<100 {
             let pair = try PollerTests.Pair()
             let raw = pair.left.raw
@@ -144,7 +144,7 @@ struct InlineExecutionTests {
             let late = Locked((isOver: false, isReported: false))
             let token = await withCheckedContinuation { (continuation: CheckedContinuation<UInt64?, Never>) in
                 let token = Locked<UInt64?>(nil)
-                borrowing(loop) {
+                runInline(loop) {
                     let recorder = Recorder()
                     var waiting: CheckedContinuation<UInt64?, Never>? = continuation
                     recorder.onReady = { readiness in
@@ -160,7 +160,7 @@ struct InlineExecutionTests {
             let watched = try #require(token)
             // One more event can be pending.
             pair.write(1)
-            borrowing(loop) {
+            runInline(loop) {
                 loop.unwatch(raw, watched)
                 late.withLock { $0.isOver = true }
             }
@@ -170,32 +170,32 @@ struct InlineExecutionTests {
     }
 
     @Test(
-        "keeps an exact count while many threads run inline on it and post to it at once",
+        "No operation is lost while many threads run inline on a loop and post to it at once",
         arguments: PollerKind.allCases
     )
-    func stampede(kind: PollerKind) async throws {
-        try await stampede(on: Loops.of(kind))
+    func manyThreads(kind: PollerKind) async throws {
+        try await runFromManyThreads(on: Loops.of(kind))
     }
 
-    @Test("runs operations inline and fires their timers while it polls", arguments: PollerKind.allCases)
-    func pollingBusily(kind: PollerKind) async throws {
+    @Test("A polling loop runs operations inline and fires their timers", arguments: PollerKind.allCases)
+    func polling(kind: PollerKind) async throws {
         let loop = try EventLoop(poller: kind, name: "busy")
         loop.polling = .always(for: .milliseconds(5))
-        try await stampede(on: loop)
+        try await runFromManyThreads(on: loop)
         for _ in 0..<20 {
             let deadline = MonotonicClock.now() + 500_000
             let fired = await withCheckedContinuation { (continuation: CheckedContinuation<Int64, Never>) in
-                borrowing(loop) {
+                runInline(loop) {
                     _ = loop.schedule(at: deadline) { continuation.resume(returning: MonotonicClock.now()) }
                 }
             }
             #expect(fired >= deadline)
         }
         loop.polling = .never
-        #expect(borrowing(loop) { loop.isCurrent })
+        #expect(runInline(loop) { loop.isCurrent })
     }
 
-    private func stampede(on loop: EventLoop) async throws {
+    private func runFromManyThreads(on loop: EventLoop) async throws {
         let tally = LoopBound(Tally(), to: loop)
         await withTaskGroup(of: Void.self) { group in
             for _ in 0..<8 {
@@ -216,12 +216,12 @@ struct InlineExecutionTests {
     }
 }
 
-/// Lives on a loop.
+/// A counter that is bound to a loop.
 private final class Tally {
     var count = 0
 }
 
-/// Counts how often the end of a tick was run.
+/// Counts its calls at the end of a tick.
 private final class EndCount: ScheduledHandler {
     var schedule = ScheduleEntry()
     private let count: Locked<Int>
@@ -233,8 +233,8 @@ private final class EndCount: ScheduledHandler {
     func run(_: LoopQueue) { count.withLock { $0 += 1 } }
 }
 
-/// Runs `body` inline on `loop` as soon as the loop sleeps.
-private func borrowing<Value: Sendable>(_ loop: EventLoop, _ body: () -> Value) -> Value {
+/// Runs `body` inline on `loop` as soon as the loop is idle.
+private func runInline<Value: Sendable>(_ loop: EventLoop, _ body: () -> Value) -> Value {
     while true {
         if let value = loop.runInlineIfIdle(body) { return value }
         sched_yield()

@@ -3,16 +3,16 @@ import Testing
 
 @testable import SocketIO
 
-@Suite("An object that is bound to a loop")
+@Suite("Loop-bound objects")
 struct LoopBoundTests {
-    /// Lives on a loop. Its timer keeps it alive, and no argument of the calls below refers to it.
+    /// A loop-bound object. A timer keeps it alive, and no argument of the calls below refers to it.
     private final class Tally {
         var count = 0
     }
 
-    /// In a debug build this is true for any code. An optimized build did not load `count` again while `LoopBound` took
-    /// values of any type (`swift test -c release -Xswiftc -enable-testing --filter LoopBoundTests`).
-    @Test("A caller that keeps the object sees a change that a timer made while the caller waited")
+    /// A debug build passes with any implementation. An optimized build did not load `count` again when `LoopBound` still
+    /// accepted values of any type (`swift test -c release -Xswiftc -enable-testing --filter LoopBoundTests`).
+    @Test("A caller that holds the object sees a change that a timer made while the caller was suspended")
     func changesAcrossAwait() async throws {
         let loop = try EventLoop(name: "confined")
         let tally = LoopBound(Tally(), to: loop)
@@ -31,7 +31,7 @@ struct LoopBoundTests {
         #expect(seen == [0, 1, 2, 3])
     }
 
-    @Test("A caller on the loop gets the object, a caller elsewhere does not")
+    @Test("A caller on the loop gets the object, and a caller elsewhere does not")
     func here() async throws {
         let loop = try EventLoop(name: "here")
         let tally = LoopBound(Tally(), to: loop)

@@ -2,9 +2,9 @@ import Testing
 
 @testable import SocketIO
 
-@Suite("The time budgets of an event loop's tick")
+@Suite("Time budgets of a tick")
 struct LoopBudgetTests {
-    @Test("also apply to slow timers that are due at the same moment")
+    @Test("The time budget of a tick also limits slow timers that are due at the same time")
     func lateTimers() async throws {
         let loop = try EventLoop(name: "late")
         let order = Locked<[String]>([])
@@ -24,18 +24,18 @@ struct LoopBudgetTests {
         #expect(order.withLock { $0 } == ["timer 0", "timer 1", "job", "timer 2"])
     }
 
-    @Test("end at the same moment for all deferred handlers, and separately for each other caller")
+    @Test("The budget ends at the same time for all deferred handlers, and separately for each other caller")
     func ends() async throws {
-        let loop = try EventLoop(name: "line")
+        let loop = try EventLoop(name: "deferred")
         let isRight = await withCheckedContinuation { (continuation: CheckedContinuation<[Bool], Never>) in
-            loop.execute { loop.add(LineEnd(loop, continuation), to: .deferred) }
+            loop.execute { loop.add(DeferredEnd(loop, continuation), to: .deferred) }
         }
         #expect(isRight == [true, true])
     }
 
-    @Test("are smaller for deferred handlers while low-priority handlers wait")
-    func besidePatient() async throws {
-        let loop = try EventLoop(name: "patient")
+    @Test("Deferred handlers have a smaller budget while low-priority handlers are queued")
+    func besideLowPriority() async throws {
+        let loop = try EventLoop(name: "low-priority")
         let order = Locked<[String]>([])
         await withCheckedContinuation { (continuation: CheckedContinuation<Void, Never>) in
             loop.execute {
@@ -65,7 +65,7 @@ private final class Sender: ScheduledHandler {
     }
 }
 
-/// Uses up the time budget of deferred handlers beside low-priority ones.
+/// Uses up the budget that deferred handlers have while low-priority handlers are queued.
 private final class Reader: ScheduledHandler {
     var schedule = ScheduleEntry()
     private let order: Locked<[String]>
@@ -84,8 +84,8 @@ private final class Reader: ScheduledHandler {
     }
 }
 
-/// Records the end of its time budget: as a deferred handler, and then as a job.
-private final class LineEnd: ScheduledHandler {
+/// Records the end of its time budget, first as a deferred handler and then as a job.
+private final class DeferredEnd: ScheduledHandler {
     var schedule = ScheduleEntry()
     private let loop: EventLoop
     private let done: CheckedContinuation<[Bool], Never>
@@ -95,10 +95,10 @@ private final class LineEnd: ScheduledHandler {
     }
 
     func run(_: LoopQueue) {
-        let isLine = loop.deferredEnd != 0 && loop.budgetEnd == loop.deferredEnd
+        let isShared = loop.deferredEnd != 0 && loop.budgetEnd == loop.deferredEnd
         loop.execute { [loop, done] in
             let start = MonotonicClock.now()
-            done.resume(returning: [isLine, loop.deferredEnd == 0 && loop.budgetEnd >= start + EventLoop.timeBudget])
+            done.resume(returning: [isShared, loop.deferredEnd == 0 && loop.budgetEnd >= start + EventLoop.timeBudget])
         }
     }
 }

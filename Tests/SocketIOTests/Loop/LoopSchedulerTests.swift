@@ -2,9 +2,9 @@ import Testing
 
 @testable import SocketIO
 
-@Suite("The scheduler of a loop")
+@Suite("Loop scheduler")
 struct LoopSchedulerTests {
-    @Test("calls a handler once for each queue, however often it is added")
+    @Test("A scheduler calls a handler once for each queue, however often it was added")
     func once() {
         let rig = Rig()
         let handler = Step("a", rig)
@@ -19,8 +19,8 @@ struct LoopSchedulerTests {
         #expect(rig.scheduler.isEmpty)
     }
 
-    @Test("does not call a handler that was removed, and calls it in its old place if it is added again")
-    func withdrawn() {
+    @Test("A removed handler is not called, and keeps its place if it is added again")
+    func removed() {
         let rig = Rig()
         let (first, second) = (Step("first", rig), Step("second", rig))
         rig.scheduler.add(first, to: .tickEnd)
@@ -36,7 +36,7 @@ struct LoopSchedulerTests {
         #expect(rig.order == ["second tickEnd", "first tickEnd", "second tickEnd"])
     }
 
-    @Test("calls a handler that adds itself again in the next tick", arguments: LoopQueue.all)
+    @Test("A handler that adds itself again is called in the next tick", arguments: LoopQueue.all)
     func again(queue: LoopQueue) {
         let rig = Rig()
         let handler = Step("a", rig) { rig.scheduler.add($0, to: queue) }
@@ -47,7 +47,7 @@ struct LoopSchedulerTests {
         }
     }
 
-    @Test("ends the deferred handlers of a tick when they have used one budget together")
+    @Test("The deferred handlers of a tick stop when they have used one budget together")
     func sharedBudget() {
         let rig = Rig()
         for name in ["a", "b", "c", "d"] {
@@ -59,7 +59,7 @@ struct LoopSchedulerTests {
         #expect(rig.order == ["a deferred", "b deferred", "c deferred", "d deferred"])
     }
 
-    @Test("gives all deferred handlers of one tick the same end, and other callers a full budget")
+    @Test("All deferred handlers of a tick have the same budget end, and other callers have a full budget")
     func budgetEnd() {
         let rig = Rig()
         var ends: [Int64] = []
@@ -73,7 +73,7 @@ struct LoopSchedulerTests {
         #expect(rig.scheduler.budgetEnd == rig.now + LoopScheduler.timeBudget)
     }
 
-    @Test("gives deferred handlers less time while low-priority handlers are queued")
+    @Test("Deferred handlers have less time while low-priority handlers are queued")
     func besideLowPriority() {
         let rig = Rig()
         let sender = Step("sender", rig) { rig.scheduler.add($0, to: .lowPriority) }
@@ -85,7 +85,7 @@ struct LoopSchedulerTests {
         #expect(rig.order == ["sender lowPriority", "a deferred"])
     }
 
-    @Test("gives low-priority handlers as much time as the tick has taken, and at least one budget")
+    @Test("Low-priority handlers have as much time as the tick has taken, and at least one budget")
     func lowPriorityTime() {
         let rig = Rig()
         let step = LoopScheduler.timeBudget / 2
@@ -97,7 +97,7 @@ struct LoopSchedulerTests {
         #expect(rig.order.count == 7)
     }
 
-    @Test("stops a long end of a tick when its time is used up, and continues in the next tick")
+    @Test("A long end of a tick stops when its time is used up, and continues in the next tick")
     func longTickEnd() {
         let rig = Rig()
         let count = 10 * LoopScheduler.handlersBetweenClockReads
@@ -110,7 +110,7 @@ struct LoopSchedulerTests {
     }
 }
 
-/// A scheduler with a clock that only its handlers move.
+/// A scheduler whose clock only its handlers advance.
 private final class Rig {
     var now: Int64 = 1_000_000
     var order: [String] = []

@@ -3,23 +3,23 @@ import Testing
 
 @testable import SocketIO
 
-@Suite("The ticks of an event loop")
+@Suite("Ticks of an event loop")
 struct LoopTickTests {
-    @Test("fire a timer that sets itself again once in a tick, even if many timers are set for later")
+    @Test("A timer that sets itself again fires once in a tick, even if many timers are set for later")
     func repeatedTimer() async throws {
         let loop = try EventLoop(name: "timers")
-        let turns = await withCheckedContinuation { (continuation: CheckedContinuation<Int, Never>) in
+        let ticks = await withCheckedContinuation { (continuation: CheckedContinuation<Int, Never>) in
             loop.execute {
                 for _ in 0..<100 { _ = loop.schedule(at: loop.now + 3600 * second) {} }
-                let turns = TurnCount(loop)
-                loop.add(turns, to: .deferred)
-                RepeatedTimer(loop, turns, continuation).set()
+                let ticks = TickCount(loop)
+                loop.add(ticks, to: .deferred)
+                RepeatedTimer(loop, ticks, continuation).set()
             }
         }
-        #expect(turns >= RepeatedTimer.times)
+        #expect(ticks >= RepeatedTimer.times)
     }
 
-    @Test("reach the timers even if a handler adds itself to the end of each tick again")
+    @Test("Timers fire even if a handler adds itself to the end of each tick again")
     func repeatedHandler() async throws {
         let loop = try EventLoop(name: "repeated-handler")
         await withCheckedContinuation { continuation in
@@ -34,7 +34,7 @@ struct LoopTickTests {
         }
     }
 
-    @Test("end an inline call even if a handler adds itself to the end of each tick again")
+    @Test("An inline call returns even if a handler adds itself to the end of each tick again")
     func repeatedHandlerInline() throws {
         let loop = try EventLoop(name: "repeated-inline")
         let handler = LoopBound(RepeatedHandler(loop), to: loop)
@@ -42,12 +42,12 @@ struct LoopTickTests {
         loop.execute { handler.value.isOver = true }
     }
 
-    @Test("call low-priority handlers after the end of the tick, and those without time left in the next tick")
-    func patience() async throws {
-        let loop = try EventLoop(name: "patience")
+    @Test("Low-priority handlers run after the end of the tick, or in the next tick if no time is left")
+    func lowPriority() async throws {
+        let loop = try EventLoop(name: "low-priority")
         let order = Locked<[String]>([])
-        let (next, prompt) = (TurnWork("next", order), TurnWork("prompt", order))
-        let slow = TurnWork("slow", order, isSlowOn: loop)
+        let (next, prompt) = (TickWork("next", order), TickWork("prompt", order))
+        let slow = TickWork("slow", order, isSlowOn: loop)
         await withCheckedContinuation { continuation in
             loop.execute {
                 for handler in [slow, next] { loop.add(handler, to: .lowPriority) }
@@ -80,7 +80,7 @@ private final class RepeatedHandler: ScheduledHandler {
 }
 
 /// Records its call. A slow one takes more time than low-priority handlers have in a tick.
-private final class TurnWork: ScheduledHandler, @unchecked Sendable {
+private final class TickWork: ScheduledHandler, @unchecked Sendable {
     var schedule = ScheduleEntry()
     private let name: String
     private let order: Locked<[String]>
@@ -100,7 +100,7 @@ private final class TurnWork: ScheduledHandler, @unchecked Sendable {
 }
 
 /// Counts the ticks of its loop until `isOver`.
-private final class TurnCount: ScheduledHandler {
+private final class TickCount: ScheduledHandler {
     var schedule = ScheduleEntry()
     private let loop: EventLoop
     private(set) var count = 0
@@ -121,20 +121,20 @@ private final class RepeatedTimer {
     static let times = 50
 
     private let loop: EventLoop
-    private let turns: TurnCount
+    private let ticks: TickCount
     private let done: CheckedContinuation<Int, Never>
     private var fired = 0
 
-    init(_ loop: EventLoop, _ turns: TurnCount, _ done: CheckedContinuation<Int, Never>) {
-        (self.loop, self.turns, self.done) = (loop, turns, done)
+    init(_ loop: EventLoop, _ ticks: TickCount, _ done: CheckedContinuation<Int, Never>) {
+        (self.loop, self.ticks, self.done) = (loop, ticks, done)
     }
 
     func set() {
         _ = loop.schedule(at: loop.now) { [self] in
             fired += 1
             guard fired == Self.times else { return set() }
-            turns.isOver = true
-            done.resume(returning: turns.count)
+            ticks.isOver = true
+            done.resume(returning: ticks.count)
         }
     }
 }

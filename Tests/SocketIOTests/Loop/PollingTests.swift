@@ -14,7 +14,7 @@ struct PollingHabitTests {
         for _ in 0..<times { habit.waited(time) }
     }
 
-    @Test("begins after sixteen short waits in a row")
+    @Test("Polling begins after sixteen short waits in a row")
     mutating func begins() {
         #expect(habit.pollingTime == 0)
         wait(Self.asleep, times: 15)
@@ -26,7 +26,7 @@ struct PollingHabitTests {
         #expect(habit.pollingTime == PollingHabit.time)
     }
 
-    @Test("does not begin if answers take a millisecond")
+    @Test("Polling does not begin if answers take a millisecond")
     mutating func distantPeer() {
         for _ in 0..<100_000 {
             habit.waited(1_000_000)
@@ -34,8 +34,8 @@ struct PollingHabitTests {
         }
     }
 
-    @Test("keeps polling while events come soon, also after one poll without effect")
-    mutating func goesOn() {
+    @Test("Polling continues while events come soon, also after one poll without an event")
+    mutating func continues() {
         wait(Self.asleep, times: 16)
         wait(Self.soon, times: 1000)
         habit.waited(Self.late)
@@ -44,7 +44,7 @@ struct PollingHabitTests {
         #expect(habit.pollingTime > 0)
     }
 
-    @Test("stops after at most three polls without effect")
+    @Test("Polling stops after at most three polls without an event")
     mutating func stops() {
         wait(Self.asleep, times: 16)
         wait(Self.soon, times: 1000)
@@ -52,8 +52,8 @@ struct PollingHabitTests {
         #expect(habit.pollingTime == 0)
     }
 
-    @Test("is tried less and less often if it does not pay, and soon again if it did")
-    mutating func patience() {
+    @Test("Polling is tried less and less often if it does not help, and soon again if it helped")
+    mutating func retries() {
         var trials: [Int] = []
         for _ in 0..<9 {
             var waits = 0
@@ -73,7 +73,7 @@ struct PollingHabitTests {
         #expect(habit.pollingTime > 0)
     }
 
-    @Test("takes less than a tenth of the time between steady events that are too far apart for it")
+    @Test("Polling takes less than a tenth of the time between regular events that are too far apart for it")
     mutating func costOfTrying() {
         var polled: Int64 = 0
         let events = 100_000
@@ -85,9 +85,9 @@ struct PollingHabitTests {
     }
 }
 
-@Suite("Polling of a loop")
+@Suite("Polling")
 struct PollingTests {
-    @Test("is off by default, and limited to an hour")
+    @Test("Polling is off by default and limited to an hour")
     func bounds() throws {
         let loop = try EventLoop(name: "polling")
         #expect(loop.polling == .never)
@@ -102,7 +102,7 @@ struct PollingTests {
     }
 
     @Test(
-        "lets both sides of a conversation run",
+        "Both sides of a conversation run with every kind of polling",
         arguments: [Polling.adaptive, .never, .always(for: .milliseconds(1))]
     )
     func conversation(polling: Polling) async throws {

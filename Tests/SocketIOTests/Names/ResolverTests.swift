@@ -2,9 +2,9 @@ import Testing
 
 @testable import SocketIO
 
-@Suite("The resolver")
+@Suite("Resolver")
 struct ResolverTests {
-    @Test("needs no look-up for numbers")
+    @Test("A numeric address needs no look-up")
     func numeric() async throws {
         let loop = try Loops.of(.automatic)
         let found = try await Resolver.resolve("::1", port: 80, on: loop, deadline: .max)
@@ -12,14 +12,14 @@ struct ResolverTests {
         #expect(SocketAddress(numeric: "localhost", port: 1) == nil)
     }
 
-    @Test("finds localhost")
+    @Test("The resolver finds localhost")
     func localhost() async throws {
         let loop = try Loops.of(.automatic)
         let found = try await Resolver.resolve("localhost", port: 80, on: loop, deadline: .max)
         #expect(found.contains { $0.host == "127.0.0.1" || $0.host == "::1" })
     }
 
-    @Test("tells a name that can't exist")
+    @Test("A name that cannot exist is an error")
     func missing() async throws {
         let loop = try Loops.of(.automatic)
         await #expect(throws: ConnectError.self) {
@@ -27,7 +27,7 @@ struct ResolverTests {
         }
     }
 
-    @Test("answers a cancelled task at once")
+    @Test("The look-up of a cancelled task ends at once")
     func cancelled() async throws {
         let loop = try Loops.of(.automatic)
         let task = Task {

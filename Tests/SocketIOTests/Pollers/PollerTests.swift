@@ -3,8 +3,8 @@ import Testing
 
 @testable import SocketIO
 
-/// Both pollers must keep the same promises.
-@Suite("Every poller")
+/// Both pollers must behave alike.
+@Suite("Pollers")
 struct PollerTests {
     /// Two connected sockets.
     struct Pair: ~Copyable {
@@ -44,7 +44,7 @@ struct PollerTests {
         return events
     }
 
-    @Test("reports a fresh socket as writable once, and then stays silent", arguments: PollerKind.allCases)
+    @Test("A new socket is reported as writable once and not again", arguments: PollerKind.allCases)
     func writableOnce(kind: PollerKind) throws {
         let poller = try kind.make()
         let pair = try Pair()
@@ -54,7 +54,7 @@ struct PollerTests {
         #expect(wait(poller).isEmpty)
     }
 
-    @Test("reports bytes once for each edge", arguments: PollerKind.allCases)
+    @Test("Received bytes are reported once for each edge", arguments: PollerKind.allCases)
     func readEdges(kind: PollerKind) throws {
         let poller = try kind.make()
         let pair = try Pair()
@@ -71,7 +71,7 @@ struct PollerTests {
         #expect(wait(poller).first?.readiness.contains(.read) == true)
     }
 
-    @Test("reports that the peer has gone, and does not repeat it", arguments: PollerKind.allCases)
+    @Test("A poller reports once that the peer has closed", arguments: PollerKind.allCases)
     func hangUp(kind: PollerKind) throws {
         let poller = try kind.make()
         var ends: [Int32] = [0, 0]
@@ -84,7 +84,7 @@ struct PollerTests {
         #expect(wait(poller).isEmpty)
     }
 
-    @Test("forgets a removed descriptor", arguments: PollerKind.allCases)
+    @Test("A removed descriptor is no longer reported", arguments: PollerKind.allCases)
     func remove(kind: PollerKind) throws {
         let poller = try kind.make()
         let pair = try Pair()
@@ -97,7 +97,7 @@ struct PollerTests {
         #expect(wait(poller).map(\.token) == [2])
     }
 
-    @Test("refuses to watch a descriptor twice", arguments: PollerKind.allCases)
+    @Test("A poller rejects a descriptor that it already watches", arguments: PollerKind.allCases)
     func twice(kind: PollerKind) throws {
         let poller = try kind.make()
         let pair = try Pair()
@@ -106,7 +106,7 @@ struct PollerTests {
     }
 
     #if os(Linux)
-    @Test("counts a reader that waits for room once, however often it asks")
+    @Test("A descriptor that waits for room to write is counted once, however often it is rearmed")
     func waitingForRoom() throws {
         let poller = try EpollPoller()
         let pair = try Pair()
@@ -119,7 +119,7 @@ struct PollerTests {
     }
     #endif
 
-    @Test("is woken from another thread, also when the call comes first", arguments: PollerKind.allCases)
+    @Test("Another thread can wake a poller, also before the poller blocks", arguments: PollerKind.allCases)
     func wake(kind: PollerKind) throws {
         let poller = try kind.make()
         poller.wake()
@@ -128,8 +128,8 @@ struct PollerTests {
         #expect(wait(poller).isEmpty)
     }
 
-    @Test("does not overlook what is watched or re-armed while somebody waits", arguments: PollerKind.allCases)
-    func changedMeanwhile(kind: PollerKind) throws {
+    @Test("A poller reports descriptors that are added or rearmed while it waits", arguments: PollerKind.allCases)
+    func changedWhileWaiting(kind: PollerKind) throws {
         let poller = try kind.make()
         let early = try Pair()
         let late = try Pair()
@@ -148,8 +148,11 @@ struct PollerTests {
         #expect(Set(events.map(\.token)) == [1, 2])
     }
 
-    @Test("takes no report for another's that has got the descriptor meanwhile", arguments: PollerKind.allCases)
-    func replacedMeanwhile(kind: PollerKind) throws {
+    @Test(
+        "An event for a removed watcher is not reported to its successor on the same descriptor",
+        arguments: PollerKind.allCases
+    )
+    func replacedWhileWaiting(kind: PollerKind) throws {
         let poller = try kind.make()
         let pair = try Pair()
         try poller.add(pair.left.raw, token: 1, interest: .read)
@@ -163,8 +166,8 @@ struct PollerTests {
         #expect(wait(poller).map(\.token) == [2])
     }
 
-    @Test("wakes at a deadline that comes nearer while somebody waits", arguments: PollerKind.allCases)
-    func hastened(kind: PollerKind) throws {
+    @Test("A poller wakes at a deadline that is lowered while it waits", arguments: PollerKind.allCases)
+    func loweredDeadline(kind: PollerKind) throws {
         let poller = try kind.make()
         let start = MonotonicClock.now()
         for deadline in [nil, start + 600 * second] {
@@ -176,7 +179,7 @@ struct PollerTests {
         #expect(MonotonicClock.now() < start + 600 * second)
     }
 
-    @Test("wakes at its deadline, and at an earlier one that comes later", arguments: PollerKind.allCases)
+    @Test("A poller wakes at its deadline, and at an earlier one that is set later", arguments: PollerKind.allCases)
     func deadline(kind: PollerKind) throws {
         let poller = try kind.make()
         let start = MonotonicClock.now()

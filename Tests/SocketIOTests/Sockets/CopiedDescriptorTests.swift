@@ -2,9 +2,9 @@ import Testing
 
 @testable import SocketIO
 
-/// A process that is just being started has copies of all descriptors until its program runs.
+/// A starting process has copies of all descriptors until its program runs.
 extension SocketTests {
-    /// Copies of whatever is bound to `port`, which other tests' sockets of the other type may have, too.
+    /// Duplicates the sockets of this type that are bound to `port`. Other tests may use the port with the other type.
     private func copies(of port: UInt16, type: Int32) -> [Int32] {
         let descriptors = (0..<65_536 as Range<Int32>).filter { number in
             var found: Int32 = 0
@@ -15,7 +15,7 @@ extension SocketTests {
         return descriptors.map { dup($0) }
     }
 
-    @Test("stop listening when they are closed, whoever has copies of them")
+    @Test("A closed listener stops listening even if copies of its descriptor exist")
     func copiedListener() async throws {
         let loop = EventLoop.shared
         let listener = try await listen(on: loop)
@@ -35,7 +35,7 @@ extension SocketTests {
     }
 
     @Test(
-        "take no datagrams when they are closed, whoever has copies of them",
+        "A closed datagram socket receives nothing even if copies of its descriptor exist",
         arguments: ["127.0.0.1", "0.0.0.0", "::"]
     )
     func copiedDatagramSocket(host: String) async throws {
@@ -55,7 +55,7 @@ extension SocketTests {
         }
     }
 
-    @Test("leave a reserved port to the next when they are closed, whoever has copies of them")
+    @Test("A closed socket leaves its reserved port to the next one even if copies of its descriptor exist")
     func copiedReservation() async throws {
         let loop = EventLoop.shared
         let reserved = try ReservedPort(isDatagram: true)
@@ -63,7 +63,7 @@ extension SocketTests {
             let first = try DatagramSocket(boundTo: reserved.address, on: loop)
             let copies = copies(of: reserved.port, type: Platform.datagramSocket)
             defer { for copy in copies { close(copy) } }
-            // That which reserves it has one, too.
+            // The reservation holds one of the two.
             #expect(copies.count == 2 && copies.allSatisfy { $0 >= 0 })
             first.close()
             let second = try DatagramSocket(boundTo: reserved.address, on: loop)

@@ -2,16 +2,16 @@ import Testing
 
 @testable import SocketIO
 
-@Suite("A reserved port")
+@Suite("Reserved ports")
 struct ReservedPortTests {
-    /// Whether a socket that knows of no reservation gets the port.
+    /// Whether a socket outside the reservation can be bound to the port.
     private func isFree(_ address: SocketAddress, isDatagram: Bool) throws -> Bool {
         let type = isDatagram ? Platform.datagramSocket : Platform.streamSocket
         let socket = try Platform.socket(family: address.family, type: type)
         return address.withPointer { bind(socket.raw, $0, $1) } == 0
     }
 
-    @Test("is served again and again, by one listener at a time, and is nobody else's in between")
+    @Test("A reserved port serves one listener after another, and no other socket gets it in between")
     func listeners() async throws {
         let loop = try Loops.of(.automatic)
         let port = try ReservedPort(isDatagram: false)
@@ -29,7 +29,7 @@ struct ReservedPortTests {
         #expect(try !isFree(port.address, isDatagram: false))
     }
 
-    @Test("is bound again and again for datagrams, and they reach whoever serves, or are refused")
+    @Test("Datagrams to a reserved port reach the socket that is bound to it, or are refused if there is none")
     func datagrams() async throws {
         let loop = try Loops.of(.automatic)
         let port = try ReservedPort(isDatagram: true)
@@ -51,9 +51,9 @@ struct ReservedPortTests {
         }
     }
 
-    @Test("is free when it is let go", arguments: [false, true])
-    func letGo(isDatagram: Bool) throws {
-        // Somebody else may get it at once, but not every time.
+    @Test("A reserved port is free after its release", arguments: [false, true])
+    func released(isDatagram: Bool) throws {
+        // Another process can take the port at once, but not every time.
         var isFree = false
         for _ in 0..<5 where !isFree {
             let address = try ReservedPort(isDatagram: isDatagram).address

@@ -5,7 +5,7 @@ import Testing
 
 @Suite("Sockets")
 struct SocketTests {
-    /// A listener on a port of the system's choice, made on its loop.
+    /// A listener on a port that the system chooses, created on its loop.
     func listen(on loop: EventLoop, backlog: Int32 = 16) async throws -> LoopBound<ListeningSocket> {
         try await on(loop) {
             let address = try #require(SocketAddress(numeric: "127.0.0.1", port: 0))
@@ -37,7 +37,7 @@ struct SocketTests {
         }
     }
 
-    @Test("connect, carry bytes both ways, and show the end", arguments: PollerKind.allCases)
+    @Test("A connection carries bytes both ways and reports its end", arguments: PollerKind.allCases)
     func stream(kind: PollerKind) async throws {
         let loop = try Loops.of(kind)
         let listener = try await listen(on: loop)
@@ -77,7 +77,7 @@ struct SocketTests {
         if case .bytes = last {} else { #expect(last != .wouldBlock) }
     }
 
-    @Test("ask a full connection again when it is said to have room, and not before")
+    @Test("A full connection tries to write again only when it is reported as writable")
     func full() async throws {
         let loop = try Loops.of(.automatic)
         let listener = try await listen(on: loop)
@@ -116,11 +116,11 @@ struct SocketTests {
         }
     }
 
-    @Test("say that nobody listens", arguments: PollerKind.allCases)
+    @Test("A connection attempt to a port without a listener is refused", arguments: PollerKind.allCases)
     func refused(kind: PollerKind) async throws {
         let loop = try Loops.of(kind)
-        let nobody = try ReservedPort(isDatagram: false)
-        let port = nobody.port
+        let unused = try ReservedPort(isDatagram: false)
+        let port = unused.port
         let error = await #expect(throws: ConnectError.self) {
             _ = try await StreamSocket.connect(
                 to: "127.0.0.1",
@@ -134,10 +134,10 @@ struct SocketTests {
             return
         }
         #expect(system.number == ECONNREFUSED)
-        withExtendedLifetime(nobody) {}
+        withExtendedLifetime(unused) {}
     }
 
-    /// A listener whose queue is full answers no further SYN: the way to a connection attempt that hangs.
+    /// A port on which connection attempts hang, because a listener with a full queue answers no further SYN.
     private func hangingPort(on loop: EventLoop) async throws -> (
         UInt16, [LoopBound<StreamSocket>], LoopBound<ListeningSocket>
     ) {
@@ -153,7 +153,7 @@ struct SocketTests {
     }
 
     #if os(Linux)
-    @Test("give up a connection attempt at its deadline")
+    @Test("A connection attempt ends at its deadline")
     func timeout() async throws {
         let loop = try Loops.of(.automatic)
         let (port, fillers, listener) = try await hangingPort(on: loop)
@@ -172,7 +172,7 @@ struct SocketTests {
         }
     }
 
-    @Test("end a connection attempt at once when its task is cancelled")
+    @Test("A connection attempt ends at once when its task is cancelled")
     func cancellation() async throws {
         let loop = try Loops.of(.automatic)
         let (port, fillers, listener) = try await hangingPort(on: loop)
@@ -194,7 +194,7 @@ struct SocketTests {
     }
     #endif
 
-    @Test("carry datagrams, and tell where they came from", arguments: PollerKind.allCases)
+    @Test("A datagram socket carries datagrams and reports their senders", arguments: PollerKind.allCases)
     func datagrams(kind: PollerKind) async throws {
         let loop = try Loops.of(kind)
         let address = try #require(SocketAddress(numeric: "::1", port: 0))
@@ -234,7 +234,7 @@ struct SocketTests {
         #expect(answer.0 == .bytes(1) && answer.1 == Array("ping".utf8))
     }
 
-    @Test("close a descriptor when its owner lets go, and only then")
+    @Test("A descriptor is closed when its owner releases it, and not before")
     func ownership() throws {
         var ends: [Int32] = [0, 0]
         try #require(pipe(&ends) == 0)
@@ -246,13 +246,13 @@ struct SocketTests {
             #expect(fcntl(reader.raw, F_GETFD) >= 0)
             #expect(poll(&writer, 1, 0) == 0)
         }
-        // A process that is being started has a copy of the reading end until it runs its program.
+        // A starting process has a copy of the reading end until its program runs.
         #expect(poll(&writer, 1, 60_000) == 1 && writer.revents != 0)
     }
 }
 
 extension SocketTests {
-    @Test("try the addresses of both families in turn, the resolver's first choice first")
+    @Test("The addresses of both families are tried in turn, beginning with the resolver's first choice")
     func happyEyeballs() throws {
         let v6 = try ["::1", "::2", "::3"].map { try #require(SocketAddress(numeric: $0, port: 1)) }
         let v4 = try ["127.0.0.1", "127.0.0.2"].map { try #require(SocketAddress(numeric: $0, port: 1)) }
@@ -262,14 +262,14 @@ extension SocketTests {
     }
 
     @Test(
-        "name addresses as they are written",
+        "An address is formatted as it is written",
         arguments: ["0.0.0.0", "127.0.0.1", "203.0.113.255", "::1", "2001:db8::7"]
     )
     func names(address: String) throws {
         #expect(try #require(SocketAddress(numeric: address, port: 65_535)).host == address)
     }
 
-    @Test("reach localhost although nobody listens on its other address")
+    @Test("A connection reaches localhost even if only one of its addresses has a listener")
     func fallsBack() async throws {
         let loop = try Loops.of(.automatic)
         let listener = try await listen(on: loop)

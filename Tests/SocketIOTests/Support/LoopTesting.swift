@@ -1,6 +1,6 @@
 @testable import SocketIO
 
-/// Loops are made once and shared: a loop lives as long as the process.
+/// Loops that are created once and shared, because a loop exists as long as the process.
 enum Loops {
     static let automatic = Result { () throws(SystemError) in try EventLoop(poller: .automatic) }
     static let portable = Result { () throws(SystemError) in try EventLoop(poller: .portable) }
@@ -13,14 +13,14 @@ enum Loops {
     }
 }
 
-/// Runs `body` on `loop` and gives what it gives.
+/// Runs `body` on `loop` and returns its result.
 func on<Value: Sendable>(_ loop: EventLoop, _ body: @escaping @Sendable () throws -> Value) async throws -> Value {
     try await withCheckedThrowingContinuation { continuation in
         loop.execute { continuation.resume(with: Result { try body() }) }
     }
 }
 
-/// Collects what a descriptor's owner is told, and answers those who wait for it. Lives on its loop.
+/// Records the readiness events of a descriptor and passes each to `onReady`. It is used only on its loop.
 final class Recorder: PollHandler {
     private(set) var edges: [Readiness] = []
     var onReady: ((Readiness) -> Void)?
@@ -31,7 +31,7 @@ final class Recorder: PollHandler {
     }
 }
 
-/// What comes next, which over loopback is soon there, but not at once when the machine is busy.
+/// Receives the next datagrams. Over loopback they arrive soon, but not at once on a busy machine.
 func next(of socket: DatagramSocket, tries: Int = 1_000_000) -> IOResult {
     var result = IOResult.wouldBlock
     for _ in 0..<tries where result == .wouldBlock {
@@ -41,8 +41,8 @@ func next(of socket: DatagramSocket, tries: Int = 1_000_000) -> IOResult {
     return result
 }
 
-/// What becomes of datagrams that nobody takes. The kernel answers so many of them in a second (icmp(7)), so that one may be
-/// passed over while others are answered.
+/// The error of datagrams to a port without a socket. The kernel limits its answers to such datagrams per second (icmp(7)), so
+/// a single datagram may stay unanswered.
 func refusal(of socket: DatagramSocket) -> Int32? {
     for _ in 0..<1000 {
         if case .failed(let error) = [UInt8(1)].withUnsafeBytes({ socket.send($0) }) { return error.number }

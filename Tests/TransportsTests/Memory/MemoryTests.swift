@@ -23,6 +23,24 @@ struct MemoryTests {
         await second.close()
     }
 
+    @Test("A client without a port connects to the only listener of the name")
+    func bareName() async throws {
+        let listener = try await registry.listen("memory://bare-name")
+        let client = try await registry.connect("memory://bare-name")
+        let server = try #require(try await listener.accept())
+        #expect(await client.send(bytes("hello")) == .written)
+        #expect(try await server.receive() == bytes("hello"))
+        let second = try await registry.listen("memory://bare-name")
+        let ambiguous = await #expect(throws: TransportError.self) { try await registry.connect("memory://bare-name") }
+        #expect(ambiguous?.code == .invalidConfiguration)
+        #expect(ambiguous?.reason.contains("add the port") == true)
+        await client.close()
+        await listener.close()
+        await second.close()
+        let gone = await #expect(throws: TransportError.self) { try await registry.connect("memory://bare-name") }
+        #expect(gone?.code == .refused)
+    }
+
     @Test("carries messages between two loops")
     func loops() async throws {
         let other = try EventLoop()

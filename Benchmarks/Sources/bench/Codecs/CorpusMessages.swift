@@ -1,7 +1,7 @@
 import Codecs
 
-/// The chat messages that codecs are measured with: each text of the corpus, some in answer to another, some with people
-/// mentioned.
+/// The chat messages with which codecs are measured. There is one for each text of the corpus. Some answer another
+/// message, and some mention people.
 enum CorpusMessages {
     static let all: [ChatMessage] = Corpus.standard.messages.enumerated().map { index, entry in
         var message = ChatMessage(
@@ -18,11 +18,11 @@ enum CorpusMessages {
     }
 }
 
-/// Goes through all messages of the corpus again and again.
+/// Processes all messages of the corpus again and again.
 final class CorpusRun: Contender {
     private let pass: () throws -> Int
 
-    /// - Parameter pass: handles all messages once, and returns how many it handled.
+    /// - Parameter pass: processes all messages once and returns their number.
     init(_ pass: @escaping () throws -> Int) { self.pass = pass }
 
     func measure(for nanoseconds: Int64) throws -> Double {
@@ -42,15 +42,15 @@ final class CorpusRun: Contender {
     }
 }
 
-/// A message or its bytes in their place, from where they are read: an array would give out copies, whose references
-/// are counted for each, and that is no codec's work.
+/// A message or its bytes, read in place. An array would return copies and count references for each, which is not the
+/// work of a codec.
 private final class Kept<Message> {
     let message: Message
 
     init(message: Message) { self.message = message }
 }
 
-/// Encodes all messages; `isRight` compares what one was made of with what its bytes say.
+/// Encodes all messages. `isRight` compares a message with its bytes.
 func encodingRun<Message, Bytes: Collection>(
     _ messages: [Message],
     encode: @escaping (Message) throws -> Bytes,
@@ -70,7 +70,7 @@ func encodingRun<Message, Bytes: Collection>(
     }
 }
 
-/// Decodes all texts into the messages that they were made of.
+/// Decodes all texts and compares them with their messages.
 func decodingRun<Message: Equatable, Bytes>(
     _ messages: [Message],
     _ encoded: [Bytes],
@@ -81,8 +81,8 @@ func decodingRun<Message: Equatable, Bytes>(
     }
     let kept = encoded.map { Kept(message: $0) }
     return CorpusRun {
-        // What was decoded is let go at once: to keep it in an optional until the next one comes would be work of this
-        // loop, which looks types up at run time for that.
+        // Each decoded message is released at once. To store it in an optional until the next one would add a type
+        // lookup at run time to this loop.
         for each in kept.dropLast() { _ = try decode(each.message) }
         guard let bytes = kept.last?.message, try decode(bytes) == messages.last else {
             throw WrongResult(description: "the last message was decoded wrongly")

@@ -5,7 +5,7 @@ extension Recipe {
     static let foundationEncoding = Recipe(name: "Foundation JSONEncoder", workload: .jsonEncoding) { _ in
         let encoder = JSONEncoder()
         return try encodingRun(CorpusMessages.all.map(CodableChat.init), encode: { try encoder.encode($0) }) {
-            // What it writes is the same message to our codec.
+            // Our codec must read the same message.
             CodableChat(try JSONCodec().decode(ChatMessage.self, from: Array($1))) == $0
         }
     }
@@ -18,8 +18,8 @@ extension Recipe {
     }
 }
 
-/// A chat message for `Codable`, whose JSON is that of our codec: whole numbers of 64 bits are strings, and what has its
-/// default is left out (the JSON mapping of proto3).
+/// A chat message for `Codable` with the same JSON as our codec: 64-bit integers are strings, and fields with their
+/// default value are left out (the JSON mapping of proto3).
 struct CodableChat: Codable, Equatable, Sendable {
     var id: String?
     var conversation: String?

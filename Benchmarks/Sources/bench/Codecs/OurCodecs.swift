@@ -10,7 +10,7 @@ extension Recipe {
         try decoding(ProtobufCodec())
     }
 
-    /// Each message into an array of its own, as the others give it.
+    /// Encodes each message into its own array, like the other codecs.
     private static func encoding<Codec: MessageCodec>(_ codec: Codec) throws -> any Contender {
         try encodingRun(CorpusMessages.all, encode: { try codec.encode($0) }) {
             try codec.decode(ChatMessage.self, from: $1) == $0

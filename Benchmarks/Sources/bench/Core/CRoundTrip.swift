@@ -1,6 +1,6 @@
 import Foundation
 
-/// Ping-pong of two threads in C; the near one is the thread that measures.
+/// Ping-pong of two threads in C. The near one is the measuring thread.
 final class CRoundTrip: Contender {
     private let stage: Stage
     private let name: String
@@ -9,10 +9,10 @@ final class CRoundTrip: Contender {
     private var times = [Int64](repeating: 0, count: 1 << 18)
 
     /// - Parameters:
-    ///   - name: of what fails, if it does.
-    ///   - end: called when no more will be measured.
-    ///   - run: goes on until `end`, or until there is no room in `times`, writes what each round trip took, in nanoseconds,
-    ///     and returns how many there were; -1 with errno.
+    ///   - name: the name for error messages.
+    ///   - end: called after the last measurement.
+    ///   - run: runs until `end`, or until `times` is full. Writes the duration of each round trip to `times`, in
+    ///     nanoseconds. Returns their number, or -1 with errno.
     init(
         _ stage: Stage,
         _ name: String,

@@ -1,11 +1,11 @@
-/// One row: what is compared with what, and how it should come out.
+/// One row of the table: two contenders, and the limit on their ratio.
 struct Comparison: Sendable {
-    /// Which ratio of ours to the peer is wanted. Of times a small one is good, of rates a large one.
+    /// The limit on the ratio of our value to the peer's. A small ratio of times is good, and a large ratio of rates.
     enum Wanted: Sendable {
         case atMost(Double)
         case atLeast(Double)
 
-        /// Whether a ratio, as the table shows it, is what is wanted.
+        /// Whether a ratio is within the limit, rounded as in the table.
         func isMet(by ratio: Double) -> Bool {
             let shown = (ratio * 100).rounded() / 100
             return switch self {
@@ -23,16 +23,16 @@ struct Comparison: Sendable {
     }
 
     var ours: Recipe
-    /// `nil` where a number stands for itself.
+    /// The other contender; `nil` if the row shows our value alone.
     var peer: Recipe?
-    /// `nil` where nothing is wanted, and the row is there to be known.
+    /// The limit; `nil` if the row is for information only.
     var wanted: Wanted?
 
     init(_ ours: Recipe, _ peer: Recipe? = nil, _ wanted: Wanted? = nil) {
         (self.ours, self.peer, self.wanted) = (ours, peer, wanted)
     }
 
-    /// What the row is called, and what `--only` looks for.
+    /// The name of the row, in which `--only` searches.
     var name: String {
         let workload = ours.workload.name
         return peer.map { "\(workload): \(ours.name) / \($0.name)" } ?? "\(workload): \(ours.name)"

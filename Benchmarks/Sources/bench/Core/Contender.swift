@@ -1,12 +1,13 @@
-/// One side of a comparison: set up once, measured in repetitions between all the others, and taken down.
+/// One side of a comparison. It is set up once, measured in repetitions that alternate with those of all others, and
+/// closed.
 protocol Contender: AnyObject {
     /// Runs one repetition of about `nanoseconds`, after a short warm-up that does not count.
     ///
-    /// - Returns: what it came to, in the unit of its workload.
-    /// - Throws: ``WrongResult`` if a message was lost or differs, else why it could not run.
+    /// - Returns: the result, in the unit of its workload.
+    /// - Throws: ``WrongResult`` if a message was lost or differs; otherwise the error that stopped it.
     func measure(for nanoseconds: Int64) throws -> Double
 
-    /// Gives back what would disturb the others.
+    /// Releases everything that would disturb the others.
     func close()
 }
 
@@ -14,39 +15,40 @@ extension Contender {
     func close() {}
 }
 
-/// How a contender is made. Each is one file that declares its recipe; ``Comparison/all`` says against whom it runs.
+/// The way to make a contender. Each contender is one file that declares its recipe. ``Comparison/all`` lists its
+/// comparisons.
 struct Recipe: Sendable {
-    /// Unique among all, together with the workload.
+    /// The name, unique within the workload.
     var name: String
     var workload: Workload
-    /// Whether both sides are in this process, so that its processor time is theirs.
+    /// Whether both sides run in this process, so that its processor time is theirs.
     var isInProcess = true
-    /// Sets it up; throws ``Missing`` where this machine lacks something that need not be there.
+    /// Sets the contender up. Throws ``Missing`` if this machine lacks something optional.
     var open: @Sendable (Stage) throws -> any Contender
 
     var key: String { "\(workload.name): \(name)" }
 }
 
-/// What all contenders of one kind do, with the same messages.
+/// The task that all contenders of one kind perform with the same messages.
 struct Workload: Sendable, Hashable {
     var name: String
     var unit: Unit
-    /// Each side waits for the other all the time, so that the result depends on whether cores sleep meanwhile.
+    /// Whether each side always waits for the other. Then the result depends on whether cores sleep meanwhile.
     var isWaiting = false
 
     enum Unit: String, Sendable {
-        /// Of a round trip, the median.
+        /// The median of the round trips.
         case microseconds = "µs"
         case messagesPerSecond = "msg/s"
         case megabytesPerSecond = "MB/s"
         case allocations = "per message"
     }
 
-    /// Bytes of a message where round trips are measured.
+    /// The size of a message in round trips, in bytes.
     static let roundTripSize = 128
-    /// Bytes of a message where many are sent one way.
+    /// The size of a message in one-way workloads, in bytes.
     static let oneWaySize = 64
-    /// Bytes of a large message.
+    /// The size of a large message, in bytes.
     static let largeSize = 1 << 20
 
     static let tcpRoundTrip = Workload(name: "TCP round trip, 128 B", unit: .microseconds, isWaiting: true)
@@ -66,12 +68,12 @@ struct Workload: Sendable, Hashable {
     static let receiveAllocations = Workload(name: "allocations of receiving", unit: .allocations)
 }
 
-/// A message was lost, doubled, out of order or changed: the contender's times mean nothing.
+/// A message was lost, duplicated, reordered or changed. The contender's times mean nothing.
 struct WrongResult: Error, CustomStringConvertible {
     var description: String
 }
 
-/// What this machine lacks, and need not have.
+/// Something optional that this machine lacks.
 struct Missing: Error, CustomStringConvertible {
     var description: String
 }

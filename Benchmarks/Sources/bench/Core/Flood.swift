@@ -1,18 +1,18 @@
-/// Sends messages one way, as many as fit into a repetition, and gives the rate at which the peer had them.
+/// Sends as many messages as fit into a repetition in one direction, and measures the rate at which they arrive.
 final class Flood: Contender {
     private let size: Int
     private let unit: Workload.Unit
     private let first: Int
     private let run: (_ count: Int) throws -> Int64
     private let end: () -> Void
-    /// Messages in a nanosecond, as of the last run.
+    /// The rate of the last run, in messages per nanosecond.
     private var rate = 0.0
 
     /// - Parameters:
-    ///   - size: bytes of a message.
-    ///   - first: how many messages to begin with.
-    ///   - end: called when no more will be sent.
-    ///   - run: sends so many messages and returns the nanoseconds until all had arrived and were compared.
+    ///   - size: the size of a message, in bytes.
+    ///   - first: the number of messages of the first run.
+    ///   - end: called after the last run.
+    ///   - run: sends this number of messages. Returns the nanoseconds until all had arrived and were compared.
     init(
         size: Int,
         unit: Workload.Unit = .messagesPerSecond,
@@ -25,7 +25,7 @@ final class Flood: Contender {
 
     func measure(for nanoseconds: Int64) throws -> Double {
         try repetition(first)
-        // The first run of all is cold, and so no more than a guess.
+        // The very first run is cold, so its rate is only a guess.
         try repetition(max(first, Int(rate * Double(nanoseconds) / 5)))
         try repetition(max(first, Int(rate * Double(nanoseconds))))
         let perSecond = rate * 1e9

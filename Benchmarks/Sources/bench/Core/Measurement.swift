@@ -1,26 +1,26 @@
-/// What became of one contender.
+/// The result of one contender.
 struct Measurement: Sendable {
     enum Outcome: Sendable, Equatable {
         case measured
-        /// This machine lacks something that need not be there.
+        /// This machine lacks something optional.
         case skipped(String)
         case failed(String)
     }
 
     var recipe: Recipe
     var outcome = Outcome.measured
-    /// Repetition by repetition; of the regime that the run is judged by.
+    /// The value of each repetition. With `--awake` it was measured while cores were kept awake.
     var values: [Double] = []
-    /// The same while cores may sleep, where that makes a difference and the run is judged by awake ones.
+    /// With `--awake`, the same while cores may sleep, in workloads that wait.
     var idleValues: [Double] = []
-    /// How many cores this process kept busy meanwhile, repetition by repetition, where nothing else of it ran: in
-    /// workloads that wait, while cores may sleep.
+    /// The number of cores that this process kept busy in each repetition. It is measured in workloads that wait, while
+    /// cores may sleep, because nothing else of the process runs then.
     var busyCores: [Double] = []
 
     var isMeasured: Bool { outcome == .measured }
 
-    /// The processor time of one round trip, of both sides, in microseconds: what a core would have taken alone, as one
-    /// follows the other without a pause.
+    /// The processor time of one round trip of both sides, in microseconds. Round trips follow each other without a
+    /// pause.
     var processorTime: Double? {
         guard recipe.isInProcess, let cores = RepeatStatistics(busyCores)?.median,
             let time = RepeatStatistics(idleValues.isEmpty ? values : idleValues)?.median
@@ -29,23 +29,24 @@ struct Measurement: Sendable {
     }
 }
 
-/// How a comparison came out.
+/// The result of a comparison.
 struct Verdict: Sendable {
     var comparison: Comparison
     var ours: Measurement
     var peer: Measurement?
 
-    /// Ours in units of the peer's, side by side; without a peer, ours itself. `nil` if either was not measured.
+    /// Our value divided by the peer's, repetition by repetition; without a peer, our value. `nil` if either was not
+    /// measured.
     var ratio: RepeatStatistics? { statistics(\.values) }
     var idleRatio: RepeatStatistics? { statistics(\.idleValues) }
 
-    /// `nil` where nothing is wanted or nothing was measured.
+    /// Whether the ratio is within its limit; `nil` without a limit or a ratio.
     var isMet: Bool? {
         guard let wanted = comparison.wanted, let ratio else { return nil }
         return wanted.isMet(by: ratio.median)
     }
 
-    /// Why there is no ratio.
+    /// The reason why there is no ratio.
     var reason: String? {
         for measurement in [ours, peer].compactMap({ $0 }) {
             switch measurement.outcome {

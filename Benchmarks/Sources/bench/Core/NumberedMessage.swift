@@ -1,10 +1,10 @@
 import Foundation
 
-/// A message of one size: a number in the first 8 bytes, and behind it bytes that differ from each other.
+/// A message of one size: a number in the first 8 bytes, followed by bytes that differ from each other.
 struct NumberedMessage: Sendable {
     private(set) var bytes: [UInt8]
 
-    /// - Parameter size: in bytes, 8 at least.
+    /// - Parameter size: the size in bytes, at least 8.
     init(size: Int) {
         bytes = (0..<size).map { UInt8(truncatingIfNeeded: $0 &* 31) }
     }
@@ -15,8 +15,8 @@ struct NumberedMessage: Sendable {
         bytes.withUnsafeMutableBytes { $0.storeBytes(of: UInt64(truncatingIfNeeded: number), as: UInt64.self) }
     }
 
-    /// Whether `other` is this message: all of it, or for a large one its ends and one byte of each page, so that the
-    /// comparison takes no part of the time that matters.
+    /// Whether `other` equals this message. Of a large message only the ends and one byte of each page are compared, so
+    /// that the comparison does not affect the measured time.
     @inline(__always)
     func equals(_ other: UnsafeRawBufferPointer) -> Bool {
         bytes.withUnsafeBytes { own in

@@ -1,28 +1,28 @@
-/// What the command line asks for.
+/// The options of the command line.
 struct Options: Sendable {
-    /// Repetitions of each contender.
+    /// The number of repetitions of each contender.
     var repeats = 15
-    /// Of one repetition, in nanoseconds.
+    /// The duration of one repetition, in nanoseconds.
     var duration: Int64 = 100_000_000
-    /// Only comparisons whose name has one of these in it; all if there are none.
+    /// Only comparisons whose name contains one of these are run; all if there are none.
     var only: [String] = []
-    /// Whether cores are kept awake, and those that wait are measured on idle cores beside.
+    /// Whether cores are kept awake. Workloads that wait are then measured on idle cores, too.
     var isAwake = false
-    /// Where the JSON goes.
+    /// The path of the JSON file.
     var output: String?
     var wantsHelp = false
 
     static let help = """
         bench [options]: compares this package with others and with C, side by side, and prints one table of ratios
 
-            --awake          keeps the cores awake, and shows the ratios on idle ones beside
+            --awake          keeps the cores awake, and also shows the ratios on idle cores
             --repeat N       repetitions of each contender (15)
-            --duration MS    of one repetition, in milliseconds (100)
-            --only NAME      only rows whose name has NAME in it; may be given several times
+            --duration MS    duration of one repetition, in milliseconds (100)
+            --only NAME      only rows whose name contains NAME; may be given several times
             --output FILE    writes all values as JSON
-            --help           this
+            --help           shows this help
 
-        Times decide nothing: the status is 1 if a contender did not run, lost a message or changed one, else 0.
+        The status is 1 if a contender did not run, or lost or changed a message; otherwise 0. Times do not affect it.
 
         """
 
@@ -41,12 +41,12 @@ struct Options: Sendable {
         }
     }
 
-    /// The comparisons that are asked for.
+    /// The comparisons that the options select.
     func chosen(from all: [Comparison]) throws(UsageError) -> [Comparison] {
         let chosen = all.filter { comparison in
             only.isEmpty || only.contains { comparison.name.lowercased().contains($0.lowercased()) }
         }
-        guard !chosen.isEmpty else { throw UsageError("no row has '\(only.joined(separator: "', '"))' in its name") }
+        guard !chosen.isEmpty else { throw UsageError("no row's name contains '\(only.joined(separator: "' or '"))'") }
         return chosen
     }
 

@@ -1,5 +1,5 @@
 extension Report {
-    /// All values of all repetitions. A new field does not change the schema's number; a changed meaning does.
+    /// All values of all repetitions. A changed meaning of a field changes the schema's number; a new field does not.
     var json: JSONValue {
         .object([
             ("schema", .string("im-benchmarks/1")),

@@ -1,4 +1,4 @@
-/// The table of a run, and what its JSON is made of.
+/// The results of a run, as a table and as JSON.
 struct Report: Sendable {
     var environment: Environment
     var options: Options
@@ -6,7 +6,7 @@ struct Report: Sendable {
     var measurements: [Measurement]
     var wasCutShort: Bool
 
-    /// Whether something did not run, or what ran was wrong.
+    /// Whether a contender did not run, or gave a wrong result.
     var hasFailed: Bool {
         measurements.contains { if case .failed = $0.outcome { true } else { false } }
     }
@@ -47,14 +47,14 @@ struct Report: Sendable {
         return Table.Row(cells: cells.map { Table.Cell($0) })
     }
 
-    /// What a round trip takes of the processor, ours and the peer's.
+    /// The processor time of a round trip, ours and the peer's.
     private static func processorTime(_ verdict: Verdict) -> String {
         guard let ours = verdict.ours.processorTime else { return "" }
         return "\(shown(ours)) µs"
             + (verdict.peer.map { " / " + ($0.processorTime.map { "\(shown($0)) µs" } ?? "-") } ?? "")
     }
 
-    /// The median with its unit, in thousands or millions where there are many.
+    /// The median with its unit. Large rates are in thousands or millions.
     private static func value(_ measurement: Measurement) -> String {
         guard let median = RepeatStatistics(measurement.values)?.median else { return "-" }
         let unit = measurement.recipe.workload.unit

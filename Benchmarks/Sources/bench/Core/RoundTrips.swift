@@ -1,6 +1,7 @@
 /// Records round trips, one after the other, until a repetition is over.
 struct RoundTrips: Sendable {
-    /// What comes in the first part of a repetition does not count, in nanoseconds: caches must know the code again.
+    /// The length of the first part of a repetition, in nanoseconds. It does not count, because caches have to be
+    /// filled again.
     private static let warmup: Int64 = 30_000_000
 
     private(set) var message: NumberedMessage
@@ -10,7 +11,7 @@ struct RoundTrips: Sendable {
     private let begin: Int64
     private let end: Int64
 
-    /// Begins now.
+    /// Starts a repetition now.
     init(size: Int, nanoseconds: Int64) {
         message = NumberedMessage(size: size)
         before = Clocks.monotonic()
@@ -19,7 +20,7 @@ struct RoundTrips: Sendable {
         message.setNumber(0)
     }
 
-    /// Takes the answer to ``message`` and numbers the next one; `false` when the repetition is over.
+    /// Checks the answer to ``message`` and numbers the next message. Returns `false` when the repetition is over.
     @inline(__always)
     mutating func answered(_ answer: UnsafeRawBufferPointer) throws -> Bool {
         guard message.equals(answer) else {

@@ -1,7 +1,7 @@
 import Foundation
 
-/// Sets up all contenders of some comparisons and measures them in turns, so that what slows the machine for a while slows
-/// all of them.
+/// Sets up all contenders of some comparisons and alternates their repetitions, so that a slow period of the machine
+/// slows all of them.
 final class Runner {
     private struct Entry {
         var measurement: Measurement
@@ -21,7 +21,7 @@ final class Runner {
             .map { Entry(measurement: Measurement(recipe: $0)) }
     }
 
-    /// Measures everything; what did not run says why.
+    /// Measures all contenders. A contender that did not run has the reason in its measurement.
     func run(on stage: Stage) throws -> [Measurement] {
         for index in entries.indices {
             attempt(index) { $0.contender = try $0.measurement.recipe.open(stage) }
@@ -39,7 +39,7 @@ final class Runner {
         return entries.map(\.measurement)
     }
 
-    /// One round through all: each workload's contenders directly one after the other, each time another one first.
+    /// Runs one round: the contenders of each workload directly one after the other, with another one first each time.
     private func measure(
         _ turn: Int,
         _ progress: inout Progress,
@@ -68,7 +68,7 @@ final class Runner {
         }
     }
 
-    /// Does something with a contender; the first error ends it.
+    /// Calls `body` with a contender. The first error ends the contender.
     private func attempt(_ index: Int, _ body: (inout Entry) throws -> Void) {
         guard entries[index].measurement.isMeasured else { return }
         do {
@@ -80,13 +80,13 @@ final class Runner {
         } catch {
             entries[index].measurement.outcome = .failed("\(error)")
         }
-        // A contender that has failed is not closed: it may hang there as well.
+        // A failed contender is not closed, because closing may hang as well.
         if !entries[index].measurement.isMeasured { entries[index].contender = nil }
     }
 }
 
 extension Clocks {
-    /// Processor time that all threads of this process have used, in nanoseconds.
+    /// The processor time of all threads of this process, in nanoseconds.
     fileprivate static func processCPU() -> Int64 {
         var time = timespec()
         clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time)

@@ -3,13 +3,13 @@ import SocketIO
 import Synchronization
 import Transports
 
-/// What contenders share: one loop of this package for each side, and the cores that the two sides stay on.
+/// The resources that contenders share: one loop of this package for each side, and the cores of the two sides.
 final class Stage: Sendable {
     let clientLoop: EventLoop
     let serverLoop: EventLoop
-    /// `nil` where there is only one core.
+    /// The cores of the two sides; `nil` if there is only one core.
     let placement: ThreadPlacement?
-    /// The cores of the two sides as C and others take them: -1 for any.
+    /// The cores of the two sides as numbers for C and for other programs; -1 means any.
     var nearCore: Int32 { Int32(placement?.near ?? -1) }
     var farCore: Int32 { Int32(placement?.far ?? -1) }
 
@@ -22,7 +22,7 @@ final class Stage: Sendable {
         serverLoop.execute { CoreMask(only: placement.far).applyToThisThread() }
     }
 
-    /// Runs `body` on the calling thread while that stays on the core of the near side, or of the peer.
+    /// Runs `body` on the calling thread, which is pinned meanwhile to the core of the near side, or of the peer.
     func pinned<Value>(far: Bool = false, _ body: () throws -> Value) rethrows -> Value {
         let cores = CoreMask.ofThisThread()
         if let placement { CoreMask(only: far ? placement.far : placement.near).applyToThisThread() }
@@ -31,7 +31,7 @@ final class Stage: Sendable {
     }
 }
 
-/// Runs asynchronous work on `executor`, the global one if `nil`, while the calling thread waits for it.
+/// Runs asynchronous work on `executor` and blocks the calling thread until it ends; `nil` means the global executor.
 func blocking<Value: Sendable>(
     on executor: (any TaskExecutor)? = nil,
     _ body: @escaping @Sendable () async throws -> Value
@@ -43,7 +43,7 @@ func blocking<Value: Sendable>(
         answer.result.withLock { $0 = result }
         answer.done.signal()
     }
-    // Longer than any repetition: whoever is not done by then never will be.
+    // Longer than any repetition, so work that has not ended by then hangs.
     guard answer.done.wait(timeout: .now() + .seconds(60)) == .success, let result = answer.result.withLock({ $0 })
     else {
         task.cancel()

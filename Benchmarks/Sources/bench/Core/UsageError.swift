@@ -1,11 +1,11 @@
-/// A mistake in the command line, as a sentence.
+/// A mistake in the command line.
 struct UsageError: Error, Sendable {
     var message: String
 
     init(_ message: String) { self.message = message }
 }
 
-/// The status with which the program ends.
+/// The exit statuses of the program.
 enum ExitStatus {
     static let good: Int32 = 0
     /// A contender did not run, or a message was lost or changed.

@@ -1,7 +1,7 @@
 import CBench
 import Foundation
 
-// The same bytes on the wire as ours, sent and awaited by C and nothing else.
+// The same bytes on the wire as ours, sent and received in C without anything else.
 extension Recipe {
     /// A length of 4 bytes before the message.
     static let tcpFloor = Recipe(name: "C, epoll", workload: .tcpRoundTrip) {
@@ -18,7 +18,7 @@ extension Recipe {
     static let tcpOneWayFloor = Recipe(name: "C, epoll", workload: .tcpOneWay) { stage in
         try CFlood.open(stage, size: Workload.oneWaySize)
     }
-    /// As a library does it: each message in a buffer of its own, handed to a callback.
+    /// As in a library, each message has its own buffer and is passed to a callback.
     static let tcpOneWayCallback = Recipe(name: "C, epoll, a buffer and a callback for each", workload: .tcpOneWay) {
         stage in
         try CFlood.open(stage, size: Workload.oneWaySize, ownsBuffers: true)
@@ -35,7 +35,7 @@ private func cEcho(_ stage: Stage, there: Int, back: Int, isDatagram: Bool = fal
     }
 }
 
-/// Messages one way, in batches as large as the block in which ours are written: 64 KiB.
+/// Messages in one direction, in batches of 64 KiB, the size of the block in which ours are written.
 enum CFlood {
     private static let batch = 64 << 10
 

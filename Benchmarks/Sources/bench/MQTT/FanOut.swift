@@ -15,12 +15,12 @@ extension Recipe {
     }
 }
 
-/// One client publishes at QoS 0, a hundred others take each message, through whatever broker: the clients are the same, and
-/// counted is what the hundred get.
+/// One client publishes at QoS 0, and a hundred others receive each message. The clients are the same for all brokers.
+/// Each delivery counts.
 private final class FanOutRun: @unchecked Sendable {
     // Unchecked, because its tasks prefer the connections' loop, which is one thread.
     private static let subscribers = 100
-    /// How many messages may be under way to all of them.
+    /// The most messages in flight to all of them.
     private static let window = 64
 
     private let loop: SocketIO.EventLoop
@@ -48,12 +48,12 @@ private final class FanOutRun: @unchecked Sendable {
         }
     }
 
-    /// What each subscriber gets counts as a message.
+    /// Each delivery to a subscriber counts as a message.
     var flood: Flood {
         Flood(size: Workload.oneWaySize, first: 100 * Self.subscribers, end: close) { deliveries in
             let count = deliveries / Self.subscribers
             let elapsed = try blocking(on: self.loop) { try await self.run(count) }
-            // As if the last few were not left out by the division.
+            // Corrects for the remainder of the division.
             return elapsed * Int64(deliveries) / Int64(count * Self.subscribers)
         }
     }
@@ -83,10 +83,10 @@ private final class FanOutRun: @unchecked Sendable {
             }
             expected.setNumber(number)
             guard payload.bytes.withUnsafeBytes({ expected.equals($0) }) else {
-                throw WrongResult(description: "message \(number) is not what was published")
+                throw WrongResult(description: "message \(number) differs from the published one")
             }
             taken += 1
-            // As many as one message makes: another one may go.
+            // One message has reached all subscribers, so the next one may be published.
             if taken % Self.subscribers == 0 { try await publish(count) }
         }
     }

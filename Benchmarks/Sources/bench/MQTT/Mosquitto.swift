@@ -4,14 +4,14 @@ import Synchronization
 import TransportAPI
 import Transports
 
-/// A mosquitto of our own, with no limit on what waits, that ends with this value.
+/// Our own mosquitto process, with no limit on queued messages. It ends with this value.
 final class Mosquitto: Sendable {
-    /// The one that all clients share, started when the first needs it.
+    /// The broker that all clients share. It is started for the first of them.
     static let shared = Mutex<Mosquitto?>(nil)
 
     let port: UInt16
     private let reserved: ReservedPort
-    // Never used again, only kept: it is killed with it.
+    // Only stored, because the process is killed when this value is released.
     private nonisolated(unsafe) let process: ChildProcess
 
     static func running(_ stage: Stage) throws -> Mosquitto {
@@ -39,7 +39,7 @@ final class Mosquitto: Sendable {
         let file = FileManager.default.temporaryDirectory.appendingPathComponent("bench-\(getpid())-mosquitto.conf")
         try text.write(to: file, atomically: true, encoding: .utf8)
         defer { try? FileManager.default.removeItem(at: file) }
-        // On the core of the peer, as all other servers.
+        // It runs on the core of the peer, like all other servers.
         process = try stage.pinned(far: true) { try ChildProcess([path, "-c", file.path]) }
         let (loop, url) = (stage.clientLoop, "mqtt://127.0.0.1:\(port)")
         try blocking(on: loop) {

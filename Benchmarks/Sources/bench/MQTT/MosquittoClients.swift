@@ -4,7 +4,7 @@ import SocketIO
 import TransportAPI
 import Transports
 
-// One client publishes to a topic that it has subscribed to, through mosquitto, and takes each message back.
+// One client publishes to a topic that it has subscribed to, through mosquitto, and receives each message again.
 extension Recipe {
     static let connectionAtMostOnce = Recipe(name: "connection, through mosquitto", workload: .mqttAtMostOnce) {
         try MQTTPassage.connection($0, qos: 0)
@@ -21,10 +21,10 @@ extension Recipe {
 }
 
 enum MQTTPassage {
-    /// How many messages are under way: at QoS 0 until they come back, at QoS 1 until they are acknowledged.
+    /// The most messages in flight: at QoS 0 until they come back, at QoS 1 until they are acknowledged.
     static func window(_ qos: Int) -> Int { qos == 0 ? 256 : 64 }
 
-    /// - Parameter name: a part of the topic, which no other contender may share.
+    /// - Parameter name: a part of the topic, unique among the contenders.
     static func connection(_ stage: Stage, qos: Int, name: String = "connection") throws -> any Contender {
         let broker = try Mosquitto.running(stage)
         let loop = stage.clientLoop
@@ -79,7 +79,7 @@ private final class ConnectionPassage: @unchecked Sendable {
         (self.connection, self.count, self.window) = (connection, count, window)
     }
 
-    /// QoS 0: each message that comes back lets another one go.
+    /// QoS 0: after each message that comes back, another one is sent.
     nonisolated(nonsending) func unacknowledged() async throws -> Int64 {
         let start = Clocks.monotonic()
         for _ in 0..<window { try await publish() }
@@ -90,7 +90,7 @@ private final class ConnectionPassage: @unchecked Sendable {
         return Clocks.monotonic() - start
     }
 
-    /// QoS 1: sending ends with PUBACK, so that as many tasks send as may be under way.
+    /// QoS 1: sending ends with PUBACK, so there is one sending task for each message that may be in flight.
     nonisolated(nonsending) func acknowledged(on loop: SocketIO.EventLoop) async throws -> Int64 {
         let start = Clocks.monotonic()
         let senders = (0..<window).map { _ in
@@ -115,7 +115,7 @@ private final class ConnectionPassage: @unchecked Sendable {
         }
         expected.setNumber(number)
         guard payload.bytes.withUnsafeBytes({ expected.equals($0) }) else {
-            throw WrongResult(description: "message \(number) is not what was published")
+            throw WrongResult(description: "message \(number) differs from the published one")
         }
     }
 }

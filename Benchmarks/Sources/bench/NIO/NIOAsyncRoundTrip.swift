@@ -11,7 +11,8 @@ extension Recipe {
     }
 }
 
-/// Ping-pong between two tasks, each with a `NIOAsyncChannel`, as swift-nio's own examples write clients and servers.
+/// Ping-pong between two tasks, each with a `NIOAsyncChannel`, like the clients and servers in swift-nio's own
+/// examples.
 final class NIOAsyncRoundTrip<Wire: NIOWire>: Contender {
     private typealias Messages = NIOAsyncChannel<Wire.Message, Wire.Message>
 

@@ -13,7 +13,7 @@ extension Recipe {
     }
 }
 
-/// Messages one way between two channel handlers.
+/// Messages in one direction between two channel handlers.
 enum NIOOneWay<Wire: NIOWire> {
     static func flood(
         _ stage: Stage,
@@ -28,7 +28,7 @@ enum NIOOneWay<Wire: NIOWire> {
             connected: { try Self.add(Sending<Wire>(size), to: $0) }
         )
         return Flood(size: size, unit: unit, first: first, end: { try? channel.close().wait() }) { count in
-            // Its loop is another one: the first messages may be there before it has begun.
+            // The receiver has another loop, so it must begin before the first messages arrive.
             let taken = try taking.loop.submit { taking.begin(count) }.wait()
             let start = Clocks.monotonic()
             channel.eventLoop.execute { sending.begin(count) }
@@ -42,10 +42,10 @@ enum NIOOneWay<Wire: NIOWire> {
     }
 }
 
-/// Writes while the channel is writable, up to its high watermark, and flushes then: the kernel gets many messages in one
-/// call, and the buffer of the channel stays bounded.
+/// Writes while the channel is writable, up to its high watermark, and then flushes. So the kernel gets many messages
+/// in one call, and the buffer of the channel stays bounded.
 private final class Sending<Wire: NIOWire>: ChannelInboundHandler, @unchecked Sendable {
-    // Unchecked, because its channel's loop alone touches it.
+    // Unchecked, because only its channel's loop touches it.
     typealias InboundIn = Wire.Message
     typealias OutboundOut = Wire.Message
 
@@ -69,7 +69,7 @@ private final class Sending<Wire: NIOWire>: ChannelInboundHandler, @unchecked Se
     func channelWritabilityChanged(context: ChannelHandlerContext) { fill() }
 
     private func fill() {
-        // Flushing may tell at once that there is room again.
+        // A flush may report at once, from inside this call, that there is room again.
         guard !isFilling, let context else { return }
         isFilling = true
         defer { isFilling = false }
@@ -86,7 +86,7 @@ private final class Sending<Wire: NIOWire>: ChannelInboundHandler, @unchecked Se
 }
 
 private final class Taking<Wire: NIOWire>: ChannelInboundHandler, @unchecked Sendable {
-    // Unchecked, because its channel's loop alone touches it.
+    // Unchecked, because only its channel's loop touches it.
     typealias InboundIn = Wire.Message
 
     let loop: any EventLoop
@@ -105,7 +105,7 @@ private final class Taking<Wire: NIOWire>: ChannelInboundHandler, @unchecked Sen
         promise = nil
     }
 
-    /// Gives the time at which `count` messages have come. To be called on the loop.
+    /// Returns the time at which `count` messages have arrived. Must be called on the loop.
     func begin(_ count: Int) -> EventLoopFuture<Int64> {
         let promise = loop.makePromise(of: Int64.self)
         (next, self.count, self.promise) = (0, count, promise)
@@ -117,7 +117,7 @@ private final class Taking<Wire: NIOWire>: ChannelInboundHandler, @unchecked Sen
         let isRight = Wire.content(Self.unwrapInboundIn(data)).withUnsafeReadableBytes { expected.equals($0) }
         next += 1
         if !isRight {
-            promise?.fail(WrongResult(description: "message \(next - 1) is not what was sent"))
+            promise?.fail(WrongResult(description: "message \(next - 1) differs from the sent one"))
         } else if next == count {
             promise?.succeed(Clocks.monotonic())
         }

@@ -1,12 +1,12 @@
 import NIOCore
 import NIOPosix
 
-/// Where swift-nio's contenders live: one thread for each side, on the same cores as ours.
+/// The event loops of swift-nio's contenders: one thread for each side, on the same cores as ours.
 enum NIOPlaces {
     private static let client = MultiThreadedEventLoopGroup(numberOfThreads: 1)
     private static let server = MultiThreadedEventLoopGroup(numberOfThreads: 1)
 
-    /// Puts both threads on their cores. To be called before anything else here; not from a task.
+    /// Pins both threads to their cores. Must be called before anything else here, and not from a task.
     static func prepare(_ stage: Stage) throws {
         guard let placement = stage.placement else { return }
         for (group, core) in [(client, placement.near), (server, placement.far)] {
@@ -24,7 +24,7 @@ enum NIOPlaces {
         ClientBootstrap(group: client).channelOption(.tcpOption(.tcp_nodelay), value: 1)
     }
 
-    /// Connects two channels through handlers: `accepted` prepares the server's, `connected` the client's.
+    /// Connects two channels. `accepted` prepares the server's channel, `connected` the client's.
     static func connect<Wire: NIOWire, Near: Sendable, Far: Sendable>(
         _ stage: Stage,
         over _: Wire.Type,

@@ -36,7 +36,7 @@ final class NIORoundTrip<Wire: NIOWire>: Contender {
     func close() { try? channel.close().wait() }
 }
 
-/// Sends back each message, and flushes once for all that were read together.
+/// Sends each message back, and flushes once for all messages of a read.
 private final class Answering<Wire: NIOWire>: ChannelInboundHandler {
     typealias InboundIn = Wire.Message
     typealias OutboundOut = Wire.Message
@@ -49,7 +49,7 @@ private final class Answering<Wire: NIOWire>: ChannelInboundHandler {
 }
 
 private final class Asking<Wire: NIOWire>: ChannelInboundHandler, @unchecked Sendable {
-    // Unchecked, because its channel's loop alone touches it.
+    // Unchecked, because only its channel's loop touches it.
     typealias InboundIn = Wire.Message
     typealias OutboundOut = Wire.Message
 
@@ -68,7 +68,7 @@ private final class Asking<Wire: NIOWire>: ChannelInboundHandler, @unchecked Sen
         end(.failure(WrongResult(description: "the channel has ended")))
     }
 
-    /// Measures one repetition. To be called on the loop.
+    /// Measures one repetition. Must be called on the loop.
     func begin(_ nanoseconds: Int64) -> EventLoopFuture<Double> {
         guard let context else { return loop.makeFailedFuture(WrongResult(description: "the channel has ended")) }
         let promise = loop.makePromise(of: Double.self)

@@ -3,9 +3,9 @@ import NIOHTTP1
 import NIOWebSocket
 import TransportAPI
 
-/// How messages lie on the wire, so that each swift-nio contender is written once.
+/// A format of messages on the wire. With it, each swift-nio contender is written once for all formats.
 protocol NIOWire: Sendable {
-    /// What the pipeline hands to the last handler, and takes from it.
+    /// The type that the pipeline passes to the last handler and accepts from it.
     associatedtype Message: Sendable
 
     /// A client's message.
@@ -21,18 +21,18 @@ protocol NIOWire: Sendable {
         _ ready: @escaping @Sendable (any Channel) throws -> Output
     ) throws -> EventLoopFuture<Output>
 
-    /// As for a server.
+    /// The same for a client.
     static func configureClient<Output: Sendable>(
         _ channel: any Channel,
         _ ready: @escaping @Sendable (any Channel) throws -> Output
     ) throws -> EventLoopFuture<Output>
 }
 
-/// Each message behind its length in 4 bytes, as this package's `tcp://` has it.
+/// Each message after its length in 4 bytes, like this package's `tcp://`.
 enum NIOFramed: NIOWire {
     private static let allocator = ByteBufferAllocator()
 
-    /// One buffer for both, so that nothing is copied twice and one write is one buffer.
+    /// One buffer for length and message, so that nothing is copied twice and each write is one buffer.
     static func message(_ bytes: [UInt8], _: inout RandomSource) -> ByteBuffer {
         var buffer = allocator.buffer(capacity: bytes.count + 4)
         buffer.writeInteger(UInt32(truncatingIfNeeded: bytes.count))
@@ -77,11 +77,11 @@ enum NIOFramed: NIOWire {
 
 /// WebSocket with swift-nio's own upgraders, encoder and decoder.
 enum NIOFrames: NIOWire {
-    /// Room for the large messages; what has to be no larger than 16 KiB, the default, is not slowed by it.
+    /// Room for the large messages. It does not slow messages within the default of 16 KiB.
     private static let maximumFrameSize = 2 << 20
 
-    /// A client masks (RFC 6455, section 5.3). The keys come from a fast generator and not from the system's, which would
-    /// cost swift-nio a system call for each message.
+    /// A client masks (RFC 6455, section 5.3). The keys come from a fast generator and not from the system's, which
+    /// would cost swift-nio a system call for each message.
     static func message(_ bytes: [UInt8], _ masks: inout RandomSource) -> WebSocketFrame {
         WebSocketFrame(fin: true, opcode: .binary, maskKey: .random(using: &masks), data: ByteBuffer(bytes: bytes))
     }

@@ -2,20 +2,20 @@ import FlyingFox
 import FlyingSocks
 
 extension Recipe {
-    /// FlyingFox has no WebSocket client: our connection talks to its server.
+    /// FlyingFox has no WebSocket client, so our connection is the client of its server.
     static let webSocketFlyingFox = Recipe(name: "FlyingFox server, our connection", workload: .webSocketRoundTrip) {
         try ConnectionRoundTrip($0, FlyingFoxEcho())
     }
 }
 
-/// FlyingFox's server with the echo that comes with it.
+/// FlyingFox's server with its own echo handler.
 final class FlyingFoxEcho: EchoService {
     let url: String
     private let running: Task<Void, any Error>
 
     init() throws {
         (url, running) = try blocking {
-            // Longer than any run: idle connections are not to be hung up on.
+            // Longer than any run, so that idle connections are not closed.
             let server = HTTPServer(
                 address: try .inet(ip4: "127.0.0.1", port: 0),
                 timeout: 3600,
@@ -34,5 +34,5 @@ final class FlyingFoxEcho: EchoService {
     deinit { running.cancel() }
 }
 
-/// The existential that the server takes.
+/// Converts the logger to the existential type that the server takes.
 private func quiet(_ logger: some Logging) -> any Logging { logger }

@@ -6,7 +6,7 @@ extension Recipe {
     }
 }
 
-/// picows, a WebSocket library for Python in Cython, on uvloop: client and server in processes of their own.
+/// picows, a WebSocket library for Python in Cython, on uvloop. Client and server are separate processes.
 final class PicowsRoundTrip: Contender {
     private let process: ChildProcess
 
@@ -16,7 +16,7 @@ final class PicowsRoundTrip: Contender {
         process = try ChildProcess(["/usr/bin/env", "python3", "-c", script] + arguments)
         let answer = try line()
         guard answer != "ready" else { return }
-        // What env says of a program that there is not.
+        // The status of env for a program that does not exist.
         let hasNoPython = answer.isEmpty && process.end() == .status(127)
         guard hasNoPython || answer.hasPrefix("missing") else {
             throw WrongResult(description: "picows does not start")
@@ -37,7 +37,7 @@ final class PicowsRoundTrip: Contender {
         switch process.next(timeout: 30_000) {
         case .line(let line): line
         case .end: ""
-        case .nothing, .tooLong: throw WrongResult(description: "picows says nothing")
+        case .nothing, .tooLong: throw WrongResult(description: "picows does not answer")
         }
     }
 }

@@ -1,6 +1,7 @@
-# Round trips between a client and a server of picows, each in a process of its own on uvloop. Arguments: bytes of a message, and
-# the cores of the near and the far side, -1 for any. Says "ready", or "missing" and what it lacks; then answers each line, which
-# is a duration in nanoseconds, with the median of the round trips in microseconds; ends with its input.
+# Round trips between a client and a server of picows, each in its own process on uvloop. Arguments: the size of a
+# message, and the cores of the client and of the server, -1 for any. Prints "ready", or "missing" and the name of the
+# missing module. Each line of input is a duration in nanoseconds. Its answer is the median of the round trips in
+# microseconds. Ends with its input.
 import asyncio
 import os
 import socket
@@ -32,7 +33,7 @@ async def serve(parent):
     stay(FAR)
     server = await ws_create_server(lambda request: Echo(), "127.0.0.1", 0)
     parent.sendall(server.sockets[0].getsockname()[1].to_bytes(2, "big"))
-    # The parent says nothing more; when it has ended, this ends.
+    # The parent sends nothing more. When it has ended, this process ends.
     over = asyncio.Event()
     asyncio.get_running_loop().add_reader(parent, over.set)
     await over.wait()

@@ -15,7 +15,7 @@ extension Recipe {
     }
 }
 
-/// How often a side's thread asks for memory for each message of 64 B, once everything is warm.
+/// The number of allocations of one side's thread per message of 64 B, after a warm-up.
 final class Allocations: Contender {
     private static let count = 50_000
 

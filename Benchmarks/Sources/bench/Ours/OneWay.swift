@@ -17,11 +17,11 @@ extension Recipe {
 
 /// The two ends of one connection: a client's connection and a server's, each on its own loop.
 final class ConnectionPair: Sendable {
-    /// What sending so many messages one way came to.
+    /// The result of sending messages in one direction.
     struct Passage: Sendable {
-        /// Until the peer had all of them, in nanoseconds.
+        /// The time until the peer had all of them, in nanoseconds.
         var elapsed: Int64
-        /// How often each side's thread asked for memory meanwhile.
+        /// The number of allocations of each side's thread in that time.
         var sendAllocations: UInt64
         var receiveAllocations: UInt64
     }
@@ -42,7 +42,7 @@ final class ConnectionPair: Sendable {
         }
         far = try blocking(on: serverLoop) {
             guard let connection = try await listener.accept() else {
-                throw WrongResult(description: "nobody has come")
+                throw WrongResult(description: "the listener has ended")
             }
             return connection
         }
@@ -108,7 +108,7 @@ final class ConnectionPair: Sendable {
                 throw WrongResult(description: "the connection has ended")
             }
             guard message.bytes.withUnsafeBytes({ expected.equals($0) }) else {
-                throw WrongResult(description: "message \(number) is not what was sent")
+                throw WrongResult(description: "message \(number) differs from the sent one")
             }
         }
         return (Clocks.monotonic(), cbench_allocations() - before)

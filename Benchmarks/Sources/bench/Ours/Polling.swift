@@ -1,7 +1,7 @@
 import SocketIO
 
-/// Runs another contender while the loops of both sides poll before they sleep (`EventLoop.polling`, adaptive). All other rows
-/// sleep at once, which is the default, and what other libraries do.
+/// Runs another contender while the loops of both sides poll before they sleep (`EventLoop.polling`, adaptive). In all
+/// other rows they sleep at once, which is the default and the behaviour of other libraries.
 final class PollingContender: Contender {
     private let stage: Stage
     private let contender: any Contender

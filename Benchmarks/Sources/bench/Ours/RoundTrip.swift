@@ -30,12 +30,12 @@ extension Recipe {
     }
 }
 
-/// A server that sends back what it gets, and is there for as long as this is kept.
+/// An echo server. It runs until this object is released.
 protocol EchoService: AnyObject, Sendable {
     var url: String { get }
 }
 
-/// This package's own.
+/// The echo server of this package.
 final class EchoServer: EchoService {
     private let server: EmbeddedServer
 
@@ -47,7 +47,7 @@ final class EchoServer: EchoService {
     var url: String { "\(server.endpoint)" }
 }
 
-/// A bare connection: one connection, used from a task that prefers its loop.
+/// One connection without a supervisor, used from a task that prefers its loop.
 final class ConnectionRoundTrip: Contender {
     private let stage: Stage
     private let service: any EchoService
@@ -85,7 +85,7 @@ final class SupervisorRoundTrip: Contender {
     private let supervisor: Supervisor
     private let executor: (any TaskExecutor)?
 
-    /// - Parameter prefersLoop: whether the caller is a task that prefers the supervisor's loop, or one like any other.
+    /// - Parameter prefersLoop: whether the calling task prefers the supervisor's loop.
     init(_ stage: Stage, _ service: any EchoService, prefersLoop: Bool = true) throws {
         self.service = service
         supervisor = try Supervisor(service.url, on: stage.clientLoop)

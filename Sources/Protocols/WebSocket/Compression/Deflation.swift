@@ -1,13 +1,14 @@
 import TransportAPI
 
-/// The compression of what this side sends (RFC 7692, section 7.2.1): which messages, and with what memory of those before.
+/// Compresses the messages that this side sends (RFC 7692, section 7.2.1). It decides which of them, and whether they
+/// refer to earlier ones.
 struct Deflation: Sendable {
     private let compressor: any MessageCompressor
     private let direction: DeflateAgreement.Direction
     private let threshold: Int
-    /// Made for the first message.
+    /// Created for the first message.
     private var deflater: (any MessageDeflater)?
-    /// How much memory that takes.
+    /// The memory of `deflater` in bytes.
     private(set) var bufferedBytes = 0
 
     init(_ compression: WebSocketCompression, _ direction: DeflateAgreement.Direction) {
@@ -16,16 +17,17 @@ struct Deflation: Sendable {
         threshold = max(compression.threshold, 1)
     }
 
-    /// The compressed form; `nil` if the message is to go out as it is, which both sides always may.
+    /// Returns the compressed form. Returns `nil` if the message should be sent uncompressed, which both sides always
+    /// may do.
     mutating func compress(_ bytes: UnsafeRawBufferPointer) -> [UInt8]? {
-        // A server may ask for 256 bytes, with which zlib can't compress.
+        // The client may require a window of 256 bytes, but zlib cannot compress with one.
         guard bytes.count >= threshold, direction.windowBits >= 9 else { return nil }
         if deflater == nil {
             deflater = compressor.makeDeflater(windowBits: direction.windowBits)
             bufferedBytes = deflater?.bufferedBytes ?? 0
         }
         guard let compressed = deflater?.deflate(bytes) else {
-            // Whatever it remembered, the peer has not seen: the next message begins anew.
+            // The peer has not seen the message that this state includes. So the next message starts with new state.
             deflater = nil
             bufferedBytes = 0
             return nil
@@ -36,23 +38,23 @@ struct Deflation: Sendable {
     }
 }
 
-/// The decompression of what arrives (section 7.2.2), bounded while it goes on.
+/// Decompresses the messages that arrive (section 7.2.2). The limits are checked during decompression.
 struct Inflation: Sendable {
     private let compressor: any MessageCompressor
     private let direction: DeflateAgreement.Direction
     private let maximumExpansion: Int
     private let freeExpansion: Int
-    /// Made for the first compressed message.
+    /// Created for the first compressed message.
     private var inflater: (any MessageInflater)?
-    /// How much memory that takes.
+    /// The memory of `inflater` in bytes.
     private(set) var bufferedBytes = 0
 
-    static let malformed = "a message is marked as compressed, and is not"
-    /// What every flush ends with, and senders leave out.
+    static let malformed = "a message is marked as compressed, but is not DEFLATE"
+    /// The end of every flush, which senders omit.
     private static let tail: [UInt8] = [0, 0, 0xff, 0xff]
 
-    /// How far back messages may refer, as a power of two. What refers further back is let in as far as zlib still has
-    /// it before it, which depends on how it arrives: no honest peer does.
+    /// How far back messages may refer, as a power of two. Zlib accepts a reference that goes further back as long as
+    /// it still has those bytes, which depends on how the message arrives. Correct peers send no such references.
     var windowBits: Int { max(direction.windowBits, 9) }
 
     init(_ compression: WebSocketCompression, _ direction: DeflateAgreement.Direction) {
@@ -62,8 +64,11 @@ struct Inflation: Sendable {
         self.direction = direction
     }
 
-    /// Appends the plain form of the beginning of a piece of a message, of which `arrived` bytes have come with it; returns how
-    /// long that beginning was. `output` gets no more than `limit` bytes, nor more than `arrived` bytes may expand to.
+    /// Decompresses a piece of a message from its start, and appends the result to `output`. Returns how many bytes of
+    /// the piece were consumed. `output` gets at most `limit` bytes, and at most as many as `arrived` bytes may expand
+    /// to.
+    ///
+    /// - Parameter arrived: how many bytes of the message have arrived, including the whole piece.
     mutating func append(
         _ piece: UnsafeRawBufferPointer,
         _ arrived: Int,
@@ -75,7 +80,7 @@ struct Inflation: Sendable {
             bufferedBytes = inflater?.bufferedBytes ?? 0
         }
         guard let inflater else {
-            throw TransportError(.resourcesExhausted, .open, "there is no memory to decompress with")
+            throw TransportError(.resourcesExhausted, .open, "there is not enough memory to decompress messages")
         }
         let most = max(freeExpansion, arrived.multipliedSaturated(maximumExpansion))
         let room = min(limit, most) - output.settled
@@ -84,7 +89,7 @@ struct Inflation: Sendable {
         return try taken(result, limit)
     }
 
-    /// Appends the rest of a message whose last piece has come.
+    /// Decompresses the end of a message whose last piece was appended.
     func finish(_ output: inout MessageParts, limit: Int) throws(TransportError) {
         guard let inflater else { throw .webSocketViolation("a compressed message is empty") }
         var tail = Self.tail[...]
@@ -99,12 +104,12 @@ struct Inflation: Sendable {
         if !direction.keepsContext { inflater.reset() }
     }
 
-    /// How much memory the part at hand may take.
+    /// Returns how much memory the current part may take.
     private static func capacity(_ output: MessageParts, _ limit: Int) -> Int {
         min(MessageParts.size + MessageParts.slack, limit - output.settled)
     }
 
-    /// How much of a piece was taken.
+    /// Returns how many bytes were consumed, or throws the error.
     private func taken(_ result: InflateResult, _ limit: Int) throws(TransportError) -> Int {
         switch result {
         case .taken(let count): return count

@@ -1,89 +1,102 @@
-/// Makes the two halves of DEFLATE (RFC 1951, raw) for connections that compress. Cores get theirs from outside, so
-/// that they call no library; ``ZLib`` is one.
+/// Creates compressors and decompressors (raw DEFLATE, RFC 1951) for connections. Cores receive one from outside, so
+/// that they call no library. `ZLib` in the module Transports is one.
 package protocol MessageCompressor: Sendable {
-    /// A compressor that looks back at most 2^`windowBits` bytes, 9 to 15; `nil` if there is no memory.
+    /// Returns a compressor that refers back at most 2^`windowBits` bytes, 9 to 15. Returns `nil` if memory is
+    /// exhausted.
     func makeDeflater(windowBits: Int) -> (any MessageDeflater)?
-    /// A decompressor of what looks back at most 2^`windowBits` bytes, 9 to 15; `nil` if there is no memory.
+    /// Returns a decompressor for data that refers back at most 2^`windowBits` bytes, 9 to 15. Returns `nil` if memory
+    /// is exhausted.
     func makeInflater(windowBits: Int) -> (any MessageInflater)?
 }
 
-/// Compresses what one side of one connection sends. Used by one thread at a time.
+/// Compresses the messages that one side of one connection sends. Only one thread uses it at a time.
 package protocol MessageDeflater: AnyObject, Sendable {
-    /// The compressed form of `message`, flushed to a byte's end, without the 00 00 FF FF that a flush ends with (RFC 7692,
-    /// section 7.2.1); `nil` if the library failed. `message` is not empty.
+    /// Returns the compressed form of `message`, which is not empty. It is flushed to the end of a byte, and the final
+    /// 00 00 FF FF of a flush is removed (RFC 7692, section 7.2.1). Returns `nil` if the library failed.
     func deflate(_ message: UnsafeRawBufferPointer) -> [UInt8]?
-    /// Forgets what came before.
+    /// Drops all state of earlier messages.
     func reset()
-    /// How much memory it takes, in bytes; asked for once, when it is made. Servers bound what all connections take together
-    /// (``ServerLimits/maximumBuffered``).
+    /// Its memory in bytes, which is read once, after creation. Servers limit the sum over all connections
+    /// (`ServerLimits.maximumBuffered` in the module Transports).
     var bufferedBytes: Int { get }
 }
 
-/// Decompresses what one side of one connection receives. Used by one thread at a time.
+/// Decompresses the messages that one side of one connection receives. Only one thread uses it at a time.
 package protocol MessageInflater: AnyObject, Sendable {
-    /// Appends the plain form of `input` to `output`, the present part of a message, which never gets more than `limit`
-    /// bytes. It may reserve twice what it gets, but beyond `capacity` no more than it needs. Should stop when it has
-    /// made some KiB, to be called with the rest again.
+    /// Decompresses `input` and appends the result to `output`, the current part of a message. It should return after
+    /// some KiB of output; it is then called again with the rest.
+    ///
+    /// - Parameters:
+    ///   - input: the next bytes of the compressed message.
+    ///   - output: gets at most `limit` bytes in total.
+    ///   - limit: the largest size of `output` in bytes.
+    ///   - capacity: the memory beyond which `output` may reserve only as many bytes as it needs. Below, it may
+    ///     reserve twice as many.
     func inflate(
         _ input: UnsafeRawBufferPointer,
         onto output: inout [UInt8],
         limit: Int,
         capacity: Int
     ) -> InflateResult
-    /// Whether what came so far ends where a block does.
+    /// Whether the input so far ends at the end of a block.
     var isAtBlockEnd: Bool { get }
-    /// Forgets what came before.
+    /// Drops all state of earlier messages.
     func reset()
-    /// How much memory it takes at most, in bytes; asked for once, when it is made.
+    /// Its largest memory in bytes, which is read once, after creation.
     var bufferedBytes: Int { get }
 }
 
-/// What became of a piece of input.
+/// The result of decompressing a piece of input.
 package enum InflateResult: Sendable, Hashable {
-    /// So many bytes of it were taken; at least one.
+    /// This many bytes of the piece were consumed, at least one.
     case taken(Int)
-    /// There is more than the limit allows.
+    /// The result is larger than the limit.
     case tooLarge
-    /// This is not DEFLATE, or the library failed.
+    /// The piece is not DEFLATE, or the library failed.
     case malformed
 }
 
-/// How messages are compressed (permessage-deflate, RFC 7692), where both sides can.
+/// How messages are compressed (permessage-deflate, RFC 7692), if both sides support it.
 ///
-/// A side allocates when its first compressed message leaves or arrives, and keeps that with the connection. With zlib
-/// and windows of 32 KiB it is 262 KiB for what leaves and 39 KiB for what arrives; with windows of 1 KiB it is 14 KiB
-/// and 8 KiB. At a server it counts towards ``ServerLimits/maximumBuffered``.
+/// A connection allocates memory when its first compressed message is sent or received, and keeps it until its end.
+/// With zlib and windows of 32 KiB, sending takes 262 KiB and receiving 39 KiB. With windows of 1 KiB, it is 14 KiB and
+/// 8 KiB. At a server this memory counts towards `ServerLimits.maximumBuffered`.
 ///
-/// Lengths tell about contents: where someone else's text shares a connection with a secret, compression can betray the
-/// secret to whoever sees the lengths. That, and the memory, is why it is off by default.
+/// The length of a compressed message depends on its contents. If an attacker's text and a secret share a connection,
+/// an observer of the lengths may learn the secret. Because of that and of the memory, compression is off by default.
 package struct WebSocketCompression: Sendable {
-    /// Where compressors come from.
+    /// Creates the compressors.
     package var compressor: any MessageCompressor
-    /// How far back what this side sends refers, as a power of two of bytes, 9 to 15; 15. The peer may ask for less.
+    /// How far back messages of this side refer, as a power of two of bytes, 9 to 15; 15 by default. The peer may
+    /// require less. If it requires less than 9, this side sends messages uncompressed.
     package var windowBits = 15
-    /// How far back what the peer sends may refer, 9 to 15; 15. A server does without compression if it can't keep to a
-    /// client's wish; a client that does not offer to keep to a server's is let have 15.
+    /// How far back messages of the peer may refer, 9 to 15; 15 by default. A client fails the handshake if the server
+    /// does not agree to its value. A server uses 15 for a client that does not offer to limit its window.
     package var peerWindowBits = 15
-    /// Whether messages refer to those before (context takeover); yes. Without it messages of a chat hardly shrink.
+    /// Whether messages refer to earlier ones (context takeover); `true` by default. Without it, short chat messages
+    /// hardly shrink.
     package var keepsContext = true
-    /// The same for what the peer sends; yes.
+    /// The same for messages of the peer; `true` by default.
     package var peerKeepsContext = true
-    /// Messages of fewer bytes are sent as they are; 32.
+    /// Messages of fewer bytes are sent uncompressed; 32 by default.
     package var threshold = 32
 
-    /// How many times what came a message of more than 1 MiB may expand to; 100, where DEFLATE itself can do 1,032. What is
-    /// made for more has work in mind, not words; it ends the connection with close code 1009.
+    /// How many times its compressed size a message of more than 1 MiB may expand to; 100 by default. DEFLATE itself
+    /// can reach 1,032. A message that expands further is probably an attack and ends the connection with close code
+    /// 1009.
     package var maximumExpansion = 100
-    /// How many bytes a message may expand to whatever it was compressed to.
+    /// How many bytes a message may expand to, whatever its compressed size is.
     var freeExpansion = 1 << 20
 
-    /// All at its default: for connections with few users or large messages; about 300 KiB for each with zlib.
+    /// Creates a configuration with all defaults, for connections with few users or large messages. With zlib, each
+    /// takes about 300 KiB.
     package init(_ compressor: any MessageCompressor) {
         self.compressor = compressor
     }
 
-    /// For a server with many users, and small messages: windows of 1 KiB, which hold the last few messages; about 22 KiB for
-    /// each connection with zlib. Chat messages of 180 bytes in JSON shrink to about a half, as with the largest window.
+    /// Returns a configuration for a server with many users and small messages. Its windows of 1 KiB hold the last few
+    /// messages. With zlib, each connection takes about 22 KiB. JSON chat messages of 180 bytes shrink to about a half,
+    /// as with the largest window.
     package static func small(_ compressor: any MessageCompressor) -> WebSocketCompression {
         var compression = WebSocketCompression(compressor)
         compression.windowBits = 10

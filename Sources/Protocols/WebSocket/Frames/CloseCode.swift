@@ -1,6 +1,6 @@
 import TransportAPI
 
-/// The numbers that say why a WebSocket was closed (RFC 6455, section 7.4; the IANA registry of close codes).
+/// The close codes of WebSocket (RFC 6455, section 7.4, and the IANA registry of close codes).
 enum CloseCode {
     static let normal: UInt16 = 1000
     static let goingAway: UInt16 = 1001
@@ -12,10 +12,11 @@ enum CloseCode {
     static let policyViolation: UInt16 = 1008
     static let messageTooLarge: UInt16 = 1009
 
-    /// The most bytes of text in a close frame: a control frame's 125 without the code.
+    /// The most bytes of text in a close frame: the 125 of a control frame, without the code.
     static let maximumTextBytes = 123
 
-    /// Whether a close frame may carry `code`: 1004, 1005, 1006 and 1015 never travel, the rest below 3000 is reserved.
+    /// Returns whether a close frame may carry `code`. The codes 1004, 1005, 1006 and 1015 are never sent, and the
+    /// others below 3000 are reserved.
     static func isAllowedOnWire(_ code: UInt16) -> Bool {
         switch code {
         case 1000...1003, 1007...1014, 3000...4999: true
@@ -23,7 +24,7 @@ enum CloseCode {
         }
     }
 
-    /// The code with which this side ends a connection for `reason`.
+    /// Returns the code with which this side closes a connection for `reason`.
     static func forReason(_ reason: CloseReason) -> UInt16 {
         if let code = reason.code, isAllowedOnWire(code) { return code }
         return switch reason.initiator {
@@ -34,7 +35,7 @@ enum CloseCode {
         }
     }
 
-    /// The code with which this side answers what it cannot accept.
+    /// Returns the code with which this side closes a connection for an error of the peer.
     static func forError(_ error: TransportError) -> UInt16 {
         switch error.code {
         case .invalidText: invalidText
@@ -45,11 +46,11 @@ enum CloseCode {
     }
 }
 
-/// The body of a close frame (RFC 6455, section 5.5.1): nothing, or a code and a text.
+/// The body of a close frame (RFC 6455, section 5.5.1): empty, or a code and a text.
 struct CloseFrame: Sendable, Hashable {
-    /// The code; `nil` if the frame was empty.
+    /// The code, or `nil` if the frame was empty.
     var code: UInt16?
-    /// What the sender says to it.
+    /// The sender's explanation.
     var text = ""
 
     init(code: UInt16?, text: String = "") {
@@ -57,11 +58,11 @@ struct CloseFrame: Sendable, Hashable {
         self.text = text
     }
 
-    /// Reads a received body.
+    /// Reads the body of a received frame.
     init(_ payload: [UInt8]) throws(TransportError) {
         guard let high = payload.first else { return }
         guard let low = payload.dropFirst().first else {
-            throw .webSocketViolation("a close frame holds half a code")
+            throw .webSocketViolation("a close frame holds only half a code")
         }
         let code = UInt16(high) << 8 | UInt16(low)
         guard CloseCode.isAllowedOnWire(code) else {
@@ -74,7 +75,7 @@ struct CloseFrame: Sendable, Hashable {
         self.text = text
     }
 
-    /// The body to send, its text cut to what fits, between code points.
+    /// The body to send. The text is cut between code points if it is too long.
     var payload: [UInt8] {
         guard let code else { return [] }
         var bytes = [UInt8(truncatingIfNeeded: code >> 8), UInt8(truncatingIfNeeded: code)]
@@ -86,22 +87,22 @@ struct CloseFrame: Sendable, Hashable {
         return bytes
     }
 
-    /// Why the connection ended, if the peer sent this frame first.
+    /// The reason of the close, if the peer sent this frame first.
     var reason: CloseReason { CloseReason(peerClosed: code ?? CloseCode.absent, text: text) }
 }
 
 extension TransportError {
-    /// The peer broke RFC 6455; answered with close code 1002.
+    /// Returns the error for a peer that violates RFC 6455, with close code 1002.
     static func webSocketViolation(_ reason: String) -> TransportError {
         TransportError(.protocolViolation, .open, reason, detail: Int(CloseCode.protocolError))
     }
 
-    /// The peer sent text that is not UTF-8; answered with close code 1007.
+    /// Returns the error for text that is not UTF-8, with close code 1007.
     static func webSocketInvalidText(_ reason: String) -> TransportError {
         TransportError(.invalidText, .open, reason, detail: Int(CloseCode.invalidText))
     }
 
-    /// The peer cut a message into too many frames; answered with close code 1008.
+    /// Returns the error for a message in too many frames, with close code 1008.
     static func webSocketFragments(_ limit: Int) -> TransportError {
         TransportError(
             .tooManyRequests,
@@ -111,17 +112,17 @@ extension TransportError {
         )
     }
 
-    /// The peer sent a message that is small only while it is compressed; answered with close code 1009.
+    /// Returns the error for a message that expands too much when it is decompressed, with close code 1009.
     static func webSocketExpansion(_ limit: Int) -> TransportError {
         TransportError(
             .messageTooLarge,
             .open,
-            "a message expands to more than \(limit) times what came",
+            "a message expands to more than \(limit) times its compressed size",
             detail: Int(CloseCode.messageTooLarge)
         )
     }
 
-    /// The peer sent more than is accepted; answered with close code 1009.
+    /// Returns the error for a message above the limit, with close code 1009.
     static func webSocketTooLarge(_ limit: Int) -> TransportError {
         TransportError(
             .messageTooLarge,

@@ -1,40 +1,47 @@
 import TransportAPI
 
-/// What a frame is (RFC 6455, section 5.2; the others are reserved).
+/// The kind of a frame (RFC 6455, section 5.2). All other numbers are reserved.
 enum Opcode: UInt8, Sendable, Hashable {
+    /// A further frame of a message.
     case continuation = 0x0
+    /// The first frame of a text message.
     case text = 0x1
+    /// The first frame of a binary message.
     case binary = 0x2
+    /// The close frame.
     case close = 0x8
+    /// A ping, which requests a pong.
     case ping = 0x9
+    /// The answer to a ping, or an unsolicited pong.
     case pong = 0xa
 
-    /// Whether frames of this kind steer the connection and may stand between the fragments of a message.
+    /// Whether this is a control frame. Control frames may appear between the fragments of a message.
     var isControl: Bool { rawValue & 0x8 != 0 }
 }
 
-/// What stands before a frame's payload (RFC 6455, section 5.2).
+/// The header of a frame (RFC 6455, section 5.2).
 struct FrameHeader: Sendable, Hashable {
-    /// The longest header: two bytes, eight of length, four of key.
+    /// The longest header: two bytes, eight bytes of length, four bytes of key.
     static let maximumSize = 14
     /// RSV1: the message that begins with this frame is compressed (RFC 7692, section 6).
     static let compressed: UInt8 = 0x40
     /// The most payload bytes of a control frame (section 5.5).
     static let maximumControlLength = 125
 
-    /// Whether this is a message's last frame.
+    /// Whether this is the last frame of a message.
     var isFinal: Bool
-    /// RSV1, RSV2 and RSV3, in place (0x40, 0x20, 0x10): what they mean is up to extensions.
+    /// RSV1, RSV2 and RSV3 at their places (0x40, 0x20, 0x10). Extensions define their meaning.
     var reservedBits: UInt8 = 0
     var opcode: Opcode
-    /// How many bytes of payload follow.
+    /// The length of the payload in bytes.
     var length: Int
-    /// The key that masks the payload; `nil` if it is not masked.
+    /// The key that masks the payload, or `nil` if it is not masked.
     var maskKey: UInt32?
-    /// How many bytes this header takes.
+    /// The size of this header in bytes.
     var size: Int
 
-    /// Reads the header of a frame, and checks all that can be told from one header alone. `nil` if it has not arrived yet.
+    /// Reads the header of a frame, and checks everything that depends on one header only. Returns `nil` if it has not
+    /// arrived completely.
     ///
     /// - Parameters:
     ///   - mustBeMasked: whether the sender is a client (section 5.1).
@@ -48,7 +55,7 @@ struct FrameHeader: Sendable, Hashable {
         let isFinal = bytes[0] & 0x80 != 0
         let reservedBits = bytes[0] & 0x70
         guard reservedBits & ~permittedReservedBits == 0 else {
-            throw .webSocketViolation("a frame has reserved bits set that no extension agreed on gives a meaning")
+            throw .webSocketViolation("a frame has reserved bits that no negotiated extension defines")
         }
         guard let opcode = Opcode(rawValue: bytes[0] & 0x0f) else {
             throw .webSocketViolation("a frame has the reserved opcode \(bytes[0] & 0x0f)")
@@ -56,9 +63,9 @@ struct FrameHeader: Sendable, Hashable {
         guard (bytes[1] & 0x80 != 0) == mustBeMasked else {
             throw .webSocketViolation(mustBeMasked ? "a client's frame is not masked" : "a server's frame is masked")
         }
-        // What an extension marks is the first frame of a message (RFC 7692, section 6.1).
+        // An extension may mark only the first frame of a message (RFC 7692, section 6.1).
         guard reservedBits == 0 || opcode == .text || opcode == .binary else {
-            throw .webSocketViolation("a frame that begins no message has reserved bits set")
+            throw .webSocketViolation("a frame has reserved bits, but does not begin a message")
         }
         if opcode.isControl {
             guard isFinal else { throw .webSocketViolation("a control frame is fragmented") }
@@ -83,7 +90,8 @@ struct FrameHeader: Sendable, Hashable {
         return header
     }
 
-    /// The payload's length and where its field ends. Only the shortest form is allowed (section 5.2).
+    /// Reads the length of the payload and the end of the length field. Only the shortest form is allowed (section
+    /// 5.2).
     @inline(__always)
     private static func readLength(
         _ bytes: UnsafeRawBufferPointer

@@ -1,64 +1,68 @@
 import Primitives
 import TransportAPI
 
-/// Reads frames and puts messages together (RFC 6455, sections 5 and 6.2).
+/// Reads frames and assembles messages (RFC 6455, sections 5 and 6.2).
 ///
-/// A message whose only frame lies whole in the input becomes one payload array at once. Anything else moves from the
-/// input into the message under assembly as it arrives, part by part, so that no byte is looked at twice, text is
-/// refused at its first wrong byte, and a declared length reserves no more than a part ahead of what has come. Limits
-/// are checked against the declared length, before any of it is taken; those of a compressed message against what it
-/// becomes, while it does.
+/// A message becomes one payload array at once if it has a single frame that is complete in the input. All other
+/// messages move part by part from the input into the message under assembly. So each byte is read once, text is
+/// refused at its first wrong byte, and at most one part is reserved in advance for a declared length. Limits are
+/// checked against the declared length before any byte is buffered. The limit of a compressed message is checked during
+/// decompression.
 struct FrameReader: Sendable {
-    /// What was read.
+    /// The result of one reading step.
     enum Incoming: Sendable, Hashable {
+        /// A complete message.
         case message(Payload)
+        /// A control frame with its payload.
         case control(Opcode, [UInt8])
-        /// A frame or a piece of a message that goes on; there may be more in the input, or to do with what has come.
+        /// A frame or a part of a message that is not complete. There may be more input to read, or more parts to join.
         case part
     }
 
-    /// Whether the peer is a client, whose frames are masked.
+    /// Whether the peer is a client. Clients mask their frames.
     private let mustBeMasked: Bool
     let maximumMessageSize: Int
-    /// Whether what comes of a message is given out as it comes, each part as a message of its own: for a stream of
-    /// bytes inside. Only where nothing is compressed.
+    /// Whether each part of a message is returned as a message of its own when it arrives. This is for protocols that
+    /// send a byte stream over WebSocket, and only without compression.
     private let givesParts: Bool
-    /// What can't be compressed gets a little longer: by five bytes for each block that is stored, or by up to an eighth and a
-    /// sixty-fourth, zlib's own bound (deflateBound), where its window is too small to store what it has passed over.
+    /// The limit for the compressed size of a message. Data that cannot be compressed becomes larger: five bytes for
+    /// each stored block. If zlib's window is too small to store a block, it can be an eighth and a sixty-fourth, its
+    /// own bound (deflateBound).
     private let maximumCompressedSize: Int
     private let maximumFragments: Int
-    /// What decompresses messages, once that was agreed on; only then is RSV1 let in.
+    /// Decompresses messages, if that was negotiated. RSV1 is accepted only then.
     var inflation: Inflation?
     private var permittedReservedBits: UInt8 = 0
 
-    // What ``FrameReader`` keeps from one piece to the next; FrameReader+Assembly.swift works with it.
+    // The state between two reading steps. The extension below assembles messages with it.
 
-    /// The message under assembly: its kind, while there is one, and what has arrived of it.
+    /// The kind of the message under assembly, or `nil` if there is none.
     var kind: Payload.Kind?
     var isCompressed = false
     var message = MessageParts()
-    /// All of it has come; it is being joined.
+    /// Whether the whole message has arrived, so that its parts are being joined.
     var isWhole = false
     var text = UTF8Validator()
-    /// The length of the message's frames so far, declared or arrived.
+    /// The declared length of the message's frames so far.
     var messageLength = 0
 
     /// How many frames the message has so far.
     var fragments = 0
-    /// Frames between the first and the last of a message that held nothing, since somebody asked.
+    /// How many empty frames between the first and the last of a message were read since ``takeEmptyFrames()`` was last
+    /// called.
     private var emptyFrames: UInt64 = 0
 
-    /// The data frame of which a part is still to come.
+    /// Whether a part of the current data frame has not arrived yet.
     var isWithinFrame = false
     var isFinalFrame = false
     var remaining = 0
     var maskKey: UInt32 = 0
 
-    /// Set once messages are of no interest any more: they are passed over, control frames are still read.
+    /// Whether messages are skipped. Control frames are still read.
     private(set) var isDiscarding = false
 
-    /// A reader for one side's frames; at most `maximumMessageSize` bytes of payload, in at most `maximumFragments` frames,
-    /// make a message.
+    /// Creates a reader for the frames of one side. A message has at most `maximumMessageSize` bytes of payload, in at
+    /// most `maximumFragments` frames.
     init(mustBeMasked: Bool, maximumMessageSize: Int, maximumFragments: Int = .max, givesParts: Bool = false) {
         self.givesParts = givesParts
         self.mustBeMasked = mustBeMasked
@@ -69,23 +73,23 @@ struct FrameReader: Sendable {
         self.maximumFragments = maximumFragments
     }
 
-    /// How many frames brought nothing since this was asked last.
+    /// Returns the number of empty frames since the last call.
     @inline(__always)
     mutating func takeEmptyFrames() -> UInt64 {
         defer { emptyFrames = 0 }
         return emptyFrames
     }
 
-    /// How much memory this takes with what decompresses.
+    /// The memory of the message under assembly and of decompression, in bytes.
     var bufferedBytes: Int { message.capacity + (inflation?.bufferedBytes ?? 0) }
 
-    /// From now on reads compressed messages.
+    /// Starts to accept compressed messages.
     mutating func enable(_ inflation: Inflation) {
         self.inflation = inflation
         permittedReservedBits = FrameHeader.compressed
     }
 
-    /// From now on passes over messages, and lets go of what they take.
+    /// Skips messages from now on and releases their memory.
     mutating func discardMessages() {
         isDiscarding = true
         if isWhole { forgetMessage() }
@@ -93,7 +97,7 @@ struct FrameReader: Sendable {
         inflation = nil
     }
 
-    /// Reads on to the end of the next frame, or of a part; `nil` when more bytes are needed.
+    /// Reads to the end of the next frame, or of a part. Returns `nil` if more bytes are needed.
     mutating func next(_ input: inout ByteBuffer) throws(TransportError) -> Incoming? {
         while true {
             if isWithinFrame, givesParts, !isDiscarding {
@@ -104,7 +108,7 @@ struct FrameReader: Sendable {
                 guard try absorb(&input) else { return input.isEmpty ? nil : .part }
                 guard isFinalFrame else { return .part }
                 try complete()
-                // Passed over.
+                // The message was skipped.
                 guard isWhole else { return .part }
             }
             if isWhole {
@@ -138,11 +142,11 @@ struct FrameReader: Sendable {
         }
     }
 
-    /// Checks that a data frame fits the message under assembly (section 5.4) and the limit.
+    /// Checks a data frame against the message under assembly (section 5.4) and the limit.
     @inline(__always)
     private func admit(_ header: FrameHeader) throws(TransportError) {
         if header.opcode == .continuation {
-            guard kind != nil else { throw .webSocketViolation("a frame continues a message that was not begun") }
+            guard kind != nil else { throw .webSocketViolation("a frame continues a message that has not begun") }
         } else {
             guard kind == nil else { throw .webSocketViolation("a message begins within another") }
         }
@@ -152,7 +156,7 @@ struct FrameReader: Sendable {
         guard header.length <= limit - messageLength else { throw .webSocketTooLarge(maximumMessageSize) }
     }
 
-    /// The usual case: the message is one frame, and all of it is here.
+    /// Reads a message that has one frame and is complete in the input, which is the usual case.
     @inline(__always)
     private mutating func takeMessage(
         _ header: FrameHeader,
@@ -160,18 +164,18 @@ struct FrameReader: Sendable {
     ) throws(TransportError) -> Payload {
         let bytes = takeWhole(header, from: &input)
         guard header.opcode == .text else { return Payload(bytes) }
-        // MQTT over WebSocket, which takes parts, refuses all text and checks none.
+        // MQTT over WebSocket, which reads parts, refuses all text, so it does not check the text.
         guard givesParts || bytes.withUnsafeBytes({ UTF8Validator.isValid($0) }) else {
             throw .webSocketInvalidText("a text message is not UTF-8")
         }
         return Payload(bytes, kind: .text)
     }
 
-    /// Takes a frame off the input and returns its payload, unmasked.
+    /// Consumes a frame from the input and returns its payload, unmasked.
     @inline(__always)
     private func takeWhole(_ header: FrameHeader, from input: inout ByteBuffer) -> [UInt8] {
-        // This initialiser copies at once; the one with an uninitialised capacity looks up metadata for each array, which costs
-        // more than unmasking in place afterwards.
+        // This initialiser copies at once. The one with an uninitialised capacity looks up metadata for each array,
+        // which costs more than unmasking in place afterwards.
         var bytes = input.withUnsafeReadableBytes { all in
             [UInt8](UnsafeRawBufferPointer(rebasing: all[header.size..<header.size + header.length]))
         }
@@ -182,7 +186,8 @@ struct FrameReader: Sendable {
         return bytes
     }
 
-    /// What has come of the frame; `nil` for nothing, unless that is the whole message.
+    /// Returns the part of the frame that has arrived. Returns `nil` if that is empty, unless the whole message is
+    /// empty.
     private mutating func takePart(_ input: inout ByteBuffer) -> Payload? {
         let count = min(remaining, input.count)
         var bytes = input.bytes(at: 0, count: count) ?? []
@@ -217,13 +222,14 @@ struct FrameReader: Sendable {
     }
 }
 
-// Putting a message together from what has arrived of its frames.
+// The assembly of messages from their frames.
 extension FrameReader {
-    /// The most bytes that are decompressed at a time. Pieces end at multiples of it, so that what a message may expand
-    /// to does not depend on how it arrives.
+    /// The most bytes that are decompressed at a time. Pieces end at multiples of it. So the size to which a message
+    /// may expand does not depend on how it arrives.
     private static let compressedPiece = 4096
 
-    /// Takes what has arrived of the frame, and goes into the part at hand; true once that is all of it.
+    /// Moves the bytes of the frame that have arrived, up to the end of the current part. Returns `true` if the frame
+    /// is complete.
     mutating func absorb(_ input: inout ByteBuffer) throws(TransportError) -> Bool {
         var available = min(remaining, input.count)
         if available > 0 {
@@ -263,7 +269,7 @@ extension FrameReader {
         min(MessageParts.size + MessageParts.slack, maximumMessageSize - message.count)
     }
 
-    /// Decompresses the next `count` bytes, or fewer if much comes of them; how many it were.
+    /// Decompresses the next `count` bytes, or fewer if they expand much. Returns how many were consumed.
     private mutating func inflate(_ count: Int, of input: inout ByteBuffer) throws(TransportError) -> Int {
         let start = message.last.count
         let key = maskKey
@@ -271,7 +277,7 @@ extension FrameReader {
         var message = MessageParts()
         swap(&message, &self.message)
         let limit = maximumMessageSize
-        // Up to the end of the piece that this is a part of.
+        // Up to the end of the piece to which these bytes belong.
         let arrived = ((messageLength - remaining) / Self.compressedPiece + 1).multipliedSaturated(Self.compressedPiece)
         let result = input.withUnsafeMutableReadableBytes { all in
             let piece = UnsafeMutableRawBufferPointer(rebasing: all[..<count])
@@ -279,7 +285,7 @@ extension FrameReader {
             return Result { () throws(TransportError) -> Int in
                 let taken =
                     try inflation?.append(UnsafeRawBufferPointer(piece), arrived, to: &message, limit: limit) ?? count
-                // The rest is as it was, for the next time.
+                // The rest is masked again for the next call.
                 let rest = UnsafeMutableRawBufferPointer(rebasing: piece[taken...])
                 if key != 0 { Masking.apply(to: rest, key: Masking.advance(key, by: taken)) }
                 return taken
@@ -287,7 +293,7 @@ extension FrameReader {
         }
         self.inflation = inflation
         swap(&message, &self.message)
-        // What came before the mistake counts first, so that the same is reported however the message arrives.
+        // Text before the mistake is checked first, so that the same error is reported however the message arrives.
         try checkText(from: start)
         return try result.get()
     }
@@ -300,8 +306,8 @@ extension FrameReader {
         self.text = text
     }
 
-    /// Makes room for `count` bytes in the part at hand, and ahead for what the frame has declared; grows by doubling, but in a
-    /// message's last frame not beyond its length.
+    /// Makes room for `count` bytes in the current part, and for the rest of the declared frame. The capacity is
+    /// doubled, but in a message's last frame it does not exceed the frame's length.
     private mutating func reserve(_ count: Int) {
         let (used, room) = (message.last.count, message.last.capacity)
         guard room - used < count else { return }
@@ -310,7 +316,7 @@ extension FrameReader {
         message.last.reserveCapacity(min(wanted, MessageParts.size))
     }
 
-    /// The last byte of the message has come.
+    /// Finishes the message after its last byte has arrived.
     mutating func complete() throws(TransportError) {
         guard !isDiscarding else { return forgetMessage() }
         if isCompressed, let inflation {
@@ -323,14 +329,14 @@ extension FrameReader {
         isWhole = true
     }
 
-    /// Joins a part more of the whole message; what it is once that was the last.
+    /// Joins one more part of the complete message. Returns the message after the last part.
     mutating func joined() -> Payload? {
         guard let bytes = message.join() else { return nil }
         defer { forgetMessage() }
         return Payload(bytes, kind: kind ?? .binary)
     }
 
-    /// The next frame begins a message.
+    /// Resets the state, so that the next frame begins a message.
     mutating func forgetMessage() {
         isWhole = false
         kind = nil

@@ -1,8 +1,10 @@
 import TransportAPI
 
-/// Writes frames (RFC 6455, section 5.2): header and payload go straight into the output, masked on the way.
+/// Writes frames (RFC 6455, section 5.2). Header and payload are written directly to the output, and the payload is
+/// masked during the copy.
 enum FrameWriter {
-    /// Writes one frame. Clients give a fresh and unpredictable `maskKey` for each (section 5.3), servers none.
+    /// Writes one frame. Clients pass a new and unpredictable `maskKey` for each frame (section 5.3), servers pass
+    /// `nil`.
     @inline(__always)
     static func write(
         _ opcode: Opcode,
@@ -27,7 +29,7 @@ enum FrameWriter {
         }
     }
 
-    /// Writes the length in its shortest form; returns where the header goes on.
+    /// Writes the length in its shortest form. Returns the offset behind it.
     @inline(__always)
     private static func writeLength(_ length: Int, maskBit: UInt8, to target: UnsafeMutableRawBufferPointer) -> Int {
         if length <= 125 {

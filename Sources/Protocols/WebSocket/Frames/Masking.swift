@@ -1,22 +1,23 @@
 /// The masking of payloads that clients send (RFC 6455, section 5.3): byte i is XORed with byte i mod 4 of the key.
 ///
-/// A key is kept as the integer whose lowest byte masks the first byte, whatever the machine's byte order.
+/// A key is stored as the integer whose lowest byte masks the first byte, on machines of any byte order.
 enum Masking {
-    /// Copies `source` to `target`, masked or unmasked. `target` must have room for as many bytes and not overlap.
+    /// Copies `source` to `target` and masks or unmasks it. `target` must have room for as many bytes and must not
+    /// overlap.
     @inline(__always)
     static func copy(_ source: UnsafeRawBufferPointer, to target: UnsafeMutableRawPointer, key: UInt32) {
         guard let base = source.baseAddress else { return }
         apply(from: base, to: target, count: source.count, key: key)
     }
 
-    /// Masks or unmasks `bytes` where they are.
+    /// Masks or unmasks `bytes` in place.
     @inline(__always)
     static func apply(to bytes: UnsafeMutableRawBufferPointer, key: UInt32) {
         guard let base = bytes.baseAddress else { return }
         apply(from: UnsafeRawPointer(base), to: base, count: bytes.count, key: key)
     }
 
-    /// The key for what follows the first `count` bytes.
+    /// Returns the key for the bytes after the first `count` bytes.
     static func advance(_ key: UInt32, by count: Int) -> UInt32 {
         let bits = UInt32(truncatingIfNeeded: count & 3) * 8
         return bits == 0 ? key : key >> bits | key << (32 - bits)

@@ -1,12 +1,12 @@
-/// The bytes of a message while they arrive: in parts, so that nothing moves when more come, and then in one array,
-/// part by part. Whoever works with it sees to others in between.
+/// The bytes of a message under assembly. They are stored in parts, so that nothing moves when more arrive. Then the
+/// parts are joined to one array, one per call, so that other connections can be served in between.
 struct MessageParts: Sendable {
-    /// How large parts are: the most that is reserved ahead of what has come, and copied at a time.
+    /// The size of a part in bytes: the most that is reserved in advance, and copied at a time.
     static let size = 64 << 10
-    /// How much a part may grow beyond that, where what is added can't be told before.
+    /// How much larger a part may become if the size of the appended bytes is not known before.
     static let slack = 16 << 10
 
-    /// Parts that are full; empty once they are joined.
+    /// The parts that are full. A joined part becomes empty.
     private var full: [[UInt8]] = []
     private var fullBytes = 0
     private var fullCapacity = 0
@@ -15,15 +15,16 @@ struct MessageParts: Sendable {
     private var joined: [UInt8] = []
     private var joinedParts = 0
 
-    /// How many bytes have come.
+    /// How many bytes have arrived.
     var count: Int { fullBytes + last.count }
-    /// How many of them the full parts have.
+    /// How many bytes are in the full parts.
     var settled: Int { fullBytes }
-    /// How much memory they take. Of the array that they become, which is reserved whole, it is what is filled: the
-    /// rest was not touched yet, and each part is let go of as it is joined.
+    /// How much memory the parts take, in bytes. Of the joined array, only the filled bytes count. The rest is reserved
+    /// but not touched yet, and each part is released when it is joined.
     var capacity: Int { fullCapacity + last.capacity + joined.count }
 
-    /// Begins a new part, with so much room, if the last one is full: who has sent a whole one may well fill another.
+    /// Begins a new part with `room` bytes of capacity if the last one is full, because the peer that filled a part may
+    /// fill another.
     mutating func beginPart(room: Int) {
         guard last.count >= Self.size else { return }
         fullBytes += last.count
@@ -33,7 +34,7 @@ struct MessageParts: Sendable {
         last.reserveCapacity(room)
     }
 
-    /// Joins one part more to those before; the message when that was the last.
+    /// Joins one more part to those before. Returns the message after the last part.
     mutating func join() -> [UInt8]? {
         if joinedParts < full.count {
             if joinedParts == 0 { joined.reserveCapacity(count) }

@@ -22,15 +22,17 @@ enum ClientHandshake {
         output.append(utf8: "\r\n")
     }
 
-    /// What a response says.
+    /// The result of reading a response.
     enum Answer: Sendable, Hashable {
-        /// An interim response (RFC 9110, section 15.2): the real one follows.
+        /// An interim response (RFC 9110, section 15.2), which the final one follows.
         case interim
         /// The connection is open, with this subprotocol and compression.
         case accepted(subprotocol: String?, DeflateAgreement?)
     }
 
-    /// Reads the response's head; throws what the server refused with, or how it broke the rules.
+    /// Verifies the head of a response.
+    ///
+    /// - Throws: the error for the server's refusal, or `.handshakeFailed` for a response that violates the protocol.
     static func verify(
         _ head: HTTPHead,
         key: String,
@@ -46,12 +48,12 @@ enum ClientHandshake {
             throw failed("the server did not upgrade to WebSocket")
         }
         guard head.headers.list("Connection", count: "upgrade") == 1 else {
-            throw failed("the server's Connection header does not say Upgrade, or more than once")
+            throw failed("the server's Connection header does not have Upgrade exactly once")
         }
         guard head.headers.announceNoBody else { throw failed("the server's response has a body") }
         guard let accept = try single("Sec-WebSocket-Accept", head),
             HandshakeKey.areEqual(accept, HandshakeKey.accept(for: key))
-        else { throw failed("the server's Sec-WebSocket-Accept does not answer our key") }
+        else { throw failed("the server's Sec-WebSocket-Accept does not match the client's key") }
         guard let extensions = WebSocketExtension.list(head.headers.values("Sec-WebSocket-Extensions")) else {
             throw failed("the server's Sec-WebSocket-Extensions header is malformed")
         }
@@ -65,7 +67,7 @@ enum ClientHandshake {
         return .accepted(subprotocol: subprotocol, agreement)
     }
 
-    /// Where a response sends the client; `nil` if it does not.
+    /// Returns the redirection in a response, or `nil` if there is none.
     static func redirection(_ head: HTTPHead) throws(TransportError) -> Redirection? {
         let status = try status(head.startLine)
         guard [301, 302, 303, 307, 308].contains(status), let location = try single("Location", head) else {
@@ -91,7 +93,7 @@ enum ClientHandshake {
 }
 
 extension TransportError {
-    /// What a client reports when the head of a response cannot be read.
+    /// Creates the error of a client for a response whose head cannot be read.
     init(response error: HTTPHeadError) {
         self =
             switch error {

@@ -4,14 +4,15 @@ import TransportAPI
 struct WebSocketExtension: Sendable, Hashable {
     struct Parameter: Sendable, Hashable {
         var name: String
-        /// Without its quotes.
+        /// The value without its quotes.
         var value: String?
     }
 
     var name: String
     var parameters: [Parameter] = []
 
-    /// Reads the header, given the values of all headers of that name; empty if there are none, `nil` if it is malformed.
+    /// Reads the values of all Sec-WebSocket-Extensions headers. Returns an empty list if there are no headers, and
+    /// `nil` if one is malformed.
     static func list(_ values: [String]) -> [WebSocketExtension]? {
         HandshakeListReader.list(values) { (reader) -> WebSocketExtension? in
             guard let name = reader.token() else { return nil }
@@ -30,12 +31,13 @@ struct WebSocketExtension: Sendable, Hashable {
     }
 }
 
-/// Reads the lists of the opening handshake (RFC 9110, section 5.6.1): members between commas, spaces and tabs around
-/// everything, empty members ignored, at least one that is not.
+/// Reads the lists of the opening handshake (RFC 9110, section 5.6.1). Commas separate the members, and spaces and tabs
+/// may surround them. Empty members are ignored, but at least one must not be empty.
 struct HandshakeListReader {
     private var rest: Substring.UTF8View
 
-    /// Reads a list that may be spread over several headers; empty if there are none, `nil` if it is malformed.
+    /// Reads a list that may be spread over several headers. Returns an empty list if there are no headers, and `nil`
+    /// if it is malformed.
     static func list<Member>(
         _ values: [String],
         member: (inout HandshakeListReader) -> Member?
@@ -54,7 +56,8 @@ struct HandshakeListReader {
         return members.isEmpty && !values.isEmpty ? nil : members
     }
 
-    /// Reads the subprotocols of a request: tokens, each only once (RFC 6455, section 4.1); `nil` if the list is malformed.
+    /// Reads the subprotocols of a request: tokens, each only once (RFC 6455, section 4.1). Returns `nil` if the list
+    /// is malformed.
     static func subprotocols(_ values: [String]) -> [String]? {
         guard let names = list(values, member: { $0.token() }), Set(names).count == names.count else { return nil }
         return names
@@ -67,14 +70,14 @@ struct HandshakeListReader {
         }
     }
 
-    /// Takes one character, if it comes next.
+    /// Consumes one character if it comes next. Returns whether it did.
     mutating func take(_ character: Unicode.Scalar) -> Bool {
         guard !isAtEnd, rest.first == UInt8(ascii: character) else { return false }
         rest = rest.dropFirst()
         return true
     }
 
-    /// Takes a token.
+    /// Consumes a token. Returns `nil` if none comes next.
     mutating func token() -> String? {
         guard !isAtEnd else { return nil }
         let token = rest.prefix { HTTPSyntax.isTokenByte($0) }
@@ -82,7 +85,8 @@ struct HandshakeListReader {
         return token.isEmpty ? nil : String(decoding: token, as: UTF8.self)
     }
 
-    /// Takes a token, or a quoted string that holds one once its backslashes are gone (RFC 9110, section 5.6.4).
+    /// Consumes a token, or a quoted string that is a token after its backslashes are removed (RFC 9110, section
+    /// 5.6.4).
     mutating func tokenOrQuotedToken() -> String? {
         guard take("\"") else { return token() }
         var bytes: [UInt8] = []

@@ -2,15 +2,15 @@ import TransportAPI
 
 /// Decides by the headers Origin and Host whether a server admits a request (RFC 6455, section 10.2).
 ///
-/// A browser lets any page connect to any server. It says in Origin which page that is, and no page can change the header, so
-/// that the server has to look at it. Origin alone does not stop DNS rebinding: the name of an attacker's page can be given the
-/// address of the server, and then its origin equals Host. A page can reach loopback addresses of its user's machine that way,
-/// so that for these the name in Host counts too.
+/// A browser lets any page connect to any server. It names the page in the Origin header, which no page can change, and
+/// the server must check that header. Origin alone does not stop DNS rebinding: an attacker can give the name of a page
+/// the address of the server, and then the page's origin equals Host. Such a page can reach loopback addresses of its
+/// user's machine, so for these the name in Host is checked too.
 package enum RequestAdmission {
     /// The words of ``WebSocketConfiguration/allowedOrigins`` and ``WebSocketConfiguration/allowedHosts``.
     static let (same, null, everything, loopback) = ("same", "null", "any", "loopback")
 
-    /// Refuses a request with status 403 if its origin or its host is not allowed.
+    /// Throws a refusal with status 403 if the origin or the host of a request is not allowed.
     ///
     /// - Parameters:
     ///   - host: the value of Host, or the authority of an absolute target.
@@ -46,7 +46,7 @@ package enum RequestAdmission {
         return ServerHandshake.Refusal(status: 403, reason: sentence, body: sentence + "\n")
     }
 
-    /// Part of a header's value that can be shown anywhere.
+    /// Returns the part of a header's value that can be shown safely.
     private static func excerpt(_ text: String) -> String {
         let bytes = text.utf8.prefix(200).map { $0 >= 0x20 && $0 < 0x7f ? $0 : UInt8(ascii: "?") }
         return String(decoding: bytes, as: UTF8.self) + (text.utf8.count > bytes.count ? "..." : "")
@@ -73,25 +73,25 @@ package enum RequestAdmission {
         return allowed.host == asked.host && (allowed.port == nil || allowed.port == asked.port)
     }
 
-    /// Whether `text` can be a member of ``WebSocketConfiguration/allowedOrigins``.
+    /// Returns whether `text` can be an entry of ``WebSocketConfiguration/allowedOrigins``.
     package static func isOriginRule(_ text: String) -> Bool {
         [same, null, everything].contains(text) || WebOrigin(text) != nil
     }
 
-    /// Whether `text` can be a member of ``WebSocketConfiguration/allowedHosts``.
+    /// Returns whether `text` can be an entry of ``WebSocketConfiguration/allowedHosts``.
     package static func isHostRule(_ text: String) -> Bool {
         [loopback, everything].contains(text) || Authority(text) != nil
     }
 }
 
-/// A host and a port (RFC 3986, section 3.2), for comparing: without user, in lower case.
+/// A host and a port (RFC 3986, section 3.2), normalised for comparing: without user, in lower case.
 struct Authority: Sendable, Hashable {
     /// A name, an IPv4 address, or an IPv6 address in brackets.
     let host: String
-    /// `nil` where the scheme's default port is meant.
+    /// The port, or `nil` for the default port of the scheme.
     let port: UInt16?
 
-    /// Reads "host", "host:port" or "[::1]:port"; `nil` for anything else.
+    /// Parses "host", "host:port" or "[::1]:port". Returns `nil` for anything else.
     init?(_ text: some StringProtocol) {
         let bytes = text.utf8
         guard let first = bytes.first, HTTPSyntax.isVisible(text, except: "/?#@\\,\"") else { return nil }
@@ -126,7 +126,7 @@ struct Authority: Sendable, Hashable {
             return Self.isLoopback(ipv4: mapped)
                 || mapped.hasPrefix("7f") && mapped.utf8.dropFirst(4).first == UInt8(ascii: ":")
         }
-        // ::1, however many zeros are written out.
+        // The address ::1, with any number of zeros written out.
         return address.contains(":") && address.last == "1" && address.dropLast().allSatisfy { $0 == "0" || $0 == ":" }
     }
 
@@ -137,14 +137,14 @@ struct Authority: Sendable, Hashable {
     }
 }
 
-/// The origin of a page as it is written (RFC 6454, section 6.2): scheme, host and port.
+/// The origin of a page in its text form (RFC 6454, section 6.2): scheme, host and port.
 struct WebOrigin: Sendable, Hashable {
     private let scheme: String
     private let host: String
-    /// `nil` where it is not written and the scheme has no default known here.
+    /// The port, or `nil` if none is written and the scheme has no known default.
     private let port: UInt16?
 
-    /// Reads "scheme://host" or "scheme://host:port"; `nil` for anything else, such as "null".
+    /// Parses "scheme://host" or "scheme://host:port". Returns `nil` for anything else, such as "null".
     init?(_ text: String) {
         guard let colon = text.utf8.firstIndex(of: UInt8(ascii: ":")), text.utf8[colon...].starts(with: "://".utf8),
             HTTPSyntax.isToken(text.utf8[..<colon]),
@@ -155,8 +155,8 @@ struct WebOrigin: Sendable, Hashable {
         port = authority.port ?? Self.defaultPort(scheme)
     }
 
-    /// Whether a page of this origin comes from the server that a request asks for. A Host header without a port means the
-    /// default port of the origin's scheme: in front of this server there may be one that speaks TLS.
+    /// Returns whether a page of this origin was served by the authority of a request. A Host header without a port
+    /// means the default port of the origin's scheme, because a proxy in front of this server may use TLS.
     func isServed(by asked: Authority) -> Bool {
         guard let standard = Self.defaultPort(scheme) else { return false }
         return host == asked.host && port == asked.port ?? standard

@@ -1,9 +1,9 @@
-/// SHA-1 (FIPS 180-4, section 6.1). WebSocket's handshake asks for it as a checksum that proves understanding
-/// (RFC 6455, section 1.3), not for security; nothing else may use it.
+/// SHA-1 (FIPS 180-4, section 6.1). The WebSocket handshake uses it as a checksum (RFC 6455, section 1.3), not for
+/// security. Other code must not use it.
 enum SHA1 {
     private typealias State = (UInt32, UInt32, UInt32, UInt32, UInt32)
 
-    /// The 20 bytes of the digest of `message`.
+    /// Returns the 20 bytes of the digest of `message`.
     static func digest(_ message: [UInt8]) -> [UInt8] {
         var state: State = (0x6745_2301, 0xefcd_ab89, 0x98ba_dcfe, 0x1032_5476, 0xc3d2_e1f0)
         pad(message).withUnsafeBytes { padded in
@@ -30,7 +30,8 @@ enum SHA1 {
         return digest
     }
 
-    /// The message, a one bit, zeros, and the length in bits, to a multiple of 64 bytes (section 5.1.1).
+    /// Returns the message with its padding (section 5.1.1): a one bit, zeros, and the length in bits, up to a multiple
+    /// of 64 bytes.
     private static func pad(_ message: [UInt8]) -> [UInt8] {
         let zeros = (119 - message.count % 64) % 64
         var padded: [UInt8] = []

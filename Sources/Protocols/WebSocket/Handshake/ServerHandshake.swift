@@ -2,25 +2,25 @@ import TransportAPI
 
 /// The server's side of the opening handshake (RFC 6455, section 4.2).
 enum ServerHandshake {
-    /// A request that was accepted.
+    /// An accepted request.
     struct Accepted: Sendable {
         var key: String
         var subprotocol: String?
         var identity: Identity?
-        /// What was agreed on, and the header's value that says so.
+        /// The negotiated parameters, and the value of the response's header.
         var compression: (agreement: DeflateAgreement, answer: String)?
     }
 
-    /// A request that is refused, and with what response.
+    /// A refused request, and the response to it.
     struct Refusal: Error, Sendable, Hashable {
         var status: Int
         var reason: String
         var headers: [HTTPHeader] = []
-        /// A text for people; empty: none is sent.
+        /// A text for people. If it is empty, the response has no body.
         var body = ""
     }
 
-    /// Reads a request's head and decides about it.
+    /// Reads the head of a request and decides about it.
     ///
     /// - Parameter isPeerOnLoopback: whether the client is on this machine.
     static func evaluate(
@@ -31,10 +31,10 @@ enum ServerHandshake {
         let target = try target(head.startLine)
         var headers = head.headers
         guard let host = try single("Host", headers), HTTPSyntax.isHost(host) else {
-            throw bad("there is no proper Host header")
+            throw bad("there is no valid Host header")
         }
         if let authority = target.authority {
-            // It counts, and the header does not (RFC 9112, section 3.2.2).
+            // The authority in the target replaces the header (RFC 9112, section 3.2.2).
             headers = headers.map { $0.isNamed("Host") ? HTTPHeader(parsed: $0.name, authority) : $0 }
         }
         guard headers.announceNoBody else { throw bad("the request has a body") }
@@ -43,17 +43,17 @@ enum ServerHandshake {
         )
         guard upgrades > 0, connections > 0 else { throw upgradeRequired("the request does not ask for WebSocket") }
         guard upgrades == 1, connections == 1, try single("Upgrade", headers) != nil else {
-            throw bad("the request asks for an upgrade more than once")
+            throw bad("the request asks for more than one upgrade")
         }
         guard let version = try single("Sec-WebSocket-Version", headers) else {
             throw bad("there is no Sec-WebSocket-Version header")
         }
         guard version == "13" else { throw upgradeRequired("the request is for another version of WebSocket") }
         guard let key = try single("Sec-WebSocket-Key", headers), HandshakeKey.isValid(key) else {
-            throw bad("there is no proper Sec-WebSocket-Key header")
+            throw bad("there is no valid Sec-WebSocket-Key header")
         }
         guard let subprotocols = HandshakeListReader.subprotocols(headers.values("Sec-WebSocket-Protocol")) else {
-            throw bad("the Sec-WebSocket-Protocol header is no list of different tokens")
+            throw bad("the Sec-WebSocket-Protocol header is not a list of different tokens")
         }
         guard let offers = WebSocketExtension.list(headers.values("Sec-WebSocket-Extensions")) else {
             throw bad("the Sec-WebSocket-Extensions header is malformed")
@@ -88,25 +88,25 @@ enum ServerHandshake {
         case .acceptAs(let identity): return identity
         case .refuse(let status, let headers):
             let status = (300...599).contains(status) ? status : 500
-            // Where the response ends is not for the hook to say.
+            // The server writes these headers itself, because they determine where the response ends.
             let framing = ["connection", "content-length", "transfer-encoding"]
             let others = headers.filter { header in
                 !framing.contains { HTTPSyntax.equalIgnoringCase($0, header.name) }
             }
-            throw Refusal(status: status, reason: "the request was decided against", headers: others)
+            throw Refusal(status: status, reason: "the server's decision refuses the request", headers: others)
         }
     }
 
-    /// What a request asks for.
+    /// The target of a request.
     private struct Target {
-        /// The host and the port, where the target names them itself.
+        /// The host and the port, if the target contains them.
         var authority: String?
         var path = "/"
         var query = ""
     }
 
-    /// The target of a request line (RFC 9112, section 3): a path with its query, or a whole URI, whose path may be empty and
-    /// whose host may not (RFC 9110, section 4.2.1).
+    /// Parses the target in a request line (RFC 9112, section 3). It is a path with its query, or an absolute URI. The
+    /// path of a URI may be empty, but not its host (RFC 9110, section 4.2.1).
     private static func target(_ line: String) throws(Refusal) -> Target {
         guard line.utf8.allSatisfy({ $0 >= 0x20 && $0 < 0x7f }) else { throw bad("the request line is not in ASCII") }
         let parts = line.utf8.split(separator: UInt8(ascii: " "), omittingEmptySubsequences: false)
@@ -150,7 +150,8 @@ enum ServerHandshake {
         Refusal(status: 400, reason: reason)
     }
 
-    /// Says which protocol and version would be right (RFC 6455, section 4.4; RFC 9110, section 15.5.22).
+    /// Returns the refusal that names the right protocol and version (RFC 6455, section 4.4; RFC 9110, section
+    /// 15.5.22).
     private static func upgradeRequired(_ reason: String) -> Refusal {
         let headers = [HTTPHeader(parsed: "Upgrade", "websocket"), HTTPHeader(parsed: "Sec-WebSocket-Version", "13")]
         return Refusal(status: 426, reason: reason, headers: headers)
@@ -167,7 +168,7 @@ extension ServerHandshake {
         output.append(utf8: "\r\n")
     }
 
-    /// Writes the response that refuses it.
+    /// Writes the response that refuses a request.
     static func write(_ refusal: Refusal, to output: inout ByteBuffer) {
         output.append(utf8: "HTTP/1.1 \(refusal.status) \(phrase(refusal.status))\r\n")
         for header in refusal.headers { output.append(header: header.name, header.value) }
@@ -197,7 +198,7 @@ extension ServerHandshake {
 }
 
 extension ServerHandshake.Refusal {
-    /// The response to a head that cannot be read.
+    /// Creates the refusal for a head that cannot be read.
     init(_ error: HTTPHeadError) {
         switch error {
         case .tooLarge: self.init(status: 431, reason: "the request's head is too large")
@@ -205,7 +206,7 @@ extension ServerHandshake.Refusal {
         }
     }
 
-    /// What the server's own side reports.
+    /// The error that the server reports locally.
     var error: TransportError {
         let code: TransportError.Code = status == 408 ? .timedOut : .handshakeFailed
         return TransportError(code, .handshake, "refused with HTTP \(status): \(reason)", detail: status)

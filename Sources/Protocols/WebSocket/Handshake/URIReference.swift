@@ -1,21 +1,21 @@
 import TransportAPI
 
-/// A URI, or a reference that is relative to one, in its parts (RFC 3986, section 3). Fragments are left out: they
-/// never go over the wire.
+/// The parts of a URI or of a relative reference (RFC 3986, section 3). The fragment is left out, because it is never
+/// sent.
 struct URIReference: Sendable, Hashable {
-    /// In lower case.
+    /// The scheme in lower case.
     var scheme: String?
     var authority: String?
     var path: String
-    /// Without the question mark.
+    /// The query without its question mark.
     var query: String?
 }
 
 extension URIReference {
-    /// Splits `text`; `nil` if it is no URI reference.
+    /// Parses `text`. Returns `nil` if it is not a URI reference.
     init?(_ text: String) {
         guard HTTPSyntax.isVisible(text, except: "\"<>\\^`{|}"), Self.hasWholeEscapes(text) else { return nil }
-        // All of it is ASCII from here on: characters are bytes.
+        // All characters are ASCII from here on, so each is one byte.
         var rest = text.prefix { $0 != "#" }
         scheme = nil
         if let colon = rest.firstIndex(of: ":"), !rest[..<colon].contains(where: { "/?".contains($0) }) {
@@ -48,7 +48,7 @@ extension URIReference {
         }
     }
 
-    /// What this reference means where `base` is the URI at hand (RFC 3986, section 5.2.2).
+    /// Returns the URI for this reference, where `base` is the current URI (RFC 3986, section 5.2.2).
     func resolved(against base: URIReference) -> URIReference {
         var target = self
         if scheme == nil {
@@ -67,14 +67,14 @@ extension URIReference {
         return target
     }
 
-    /// Puts a relative path in place of what follows the last slash (section 5.2.3).
+    /// Replaces everything after the last slash of this path by a relative path (section 5.2.3).
     private func merged(with relative: String) -> String {
         if authority != nil, path.isEmpty { return "/" + relative }
         let folder = path.lastIndex(of: "/").map { String(path[...$0]) } ?? ""
         return folder + relative
     }
 
-    /// Follows the "." and ".." of a path (section 5.2.4).
+    /// Resolves the "." and ".." segments of a path (section 5.2.4).
     private static func withoutDots(_ path: String) -> String {
         var input = path[...]
         var output: [Substring] = []
@@ -103,13 +103,18 @@ extension URIReference {
     }
 }
 
-// Following a redirect (RFC 9110, section 15.4; RFC 6455, section 4.1 allows it).
+// Redirects (RFC 9110, section 15.4; RFC 6455, section 4.1 allows them).
 extension Redirection {
-    /// The endpoint to try after `endpoint` has answered with this: the same options, one redirect fewer, and at another origin
-    /// (scheme, host, port) without user, password, and configured headers, any of which may be a secret.
+    /// Returns the endpoint to try after `endpoint` has answered with this redirection. It has the same options and one
+    /// redirect fewer. At another origin (scheme, host, port), it has no user, password or configured headers, because
+    /// they may be secret.
     ///
-    /// - Parameter schemes: what the transport can speak; `http` and `https` stand for `ws` and `wss`.
-    /// - Throws: `.handshakeFailed` if the reference is none, leads from wss to ws, or to what the transport does not speak.
+    /// - Parameters:
+    ///   - endpoint: the endpoint that has answered.
+    ///   - schemes: the schemes that the transport supports. In a redirection, `http` and `https` mean `ws` and
+    ///     `wss`.
+    /// - Throws: `.handshakeFailed` if the Location is not a URI reference, or if it leads from wss to ws or to an
+    ///   unsupported scheme.
     package func target(from endpoint: Endpoint, speaking schemes: [String]) throws(TransportError) -> Endpoint {
         let query = endpoint.options.first { $0.name == "query" }?.value
         let base = URIReference(
@@ -119,21 +124,23 @@ extension Redirection {
             query: query
         )
         guard let reference = URIReference(location)?.resolved(against: base), let named = reference.scheme else {
-            throw failed("its Location is no URI")
+            throw failed("its Location is not a URI")
         }
         let scheme = ["http": "ws", "https": "wss"][named] ?? named
         guard endpoint.scheme != "wss" || scheme == "wss" else { throw failed("it leads from wss to \(scheme)") }
-        guard schemes.contains(scheme) else { throw failed("it leads to \(scheme), which is not spoken here") }
+        guard schemes.contains(scheme) else {
+            throw failed("it leads to \(scheme), which this transport does not support")
+        }
         guard let authority = reference.authority, !authority.contains("@") else {
-            throw failed("its Location names no host, or a user")
+            throw failed("its Location has no host, or has a user")
         }
         var target: Endpoint
         do throws(TransportError) {
             target = try Endpoint("\(scheme)://\(authority)\(reference.path)")
         } catch {
-            throw failed("its Location can't be read: \(error.reason)")
+            throw failed("its Location cannot be read: \(error.reason)")
         }
-        // A relative reference keeps what the Host header leaves out of an address: its zone.
+        // The zone of an address is not in the Host header, so a relative reference keeps the endpoint's host.
         if authority == base.authority { (target.host, target.port) = (endpoint.host, endpoint.port) }
         let isSameOrigin = target.origin == endpoint.origin
         if isSameOrigin { (target.user, target.password) = (endpoint.user, endpoint.password) }
@@ -156,7 +163,7 @@ extension Redirection {
 }
 
 extension Endpoint {
-    /// Who is asked (RFC 6454, section 4).
+    /// The origin of the endpoint (RFC 6454, section 4).
     fileprivate var origin: String {
         let port = port ?? (scheme == "wss" ? 443 : 80)
         return "\(scheme)://\(host.lowercased()):\(port)"

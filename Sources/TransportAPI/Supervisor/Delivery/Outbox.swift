@@ -1,11 +1,22 @@
-/// Names one message that a supervisor was given.
-public struct MessageID: Sendable, Hashable, Comparable {
+/// Names one message that a supervisor was given. It is encoded as its number.
+public struct MessageID: Sendable, Hashable, Comparable, Codable {
     /// Counted from one.
     public var number: UInt64
 
     /// The identifier of this number.
     public init(_ number: UInt64) {
         self.number = number
+    }
+
+    /// Decodes the number.
+    public init(from decoder: any Decoder) throws {
+        number = try decoder.singleValueContainer().decode(UInt64.self)
+    }
+
+    /// Encodes the number.
+    public func encode(to encoder: any Encoder) throws {
+        var container = encoder.singleValueContainer()
+        try container.encode(number)
     }
 
     /// Orders messages by the time at which they were given.

@@ -218,14 +218,14 @@ extension ConnectionDriver {
         leaveCore()
     }
 
-    /// Takes no more events until ``letGo()``, because the handler still processes the last one, which is much work.
+    /// Takes no more events until ``release()``, because the handler still processes the last one, which is much work.
     package func hold() {
         reading.pauses.insert(.handler)
         if !share.isRunning { share.busyUntil = loop.now + Self.busyTime }
     }
 
     /// Continues after the other deferred handlers.
-    package func letGo() {
+    package func release() {
         guard reading.pauses.contains(.handler) else { return }
         reading.pauses.remove(.handler)
         deferWork()

@@ -2,10 +2,10 @@ import Testing
 
 @testable import Protocols
 
-@Suite("Room in an MQTT broker")
+@Suite("MQTT broker: room for subscriptions")
 struct BrokerCoreRoomTests {
-    @Test("is made of no more filters of who is gone than it takes, and of none for who may have no more")
-    func asMuchAsItTakes() throws {
+    @Test("A broker frees no more filters of ended sessions than needed, and none for a session at its limit")
+    func noMoreThanNeeded() throws {
         var limits = BrokerCore.Limits()
         limits.maximumSubscriptions = 10
         limits.maximumSubscriptionsPerSession = 8
@@ -23,7 +23,7 @@ struct BrokerCoreRoomTests {
         #expect(!isMade && broker.subscriptionCount == 10)
     }
 
-    @Test("is made filter by filter for who asks for it so")
+    @Test("Each call of makeRoom frees one filter of an ended session")
     func filterByFilter() throws {
         var limits = BrokerCore.Limits()
         limits.maximumNodes = 5

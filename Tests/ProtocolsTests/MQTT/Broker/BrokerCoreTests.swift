@@ -4,7 +4,7 @@ import TransportAPI
 
 @testable import Protocols
 
-/// The rules of section 4.7 written a second time, level by level, to compare with.
+/// A second implementation of the rules of section 4.7, level by level, for comparison.
 private func naiveMatch(_ filter: [Substring], _ topic: [Substring]) -> Bool {
     if topic.first?.first == "$", filter.first == "+" || filter.first == "#" { return false }
     for (index, level) in filter.enumerated() {
@@ -36,7 +36,7 @@ extension BrokerCore {
 
 @Suite("MQTT broker")
 struct BrokerCoreTests {
-    @Test("a message goes once to each session, at the highest QoS granted and no more than its own")
+    @Test("A message goes to each session once, at the lower of its own QoS and the highest granted one")
     func overlap() throws {
         var broker = BrokerCore()
         _ = try broker.connect(1, clientID: "a")
@@ -54,7 +54,7 @@ struct BrokerCoreTests {
         #expect(broker.deliveries("c") == [1: .atMostOnce])
     }
 
-    @Test("subscribing again changes the QoS, unsubscribing ends it")
+    @Test("Subscribing again changes the QoS, and unsubscribing ends the subscription")
     func again() throws {
         var broker = BrokerCore()
         _ = try broker.connect(1, clientID: "a")
@@ -73,7 +73,7 @@ struct BrokerCoreTests {
         #expect(broker.subscriptionCount == 0)
     }
 
-    @Test("a second session of the same client takes over from the first")
+    @Test("A second session of the same client replaces the first")
     func takeover() throws {
         var broker = BrokerCore()
         #expect(try broker.connect(1, clientID: "a") == nil)
@@ -94,7 +94,7 @@ struct BrokerCoreTests {
         #expect(codeOf { () throws(TransportError) in try broker.connect(7, clientID: "z") } == .busy)
     }
 
-    @Test("limits are kept: sessions, filters, their length and depth")
+    @Test("A broker limits its sessions, and the number, length and depth of their filters")
     func limits() throws {
         var limits = BrokerCore.Limits()
         limits.maximumSessions = 2
@@ -123,7 +123,7 @@ struct BrokerCoreTests {
         #expect(broker.subscribe(3, to: "d", qos: .atMostOnce) == .atMostOnce)
     }
 
-    @Test("a session that is gone gets nothing; its filters are cleared away in parts, and never lack others room")
+    @Test("An ended session gets no messages, and its filters are cleared in parts and never block other sessions")
     func clearing() throws {
         var limits = BrokerCore.Limits()
         limits.maximumSubscriptions = 10
@@ -145,7 +145,7 @@ struct BrokerCoreTests {
         #expect(broker.deliveries("t/1") == [3: .atLeastOnce])
     }
 
-    @Test("levels are bounded: of a session's filters, of all, and of those behind many wildcards")
+    @Test("The levels of filters are limited for each session, for all together, and behind many wildcards")
     func nodes() throws {
         var limits = BrokerCore.Limits()
         limits.maximumNodesPerSession = 6
@@ -165,7 +165,7 @@ struct BrokerCoreTests {
         #expect(broker.nodeCount == 11)
         #expect(broker.subscribe(2, to: "w/x", qos: .atMostOnce) == nil)
         #expect(broker.deliveries("p/q/r/x") == [2: .atMostOnce, 3: .atMostOnce])
-        // What goes makes room.
+        // A removed filter makes room.
         #expect(broker.unsubscribe(1, from: "a/b/c/d") == true)
         #expect(broker.subscribe(1, to: "w/x/y", qos: .atMostOnce) != nil)
         for session in 1...3 as ClosedRange<UInt64> { broker.disconnect(session) }
@@ -173,7 +173,7 @@ struct BrokerCoreTests {
         #expect(broker.nodeCount == 1)
     }
 
-    @Test("a trie of all filters over two names that there may be is bounded where one topic would visit all of it")
+    @Test("Filters with many wildcards are limited, because one topic would visit all of them")
     func wildNodes() throws {
         var limits = BrokerCore.Limits()
         limits.maximumNodesPerSession = .max
@@ -188,12 +188,12 @@ struct BrokerCoreTests {
             if isGranted { granted += 1 }
             if bits.nonzeroBitCount < TopicTrie.wildFrom { #expect(isGranted) }
         }
-        // All with few wildcards, and some of the others.
+        // All filters with few wildcards are granted, and some of the others.
         #expect(granted > 1 + 12 + 66 && broker.nodeCount < 500 + 1000)
         #expect(broker.deliveries(Array(repeating: "a", count: 12).joined(separator: "/") + "/x") == [1: .atMostOnce])
     }
 
-    @Test("the trie agrees with the rules on random filters and topics, through subscribing, unsubscribing and leaving")
+    @Test("The trie agrees with the rules on random filters and topics, while sessions come and go")
     func randomised() throws {
         var random = RandomSource.seeded(2014)
         let names = ["a", "b", "", "$SYS", "long-level-name", "ä"]

@@ -9,7 +9,7 @@ struct RetainedMessagesTests {
         MQTTPublish(topic: topic, payload: [UInt8](repeating: 1, count: size))
     }
 
-    /// What a filter finds, and in how many steps.
+    /// The topics that a filter finds, and the number of steps.
     private func found(_ filter: String, in messages: RetainedMessages) -> (topics: [String], steps: Int) {
         var cursor = RetainedCursor(Array(filter.utf8))
         var (topics, steps) = ([String](), 0)
@@ -23,7 +23,7 @@ struct RetainedMessagesTests {
         }
     }
 
-    @Test("a filter finds the topics that match it, each once, whatever is kept and deleted in between")
+    @Test("A filter finds each matching topic once, whatever is kept and deleted in between")
     func randomised() {
         var random = RandomSource.seeded(311)
         let names = ["a", "b", "", "$SYS", "a\u{1}", "ab", "a level of many letters", "ä"]
@@ -56,7 +56,7 @@ struct RetainedMessagesTests {
         #expect(found("#", in: messages).topics.isEmpty)
     }
 
-    @Test("a search that pauses finds what stays, and what comes ahead of it, and leaves out what has gone")
+    @Test("A paused search finds the remaining topics and the new ones ahead of it, and skips deleted ones")
     func changes() {
         var messages = RetainedMessages()
         for number in 100..<900 { #expect(messages.keep(message("t/\(number)")) == true) }
@@ -73,8 +73,8 @@ struct RetainedMessagesTests {
         #expect(Set(seen.suffix(late.count)) == Set(late))
     }
 
-    @Test("a search leaps over what lies beside it")
-    func leaps() {
+    @Test("A search skips topics that cannot match")
+    func skips() {
         var messages = RetainedMessages()
         for room in 0..<50 {
             for thing in 0..<100 { #expect(messages.keep(message("rooms/\(room)/things/\(thing)")) == true) }
@@ -88,7 +88,7 @@ struct RetainedMessagesTests {
         #expect(found("nowhere/#", in: messages).steps <= 2)
     }
 
-    @Test("topics and bytes are bounded, and a topic whose new message does not fit has none")
+    @Test("Topics and bytes are limited, and a topic whose new message does not fit has none")
     func bounds() {
         var messages = RetainedMessages(maximumCount: 2, maximumBytes: 20)
         #expect(messages.keep(message("a", 5)) && messages.keep(message("b", 5)))

@@ -3,10 +3,10 @@ import TransportAPI
 
 @testable import Protocols
 
-/// What a message costs in a tree that was made to be expensive.
-@Suite("MQTT, how much of a topic is looked at")
+/// The cost of a message in a trie that was made to be expensive.
+@Suite("MQTT topic trie")
 struct TopicTrieTests {
-    /// A tree in which the topic `a/a/…`, of 11 levels, leads to 2,048 nodes at the same depth, each with a child `x…`.
+    /// A trie in which the topic `a/a/…`, of 11 levels, leads to 2,048 nodes at the same depth, each with a child `x…`.
     private func wide(_ name: String) -> TopicTrie {
         var trie = TopicTrie()
         for bits in 0..<2048 {
@@ -25,7 +25,7 @@ struct TopicTrieTests {
 
     private static let head = String(repeating: "a/", count: 11)
 
-    @Test("a level is scanned and hashed once, however many nodes lie at its depth", arguments: [1, 50, 1000])
+    @Test("A level is scanned and hashed once, however many nodes are at its depth", arguments: [1, 50, 1000])
     func once(length: Int) {
         let name = String(repeating: "x", count: length)
         var trie = wide(name)
@@ -34,7 +34,7 @@ struct TopicTrieTests {
         #expect(found == 2048 && examined <= 2 * topic.utf8.count)
     }
 
-    @Test("a level that is longer than all names is not even hashed, and still matches wildcards")
+    @Test("A level that is longer than all names is not hashed, and still matches wildcards")
     func tooLong() {
         var trie = wide("x")
         for filter in [Self.head + "+", "a/#"] {
@@ -43,11 +43,11 @@ struct TopicTrieTests {
         }
         let topic = Self.head + String(repeating: "x", count: 65_000)
         let (found, examined) = match(&trie, topic)
-        // Each of the short levels is hashed; of the long one only the end is looked for.
+        // Each short level is hashed. The long one is only searched for its end.
         #expect(found == 2 && examined <= topic.utf8.count + 11)
     }
 
-    @Test("empty levels, and topics that end above or below all filters, are matched as before")
+    @Test("Empty levels, and topics that end above or below all filters, match correctly")
     func edges() {
         var trie = TopicTrie()
         for filter in ["a//b", "a/+/b", "/", "+/+", "a/#"] {
@@ -59,7 +59,7 @@ struct TopicTrieTests {
         }
     }
 
-    @Test("a trie that lost its filters has lost their nodes and edges")
+    @Test("A trie whose filters are removed loses their nodes and edges")
     func pruning() {
         var trie = TopicTrie()
         let filters = (0..<500).map { "root/\($0 % 20)/+/\($0)/#" }
@@ -74,7 +74,7 @@ struct TopicTrieTests {
         #expect(trie.edgeCount == 0 && (0..<trie.buckets.count).allSatisfy { trie.buckets[$0] == -1 })
     }
 
-    @Test("filters are found again while others come and go, whose nodes they take over")
+    @Test("Filters are found while others are added and removed, and reuse the nodes of removed ones")
     func reuse() {
         var trie = TopicTrie()
         var generator = RandomSource.seeded(11)
@@ -93,7 +93,7 @@ struct TopicTrieTests {
             let node = "a\(number % 7)/\(number)/c".withContiguousUTF8 { trie.find($0) }
             #expect((node != nil) == present.contains(number))
         }
-        // Two for each filter, and the seven that they begin with.
+        // There are two nodes for each filter, and the seven first levels.
         #expect(trie.nodeCount == 1 + 7 + present.count * 2 && trie.edgeCount == 7 + present.count * 2)
     }
 }

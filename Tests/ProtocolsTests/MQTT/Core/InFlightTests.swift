@@ -6,7 +6,7 @@ import TransportAPI
 
 @Suite("Packet identifiers in flight")
 struct InFlightTests {
-    @Test("every identifier from 1 to 65,535 can be in flight, and one that came back is given out again")
+    @Test("Every identifier from 1 to 65,535 can be in flight, and one that is free again is reused")
     func exhaustion() {
         var table = InFlight(window: 65_535)
         var seen: Set<UInt16> = []
@@ -22,7 +22,7 @@ struct InFlightTests {
         #expect(table.end(.publish, 40_000) == 7)
     }
 
-    /// What a subscription fails with.
+    /// The error code of a subscription, or `nil` if it was sent.
     private func subscribe(_ client: inout MQTTHarness) -> TransportError.Code? {
         do throws(TransportError) {
             try client.core.subscribe([MQTTSubscription("s")], id: 70_001, &client.context)
@@ -32,7 +32,7 @@ struct InFlightTests {
         }
     }
 
-    @Test("with all 65,535 in flight a client sends and subscribes no more, and goes on after an acknowledgement")
+    @Test("A client with 65,535 packets in flight sends and subscribes again only after an acknowledgement")
     func exhaustedClient() throws {
         var client = try mqttClient {
             $0.qos = .atLeastOnce
@@ -42,7 +42,7 @@ struct InFlightTests {
         let message = Payload([1], topic: "t")
         for id in 1...65_535 as ClosedRange<UInt64> {
             guard try client.send(message, id: id) == .awaitingAcknowledgement else {
-                Issue.record("\(id) has to wait")
+                Issue.record("message \(id) was blocked")
                 return
             }
         }
@@ -61,7 +61,7 @@ struct InFlightTests {
         #expect(client.failure == nil)
     }
 
-    @Test("a window full of packets blocks until one is acknowledged")
+    @Test("A full window blocks until a packet is acknowledged")
     func window() {
         var table = InFlight(window: 3)
         let ids = (0..<3).compactMap { table.begin(.publish, id: $0, now: .zero) }
@@ -72,7 +72,7 @@ struct InFlightTests {
         #expect(table.count == 3)
     }
 
-    @Test("after those of a former connection, identifiers go on behind the newest of them, whatever their order")
+    @Test("New identifiers follow the newest one of the former connection, whatever the order of the old ones")
     func resumed() {
         var table = InFlight(window: 10)
         for packetID in [65_534, 3, 65_535, 1] as [UInt16] { table.resume(.release, packetID, id: 0, now: .zero) }
@@ -81,9 +81,9 @@ struct InFlightTests {
     }
 
     @Test(
-        "what a former connection has left is all there, whichever identifiers it had and in whatever order they come"
+        "All packets of a former connection are resumed, whatever their identifiers and their order"
     )
-    func resumedApart() {
+    func resumedAll() {
         var random = RandomSource.seeded(4)
         for round in 0..<2000 {
             var table = InFlight(window: 64)
@@ -96,7 +96,7 @@ struct InFlightTests {
         }
     }
 
-    @Test("an identifier ends once, and only by the acknowledgement of its kind")
+    @Test("An identifier ends once, and only by the acknowledgement of its kind")
     func kinds() {
         var table = InFlight(window: 8)
         #expect(table.end(.publish, 1) == nil)
@@ -107,7 +107,7 @@ struct InFlightTests {
         #expect(table.end(.subscribe, 1) == nil)
     }
 
-    @Test("identifiers never collide, whatever the order of acknowledgements")
+    @Test("Identifiers never collide, whatever the order of acknowledgements")
     func random() {
         var random = RandomSource.seeded(3)
         var table = InFlight(window: 100)

@@ -4,8 +4,8 @@ import TransportAPI
 
 @testable import Protocols
 
-/// What the next connection of a kept session says of messages that the one before has left.
-@Suite("Messages that the next connection of an MQTT session completes")
+/// How the next connection of a kept session reports messages that the previous one left unacknowledged.
+@Suite("MQTT: messages that the next connection completes")
 struct MQTTCompletionTests {
     private static let name = SendID.named | 5
     private let session = MQTTSession()
@@ -22,13 +22,13 @@ struct MQTTCompletionTests {
         return client
     }
 
-    /// What a broker answers to the message of this packet identifier, up to its end.
+    /// The answers of a broker that complete the message with packet identifier 1.
     private func answers(_ qos: MQTTQoS) -> [UInt8] {
         qos == .atLeastOnce ? [0x40, 2, 0, 1] : [0x50, 2, 0, 1, 0x70, 2, 0, 1]
     }
 
     @Test(
-        "A message in flight is pending, and acknowledged under its id",
+        "A message in flight is pending, and is acknowledged under its id",
         arguments: [MQTTQoS.atLeastOnce, .exactlyOnce]
     )
     func pending(qos: MQTTQoS) throws {
@@ -43,7 +43,7 @@ struct MQTTCompletionTests {
     }
 
     @Test(
-        "A message that is completed before its caller asks is known as acknowledged, also over a later connection",
+        "A message that completes before its caller queries it is acknowledged, also on a later connection",
         arguments: [false, true]
     )
     func acknowledged(isLater: Bool) throws {
@@ -57,7 +57,7 @@ struct MQTTCompletionTests {
         #expect(last.core.completion(of: Self.name) == nil)
     }
 
-    @Test("Nothing is known of a message that another session has, or that a forgetful broker had taken")
+    @Test("The state of a message is unknown to another session, and after the broker has lost the session")
     func unknown() throws {
         var first = try connection(.exactlyOnce, isPresent: false)
         #expect(first.core.completion(of: Self.name) == nil)

@@ -4,10 +4,10 @@ import TransportAPI
 
 @testable import Protocols
 
-/// Statements of MQTT 3.1.1 that no other suite is about; Docs/reference/mqtt-conformance.md lists all.
-@Suite("MQTT, statement by statement")
+/// Statements of MQTT 3.1.1 that no other suite covers. Docs/reference/mqtt-conformance.md lists all statements.
+@Suite("MQTT conformance")
 struct MQTTConformanceTests {
-    @Test("CONNECT has exactly the fields that its flags tell, in their order")
+    @Test("CONNECT has exactly the fields that its flags announce, in their order")
     func connectFields() throws {
         let will = MQTTWill(topic: "w", payload: [1], qos: .atLeastOnce)
         for hasWill in [false, true] {
@@ -28,7 +28,7 @@ struct MQTTConformanceTests {
         }
     }
 
-    @Test("a server takes identifiers of 1 to 23 letters and digits, and longer ones")
+    @Test("A server accepts identifiers of 1 to 23 letters and digits, and longer ones")
     func identifiers() throws {
         let alphabet = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
         let some = [alphabet.prefix(23), alphabet.dropFirst(23).prefix(23), alphabet.suffix(23)].map { String($0) }
@@ -41,7 +41,7 @@ struct MQTTConformanceTests {
     }
 
     @Test(
-        "a CONNECT that breaks the rules gets no CONNACK",
+        "A malformed CONNECT gets no CONNACK",
         arguments: [
             [4, 3, 0, 0] + field("a"), [4, 0x42, 0, 0] + field("a") + field("p"), [4, 2, 0, 0],
             [4, 2, 0, 0] + field("a") + [0], [4, 0x1e, 0, 0] + field("a") + field("w") + field(""),
@@ -56,7 +56,7 @@ struct MQTTConformanceTests {
         #expect(server.takeOutput().isEmpty && !server.isOpen)
     }
 
-    @Test("what follows a refused CONNECT is not looked at, and no session is told of")
+    @Test("Packets after a refused CONNECT are ignored, and CONNACK reports no session")
     func behindRefusal() throws {
         let sessions = MQTTSessions()
         var hello = MQTTConnect(clientID: "bob")
@@ -78,7 +78,7 @@ struct MQTTConformanceTests {
     }
 
     @Test(
-        "each QoS has its answer, and at QoS 1 the same identifier is a new message each time",
+        "Each QoS has its answer, and at QoS 1 a repeated identifier is a new message each time",
         arguments: [true, false]
     )
     func answers(isClient: Bool) throws {
@@ -93,7 +93,7 @@ struct MQTTConformanceTests {
         #expect(side.messages.map(\.bytes) == [[1], [2], [3], [4]])
     }
 
-    @Test("acknowledgements come in the order of what they answer", arguments: [true, false])
+    @Test("Acknowledgements have the order of the packets that they answer", arguments: [true, false])
     func order(isClean: Bool) throws {
         var client = try mqttClient {
             $0.cleanSession = isClean
@@ -113,7 +113,7 @@ struct MQTTConformanceTests {
         #expect(client.takeOutput() == [0x62, 2, 0, 3, 0x62, 2, 0, 1, 0x62, 2, 0, 2])
     }
 
-    @Test("a message of QoS 2 that its receiver was done with when the connection had ended is not delivered again")
+    @Test("A QoS 2 message that is confirmed after the connection has ended is not delivered again")
     func receiptAfterTheEnd() throws {
         let session = MQTTSession()
         var first = try mqttClient(of: session)

@@ -26,7 +26,7 @@ struct MQTTExactlyOnceTests {
     private static let pubrel: [UInt8] = [0x62, 2, 0, 1]
     private static let pubcomp: [UInt8] = [0x70, 2, 0, 1]
 
-    @Test("a sender's PUBLISH, PUBREL and end; the identifier is taken until PUBCOMP")
+    @Test("A sender sends PUBLISH, then PUBREL, and the message is acknowledged by PUBCOMP")
     func sender() throws {
         var client = try publisher()
         #expect(try client.send(Payload([9]), id: 7) == .awaitingAcknowledgement)
@@ -37,7 +37,7 @@ struct MQTTExactlyOnceTests {
         #expect(client.acknowledged == [7] && client.failure == nil)
     }
 
-    @Test("PUBREC of what is not in flight is a violation; PUBCOMP before PUBREC is ignored and counted")
+    @Test("PUBREC for no message in flight is a violation, and PUBCOMP before PUBREC is ignored and counted")
     func strayAcknowledgement() throws {
         var client = try publisher()
         _ = try client.send(Payload([9]), id: 7)
@@ -48,7 +48,7 @@ struct MQTTExactlyOnceTests {
     }
 
     @Test(
-        "A broker that answers QoS 2 with PUBACK ends the connection with an error that says so",
+        "PUBACK for a message of QoS 2 ends the connection with an error that says so",
         arguments: [false, true]
     )
     func withoutExactlyOnce(isKept: Bool) throws {
@@ -60,7 +60,7 @@ struct MQTTExactlyOnceTests {
         #expect(client.acknowledged.isEmpty)
     }
 
-    @Test("a receiver delivers once what comes twice before PUBREL, and again what comes behind it")
+    @Test("A receiver delivers a repeated message once before PUBREL, and again after PUBREL")
     func receiver() throws {
         var server = try mqttServer()
         server.acceptByHand()
@@ -74,7 +74,7 @@ struct MQTTExactlyOnceTests {
         #expect(server.messages.count == 2 && server.failure == nil)
     }
 
-    @Test("the next connection sends an unacknowledged PUBLISH again, with DUP and its identifier, before anything new")
+    @Test("The next connection repeats unacknowledged messages first, with DUP and their identifiers")
     func resendPublish() throws {
         let session = MQTTSession()
         var first = try publisher(session)
@@ -85,13 +85,13 @@ struct MQTTExactlyOnceTests {
         _ = try second.send(Payload([7]), id: 1)
         #expect(second.takeOutput() == [0x34, 6, 0, 1, 0x74, 0, 3, 7])
         second.feed(Self.pubrec + Self.pubcomp)
-        // Nobody on this connection waits for it.
+        // No caller on this connection waits for it.
         #expect(second.acknowledged.isEmpty && second.failure == nil)
         var third = try publisher(session, present: true)
         #expect(third.takeOutput().count == 16)
     }
 
-    @Test("the next connection sends an unanswered PUBREL again, and not the message, in the order of the PUBRECs")
+    @Test("The next connection repeats unanswered PUBRELs and not the messages, in the order of the PUBRECs")
     func resendRelease() throws {
         let session = MQTTSession()
         var first = try publisher(session)
@@ -107,7 +107,7 @@ struct MQTTExactlyOnceTests {
     }
 
     @Test(
-        "what the next connection completes is complete, whichever identifiers are left over, and no later connection sends it"
+        "A message that the next connection completes is not sent by a later one, whatever else is in flight"
     )
     func completedByTheNext() throws {
         let session = MQTTSession()
@@ -124,7 +124,7 @@ struct MQTTExactlyOnceTests {
         #expect(third.takeOutput().isEmpty)
     }
 
-    @Test("a broker that has forgotten the session gets what it did not confirm, and no PUBREL")
+    @Test("A broker that has lost the session gets unconfirmed messages again, and no PUBREL")
     func forgotten() throws {
         let session = MQTTSession()
         var first = try publisher(session)
@@ -135,7 +135,7 @@ struct MQTTExactlyOnceTests {
         #expect(second.takeOutput() == [0x3c, 6, 0, 1, 0x74, 0, 2, 8])
     }
 
-    @Test("a clean session hands on nothing")
+    @Test("A clean session hands nothing on to the next connection")
     func clean() throws {
         var first = try publisher()
         _ = try first.send(Payload([9]), id: 1)
@@ -143,7 +143,7 @@ struct MQTTExactlyOnceTests {
         #expect(second.takeOutput().isEmpty)
     }
 
-    @Test("in a session that is kept, a message is not delivered again over the next connection once it was confirmed")
+    @Test("In a kept session, a confirmed message is not delivered again over the next connection")
     func receivedIdentifiers() throws {
         let session = MQTTSession()
         var first = try publisher(session)
@@ -164,7 +164,7 @@ struct MQTTExactlyOnceTests {
     }
 
     @Test(
-        "in a session that is kept, an acknowledgement that comes twice ends nothing; PUBREC is answered all the same"
+        "In a kept session, a repeated acknowledgement ends nothing, and a repeated PUBREC is answered"
     )
     func lateAcknowledgement() throws {
         let session = MQTTSession()
@@ -175,14 +175,14 @@ struct MQTTExactlyOnceTests {
         #expect(client.takeOutput() == Self.pubrel + Self.pubrel)
         client.feed(Self.pubcomp + Self.pubcomp + Self.pubrec + [0x40, 2, 0, 1])
         #expect(client.takeOutput() == Self.pubrel && client.acknowledged == [7] && client.failure == nil)
-        // But not one of the wrong kind.
+        // An acknowledgement of the wrong kind is still an error.
         _ = try client.send(Payload([9]), id: 8)
         client.feed([0x40, 2, 0, 2])
         #expect(client.failure?.code == .unsupported)
     }
 
     @Test(
-        "an answer to what was sent over the last connection may come before SUBACK",
+        "An answer to a packet of the previous connection may come before SUBACK",
         arguments: [pubrec, pubcomp, [0x40, 2, 0, 1]]
     )
     func lateBeforeSuback(_ answer: [UInt8]) throws {
@@ -196,7 +196,7 @@ struct MQTTExactlyOnceTests {
         #expect(client.isOpen && client.failure == nil)
     }
 
-    @Test("a connection that another has followed changes nothing of their session")
+    @Test("A connection that another has followed changes nothing in their session")
     func overtaken() throws {
         let session = MQTTSession()
         var first = try publisher(session)
@@ -208,7 +208,7 @@ struct MQTTExactlyOnceTests {
         #expect(second.takeOutput() == third.takeOutput())
     }
 
-    @Test("a window that the connection before has filled does not keep the next from subscribing")
+    @Test("A window that the previous connection has filled does not prevent the next one from subscribing")
     func fullWindow() throws {
         var configuration = MQTTConfiguration()
         configuration.clientID = "ann"

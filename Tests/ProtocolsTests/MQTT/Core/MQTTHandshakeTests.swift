@@ -6,7 +6,7 @@ import TransportAPI
 
 @Suite("MQTT handshake")
 struct MQTTHandshakeTests {
-    @Test("a client's first bytes are its CONNECT")
+    @Test("The first bytes of a client are its CONNECT")
     func connectBytes() throws {
         var client = try mqttClient {
             $0.keepAlive = 10
@@ -19,7 +19,7 @@ struct MQTTHandshakeTests {
         #expect(client.isOpen == false)
     }
 
-    @Test("a client without an identifier draws one of 23 letters and digits")
+    @Test("A client without an identifier draws one of 23 letters and digits")
     func randomIdentifier() throws {
         var identifiers: Set<String> = []
         for seed in 1...20 as ClosedRange<UInt64> {
@@ -33,7 +33,7 @@ struct MQTTHandshakeTests {
         #expect(identifiers.count == 20)
     }
 
-    @Test("two cores open, whole and byte by byte", arguments: [Int.max, 1, 3])
+    @Test("Two cores open, whole and byte by byte", arguments: [Int.max, 1, 3])
     func opens(slice: Int) throws {
         var client = try mqttClient {
             $0.subscriptions = [MQTTSubscription("in"), MQTTSubscription("x/#", qos: .atLeastOnce)]
@@ -45,7 +45,7 @@ struct MQTTHandshakeTests {
         #expect(client.events.count == 1 && server.events.count == 1)
     }
 
-    @Test("a client is open only when all its filters are granted")
+    @Test("A client is open only when all its filters are granted")
     func opensAfterSuback() throws {
         var client = try mqttClient { $0.subscriptions = [MQTTSubscription("in", qos: .atLeastOnce)] }
         client.start()
@@ -58,7 +58,7 @@ struct MQTTHandshakeTests {
         #expect(client.isOpen == true)
     }
 
-    @Test("messages that come before SUBACK are reported after `opened`, in order")
+    @Test("Messages that come before SUBACK are reported in order after `opened`")
     func early() throws {
         var client = try mqttClient { $0.subscriptions = [MQTTSubscription("in", qos: .atLeastOnce)] }
         client.start()
@@ -76,7 +76,7 @@ struct MQTTHandshakeTests {
         #expect(client.events.count == 4)
     }
 
-    @Test("messages before SUBACK are bounded")
+    @Test("The messages before SUBACK are limited")
     func earlyBound() throws {
         var client = try mqttClient {
             $0.subscriptions = [MQTTSubscription("in")]
@@ -92,7 +92,7 @@ struct MQTTHandshakeTests {
     }
 
     @Test(
-        "each CONNACK code becomes its error",
+        "Each CONNACK code becomes its error",
         arguments: [
             (1, .handshakeFailed), (2, .handshakeFailed), (3, .serverUnavailable), (4, .authenticationFailed),
             (5, .forbidden), (6, .protocolViolation), (255, .protocolViolation),
@@ -107,7 +107,7 @@ struct MQTTHandshakeTests {
         #expect(client.events.isEmpty)
     }
 
-    @Test("a server's verdict reaches its client", arguments: MQTTConnackCode.allCases)
+    @Test("The decision of a server reaches its client", arguments: MQTTConnackCode.allCases)
     func verdicts(verdict: MQTTConnackCode) throws {
         var client = try mqttClient {
             $0.user = "u"
@@ -125,7 +125,7 @@ struct MQTTHandshakeTests {
         #expect(client.isOpen == (verdict == .accepted))
     }
 
-    @Test("a refused filter ends the handshake with a goodbye")
+    @Test("A refused filter ends the handshake with DISCONNECT")
     func subackFailure() throws {
         var client = try mqttClient { $0.subscriptions = [MQTTSubscription("in"), MQTTSubscription("secret")] }
         client.start()
@@ -142,16 +142,16 @@ struct MQTTHandshakeTests {
     static let brokenBrokers: [(String, [UInt8])] = [
         ("PUBLISH before CONNACK", [0x30]),
         ("CONNECT from a broker", [0x10]),
-        ("a session present that was not asked for", [0x20, 2, 1, 0]),
+        ("a session present that was not requested", [0x20, 2, 1, 0]),
         ("a second CONNACK", [0x20, 2, 0, 0, 0x20]),
         ("SUBACK for another packet", [0x20, 2, 0, 0, 0x90, 3, 0, 2, 0]),
         ("SUBACK with too few codes", [0x20, 2, 0, 0, 0x90, 3, 0, 1, 0]),
         ("SUBACK with too many codes", [0x20, 2, 0, 0, 0x90, 5, 0, 1, 0, 0, 0]),
-        ("SUBACK that grants more than was asked for", [0x20, 2, 0, 0, 0x90, 4, 0, 1, 1, 0]),
+        ("SUBACK that grants more than was requested", [0x20, 2, 0, 0, 0x90, 4, 0, 1, 1, 0]),
         ("PINGRESP before SUBACK without PINGREQ", [0x20, 2, 0, 0, 0xd0, 0]),
     ]
 
-    @Test("a broker that breaks the handshake is refused", arguments: brokenBrokers)
+    @Test("A broker that breaks the handshake is rejected", arguments: brokenBrokers)
     func broken(what: String, bytes: [UInt8]) throws {
         var client = try mqttClient { $0.subscriptions = [MQTTSubscription("a"), MQTTSubscription("b")] }
         client.start()
@@ -161,7 +161,7 @@ struct MQTTHandshakeTests {
         #expect(client.events.isEmpty)
     }
 
-    @Test("a server takes nothing but CONNECT first, and only once")
+    @Test("A server accepts only CONNECT first, and only once")
     func connectFirst() throws {
         for type in 2...14 as ClosedRange<UInt8> {
             var server = try mqttServer()
@@ -176,7 +176,7 @@ struct MQTTHandshakeTests {
         #expect(server.failure?.code == .protocolViolation)
     }
 
-    @Test("another protocol level is answered with CONNACK 1")
+    @Test("Another protocol level is answered with CONNACK 1")
     func otherLevel() throws {
         var server = try mqttServer()
         server.start()
@@ -185,7 +185,7 @@ struct MQTTHandshakeTests {
         #expect(server.failure?.code == .handshakeFailed)
     }
 
-    @Test("an empty client identifier needs a clean session")
+    @Test("An empty client identifier needs a clean session")
     func emptyIdentifier() throws {
         var hello = MQTTConnect(clientID: "")
         var server = try mqttServer()
@@ -200,7 +200,7 @@ struct MQTTHandshakeTests {
         #expect(strict.failure == .connack(2))
     }
 
-    @Test("both sides give up a handshake that takes too long")
+    @Test("A handshake that takes too long times out on both sides")
     func timeouts() throws {
         var server = try mqttServer()
         server.start()
@@ -225,7 +225,7 @@ struct MQTTHandshakeTests {
         }
     }
 
-    @Test("a connection that ends during the handshake was closed by the peer")
+    @Test("A connection that ends during the handshake was closed by the peer")
     func ends() throws {
         var client = try mqttClient()
         client.start()

@@ -4,9 +4,9 @@ import TransportAPI
 
 @testable import Protocols
 
-@Suite("MQTT keep alive and goodbye")
+@Suite("MQTT keep alive and closing")
 struct MQTTLifeTests {
-    @Test("pings are answered in order")
+    @Test("Pings are answered in order")
     func pings() throws {
         var client = try mqttClient()
         var server = try mqttServer()
@@ -18,7 +18,7 @@ struct MQTTLifeTests {
         #expect(client.core.capabilities.hasNativePing && !server.core.capabilities.hasNativePing)
     }
 
-    @Test("an idle client pings by itself, and nobody hears of the answer")
+    @Test("An idle client pings by itself, and the answer causes no event")
     func automatic() throws {
         var client = try mqttClient { $0.keepAlive = 60 }
         var server = try mqttServer()
@@ -58,8 +58,8 @@ struct MQTTLifeTests {
         #expect(client.failure == nil && pings == 10)
     }
 
-    @Test("A client that only sends finds that nothing comes back")
-    func deadWayBack() throws {
+    @Test("A client that only sends detects that nothing comes back")
+    func deadReturnPath() throws {
         var client = try mqttClient { $0.keepAlive = 60 }
         client.openByHand()
         for _ in 0..<11 {
@@ -69,7 +69,7 @@ struct MQTTLifeTests {
         #expect(client.failure?.code == .keepaliveTimeout)
     }
 
-    @Test("the answers to a user's pings are told from those to keep alive, whichever came first")
+    @Test("Answers to a user's pings and to keep alive pings are distinguished, whichever came first")
     func mixedPings() throws {
         var client = try mqttClient { $0.keepAlive = 4 }
         client.openByHand()
@@ -87,7 +87,7 @@ struct MQTTLifeTests {
         #expect(client.failure?.code == .protocolViolation)
     }
 
-    @Test("a client that awaits SUBACK asks for signs of life, so that the broker does not give it up")
+    @Test("A client that awaits SUBACK sends PINGREQ, so that the broker keeps the connection")
     func pingsBeforeSuback() throws {
         var client = try mqttClient {
             $0.keepAlive = 4
@@ -103,7 +103,7 @@ struct MQTTLifeTests {
         #expect(client.isOpen && client.failure == nil)
     }
 
-    @Test("pings do not keep a client waiting for SUBACK beyond the time for the handshake")
+    @Test("Pings do not extend the time that a client waits for SUBACK")
     func subackInTime() throws {
         var client = try mqttClient {
             $0.keepAlive = 4
@@ -117,7 +117,7 @@ struct MQTTLifeTests {
         #expect(client.failure?.code == .timedOut)
     }
 
-    @Test("a broker that does not answer is given up")
+    @Test("A client ends the connection to a broker that does not answer")
     func silentBroker() throws {
         var client = try mqttClient { $0.keepAlive = 60 }
         client.openByHand()
@@ -127,7 +127,7 @@ struct MQTTLifeTests {
         #expect(client.failure?.code == .keepaliveTimeout)
     }
 
-    @Test("bytes of a long message are signs of life to a client")
+    @Test("The bytes of a long message are signs of life for a client")
     func slowMessage() throws {
         var client = try mqttClient { $0.keepAlive = 60 }
         client.openByHand()
@@ -141,7 +141,7 @@ struct MQTTLifeTests {
         #expect(client.failure?.code == .keepaliveTimeout)
     }
 
-    @Test("a server ends the connection after one and a half times the client's keep alive")
+    @Test("A server ends the connection after one and a half times the client's keep alive")
     func silentClient() throws {
         var server = try mqttServer()
         server.acceptByHand(keepAlive: 10)
@@ -149,7 +149,7 @@ struct MQTTLifeTests {
         server.feed([0xc0, 0])
         #expect(server.takeOutput() == [0xd0, 0])
         server.advance(by: .seconds(14))
-        // Part of a packet does not count, but of a PUBLISH.
+        // A part of a packet does not count, unless the packet is a PUBLISH.
         server.feed([0xc0])
         server.advance(by: .milliseconds(999))
         #expect(server.failure == nil)
@@ -157,7 +157,7 @@ struct MQTTLifeTests {
         #expect(server.failure?.code == .keepaliveTimeout)
     }
 
-    @Test("keep alive 0 is off on both sides")
+    @Test("Keep alive 0 disables the timeouts on both sides")
     func off() throws {
         var client = try mqttClient { $0.keepAlive = 0 }
         var server = try mqttServer()
@@ -165,7 +165,7 @@ struct MQTTLifeTests {
         #expect(client.core.deadline == nil && server.core.deadline == nil)
     }
 
-    @Test("two idle cores stay connected for a simulated day")
+    @Test("Two idle cores stay connected for a simulated day")
     func idleDay() throws {
         var client = try mqttClient { $0.keepAlive = 60 }
         var server = try mqttServer()
@@ -179,7 +179,7 @@ struct MQTTLifeTests {
         #expect(client.context.counters.controlFrames >= 2 * 1900)
     }
 
-    @Test("a client says DISCONNECT, and both sides are closed")
+    @Test("A client sends DISCONNECT, and both sides are closed")
     func disconnect() throws {
         var client = try mqttClient()
         var server = try mqttServer()
@@ -198,7 +198,7 @@ struct MQTTLifeTests {
         #expect(client.takeOutput().isEmpty && client.events.count == 2)
     }
 
-    @Test("a server closes without a packet, and its client calls that a goodbye")
+    @Test("A server closes without a packet, and its client reports a close by the peer")
     func serverCloses() throws {
         var client = try mqttClient()
         var server = try mqttServer()
@@ -210,7 +210,7 @@ struct MQTTLifeTests {
         #expect(client.closeReason?.initiator == .peer)
     }
 
-    @Test("a connection that ends in a packet or without DISCONNECT is lost")
+    @Test("A connection that ends within a packet or without DISCONNECT is lost")
     func lost() throws {
         var client = try mqttClient()
         client.openByHand()
@@ -223,7 +223,7 @@ struct MQTTLifeTests {
         #expect(server.failure?.code == .connectionLost)
     }
 
-    @Test("packets of the wrong direction are out of place on the open connection")
+    @Test("A packet of the wrong direction is a violation on an open connection")
     func outOfPlace() throws {
         for first in [0x10, 0x20, 0x82, 0xa2, 0xc0, 0xe0] as [UInt8] {
             var client = try mqttClient()
@@ -239,7 +239,10 @@ struct MQTTLifeTests {
         }
     }
 
-    @Test("random changes to a session never trap: each role goes on or ends in one error", arguments: [true, false])
+    @Test(
+        "Random changes to a session never trap, and each role continues or ends in one error",
+        arguments: [true, false]
+    )
     func fuzz(isClient: Bool) throws {
         var random = RandomSource.seeded(isClient ? 11 : 12)
         let fromBroker: [UInt8] =

@@ -6,7 +6,7 @@ import TransportAPI
 
 @Suite("MQTT messages")
 struct MQTTPublishTests {
-    @Test("messages flow both ways at each QoS", arguments: MQTTQoS.allCases, [Int.max, 1, 5])
+    @Test("Messages flow both ways at each QoS", arguments: MQTTQoS.allCases, [Int.max, 1, 5])
     func bothWays(qos: MQTTQoS, slice: Int) throws {
         var client = try mqttClient {
             $0.qos = qos
@@ -32,7 +32,7 @@ struct MQTTPublishTests {
         #expect(client.core.capabilities.acknowledgesMessages == (qos != .atMostOnce))
     }
 
-    @Test("the bytes of a PUBLISH are those of the specification")
+    @Test("A PUBLISH has the bytes of the specification")
     func bytes() throws {
         var client = try mqttClient { $0.publishTopic = "a/b" }
         client.openByHand()
@@ -42,13 +42,13 @@ struct MQTTPublishTests {
         #expect(client.takeOutput() == [0x30, 3, 0, 1, 0x78])
     }
 
-    @Test("a message without a topic is refused where none is configured, and the connection lives on")
+    @Test("A message without a topic is rejected if none is configured, and the connection stays open")
     func noTopic() throws {
         var client = try mqttClient()
         client.openByHand()
         do throws(TransportError) {
             _ = try client.send(Payload([1]))
-            Issue.record("sent")
+            Issue.record("the message was sent")
         } catch {
             #expect(error.code == .invalidConfiguration && error.reason.hasPrefix("publish"))
         }
@@ -62,7 +62,7 @@ struct MQTTPublishTests {
         #expect(try client.send(Payload([1], topic: "t")) == .written)
     }
 
-    @Test("a message at the limit is sent and received, one byte more is refused")
+    @Test("A message at the limit is sent and received, and one byte more is rejected")
     func limit() throws {
         var client = try mqttClient {
             $0.maximumMessageSize = 1000
@@ -79,7 +79,7 @@ struct MQTTPublishTests {
         #expect(client.takeOutput().isEmpty)
     }
 
-    @Test("a full window blocks, writes nothing, and opens with an acknowledgement in any order")
+    @Test("A full window blocks and writes nothing, and opens with an acknowledgement in any order")
     func window() throws {
         var client = try mqttClient {
             $0.qos = .atLeastOnce
@@ -98,7 +98,7 @@ struct MQTTPublishTests {
         #expect(client.acknowledged == [1, 0, 2])
     }
 
-    @Test("PUBACK and PUBCOMP of what is not in flight are ignored and counted", arguments: [false, true])
+    @Test("PUBACK and PUBCOMP for no message in flight are ignored and counted", arguments: [false, true])
     func strayAcknowledgement(isKept: Bool) throws {
         var configuration = MQTTConfiguration()
         configuration.clientID = "ann"
@@ -111,7 +111,7 @@ struct MQTTPublishTests {
         client.feed([0x70, 2, 0, 1, 0x40, 2, 0, 1, 0x40, 2, 0, 1, 0x40, 2, 0, 9])
         #expect(client.acknowledged == [1] && client.failure == nil)
         #expect(client.context.counters.unexpectedAcknowledgements == 3)
-        // They also count for `control-rate`, but for those that a kept session may bring.
+        // They also count towards `control-rate`, unless a kept session may explain them.
         #expect(client.context.counters.controlWork == (isKept ? 0 : 3))
         _ = try client.send(Payload([]), id: 2)
         client.feed([0x40, 2, 0, 2])
@@ -139,7 +139,7 @@ struct MQTTPublishTests {
     }
 
     @Test(
-        "A server sends at the QoS that a message chooses, and at no more than its client was granted",
+        "A server sends at the QoS of the message, but not above the QoS that its client was granted",
         arguments: MQTTQoS.allCases
     )
     func chosenByServer(granted: MQTTQoS) throws {
@@ -153,7 +153,7 @@ struct MQTTPublishTests {
         #expect(client.messages.map(\.qos) == MQTTQoS.allCases.map { min($0, granted) })
     }
 
-    @Test("DUP of what was received can be read")
+    @Test("The DUP flag of a received message can be read")
     func duplicate() throws {
         var client = try mqttClient()
         client.openByHand()
@@ -162,7 +162,7 @@ struct MQTTPublishTests {
         #expect(client.messages.map(\.qos) == [.atLeastOnce, .atLeastOnce])
     }
 
-    @Test("Messages of QoS 2 have a window of their own, within that of all")
+    @Test("Messages of QoS 2 have a window of their own within the window of all messages")
     func exactlyOnceWindow() throws {
         var client = try mqttClient {
             $0.publishTopic = "t"
@@ -181,7 +181,7 @@ struct MQTTPublishTests {
         #expect(try client.send(second, id: 5) == .awaitingAcknowledgement)
     }
 
-    @Test("a message that is not acknowledged in time ends the connection")
+    @Test("A message that is not acknowledged in time ends the connection")
     func acknowledgementTimeout() throws {
         var client = try mqttClient {
             $0.qos = .atLeastOnce
@@ -205,7 +205,7 @@ struct MQTTPublishTests {
         #expect(calm.core.deadline == nil)
     }
 
-    @Test("QoS 1 is acknowledged as it is received")
+    @Test("A message of QoS 1 is acknowledged when it is received")
     func receiving() throws {
         var client = try mqttClient()
         client.openByHand()
@@ -214,7 +214,7 @@ struct MQTTPublishTests {
         #expect(client.takeOutput() == [0x40, 2, 1, 2])
     }
 
-    @Test("point to point, a server answers where its client listens, or else where it spoke")
+    @Test("Point to point, a server sends to the topic of its client's subscription, or else of its last message")
     func serverTopics() throws {
         var server = try mqttServer { $0.qos = .atLeastOnce }
         server.acceptByHand()
@@ -235,7 +235,7 @@ struct MQTTPublishTests {
         #expect(server.takeOutput() == [0x32, 9, 0, 4] + Array("said".utf8) + [0, 3, 4])
     }
 
-    @Test("a server grants the QoS that is asked for, and at most so many filters")
+    @Test("A server grants the requested QoS, and only a limited number of filters")
     func grants() throws {
         var server = try mqttServer { $0.maximumSubscriptions = 2 }
         server.acceptByHand()
@@ -246,7 +246,7 @@ struct MQTTPublishTests {
         #expect(server.takeOutput() == [0x90, 3, 0, 2, 0])
     }
 
-    @Test("a client subscribes and unsubscribes on the open connection")
+    @Test("A client subscribes and unsubscribes on an open connection")
     func laterSubscriptions() throws {
         var client = try mqttClient()
         var server = try mqttServer { $0.maximumSubscriptions = 1 }
@@ -266,7 +266,7 @@ struct MQTTPublishTests {
         #expect(client.takeOutput().isEmpty)
     }
 
-    @Test("a broker gets every packet as a signal, and publishes what it wants")
+    @Test("A broker receives every packet as a signal, and chooses what it publishes")
     func routed() throws {
         var client = try mqttClient {
             $0.qos = .atLeastOnce

@@ -3,7 +3,7 @@ import Testing
 
 @testable import Protocols
 
-@Suite("MQTT, packets that bring nothing new")
+@Suite("MQTT: repeated packets")
 struct MQTTRepetitionTests {
     private let sessions = MQTTSessions()
 
@@ -25,7 +25,7 @@ struct MQTTRepetitionTests {
         [again ? 0x3c : 0x34, 6, 0, 1, 0x74, 0, id, 9]
     }
 
-    @Test("the same message of QoS 2 again, and PUBREL for none, are answered, and are control work")
+    @Test("A repeated message of QoS 2, and PUBREL for none, are answered and count as control work")
     func counted() throws {
         var server = try server(clean: true)
         server.feed(publish(1))
@@ -40,7 +40,7 @@ struct MQTTRepetitionTests {
         #expect(server.takeOutput() == received + [0x70, 2, 0, 1, 0x70, 2, 0, 1, 0x70, 2, 0, 8])
     }
 
-    @Test("who comes back to a session may repeat as much as may have been in flight, and no more")
+    @Test("A client that resumes a session may repeat as many packets as could be in flight, and no more")
     func resumed() throws {
         var first = try server(clean: false, free: 4)
         first.feed(publish(1) + publish(2) + publish(3))
@@ -51,31 +51,31 @@ struct MQTTRepetitionTests {
         #expect(second.context.counters.controlWork == 2 && second.failure == nil)
     }
 
-    @Test("an identifier that is left of a former connection, and comes without DUP, is of a new message")
-    func begunAnew() throws {
+    @Test("An identifier of a former connection that comes without DUP belongs to a new message")
+    func reusedIdentifier() throws {
         func published(_ server: borrowing MQTTHarness) -> Int {
             server.signals.count { if case .published = $0 { true } else { false } }
         }
         var first = try server(clean: false, free: 2)
         first.feed(publish(1) + publish(2))
-        // Its client has lost its memory, and has as many new ones.
+        // The client has lost its session, and sends as many new messages.
         var second = try server(clean: false, free: 2)
         second.feed(publish(1) + publish(2))
         #expect(published(second) == 2 && second.failure == nil && second.context.counters.duplicates == 0)
         #expect(second.takeOutput() == [0x50, 2, 0, 1, 0x50, 2, 0, 2])
-        // From now on they are of this connection, until they are released.
+        // From now on the identifiers belong to this connection, until they are released.
         second.feed(publish(1) + publish(2, again: true))
         #expect(published(second) == 2 && second.context.counters.duplicates == 2)
         second.feed([0x62, 2, 0, 1] + publish(1))
         #expect(published(second) == 3 && second.failure == nil)
-        // What they have become is what the next connection finds.
+        // The next connection finds their new state.
         var third = try server(clean: false, free: 2)
         third.feed(publish(1, again: true) + [0x62, 2, 0, 2] + publish(2))
         #expect(published(third) == 1 && third.context.counters.duplicates == 1 && third.failure == nil)
     }
 
-    @Test("so it is to a client, whose broker has begun anew")
-    func broker() throws {
+    @Test("A client also takes an old identifier without DUP for a new message")
+    func restartedBroker() throws {
         let session = MQTTSession()
         var first = try mqttClient(of: session)
         first.feed(publish(1))
@@ -89,7 +89,7 @@ struct MQTTRepetitionTests {
         #expect(second.takeOutput().suffix(4) == [0x50, 2, 0, 1] && second.failure == nil)
     }
 
-    @Test("PUBREC again, and acknowledgements of what is settled, are control work")
+    @Test("A repeated PUBREC, and acknowledgements of completed messages, count as control work")
     func acknowledgements() throws {
         var server = try server(clean: false)
         var message = MQTTPublish(topic: "t", payload: [1])

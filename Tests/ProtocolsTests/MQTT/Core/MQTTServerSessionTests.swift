@@ -4,7 +4,7 @@ import TransportAPI
 
 @testable import Protocols
 
-/// A broker's side of sessions, byte by byte: CONNACK, and what waits for a client.
+/// Sessions on the side of a broker, byte by byte: CONNACK and queued messages.
 @Suite("MQTT sessions at a server")
 struct MQTTServerSessionTests {
     private func connect(_ sessions: MQTTSessions, clean: Bool = false, window: Int = 2) throws -> MQTTHarness {
@@ -26,7 +26,7 @@ struct MQTTServerSessionTests {
         return publish
     }
 
-    @Test("CONNACK tells whether there is a session, and a clean one ends it")
+    @Test("CONNACK reports whether there is a session, and a clean session ends the former one")
     func present() throws {
         let sessions = MQTTSessions()
         for (clean, present) in [(false, 0), (false, 1), (true, 0), (true, 0), (false, 0)] as [(Bool, UInt8)] {
@@ -35,15 +35,15 @@ struct MQTTServerSessionTests {
         }
     }
 
-    @Test("too many sessions are answered with CONNACK 3")
+    @Test("Too many sessions are answered with CONNACK 3")
     func tooMany() throws {
         let sessions = MQTTSessions(maximumKept: 0)
         var server = try connect(sessions)
         #expect(server.takeOutput() == [0x20, 2, 0, 3] && server.failure != nil)
     }
 
-    @Test("who comes and goes very often takes no more memory, and is still forgotten in its turn")
-    func comings() throws {
+    @Test("A client that reconnects very often takes no more memory, and sessions still expire in order")
+    func frequentReconnects() throws {
         let sessions = MQTTSessions(maximumKept: 2, expiry: .seconds(10))
         func open(_ name: String, _ now: Instant) -> MQTTSession? {
             var connect = MQTTConnect(clientID: name)
@@ -62,12 +62,12 @@ struct MQTTServerSessionTests {
             most = max(most, sessions.leaveCount)
         }
         #expect(most <= 100)
-        // Ann has been away for longer, by now for 10 s.
+        // Ann has been away longer than bob, and by now for 10 s.
         sessions.expire(.zero.advanced(by: .seconds(10)))
         #expect(sessions.takeForgotten() == [ann.id])
     }
 
-    @Test("what waits is sent as the window opens; the next connection repeats what is unacknowledged, and goes on")
+    @Test("Queued messages are sent as the window opens, and the next connection first repeats unacknowledged ones")
     func outbox() throws {
         let sessions = MQTTSessions()
         var first = try connect(sessions)
@@ -89,7 +89,7 @@ struct MQTTServerSessionTests {
     }
 
     @Test(
-        "a full window comes again over the next connection in its order, before what waited behind it",
+        "The next connection repeats a full window in order, before the messages that were queued behind it",
         arguments: 1...2
     )
     func fullWindow(qos: Int) throws {
@@ -123,7 +123,7 @@ struct MQTTServerSessionTests {
         #expect(sent == [UInt8](12...20) && session.outbox.count == 0 && second.failure == nil)
     }
 
-    @Test("a message of QoS 2 that was routed is not routed again for the next connection")
+    @Test("A routed message of QoS 2 is not routed again for the next connection")
     func routedOnce() throws {
         let sessions = MQTTSessions()
         var first = try connect(sessions)

@@ -3,7 +3,7 @@ import Testing
 
 @testable import Protocols
 
-/// Clients of sessions that outlive their connections: what they have not taken stays the broker's.
+/// Clients whose sessions outlive their connections. The broker keeps the messages that a client has not confirmed.
 @Suite("MQTT sessions that outlive a connection")
 struct MQTTSessionTests {
     private func client() throws -> MQTTHarness {
@@ -13,12 +13,12 @@ struct MQTTSessionTests {
         }
     }
 
-    @Test("PUBACK waits until the message is confirmed, in order, also for what came before SUBACK")
+    @Test("PUBACK waits until its message is confirmed, in order, also for messages before SUBACK")
     func confirmed() throws {
         var client = try client()
         client.start()
         client.feed([0x20, 2, 1, 0])
-        // The broker may go on at once with what it holds; SUBSCRIBE is asked for all the same.
+        // The broker may send queued messages at once. The client sends SUBSCRIBE all the same.
         #expect(client.takeOutput().suffix(9) == [0x82, 7, 0, 1, 0, 2, 0x69, 0x6e, 1])
         let repeated: [UInt8] = [0x3a, 7, 0, 2, 0x69, 0x6e, 0, 9, 1]
         client.feed(repeated + encoded(.publish(MQTTPublish(topic: "in", payload: [2]))))
@@ -36,7 +36,7 @@ struct MQTTSessionTests {
     }
 
     @Test(
-        "a message that the broker has kept for the session opens the connection before SUBACK",
+        "A message that the broker has kept for the session opens the connection before SUBACK",
         arguments: [1, 0x80]
     )
     func messageBeforeSuback(answer: UInt8) throws {
@@ -58,7 +58,7 @@ struct MQTTSessionTests {
         #expect(client.events.count == 4)
     }
 
-    @Test("nothing is confirmed behind DISCONNECT")
+    @Test("Nothing is confirmed after DISCONNECT")
     func closed() throws {
         var client = try client()
         client.start()

@@ -4,7 +4,7 @@ import TransportAPI
 
 @testable import Protocols
 
-/// CONNECT with these flags and this behind the keep alive.
+/// A CONNECT with these flags, and with `body` after the keep alive.
 private func connect(flags: UInt8, _ body: [UInt8], name: String = "MQTT") -> [UInt8] {
     let all = field(name) + [4, flags, 0, 0] + body
     return [0x10, UInt8(all.count)] + all
@@ -63,7 +63,7 @@ private let malformed: [(String, [UInt8])] = [
     ("SUBSCRIBE with + beside other letters", [0x82, 7, 0, 1, 0, 2, 0x2b, 0x61, 0]),
     ("SUBSCRIBE with U+0000", [0x82, 6, 0, 1, 0, 1, 0, 0]),
     ("SUBSCRIBE with ill-formed UTF-8", [0x82, 6, 0, 1, 0, 1, 0xff, 0]),
-    ("SUBSCRIBE with bytes behind", [0x82, 7, 0, 1, 0, 1, 0x61, 0, 0]),
+    ("SUBSCRIBE with bytes after its end", [0x82, 7, 0, 1, 0, 1, 0x61, 0, 0]),
     ("SUBACK without return codes", [0x90, 2, 0, 1]),
     ("SUBACK with return code 3", [0x90, 3, 0, 1, 3]),
     ("SUBACK with return code 0x81", [0x90, 3, 0, 1, 0x81]),
@@ -81,21 +81,21 @@ private let malformed: [(String, [UInt8])] = [
     ("CONNECT without client identifier", connect(flags: 2, [])),
     ("CONNECT with ill-formed UTF-8 in the client identifier", connect(flags: 2, [0, 1, 0xff])),
     ("CONNECT with ill-formed UTF-8 in the will topic", connect(flags: 6, field("a") + [0, 1, 0xff] + field(""))),
-    ("CONNECT with a user that its flags do not tell", connect(flags: 2, field("a") + field("u"))),
-    ("CONNECT with a password that its flags do not tell", connect(flags: 0x82, field("a") + field("u") + field("p"))),
+    ("CONNECT with a user that its flags do not announce", connect(flags: 2, field("a") + field("u"))),
+    ("CONNECT with a password that its flags lack", connect(flags: 0x82, field("a") + field("u") + field("p"))),
     ("CONNECT without its will", connect(flags: 0x06, field("a"))),
-    ("CONNECT with a will for wildcards", connect(flags: 0x06, field("a") + field("w/#") + field(""))),
-    ("CONNECT with a will for nowhere", connect(flags: 0x06, field("a") + field("") + field(""))),
+    ("CONNECT with wildcards in the will topic", connect(flags: 0x06, field("a") + field("w/#") + field(""))),
+    ("CONNECT with an empty will topic", connect(flags: 0x06, field("a") + field("") + field(""))),
     ("CONNECT without its user", connect(flags: 0x82, field("a"))),
     ("CONNECT without its password", connect(flags: 0xc2, field("a") + field("u"))),
-    ("CONNECT with bytes behind", connect(flags: 2, field("a") + [0])),
+    ("CONNECT with bytes after its end", connect(flags: 2, field("a") + [0])),
     ("CONNECT with U+0000 in the client identifier", connect(flags: 2, [0, 1, 0])),
     ("CONNECT with ill-formed UTF-8 in the user", connect(flags: 0x82, field("a") + [0, 1, 0xc3])),
 ]
 
 @Suite("Malformed MQTT packets")
 struct MQTTMalformedTests {
-    @Test("is a protocol violation, whole and byte by byte", arguments: malformed)
+    @Test("A malformed packet is a protocol violation, whole and byte by byte", arguments: malformed)
     func refused(what: String, bytes: [UInt8]) {
         for slices in [[], Array(repeating: 1, count: bytes.count)] {
             let result = readPackets(encoded(.pingreq) + bytes, slices: slices)
@@ -106,7 +106,7 @@ struct MQTTMalformedTests {
         }
     }
 
-    @Test("the specification's paragraph is in the sentence")
+    @Test("The error names the statement of the specification")
     func sentences() {
         #expect(readPackets([0x36]).failure?.reason == "PUBLISH has QoS 3 (MQTT-3.3.1-4)")
         #expect(readPackets([0xc1]).failure?.reason == "PINGREQ has flags 1 instead of 0 (MQTT-2.2.2-2)")
@@ -115,7 +115,7 @@ struct MQTTMalformedTests {
         )
     }
 
-    @Test("a length beyond the limit is refused before its bytes arrive")
+    @Test("A length beyond the limit is rejected before its bytes arrive")
     func tooLarge() {
         // 100 bytes of payload and the longest topic are allowed: 65,639 bytes, and not one more.
         let allowed: [UInt8] = [0x30, 0xe7, 0x80, 0x04]
@@ -126,14 +126,14 @@ struct MQTTMalformedTests {
         #expect(readPackets(largest).failure?.code == .messageTooLarge)
     }
 
-    @Test("a stranger's CONNECT may not be larger than its fields can be")
+    @Test("A CONNECT that is larger than its fields can be is rejected")
     func largeConnect() {
         #expect(
             readPackets([0x10, 0x80, 0x80, 0x80, 0x01], maximumMessageSize: 16 << 20).failure?.code == .messageTooLarge
         )
     }
 
-    @Test("a packet may not carry more than 4,096 filters")
+    @Test("A packet may not carry more than 4,096 filters")
     func manyFilters() {
         let filters = Array(repeating: "a", count: 4096)
         #expect(readPackets(encoded(.unsubscribe(1, filters))).packets == [.unsubscribe(1, filters)])
@@ -142,7 +142,7 @@ struct MQTTMalformedTests {
         #expect(readPackets(encoded(.subscribe(1, subscriptions))).failure?.code == .messageTooLarge)
     }
 
-    @Test("random changes to good packets give packets or one typed error, the same however they are sliced")
+    @Test("Random changes to valid packets give packets or one typed error, the same for every slicing")
     func mutations() {
         var random = RandomSource.seeded(0x4d51_5454)
         let seeds: [[UInt8]] = [

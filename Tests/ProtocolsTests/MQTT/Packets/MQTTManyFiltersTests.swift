@@ -4,13 +4,12 @@ import TransportAPI
 
 @testable import Protocols
 
-@Suite("MQTT, packets of many filters")
+@Suite("MQTT packets with many filters")
 struct MQTTManyFiltersTests {
     private static let filters = (0..<1000).map { "rooms/\($0)" }
     private static let subscribe = MQTTPacket.subscribe(7, filters.map { MQTTSubscription($0, qos: .atLeastOnce) })
 
-    /// What `next` of a reader, or of a core, was called for until there was something: how often in vain, and with
-    /// what outcome.
+    /// Calls `next` until it returns a packet or throws. Returns the number of calls before that, and the outcome.
     private static func pieces(of bytes: [UInt8]) -> (pieces: Int, packet: MQTTPacket?, failure: TransportError?) {
         var reader = MQTTPacketReader(maximumMessageSize: 1 << 20)
         var input = ByteBuffer()
@@ -27,7 +26,7 @@ struct MQTTManyFiltersTests {
         }
     }
 
-    @Test("they are read in pieces of 64 filters or 16 KiB")
+    @Test("A packet is read in pieces of 64 filters or 16 KiB")
     func inPieces() {
         let many = Self.pieces(of: encoded(Self.subscribe))
         #expect(many.pieces == 15 && many.packet == Self.subscribe)
@@ -39,7 +38,7 @@ struct MQTTManyFiltersTests {
         #expect(few.pieces == 0 && few.packet == exactly)
     }
 
-    @Test("what is wrong with a late one is reported as with the first")
+    @Test("An error in a late filter is reported like one in the first")
     func late() {
         var bytes = encoded(Self.subscribe)
         // The QoS of the last filter.
@@ -50,7 +49,7 @@ struct MQTTManyFiltersTests {
     }
 
     @Test(
-        "a server has others seen to between the pieces, keeps what it has read, and lets go of it with the connection"
+        "A server yields between the pieces, buffers the filters read so far, and drops them with the connection"
     )
     func server() throws {
         var server = try mqttServer { $0.routesSignals = true }
@@ -75,7 +74,7 @@ struct MQTTManyFiltersTests {
         #expect(server.core.bufferedBytes == before && server.input.isEmpty)
     }
 
-    @Test("point to point, more than may be kept are refused, and those that are kept already are not")
+    @Test("Point to point, filters beyond the limit are rejected, and those that are already kept are not")
     func kept() throws {
         var server = try mqttServer { $0.maximumSubscriptions = 3 }
         server.acceptByHand()

@@ -54,19 +54,19 @@ private let golden: [(MQTTPacket, [UInt8])] = {
 
 @Suite("MQTT packets")
 struct MQTTPacketTests {
-    @Test("every packet is written as the specification draws it", arguments: golden)
+    @Test("Every packet is written as the specification shows it", arguments: golden)
     func writes(packet: MQTTPacket, bytes: [UInt8]) {
         #expect(encoded(packet) == bytes)
     }
 
-    @Test("every packet is read from the bytes that the specification draws", arguments: golden)
+    @Test("Every packet is read from the bytes that the specification shows", arguments: golden)
     func reads(packet: MQTTPacket, bytes: [UInt8]) {
         let result = readPackets(bytes)
         #expect(result.packets == [packet])
         #expect(result.failure == nil)
     }
 
-    @Test("a stream of all packets reads the same whole, byte by byte and in random slices")
+    @Test("A stream of all packets gives the same packets whole, byte by byte and in random slices")
     func slices() {
         let stream = golden.flatMap(\.1)
         let packets = golden.map(\.0)
@@ -81,7 +81,7 @@ struct MQTTPacketTests {
     }
 
     @Test(
-        "the remaining length takes one to four bytes",
+        "The remaining length takes one to four bytes",
         arguments: [(127, 2), (128, 3), (16_383, 3), (16_384, 4), (2_097_151, 4), (2_097_152, 5)]
     )
     func remainingLength(remaining: Int, headerSize: Int) {
@@ -92,24 +92,24 @@ struct MQTTPacketTests {
         #expect(result.packets == [.publish(MQTTPublish(topic: "t", payload: payload))])
     }
 
-    @Test("a CONNECT of another protocol level is told apart, whatever follows")
+    @Test("A CONNECT of another protocol level is recognized, whatever follows")
     func otherLevel() {
         let version5: [UInt8] = [0x10, 16, 0, 4, 0x4d, 0x51, 0x54, 0x54, 5, 2, 0, 60, 3, 0x21, 0, 20, 0, 0]
         #expect(readPackets(version5).packets == [.connectOtherLevel(5)])
         #expect(readPackets(encoded(.connectOtherLevel(3))).packets == [.connectOtherLevel(3)])
     }
 
-    @Test("a byte order mark belongs to the topic")
+    @Test("A byte order mark belongs to the topic")
     func byteOrderMark() {
         let result = readPackets([0x30, 6, 0, 4, 0xef, 0xbb, 0xbf, 0x61])
         guard case .publish(let publish)? = result.packets.first else {
-            Issue.record("no PUBLISH")
+            Issue.record("the packet is not a PUBLISH")
             return
         }
         #expect(Array(publish.topic.utf8) == [0xef, 0xbb, 0xbf, 0x61])
     }
 
-    @Test("topics that differ only in their normal form stay different")
+    @Test("Topics that differ only in their normal form stay different")
     func normalForms() {
         let composed = encoded(.publish(MQTTPublish(topic: "\u{e9}", payload: [])))
         let decomposed = encoded(.publish(MQTTPublish(topic: "e\u{301}", payload: [])))

@@ -5,7 +5,7 @@ import Testing
 @Suite("MQTT topics")
 struct MQTTTopicTests {
     @Test(
-        "names are refused for wildcards, U+0000 and being empty or too long",
+        "A topic name with wildcards or U+0000, or an empty one, is rejected",
         arguments: [
             ("a", true), ("/", true), ("a//b", true), (" ", true), ("$SYS/x", true), ("ä/日本", true),
             ("", false), ("+", false), ("a/#", false), ("a+b", false), ("a\u{0}", false),
@@ -16,7 +16,7 @@ struct MQTTTopicTests {
     }
 
     @Test(
-        "filters take + as a whole level and # as the last",
+        "A filter may contain + as a whole level and # as the last level",
         arguments: [
             ("#", true), ("+", true), ("a/#", true), ("a/+/b", true), ("+/+", true), ("/+", true), ("/", true),
             ("+/#", true), ("a/+", true), ("/#", true),
@@ -29,7 +29,7 @@ struct MQTTTopicTests {
         #expect(MQTTTopic.isFilter(filter) == isValid)
     }
 
-    @Test("65,535 bytes are allowed and not one more")
+    @Test("A topic may have 65,535 bytes and not one more")
     func length() {
         let longest = String(repeating: "a", count: 65_535)
         #expect(MQTTTopic.isName(longest) && MQTTTopic.isFilter(longest))
@@ -71,12 +71,12 @@ struct MQTTTopicTests {
         ("\u{e9}", "e\u{301}", false),
     ]
 
-    @Test("filters match as the specification's examples say", arguments: table)
+    @Test("A filter matches as the specification's examples say", arguments: table)
     func matches(filter: String, topic: String, expected: Bool) {
         #expect(MQTTTopic.matches(filter: filter, topic: topic) == expected)
     }
 
-    @Test("the broker routes as the specification's examples say", arguments: table)
+    @Test("A broker routes as the specification's examples say", arguments: table)
     func routes(filter: String, topic: String, expected: Bool) throws {
         var broker = BrokerCore()
         _ = try broker.connect(1, clientID: "a")

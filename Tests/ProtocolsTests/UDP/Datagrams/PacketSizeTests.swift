@@ -3,10 +3,10 @@ import TransportAPI
 
 @testable import Protocols
 
-@Suite("UDP, the size of packets")
+@Suite("UDP packet size")
 struct PacketSizeTests {
     @Test(
-        "Three long packets that vanish while a short one arrives bring the size down; one that arrives brings it up again"
+        "The loss of only long packets lowers the size, and a long packet that arrives raises it again"
     )
     func fallAndRise() {
         var size = PacketSize()
@@ -22,14 +22,14 @@ struct PacketSizeTests {
         #expect(size.limit == 776 && size.next(now) == 1000)
         for number in 6..<9 as Range<UInt64> {
             size.sent(number, 1000)
-            // It was too long, which says nothing about congestion.
+            // The packet was too long, so its loss is no sign of congestion.
             let isForSize = size.lost(number, 1000, now)
             #expect(isForSize)
         }
         #expect(size.next(now) == 776 && size.next(now.advanced(by: PacketSize.pause)) == 1000)
     }
 
-    @Test("Long packets that are lost among others that arrive change nothing")
+    @Test("The loss of long packets changes nothing if other long packets arrive")
     func plainLoss() {
         var size = PacketSize()
         for number in 0..<100 as Range<UInt64> {

@@ -32,7 +32,7 @@ struct UDPHandshakeTests {
         #expect(server.sessions.keys.first == client.core.connectionID)
     }
 
-    @Test("The hello is repeated after 200 ms, then twice as long each time up to 2 s, until the client gives up")
+    @Test("The hello is repeated after 200 ms, then at doubled intervals up to 2 s, until the client gives up")
     func retransmission() throws {
         var client = try startedClient()
         var times: [Int64] = []
@@ -46,7 +46,7 @@ struct UDPHandshakeTests {
         #expect(client.context.now == Instant.zero.advanced(by: .seconds(10)))
     }
 
-    @Test("Whichever datagram of the handshake is lost, it is made good", arguments: 0..<4)
+    @Test("The handshake recovers from the loss of any single datagram", arguments: 0..<4)
     func oneLost(index: Int) throws {
         var client = try startedClient()
         var server = try SimulatedServer()
@@ -66,7 +66,7 @@ struct UDPHandshakeTests {
         #expect(client.isOpen && server.opened == 1 && server.listener.sessionCount == 1)
     }
 
-    @Test("Datagrams of the handshake that come twice make one session and open it once")
+    @Test("Handshake datagrams that arrive twice make one session and open it once")
     func doubled() throws {
         var client = try startedClient()
         var server = try SimulatedServer()
@@ -85,7 +85,7 @@ struct UDPHandshakeTests {
     }
 
     @Test(
-        "Over a connection that loses, doubles and delays, clients get a session each",
+        "Each client gets one session over a network that loses, doubles and delays",
         arguments: 0..<40 as Range<UInt64>
     )
     func badConnection(seed: UInt64) throws {
@@ -105,7 +105,7 @@ struct UDPHandshakeTests {
         #expect(server.opened == 1 && server.listener.sessionCount == 1)
     }
 
-    @Test("A forged cookie, or one sent to another address, makes no session but gets a fresh cookie")
+    @Test("A forged cookie, or one for another address, makes no session and is answered with a new cookie")
     func forgedCookies() throws {
         var client = try startedClient()
         var server = try SimulatedServer()
@@ -124,7 +124,7 @@ struct UDPHandshakeTests {
         #expect(server.receive(confirm, from: Self.here).first?[3] == 4)
     }
 
-    @Test("A cookie holds for two to four minutes")
+    @Test("A cookie is valid for two to four minutes")
     func expiredCookie() throws {
         for (made, shown, holds) in [
             (0, 239, true), (0, 240, false), (119, 239, true), (119, 240, false), (120, 359, true),
@@ -139,7 +139,7 @@ struct UDPHandshakeTests {
         }
     }
 
-    @Test("A server that restarts in the middle of a handshake is reached with its fresh cookie, at the client's pace")
+    @Test("A client reaches a server that restarted during the handshake when it repeats its request")
     func restart() throws {
         var client = try startedClient()
         var server = try SimulatedServer()
@@ -152,7 +152,7 @@ struct UDPHandshakeTests {
         #expect(client.isOpen == true)
     }
 
-    @Test("A confirm that comes again while its session lives gets the same session, and none after it has ended")
+    @Test("A repeated confirm gets the same session while this is open, and none after its end")
     func replayedConfirm() throws {
         var client = try startedClient()
         var server = try SimulatedServer()
@@ -170,7 +170,7 @@ struct UDPHandshakeTests {
         #expect(server.listener.sessionCount == 0 && server.opened == 1)
     }
 
-    @Test("A full server says so, and lets the next client in when there is room again")
+    @Test("A full server refuses a client, and accepts the next one when there is room again")
     func full() throws {
         var server = try SimulatedServer(UDPConfiguration(maximumSessions: 2))
         var first = try startedClient(seed: 1)
@@ -187,7 +187,7 @@ struct UDPHandshakeTests {
         #expect(fourth.isOpen == true)
     }
 
-    @Test("Answers with another nonce mean nothing to a client")
+    @Test("A client ignores answers with another nonce")
     func wrongNonce() throws {
         var client = try startedClient()
         let nonce = Array(client.takeDatagrams()[0][4..<12])
@@ -196,12 +196,12 @@ struct UDPHandshakeTests {
         client.feed(datagram: [0x49, 0x4d, 1, 2] + wrong + number)
         client.feed(datagram: [0x49, 0x4d, 1, 4] + wrong + number)
         client.feed(datagram: [0x49, 0x4d, 1, 10] + wrong)
-        // An accept that nothing was confirmed for.
+        // An accept without a confirm before it.
         client.feed(datagram: [0x49, 0x4d, 1, 4] + nonce + number)
         #expect(client.events.isEmpty && client.failure == nil && client.takeDatagrams().isEmpty)
     }
 
-    @Test("A short hello, and what only servers send, is not answered")
+    @Test("A server answers neither a short hello nor datagrams that only servers send")
     func dropped() throws {
         var server = try SimulatedServer()
         let hello = try {
@@ -220,7 +220,7 @@ struct UDPHandshakeTests {
         #expect(Set(server.drops) == [.malformed])
     }
 
-    @Test("A session that is closed before it is open says nothing")
+    @Test("A session that is closed before it is open sends nothing")
     func closedEarly() throws {
         var client = try startedClient()
         _ = client.takeDatagrams()

@@ -6,7 +6,7 @@ import TransportAPI
 
 @Suite("UDP sessions")
 struct UDPSessionTests {
-    /// An open client, the server it is connected to, and the connection id as it stands on the wire.
+    /// An open client, the server to which it is connected, and the connection id as it is sent.
     struct Pair: ~Copyable {
         var client: CoreHarness<UDPCore>
         var server: SimulatedServer
@@ -23,7 +23,7 @@ struct UDPSessionTests {
         var wireIdentifier: [UInt8] { withUnsafeBytes(of: identifier.bigEndian, Array.init) }
     }
 
-    @Test("Data, ping, pong and goodbye have the documented bytes")
+    @Test("Data, ping, pong and close have the documented bytes")
     func goldenBytes() throws {
         var pair = try Pair()
         let identifier = pair.wireIdentifier
@@ -48,7 +48,7 @@ struct UDPSessionTests {
         #expect(pair.server.listener.sessionCount == 0)
     }
 
-    @Test("Messages flow both ways, whatever address the client has by then")
+    @Test("Messages flow both ways, also after the client's address has changed")
     func bothWays() throws {
         var pair = try Pair()
         #expect(try pair.client.send(Payload([1])) == .written)
@@ -61,7 +61,7 @@ struct UDPSessionTests {
         #expect(pair.client.messages == [Payload([2])])
     }
 
-    @Test("The largest message arrives, a larger one or one with a topic is refused, and the session lives on")
+    @Test("The largest message arrives, and a larger one or one with a topic is rejected without ending the session")
     func limits() throws {
         var pair = try Pair()
         #expect(pair.client.core.capabilities.maximumMessageSize == 1200)
@@ -77,7 +77,7 @@ struct UDPSessionTests {
         #expect(pair.server.messages.count == 1 && pair.server.sessions.count == 1)
     }
 
-    @Test("Doubled messages are dropped and counted, late ones delivered and counted")
+    @Test("Duplicates are dropped and counted, and late messages are delivered and counted")
     func duplicatesAndReordering() throws {
         var pair = try Pair()
         for byte in 0..<4 as Range<UInt8> { _ = try pair.client.send(Payload([byte])) }
@@ -87,7 +87,7 @@ struct UDPSessionTests {
         #expect(pair.server.counters.duplicates == 3 && pair.server.counters.reordered == 1)
     }
 
-    @Test("Sequence numbers go on across 2³²")
+    @Test("Sequence numbers continue across 2³²")
     func wrapAround() throws {
         var pair = try Pair()
         pair.client.core.nextSequence = .max - 1
@@ -99,7 +99,7 @@ struct UDPSessionTests {
         #expect(pair.server.counters.duplicates == 2 && pair.server.counters.reordered == 1)
     }
 
-    @Test("Over a bad connection each message arrives at most once, and those that are not lost arrive")
+    @Test("Over a bad network, each message arrives at most once, and all that are not lost arrive")
     func badConnection() throws {
         var pair = try Pair()
         var connection = UnreliableConnection(loss: 0.2, doubling: 0.3, delay: 0.3, seed: 8)
@@ -116,7 +116,7 @@ struct UDPSessionTests {
         #expect(pair.server.counters.duplicates > 200 && pair.server.counters.reordered > 200)
     }
 
-    @Test("Pings are answered; the answer to one stands for the lost ones before it, and counts once")
+    @Test("Pings are answered, and a pong counts once, also for the lost pings before its own")
     func pings() throws {
         var pair = try Pair()
         for _ in 0..<3 { try pair.client.core.ping(&pair.client.context) }
@@ -133,8 +133,8 @@ struct UDPSessionTests {
         #expect(pair.client.pongs == 3)
     }
 
-    @Test("A goodbye ends both sides at once and is not answered")
-    func goodbye() throws {
+    @Test("A close datagram ends both sides at once and is not answered")
+    func closing() throws {
         var pair = try Pair()
         let bye = pair.server.run(pair.identifier) { core, context in
             core.close(CloseReason(.user, code: 1012, text: "restart"), &context)
@@ -149,7 +149,7 @@ struct UDPSessionTests {
         #expect(pair.client.events.count == 2)
     }
 
-    @Test("A server that has forgotten the session says so in fewer bytes, and the client ends at once")
+    @Test("A server that has lost the session answers in fewer bytes, and the client ends at once")
     func gone() throws {
         var pair = try Pair()
         var restarted = try SimulatedServer(seed: 6)
@@ -164,7 +164,7 @@ struct UDPSessionTests {
         #expect(pair.client.failure?.code == .connectionReset)
     }
 
-    @Test("A silent session ends after the idle timeout, and tells the client; any datagram keeps it")
+    @Test("A silent session ends after the idle timeout and notifies its client, and any datagram keeps it open")
     func idleTimeout() throws {
         var pair = try Pair(UDPConfiguration(idleTimeout: .seconds(10)))
         pair.client.advance(by: .seconds(9))
@@ -181,7 +181,7 @@ struct UDPSessionTests {
         #expect(pair.client.closeReason?.error?.code == .timedOut)
     }
 
-    @Test("Plain datagrams carry the message alone; the server tells clients apart by address")
+    @Test("A plain datagram carries only the message, and the server tells clients apart by address")
     func plain() throws {
         let configuration = UDPConfiguration(isPlain: true, maximumPayloadSize: 4)
         var client = try startedClient(configuration)
@@ -201,7 +201,7 @@ struct UDPSessionTests {
         #expect(client.closeReason == .user && client.takeDatagrams().isEmpty)
     }
 
-    @Test("Each wrong value of the configuration is refused by its key")
+    @Test("Each wrong value of the configuration is rejected by its key")
     func configuration() {
         #expect(refusedKey { try UDPCore(client: UDPConfiguration(maximumPayloadSize: 0)) } == "maximumPayloadSize")
         #expect(
@@ -214,7 +214,7 @@ struct UDPSessionTests {
         #expect(refusedKey { try SimulatedServer(UDPConfiguration(maximumHeld: 1000)).sessions } == "maximumHeld")
     }
 
-    @Test("A client that moves says so by a ping of its own, which answers nobody else's")
+    @Test("A client that changes its address sends its own ping, which does not answer the caller's pings")
     func movedClient() throws {
         var pair = try Pair()
         pair.client.core.moved(&pair.client.context)

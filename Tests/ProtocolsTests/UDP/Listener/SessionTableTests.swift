@@ -4,13 +4,13 @@ import TransportAPI
 
 @testable import Protocols
 
-/// Who gives way when a server has no room.
-@Suite("UDP, a full server")
+/// Which session a full server closes for a new one.
+@Suite("UDP: a full server")
 struct SessionTableTests {
     private static func at(_ milliseconds: Int64) -> Instant { Instant(nanoseconds: milliseconds * 1_000_000) }
 
-    /// A client that gets in, or does not.
-    private static func comes(
+    /// A client after its handshake, which the server has accepted or refused.
+    private static func connect(
         _ seed: UInt64,
         to server: inout SimulatedServer,
         at milliseconds: Int64,
@@ -22,52 +22,52 @@ struct SessionTableTests {
         return client.core
     }
 
-    private static func speaks(_ client: UDPCore, to server: inout SimulatedServer, at milliseconds: Int64) {
+    private static func sendPing(_ client: UDPCore, to server: inout SimulatedServer, at milliseconds: Int64) {
         server.now = at(milliseconds)
         let id = withUnsafeBytes(of: client.connectionID.bigEndian, Array.init)
         _ = server.receive([0x49, 0x4d, 1, 6] + id + [0, 0, 0, 0, 0, 0, 0, 1])
     }
 
     @Test(
-        "A newcomer takes the place of who has said nothing, then of who has been silent for longest; no sooner than after 1 s"
+        "A new client replaces a session that sent nothing, then the longest silent one, but not before 1 s"
     )
     func places() throws {
         var server = try SimulatedServer(UDPConfiguration(maximumSessions: 3))
-        let speaker = try Self.comes(1, to: &server, at: 0)
-        Self.speaks(speaker, to: &server, at: 10)
-        let mute = try Self.comes(2, to: &server, at: 20)
-        let other = try Self.comes(3, to: &server, at: 30)
-        let tooEarly = try Self.comes(4, to: &server, at: 1019)
+        let speaker = try Self.connect(1, to: &server, at: 0)
+        Self.sendPing(speaker, to: &server, at: 10)
+        let mute = try Self.connect(2, to: &server, at: 20)
+        let other = try Self.connect(3, to: &server, at: 30)
+        let tooEarly = try Self.connect(4, to: &server, at: 1019)
         #expect(tooEarly.phase == .done && server.displaced.isEmpty && server.refusals.last == .full)
-        let fourth = try Self.comes(5, to: &server, at: 1020)
+        let fourth = try Self.connect(5, to: &server, at: 1020)
         #expect(fourth.phase == .open && server.displaced == [mute.connectionID])
-        let fifth = try Self.comes(6, to: &server, at: 1100)
+        let fifth = try Self.connect(6, to: &server, at: 1100)
         #expect(fifth.phase == .open && server.displaced.last == other.connectionID)
-        for client in [fourth, fifth] { Self.speaks(client, to: &server, at: 1200) }
-        Self.speaks(speaker, to: &server, at: 1500)
-        Self.speaks(fourth, to: &server, at: 1600)
-        let sixth = try Self.comes(7, to: &server, at: 2550)
+        for client in [fourth, fifth] { Self.sendPing(client, to: &server, at: 1200) }
+        Self.sendPing(speaker, to: &server, at: 1500)
+        Self.sendPing(fourth, to: &server, at: 1600)
+        let sixth = try Self.connect(7, to: &server, at: 2550)
         #expect(sixth.phase == .open && server.displaced.last == fifth.connectionID)
         #expect(server.listener.sessionCount == 3)
     }
 
-    @Test("Whoever fills a server from one network makes room with his own sessions, whatever they have said")
+    @Test("Clients of a network that fills a server replace each other, whatever they have sent")
     func crowd() throws {
         var server = try SimulatedServer(UDPConfiguration(maximumSessions: 64))
-        let honest = try Self.comes(1, to: &server, at: 0, network: 1)
-        Self.speaks(honest, to: &server, at: 1)
+        let honest = try Self.connect(1, to: &server, at: 0, network: 1)
+        Self.sendPing(honest, to: &server, at: 1)
         for seed in 2...64 as ClosedRange<UInt64> {
-            Self.speaks(try Self.comes(seed, to: &server, at: 5000, network: 2), to: &server, at: 5001)
+            Self.sendPing(try Self.connect(seed, to: &server, at: 5000, network: 2), to: &server, at: 5001)
         }
         for seed in 100..<160 as Range<UInt64> {
-            let client = try Self.comes(seed, to: &server, at: 7000, network: 2)
+            let client = try Self.connect(seed, to: &server, at: 7000, network: 2)
             #expect(client.phase == .open)
-            Self.speaks(client, to: &server, at: 7000)
+            Self.sendPing(client, to: &server, at: 7000)
         }
         #expect(server.displaced.count == 60 && !server.displaced.contains(honest.connectionID))
     }
 
-    @Test("Forged addresses push out no plain session that has spoken, but each other")
+    @Test("Forged addresses replace each other, but no plain session that has sent more than once")
     func plain() throws {
         var server = try SimulatedServer(UDPConfiguration(isPlain: true, maximumSessions: 4))
         for address in [1, 1, 2, 2] as [UInt8] { _ = server.receive([1], from: [address]) }
@@ -83,23 +83,23 @@ struct SessionTableTests {
         #expect(server.opened == before)
     }
 
-    @Test("One network has so many sessions and no more, until one of them ends")
+    @Test("One network has a limited number of sessions, until one of them ends")
     func perAddress() throws {
         var server = try SimulatedServer(UDPConfiguration(maximumPerAddress: 2))
-        let first = try Self.comes(1, to: &server, at: 0, network: 1)
-        _ = try Self.comes(2, to: &server, at: 0, network: 1)
-        let third = try Self.comes(3, to: &server, at: 5000, network: 1)
+        let first = try Self.connect(1, to: &server, at: 0, network: 1)
+        _ = try Self.connect(2, to: &server, at: 0, network: 1)
+        let third = try Self.connect(3, to: &server, at: 5000, network: 1)
         #expect(third.phase == .done && server.refusals.last == .crowded && server.displaced.isEmpty)
-        let stranger = try Self.comes(4, to: &server, at: 5000, network: 2)
-        #expect(stranger.phase == .open)
+        let outsider = try Self.connect(4, to: &server, at: 5000, network: 2)
+        #expect(outsider.phase == .open)
         server.listener.remove(first.connectionID, now: server.now)
-        let next = try Self.comes(5, to: &server, at: 5000, network: 1)
+        let next = try Self.connect(5, to: &server, at: 5000, network: 1)
         #expect(next.phase == .open)
         #expect(refusedKey { try UDPCore(client: UDPConfiguration(maximumPerAddress: 0)) } == "maximumPerAddress")
     }
 
     @Test(
-        "Whatever comes, speaks and leaves, the lines are as a plain list would have them",
+        "The session table agrees with a plain list through random arrivals, messages and departures",
         arguments: 0..<8 as Range<UInt64>
     )
     func model(seed: UInt64) {

@@ -5,7 +5,7 @@ import TransportAPI
 @testable import Protocols
 
 /// Floods against a server.
-@Suite("UDP, attacks")
+@Suite("UDP: attacks")
 struct UDPAttackTests {
     private static func address(_ number: Int) -> [UInt8] {
         [10, UInt8(number >> 16 & 255), UInt8(number >> 8 & 255), UInt8(number & 255), 4, 0]
@@ -15,7 +15,7 @@ struct UDPAttackTests {
         [0x49, 0x4d, 1, kind] + (0..<60).map { _ in UInt8(truncatingIfNeeded: random.next()) }
     }
 
-    @Test("Half-open clients, guessed cookies and garbage leave nothing behind, and who means it gets in among them")
+    @Test("Half-open clients, guessed cookies and garbage leave nothing behind, and a real client still connects")
     func halfOpen() throws {
         var server = try SimulatedServer(UDPConfiguration(maximumSessions: 4))
         var random = RandomSource.seeded(3)
@@ -34,7 +34,7 @@ struct UDPAttackTests {
         #expect(client.isOpen && server.listener.sessionCount == 1)
     }
 
-    @Test("A cookie is worth nothing at another server, from another port, for another attempt, or beyond its time")
+    @Test("A cookie is invalid at another server, from another port, for another attempt, and after its time")
     func foreignCookies() throws {
         var server = try SimulatedServer()
         var other = try SimulatedServer(seed: 5)
@@ -47,13 +47,13 @@ struct UDPAttackTests {
         var attempt = confirm
         attempt[11] ^= 1
         #expect(server.receive(attempt).map { $0[3] } == [2])
-        // Keys change every two minutes and are remembered for two more, so that each is gone after four.
+        // Keys change every two minutes and are kept for two more, so each one is gone after four.
         server.now = Instant.zero.advanced(by: .seconds(240))
         #expect(server.receive(confirm).map { $0[3] } == [2])
         #expect(server.listener.sessionCount + other.listener.sessionCount == 0)
     }
 
-    @Test("Guessed connection ids reach no session, and draw less than they send")
+    @Test("A guessed connection id reaches no session, and its answer is smaller than the guess")
     func guessedIdentifiers() throws {
         var pair = try ReliablePair()
         var random = RandomSource.seeded(4)
@@ -61,7 +61,7 @@ struct UDPAttackTests {
             let kind = UInt8([5, 6, 7, 8, 9, 12][number % 6])
             var guess = Self.request(kind, &random)
             guess = Array(guess.prefix([6, 7].contains(kind) ? 20 : kind == 9 ? 12 : 64))
-            // Nearly right is as wrong.
+            // Every second guess is wrong in the last byte only.
             if number % 2 == 0 { guess.replaceSubrange(4..<11, with: pair.wireIdentifier.prefix(7)) }
             if guess[4..<12].elementsEqual(pair.wireIdentifier) { continue }
             let answers = pair.server.receive(guess, from: Self.address(number))
@@ -73,7 +73,7 @@ struct UDPAttackTests {
         #expect(pair.server.messages == [[1]])
     }
 
-    @Test("A server whose app does not keep up with accepting says that it is full")
+    @Test("A server whose app accepts too slowly refuses clients as if it were full")
     func acceptQueue() throws {
         var server = try SimulatedServer()
         server.listener.hasRoom = false

@@ -4,9 +4,9 @@ import TransportAPI
 
 @testable import Protocols
 
-@Suite("UDP, fragments", .timeLimit(.minutes(5)), .ownThread)
+@Suite("UDP fragments", .timeLimit(.minutes(5)), .ownThread)
 struct FragmentsTests {
-    /// So many bytes, with no period that divides a block's size.
+    /// This many bytes, in a pattern whose period does not divide the size of a block.
     private static func bytes(_ size: Int) -> [UInt8] {
         let pattern = (0..<65_521).map { UInt8(truncatingIfNeeded: $0 &* 31 >> 3) }
         var all: [UInt8] = []
@@ -15,7 +15,7 @@ struct FragmentsTests {
     }
 
     @Test(
-        "The largest message in the smallest fragments comes together in any order",
+        "The largest message is assembled from the smallest fragments in any order",
         arguments: ["reverse", "every second"]
     )
     func manyFragments(order: String) throws {
@@ -35,7 +35,7 @@ struct FragmentsTests {
         #expect(fragments.isComplete && fragments.joined() == all)
     }
 
-    @Test("What has not come takes no memory, whatever was announced")
+    @Test("Fragments take memory only for the bytes that have arrived, whatever size was announced")
     func reserved() throws {
         var fragments = Fragments(total: 16 << 20)
         for end in [16 << 20, 8 << 20, 1 << 20] {
@@ -46,7 +46,7 @@ struct FragmentsTests {
         #expect(fragments.reserved <= 5 * 4096)
     }
 
-    @Test("Fragments that overlap in any way leave of each byte what came first", arguments: 0..<20 as Range<UInt64>)
+    @Test("Fragments that overlap in any way keep the first value of each byte", arguments: 0..<20 as Range<UInt64>)
     func overlaps(seed: UInt64) throws {
         var random = RandomSource.seeded(seed)
         let size = Int.random(in: 1...20_000, using: &random)

@@ -3,9 +3,9 @@ import TransportAPI
 
 @testable import Protocols
 
-@Suite("Ranges of numbers")
+@Suite("Number ranges")
 struct NumberRangesTests {
-    @Test("Runs of numbers join and tell doubles, whatever the order", arguments: [1, 3, 40])
+    @Test("Ranges of numbers join and detect duplicates, whatever the order", arguments: [1, 3, 40])
     func ranges(longest: UInt64) {
         var random = RandomSource.seeded(longest)
         for _ in 0..<50 {

@@ -4,9 +4,9 @@ import TransportAPI
 
 @testable import Protocols
 
-@Suite("UDP, reliably: packets")
+@Suite("UDP reliable mode: packets")
 struct ReliablePacketTests {
-    @Test("Confirm, welcome, refusal and packets have the documented bytes")
+    @Test("Confirm, welcome, packets and acknowledgements have the documented bytes")
     func goldenBytes() throws {
         var client = try startedClient(.reliable(.unordered))
         var server = try SimulatedServer(UDPConfiguration(maximumReliableSize: 1000))
@@ -43,7 +43,7 @@ struct ReliablePacketTests {
         #expect(Array(packets[2][20..<39]) == [2] + [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 9, 0xc4, 0, 0, 9, 0x12, 0, 0xb2])
     }
 
-    @Test("Every second packet is acknowledged at once, and one behind a gap; a single one within 25 ms")
+    @Test("Every second packet and one after a gap are acknowledged at once, and a single one within 25 ms")
     func acknowledgementDelay() throws {
         var pair = try ReliablePair()
         for byte in 0..<6 as Range<UInt8> { _ = try pair.client.send(Payload([byte])) }
@@ -61,7 +61,7 @@ struct ReliablePacketTests {
         #expect(Array(behindGap[0][41...]) == [1, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 2])
     }
 
-    @Test("What was lost is sent again when three later packets are acknowledged, and not before a timeout otherwise")
+    @Test("A lost packet is sent again after three later ones are acknowledged, or else after a timeout")
     func fastRetransmission() throws {
         var pair = try ReliablePair()
         for byte in 0..<4 as Range<UInt8> { _ = try pair.client.send(Payload([byte])) }
@@ -78,7 +78,7 @@ struct ReliablePacketTests {
         #expect(pair.server.messages == [[0], [1], [2], [3]])
     }
 
-    @Test("Unanswered packets are sent again after the timeout, then after twice as long each time")
+    @Test("Unacknowledged packets are sent again after a timeout, which doubles each time up to 10 s")
     func backoff() throws {
         var pair = try ReliablePair()
         _ = try pair.client.send(Payload([1]))
@@ -91,11 +91,11 @@ struct ReliablePacketTests {
         #expect(times == [1025, 3050, 7075, 15_100, 25_125])
     }
 
-    @Test("A window that is open wide is filled in bursts of ten packets, one as soon as others have had their turn")
+    @Test("A wide window is filled in bursts of ten packets, and other connections can run between them")
     func bursts() throws {
         var pair = try ReliablePair()
         _ = try pair.client.send(Payload([UInt8](repeating: 1, count: 500_000)))
-        // The window grows with what arrives, and is empty again at the end.
+        // The window grows as packets arrive, and no packet is in flight at the end.
         try pair.run(atMost: 500) { !$0.server.messages.isEmpty && $0.client.core.reliable?.sender.isIdle == true }
         let window = pair.client.core.reliable?.sender.window.size ?? 0
         #expect(window > 40 * 1200 && pair.server.messages.count == 1)
@@ -110,14 +110,14 @@ struct ReliablePacketTests {
         #expect(bursts == [10, 10, 10, 1])
     }
 
-    @Test("What only repeats what was here is counted apart, since it shows that this side is not heard")
+    @Test("Repeated bytes are counted separately, because they show that this side's datagrams are lost")
     func repeatedBytes() throws {
         var pair = try ReliablePair()
         let sent = pair.server.run(pair.identifier) { core, context in _ = try? core.send(Payload([1]), id: 0, &context)
         }
         for datagram in sent { pair.client.feed(datagram: datagram) }
         #expect(pair.client.context.counters.repeatedBytes == 0)
-        // Nothing that the client answers arrives.
+        // The client's answers are lost.
         var repeated = 0
         for second in [2, 5] {
             pair.server.now = Instant.zero.advanced(by: .seconds(second))
@@ -132,7 +132,7 @@ struct ReliablePacketTests {
         #expect(pair.client.context.counters.repeatedBytes == UInt64(repeated + 40) && pair.client.messages.count == 1)
     }
 
-    @Test("A ping that is lost is repeated until it is answered")
+    @Test("A lost ping is repeated until it is answered")
     func lostPing() throws {
         var pair = try ReliablePair()
         try pair.client.core.ping(&pair.client.context)
@@ -148,7 +148,7 @@ struct ReliablePacketTests {
         #expect(!pair.client.takeDatagrams().contains(ping[0]))
     }
 
-    @Test("The first window is ten full packets; it grows as they are acknowledged, and halves at a loss")
+    @Test("A window starts at ten full packets, grows with acknowledgements, and halves at a loss")
     func congestionWindow() throws {
         var window = CongestionWindow()
         var count = 0
@@ -168,14 +168,14 @@ struct ReliablePacketTests {
         #expect(window.size > 13_000 && window.size < 13_300)
         window.collapse(later)
         #expect(window.size == CongestionWindow.minimum)
-        // What was lost before the silence does not make the window forget what the path carried.
+        // A loss from before the silence does not lower the slow start threshold.
         _ = window.lost(1200, sentAt: later, now: later)
         let again = later.advanced(by: .milliseconds(1))
         for _ in 0..<3 { window.acknowledged(1200, sentAt: again, flight: 12_000) }
         #expect(window.size == 6000)
     }
 
-    @Test("A window that was halved for packets that only came late is as it was")
+    @Test("A window that was halved for late packets gets its size back when they arrive")
     func spuriousLoss() {
         var window = CongestionWindow()
         for _ in 0..<10 { window.sent(1200) }
@@ -191,7 +191,7 @@ struct ReliablePacketTests {
         #expect(window.size == 12_000 && window.bytesInFlight == 8 * 1200)
     }
 
-    @Test("A packet that comes late says nothing of a later loss than the one that it was taken for")
+    @Test("A late packet takes back only the loss that was assumed for it, not a later one")
     func lateBeyondRecovery() {
         var window = CongestionWindow()
         for _ in 0..<10 { window.sent(1200) }
@@ -205,7 +205,7 @@ struct ReliablePacketTests {
         #expect(window.size == 6000)
     }
 
-    @Test("A window that has grown begins anew after a silence")
+    @Test("A window that has grown starts again at its initial size after a silence")
     func restart() {
         var window = CongestionWindow()
         for _ in 0..<100 { window.acknowledged(1200, sentAt: .zero, flight: .max / 2) }
@@ -213,7 +213,7 @@ struct ReliablePacketTests {
         #expect(window.size == CongestionWindow.initial)
     }
 
-    @Test("Half an idle window does not grow")
+    @Test("A window that is mostly unused does not grow")
     func idleWindow() {
         var window = CongestionWindow()
         for _ in 0..<100 {

@@ -4,16 +4,16 @@ import TransportAPI
 
 @testable import Protocols
 
-@Suite("UDP, reliably")
+@Suite("UDP reliable mode")
 struct ReliableTests {
-    /// A message that tells its number and has a size of its own: mostly small, sometimes of several fragments.
+    /// A message whose content and size depend on its number. Most are small, and some consist of several fragments.
     static func message(_ number: Int) -> [UInt8] {
         let size = number % 17 == 3 ? 1 + number * 131 % 9000 : 2 + number % 50
         return (0..<max(2, size)).map { $0 == 0 ? UInt8(number >> 8) : UInt8(truncatingIfNeeded: number + $0 - 1) }
     }
 
     @Test(
-        "Whatever the network loses, doubles and delays, each message arrives once, both ways, and in order if so agreed",
+        "Each message arrives once, and in order if agreed, whatever the network loses, doubles and delays",
         arguments: [0, 0.05, 0.15, 0.3],
         [UDPReliability.ordered, .unordered]
     )
@@ -29,7 +29,7 @@ struct ReliableTests {
                 while sent < count, try pair.client.send(Payload(Self.message(sent))) == .written { sent += 1 }
                 while answered < count, pair.serverSends(Self.message(answered)) == .written { answered += 1 }
             }
-            // The last acknowledgement, and whatever would come twice.
+            // Waits for the last acknowledgement, and for messages that would arrive twice.
             try pair.run(atMost: 2000) { $0.client.core.reliable?.sender.isIdle == true }
             for _ in 0..<100 { pair.run() }
             let wanted = (0..<count).map(Self.message)
@@ -42,7 +42,7 @@ struct ReliableTests {
         }
     }
 
-    @Test("The largest message arrives over a lossy connection; a larger one is refused, and the session lives on")
+    @Test("The largest message arrives over a lossy network, and a larger one is rejected without ending the session")
     func largest() throws {
         var pair = try ReliablePair(.ordered)
         pair.spoil(loss: 0.1, seed: 4)
@@ -55,7 +55,7 @@ struct ReliableTests {
         #expect(pair.server.messages == [bytes])
     }
 
-    @Test("The smaller limit of the two sides holds for both")
+    @Test("The smaller limit of the two sides applies to both")
     func agreedLimit() throws {
         let small = UDPConfiguration(reliability: .unordered, maximumReliableSize: 100)
         let pair = try ReliablePair(.reliable(.unordered), server: small)
@@ -64,7 +64,7 @@ struct ReliableTests {
         #expect(pair.session?.capabilities == pair.client.core.capabilities)
     }
 
-    @Test("Unordered messages do not wait for one that was lost; ordered ones do")
+    @Test("Unordered messages do not wait for a lost one, and ordered ones do")
     func headOfLine() throws {
         for (reliability, early) in [(UDPReliability.unordered, 2), (.ordered, 0)] {
             var pair = try ReliablePair(.reliable(reliability))
@@ -76,7 +76,7 @@ struct ReliableTests {
         }
     }
 
-    @Test("A receiver that nobody empties stops the sender within bounds, and nothing is lost when it goes on")
+    @Test("A receiver that is not read stops the sender within bounds, and loses nothing when it is read again")
     func backpressure() throws {
         var configuration = UDPConfiguration.reliable(.ordered, confirms: true)
         configuration.maximumReliableSize = 2000
@@ -102,8 +102,8 @@ struct ReliableTests {
         #expect(pair.server.messages.count == Int(sent))
     }
 
-    @Test("A goodbye comes behind all that was sent before it, even if that has to be repeated")
-    func flushingGoodbye() throws {
+    @Test("A close comes after all messages that were sent before it, even if they have to be repeated")
+    func flushingClose() throws {
         var pair = try ReliablePair()
         pair.spoil(loss: 0.2, seed: 11)
         for number in 0..<100 { _ = try pair.client.send(Payload(Self.message(number))) }
@@ -114,7 +114,7 @@ struct ReliableTests {
         #expect(pair.client.closeReason == CloseReason(.user, text: "done"))
     }
 
-    @Test("A goodbye that nobody acknowledges ends after five seconds, a session after a minute")
+    @Test("A session ends five seconds after an unacknowledged close, and a minute after an unacknowledged message")
     func silence() throws {
         var closing = try ReliablePair()
         _ = try closing.client.send(Payload([1]))
@@ -129,7 +129,7 @@ struct ReliableTests {
         #expect(silent.client.failure?.code == .acknowledgementTimeout)
     }
 
-    @Test("A server without the reliable mode, new or old, refuses clearly")
+    @Test("A server without the reliable mode, new or old, refuses it with a clear error")
     func refused() throws {
         var client = try startedClient(.ordered)
         var server = try SimulatedServer(UDPConfiguration(acceptsReliable: false))
@@ -138,7 +138,7 @@ struct ReliableTests {
         var plain = try startedClient()
         exchange(&plain, &server)
         #expect(plain.isOpen && !plain.core.capabilities.isReliable)
-        // One that never heard of it answers with a plain accept.
+        // A server that does not implement the mode answers with a plain accept.
         var other = try startedClient(.ordered)
         let nonce = Array(other.takeDatagrams()[0][4..<12])
         let number = [UInt8](repeating: 7, count: 8)
@@ -150,7 +150,7 @@ struct ReliableTests {
         #expect(Array(bye.prefix(12)) == [0x49, 0x4d, 1, 8] + number)
     }
 
-    @Test("A server takes reliable clients and others at the same time")
+    @Test("A server accepts reliable clients and others at the same time")
     func mixed() throws {
         var server = try SimulatedServer(.reliable(.off))
         var one = try startedClient(.ordered, seed: 1)

@@ -3,13 +3,13 @@ import TransportAPI
 
 @testable import Protocols
 
-@Suite("UDP, reliably: simulated networks")
+@Suite("UDP reliable mode: simulated networks")
 struct ReliableWorldTests {
     static let losses = [0, 0.01, 0.05, 0.1, 0.2, 0.3]
     private static let count = 60
 
-    /// Sends messages both ways until all are there and both sides are at rest, says goodbye, and tells what is wrong.
-    static func complaints(_ world: inout ReliableWorld, isOrdered: Bool, within limit: Duration) throws -> [String] {
+    /// Sends messages both ways until all have arrived and both sides are idle, and closes. Returns the problems that it found.
+    static func problems(_ world: inout ReliableWorld, isOrdered: Bool, within limit: Duration) throws -> [String] {
         var (sent, answered) = (0, 0)
         let end = world.now.advanced(by: limit)
         func isDone(_ world: borrowing ReliableWorld) -> Bool {
@@ -19,15 +19,15 @@ struct ReliableWorldTests {
         repeat {
             while sent < count, try world.client.send(Payload(ReliableTests.message(sent))) == .written { sent += 1 }
             while answered < count, world.serverSends(ReliableTests.message(answered)) { answered += 1 }
-        } while world.step(until: end) && !isDone(world) && world.complaint == nil && world.client.failure == nil
+        } while world.step(until: end) && !isDone(world) && world.failedCheck == nil && world.client.failure == nil
         let wanted = (0..<count).map(ReliableTests.message)
-        var found = [world.complaint, world.client.failure.map { "\($0)" }].compactMap(\.self)
+        var found = [world.failedCheck, world.client.failure.map { "\($0)" }].compactMap(\.self)
         found += world.server.failures.map { "\($0)" }
         for (name, got) in [("there", world.server.messages), ("back", world.client.messages.map(\.bytes))] {
-            if got.count != count || Set(got) != Set(wanted) { found.append("\(name): \(got.count) messages came") }
+            if got.count != count || Set(got) != Set(wanted) { found.append("\(name): \(got.count) messages arrived") }
             if isOrdered, got != wanted { found.append("\(name): not in the order of sending") }
         }
-        if found.isEmpty, !isDone(world) { found.append("no rest") }
+        if found.isEmpty, !isDone(world) { found.append("the session does not become idle") }
         world.client.core.close(.user, &world.client.context)
         world.client.drain()
         let close = world.now.advanced(by: ConnectionLimits().closeTimeout + .milliseconds(1))
@@ -46,7 +46,7 @@ struct ReliableWorldTests {
     }
 
     @Test(
-        "Each message arrives once, in order if so agreed, within bounds of memory, time and bytes",
+        "Each message arrives once, in order if agreed, within bounds of memory, time and bytes",
         arguments: losses,
         [UDPReliability.ordered, .unordered]
     )
@@ -54,14 +54,17 @@ struct ReliableWorldTests {
         let payload = (0..<Self.count).map { ReliableTests.message($0).count + 60 }.reduce(0, +)
         for seed in 0..<30 as Range<UInt64> {
             var world = try ReliableWorld(.reliable(reliability), Self.network(loss, seed), seed: seed)
-            let found = try Self.complaints(&world, isOrdered: reliability == .ordered, within: .seconds(15))
+            let found = try Self.problems(&world, isOrdered: reliability == .ordered, within: .seconds(15))
             #expect(found == [], "seed \(seed)")
             let limit = Double(payload) / (1 - loss) / (1 - loss) * 1.5 + 15_000
             #expect(Double(max(world.bytes.there, world.bytes.back)) < limit, "seed \(seed)")
         }
     }
 
-    @Test("A long transfer takes few bytes more than what is lost, and fills the path", arguments: [0, 0.01, 0.05])
+    @Test(
+        "A long transfer sends little more than its bytes and those that are lost, and fills the path",
+        arguments: [0, 0.01, 0.05]
+    )
     func transfer(loss: Double) throws {
         for seed in 0..<3 as Range<UInt64> {
             var network = ReliableWorld.Network()
@@ -77,7 +80,7 @@ struct ReliableWorldTests {
         }
     }
 
-    @Test("A receiver that does not know what it has had, a sender that repeats nothing, and a wrong order are found")
+    @Test("The checks find a receiver that forgets, a sender that repeats nothing, and a wrong order")
     func flaws() throws {
         let cases: [(ReliableWorld.Flaw, UDPReliability)] = [
             (.forgetsDoubles, .unordered), (.neverRepeats, .ordered), (.none, .unordered),
@@ -85,15 +88,15 @@ struct ReliableWorldTests {
         for (flaw, reliability) in cases {
             let found = try (0..<6 as Range<UInt64>).flatMap { seed in
                 var world = try ReliableWorld(.reliable(reliability), Self.network(0.1, 7), flaw: flaw, seed: seed)
-                return try Self.complaints(&world, isOrdered: true, within: .seconds(20))
+                return try Self.problems(&world, isOrdered: true, within: .seconds(20))
             }
             #expect(!found.isEmpty, "\(flaw)")
-            if flaw != .none { #expect(found.contains { $0.contains("messages came") }, "\(flaw)") }
+            if flaw != .none { #expect(found.contains { $0.contains("messages arrived") }, "\(flaw)") }
         }
     }
 
     @Test(
-        "A path that swallows long datagrams is found out, and carries all of what fits it",
+        "A path that loses all long datagrams is detected, and carries all that fit",
         arguments: [1000, 900, 548]
     )
     func narrowPath(largest: Int) throws {
@@ -114,7 +117,7 @@ struct ReliableWorldTests {
         }
     }
 
-    @Test("A path that becomes narrow in the middle of a session, and only for long messages, is found out as well")
+    @Test("A path that becomes narrow during a session, and only for long messages, is detected as well")
     func singleMessages() throws {
         var network = ReliableWorld.Network()
         network.largest = 700

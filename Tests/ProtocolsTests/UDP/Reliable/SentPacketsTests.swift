@@ -4,8 +4,8 @@ import TransportAPI
 
 @testable import Protocols
 
-/// The packets that wait for acknowledgement.
-@Suite("UDP, reliably: acknowledgements")
+/// Packets that await their acknowledgement.
+@Suite("UDP reliable mode: acknowledgements")
 struct SentPacketsTests {
     /// An acknowledgement of these numbers, as it is read from a packet.
     private static func acknowledgement(of numbers: [UInt64]) throws -> Acknowledgement {
@@ -29,7 +29,7 @@ struct SentPacketsTests {
         SentPacket(number: number, sentAt: .zero, size: 100, pieces: [])
     }
 
-    @Test("Those that are named are taken out, and all others stay in their order", arguments: 0..<20 as Range<UInt64>)
+    @Test("Acknowledged packets are removed, and all others stay in their order", arguments: 0..<20 as Range<UInt64>)
     func model(seed: UInt64) throws {
         var random = RandomSource.seeded(seed)
         var packets = SentPackets()
@@ -37,7 +37,7 @@ struct SentPacketsTests {
         var next: UInt64 = 0
         for _ in 0..<40 {
             for _ in 0..<Int.random(in: 0...30, using: &random) {
-                // Some numbers are of packets that ask for no answer.
+                // Some numbers are those of packets that need no acknowledgement.
                 next += UInt64.random(in: 1...3, using: &random)
                 packets.append(Self.packet(next))
                 model.append(next)
@@ -54,7 +54,7 @@ struct SentPacketsTests {
         }
     }
 
-    @Test("An acknowledgement contains what its runs do")
+    @Test("An acknowledgement contains exactly the numbers of its runs")
     func contains() throws {
         let numbers: [UInt64] = [0, 1, 2, 7, 9, 10, 40]
         let news = try Self.acknowledgement(of: numbers)
@@ -73,12 +73,12 @@ struct SentPacketsTests {
         #expect(pair.client.failure?.code == .protocolViolation)
     }
 
-    @Test("Acknowledgements that tell nothing are counted as control work, beyond one for each packet")
-    func vain() throws {
+    @Test("Acknowledgements without news count as control work, beyond one for each packet")
+    func withoutNews() throws {
         var pair = try ReliablePair()
         for byte in 0..<3 as Range<UInt8> { #expect(try pair.client.send(Payload([byte])) == .written) }
         for number in 0..<10 as Range<UInt8> { pair.client.feed(datagram: pair.packet(number, Self.frame)) }
-        // The first one tells something, and three may come late.
+        // The first one is news, and three more are allowed as late ones.
         #expect(pair.client.context.counters.controlWork == 6 && pair.client.failure == nil)
     }
 }

@@ -5,11 +5,11 @@ import TransportAPI
 @testable import Protocols
 @testable import Transports
 
-@Suite("The memory of compressed messages", .enabled(if: ZLib.shared != nil))
+@Suite("Memory of compressed messages", .enabled(if: ZLib.shared != nil))
 struct CompressedMemoryTests {
-    @Test("is that of what has come and of one part more, however closely a message keeps to what it may expand to")
+    @Test("A message takes memory for its bytes so far and one part more, even close to its expansion limit")
     func parts() throws {
-        // Expands alike all along: eighty bytes that can't be compressed, and thousands that are nothing.
+        // The message expands evenly: 80 bytes that cannot be compressed alternate with thousands of zeros.
         var random = RandomSource.seeded(7)
         var message = [UInt8](repeating: 0, count: 8000 * 1000)
         for start in stride(from: 0, to: message.count, by: 8000) {
@@ -24,7 +24,7 @@ struct CompressedMemoryTests {
         for start in stride(from: 0, to: bytes.count, by: 1000) {
             server.feed(Array(bytes[start..<min(start + 1000, bytes.count)]))
             let held = server.core.reader.message
-            // What is made of a piece can't be told before: each part has some room for that.
+            // The expanded size of a piece is not known before, so each part has some room for it.
             ahead = max(ahead, held.capacity - held.count / 4 * 5)
         }
         let isWhole = server.messages.first?.bytes == message
@@ -32,8 +32,8 @@ struct CompressedMemoryTests {
         #expect(expansion > 50 && ahead <= MessageParts.size + MessageParts.slack)
     }
 
-    @Test("grows by little between two looks at the clock, however well a message was compressed")
-    func littleAtATime() throws {
+    @Test("A message grows by little between two readings of the clock, however well it was compressed")
+    func smallSteps() throws {
         var client = try CompressionTests.open(.client)
         _ = try client.send(Payload([UInt8](repeating: 0, count: 1 << 20)))
         var input = ByteBuffer()
@@ -47,7 +47,10 @@ struct CompressedMemoryTests {
         #expect(steps >= 64 && most <= 16 << 10)
     }
 
-    @Test("of the largest size that can't be compressed arrive, also by the smallest window", arguments: [9, 15])
+    @Test(
+        "A message of the largest size that cannot be compressed arrives, also with the smallest window",
+        arguments: [9, 15]
+    )
     func incompressible(window: Int) throws {
         var random = RandomSource.seeded(11)
         let message = (0..<60_000).map { _ in UInt8(truncatingIfNeeded: random.next()) }
@@ -65,10 +68,13 @@ struct CompressedMemoryTests {
 
     /// How a connection ends.
     enum End: Sendable, CaseIterable {
-        case violation, theirGoodbye, ourGoodbye
+        case violation, peerClose, localClose
     }
 
-    @Test("is let go of when the connection ends, with the message under assembly", arguments: End.allCases)
+    @Test(
+        "A connection that ends releases its memory, including that of an incomplete message",
+        arguments: End.allCases
+    )
     func ending(end: End) throws {
         for role in [CoreRole.client, .server] {
             var connection = try CompressionTests.open(role)
@@ -78,12 +84,12 @@ struct CompressedMemoryTests {
             let before = connection.core.bufferedBytes
             switch end {
             case .violation: connection.feed(frame(to: role, 0xff))
-            case .theirGoodbye: connection.feed(frame(to: role, 0x88, closeBody(1000)))
-            case .ourGoodbye: connection.core.close(.user, &connection.context)
+            case .peerClose: connection.feed(frame(to: role, 0x88, closeBody(1000)))
+            case .localClose: connection.core.close(.user, &connection.context)
             }
             let after = connection.core.bufferedBytes
             #expect(before > 350_000 && after == 0)
-            // What comes behind our goodbye is passed over: the rest of the message, and a compressed one.
+            // After our close frame, the rest of the message and a compressed message are skipped.
             connection.feed(frame(to: role, 0x80, [7]) + frame(to: role, 0xc1, [0xf2, 0x00, 0x11, 0x00, 0x00]))
             connection.feed(frame(to: role, 0x88, closeBody(1000)))
             connection.endInput()

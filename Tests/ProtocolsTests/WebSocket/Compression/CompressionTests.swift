@@ -7,7 +7,7 @@ import TransportAPI
 
 @Suite("Compressed messages", .enabled(if: ZLib.shared != nil))
 struct CompressionTests {
-    /// What every offer may be answered with, so that both directions can be tried in every way.
+    /// Valid answers to every offer, so that both directions are tested with all parameters.
     static let answers = [
         "", "; server_no_context_takeover", "; client_no_context_takeover",
         "; server_no_context_takeover; client_no_context_takeover", "; server_max_window_bits=9",
@@ -36,19 +36,19 @@ struct CompressionTests {
         return harness
     }
 
-    @Test("the examples of RFC 7692, section 7.2.3, are read, whole and byte by byte", arguments: [1, .max])
+    @Test("The examples of RFC 7692, section 7.2.3, are read, whole and byte by byte", arguments: [1, .max])
     func goldenRead(slice: Int) throws {
         var client = try Self.open(.client)
         let frames: [[UInt8]] = [
             [0xc1, 0x07, 0xf2, 0x48, 0xcd, 0xc9, 0xc9, 0x07, 0x00],
-            // The same again, by reference to the first; in two fragments, with a ping between them.
+            // The same again by reference to the first, and in two fragments with a ping between them.
             [0xc1, 0x05, 0xf2, 0x00, 0x11, 0x00, 0x00],
             [0x41, 0x03, 0xf2, 0x48, 0xcd, 0x89, 0x00, 0x80, 0x04, 0xc9, 0xc9, 0x07, 0x00],
-            // A stored block; a block that says it is the last; two blocks.
+            // A stored block, a block that is marked as the last, and two blocks.
             [0xc1, 0x0b, 0x00, 0x05, 0x00, 0xfa, 0xff, 0x48, 0x65, 0x6c, 0x6c, 0x6f, 0x00],
             [0xc1, 0x08, 0xf3, 0x48, 0xcd, 0xc9, 0xc9, 0x07, 0x00, 0x00],
             [0xc1, 0x0d, 0xf2, 0x48, 0x05, 0x00, 0x00, 0x00, 0xff, 0xff, 0xca, 0xc9, 0xc9, 0x07, 0x00],
-            // Nothing, and a message that is not compressed.
+            // An empty message, and a message that is not compressed.
             [0xc1, 0x01, 0x00], [0x81, 0x05, 0x48, 0x65, 0x6c, 0x6c, 0x6f],
         ]
         for frame in frames { client.feed(frame, slice: slice) }
@@ -57,7 +57,7 @@ struct CompressionTests {
         #expect(texts == ["Hello", "Hello", "Hello", "Hello", "Hello", "Hello", "", "Hello"])
     }
 
-    @Test("messages arrive as they left, with every agreement", arguments: answers)
+    @Test("Messages arrive as they were sent, with every agreement", arguments: answers)
     func roundTrip(parameters: String) throws {
         var client = try Self.open(.client, parameters) { $0.fragmentSize = 100 }
         let asked = parameters.replacing("client_max_window_bits=8", with: "client_max_window_bits=9")
@@ -74,7 +74,7 @@ struct CompressionTests {
         #expect(client.messages == all + all && server.messages == all + all)
     }
 
-    @Test("what repeats takes few bytes, unless nothing is remembered")
+    @Test("A repeated message takes few bytes, unless no context is kept")
     func ratio() throws {
         let message = Payload(text: #"{"id":"1","conversation":"team-lunch","sender":"ann","text":"Soup or salad?"}"#)
         for (parameters, isSmall) in [("", true), ("; server_no_context_takeover", false)] {
@@ -88,7 +88,7 @@ struct CompressionTests {
         }
     }
 
-    @Test("what is short, or does not shrink, leaves as it is; control frames always do")
+    @Test("Messages that are short or do not shrink are sent uncompressed, and so are control frames")
     func plain() throws {
         var server = try Self.open(.server, "; server_no_context_takeover") { $0.compression?.threshold = 5 }
         _ = try server.send(Payload(text: "aaaa"))
@@ -99,7 +99,7 @@ struct CompressionTests {
         #expect(frames(server.takeOutput()).map(\.first) == [0x81, 0x82, 0x82, 0x89, 0x88])
     }
 
-    @Test("only the first frame of a message may be marked, and only where that was agreed on")
+    @Test("Only the first frame of a message may be marked as compressed, and only if this was agreed")
     func marks() throws {
         let wrong: [[UInt8]] = [
             [0xc9, 0x80], [0xc8, 0x80], [0xca, 0x80], [0xc0, 0x80], [0xa1, 0x80], [0x91, 0x80],
@@ -115,7 +115,7 @@ struct CompressionTests {
     }
 
     @Test(
-        "damaged contents end the connection with the code that says how",
+        "Damaged contents end the connection with the matching close code",
         arguments: [
             ([0xff, 0xff, 0xff], 1002), ([0xf2, 0x48, 0xcd], 1002), ([], 1002),
             ([0xf2, 0x00, 0x11, 0x00, 0x00], 1002),
@@ -131,7 +131,7 @@ struct CompressionTests {
         }
     }
 
-    @Test("a compression bomb ends in 1009 and takes no more memory than the limit")
+    @Test("A compression bomb ends with close code 1009 and takes no more memory than the limit")
     func bomb() throws {
         var sender = try Self.open(.client) { $0.maximumMessageSize = 64 << 20 }
         _ = try sender.send(Payload([UInt8](repeating: 0, count: 8 << 20)))
@@ -145,7 +145,7 @@ struct CompressionTests {
         }
     }
 
-    @Test("limits as large as numbers go let compressed messages in", arguments: [1, .max])
+    @Test("A core with the greatest possible limits accepts compressed messages", arguments: [1, .max])
     func greatestLimits(slice: Int) throws {
         var server = try Self.open(.server) {
             $0.maximumMessageSize = .max
@@ -155,7 +155,7 @@ struct CompressionTests {
         #expect(server.messages == [Payload(text: "Hello")] && server.failure == nil)
     }
 
-    @Test("what a message may expand to does not depend on how it arrives", arguments: [20_000, 2_000_000])
+    @Test("The size to which a message may expand does not depend on how it arrives", arguments: [20_000, 2_000_000])
     func expansion(size: Int) throws {
         var sender = try Self.open(.client) { $0.fragmentSize = 300 }
         _ = try sender.send(Payload([UInt8](repeating: 0, count: size)))
@@ -169,8 +169,8 @@ struct CompressionTests {
         }
     }
 
-    @Test("what compresses and decompresses counts as held, by its window, once it is there")
-    func held() throws {
+    @Test("A compressor and a decompressor count as buffered bytes by their window, once they exist")
+    func buffered() throws {
         for (isSmall, least) in [(false, 300_000), (true, 20_000)] {
             let zlib = try #require(ZLib.shared)
             let compression = isSmall ? WebSocketCompression.small(zlib) : WebSocketCompression(zlib)
@@ -185,7 +185,7 @@ struct CompressionTests {
     }
 
     @Test(
-        "a message that fills the limit arrives, however little it shrinks; a larger one does not",
+        "A message at the limit arrives, however little it shrinks, and a larger one does not",
         arguments: [0, 1]
     )
     func limit(excess: Int) throws {
@@ -203,7 +203,7 @@ struct CompressionTests {
         }
     }
 
-    @Test("without memory for a compressor messages leave as they are, and compressed ones end the connection")
+    @Test("Without memory for a compressor, messages are sent uncompressed and compressed ones are an error")
     func noMemory() throws {
         struct None: MessageCompressor {
             func makeDeflater(windowBits: Int) -> (any MessageDeflater)? { nil }
@@ -216,7 +216,7 @@ struct CompressionTests {
         #expect(server.failure?.code == .resourcesExhausted)
     }
 
-    @Test("damaged streams end in messages or in one error, for every slicing")
+    @Test("Damaged streams end in messages or in one error, for every slicing")
     func fuzz() throws {
         var random = RandomSource.seeded(7692)
         for _ in 0..<300 {

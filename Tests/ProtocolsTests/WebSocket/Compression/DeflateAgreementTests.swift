@@ -5,14 +5,14 @@ import TransportAPI
 @testable import Protocols
 @testable import Transports
 
-@Suite("Agreeing on compression", .enabled(if: ZLib.shared != nil))
+@Suite("Agreement on compression", .enabled(if: ZLib.shared != nil))
 struct DeflateAgreementTests {
     typealias Change = @Sendable (inout WebSocketCompression) -> Void
 
-    static func wishes(_ change: Change = { _ in }) throws -> WebSocketCompression {
-        var wishes = WebSocketCompression(try #require(ZLib.shared))
-        change(&wishes)
-        return wishes
+    static func settings(_ change: Change = { _ in }) throws -> WebSocketCompression {
+        var settings = WebSocketCompression(try #require(ZLib.shared))
+        change(&settings)
+        return settings
     }
 
     static let usual: Change = { _ in }
@@ -20,7 +20,7 @@ struct DeflateAgreementTests {
     static let forgetful: Change = { ($0.keepsContext, $0.peerKeepsContext) = (false, false) }
 
     @Test(
-        "a client offers what it wishes",
+        "A client offers its settings",
         arguments: [
             (usual, "permessage-deflate; client_max_window_bits"),
             (small, "permessage-deflate; server_max_window_bits=11; client_max_window_bits=10"),
@@ -31,11 +31,11 @@ struct DeflateAgreementTests {
         ] as [(Change, String)]
     )
     func offer(change: Change, expected: String) throws {
-        #expect(DeflateAgreement.offer(try Self.wishes(change)) == expected)
+        #expect(DeflateAgreement.offer(try Self.settings(change)) == expected)
     }
 
     @Test(
-        "a server takes the first offer that it can keep to",
+        "A server accepts the first offer that it supports",
         arguments: [
             (usual, ["permessage-deflate"], "permessage-deflate"),
             (usual, ["permessage-deflate; client_max_window_bits"], "permessage-deflate"),
@@ -68,29 +68,29 @@ struct DeflateAgreementTests {
             (usual, ["permessage-deflate; server_no_context_takeover=1"], nil),
             (usual, ["permessage-deflate; client_max_window_bits; client_max_window_bits"], nil),
             (usual, ["permessage-deflate;"], nil),
-            // The semicolon is one, though an accent sits on it.
+            // The semicolon is recognized even if a combining accent follows it.
             (usual, ["permessage-deflate;\u{301}server_no_context_takeover"], nil),
         ] as [(Change, [String], String?)]
     )
     func accept(change: Change, offers: [String], expected: String?) throws {
-        let wishes = try Self.wishes(change)
-        let answer = WebSocketExtension.list(offers).flatMap { DeflateAgreement.accept($0, wishes)?.answer }
+        let settings = try Self.settings(change)
+        let answer = WebSocketExtension.list(offers).flatMap { DeflateAgreement.accept($0, settings)?.answer }
         #expect(answer == expected)
     }
 
-    @Test("a client keeps to the server's answer")
+    @Test("A client follows the server's answer")
     func answer() throws {
         let header =
             "permessage-deflate; client_no_context_takeover; client_max_window_bits=9; server_max_window_bits=\"1\\2\""
         let answer = try #require(WebSocketExtension.list([header]))
-        let agreement = try DeflateAgreement.read(answer, offered: try Self.wishes())
+        let agreement = try DeflateAgreement.read(answer, offered: try Self.settings())
         #expect(agreement?.client == .init(windowBits: 9, keepsContext: false))
         #expect(agreement?.server == .init(windowBits: 12, keepsContext: true))
-        #expect(try DeflateAgreement.read([], offered: try Self.wishes()) == nil)
+        #expect(try DeflateAgreement.read([], offered: try Self.settings()) == nil)
     }
 
     @Test(
-        "an answer that was not offered, or does not fit the offer, fails the handshake",
+        "An answer that does not match the offer fails the handshake",
         arguments: [
             (usual, "x-other"), (usual, "permessage-deflate, permessage-deflate"),
             (usual, "permessage-deflate; unknown"), (usual, "permessage-deflate; client_max_window_bits"),
@@ -99,17 +99,17 @@ struct DeflateAgreementTests {
         ] as [(Change, String)]
     )
     func refused(change: Change, answer: String) throws {
-        let wishes = try Self.wishes(change)
-        var client = try ClientHandshakeTests.client { $0.compression = wishes }
+        let settings = try Self.settings(change)
+        var client = try ClientHandshakeTests.client { $0.compression = settings }
         client.feed(response(key: client.core.key, with: ["Sec-WebSocket-Extensions: \(answer)"]))
         #expect(client.failure?.code == .handshakeFailed)
     }
 
-    @Test("a window that zlib does not have is refused by name", arguments: [8, 16])
+    @Test("A window size that zlib does not support is rejected by the name of its key", arguments: [8, 16])
     func windows(bits: Int) throws {
         for change in [{ $0.windowBits = bits }, { $0.peerWindowBits = bits }] as [Change] {
             var configuration = WebSocketConfiguration()
-            configuration.compression = try Self.wishes(change)
+            configuration.compression = try Self.settings(change)
             let error = #expect(throws: TransportError.self) { try configuration.validate() }
             #expect(error?.code == .invalidConfiguration && error?.reason.hasPrefix("compression") == true)
         }

@@ -8,7 +8,7 @@ import TransportAPI
 struct FrameTests {
     static let hello: [UInt8] = [0x48, 0x65, 0x6c, 0x6c, 0x6f]
 
-    @Test("the examples of RFC 6455, section 5.7, are read", arguments: [1, .max])
+    @Test("The examples of RFC 6455, section 5.7, are read", arguments: [1, .max])
     func goldenRead(slice: Int) throws {
         var client = try openCore(.client)
         client.feed([0x81, 0x05] + Self.hello, slice: slice)
@@ -25,7 +25,7 @@ struct FrameTests {
         #expect(server.messages == [.init(text: "Hello")])
     }
 
-    @Test("the examples of RFC 6455, section 5.7, are written")
+    @Test("The examples of RFC 6455, section 5.7, are written")
     func goldenWrite() throws {
         var output = ByteBuffer()
         Self.hello.withUnsafeBytes { hello in
@@ -48,7 +48,7 @@ struct FrameTests {
         #expect(server.takeOutput() == [0x82, 0])
     }
 
-    @Test("fragments are written as in section 5.4")
+    @Test("Fragments are written as in RFC 6455, section 5.4")
     func goldenFragments() throws {
         var server = try openCore(.server) { $0.fragmentSize = 3 }
         _ = try server.send(Payload(text: "Hello"))
@@ -59,15 +59,15 @@ struct FrameTests {
     }
 
     @Test(
-        "a frame against the rules ends the connection with 1002, whole and byte by byte",
+        "An invalid frame ends the connection with 1002, whole and byte by byte",
         arguments: [
             // Reserved bits and opcodes.
             [0xc1, 0x80], [0xa1, 0x80], [0x91, 0x80], [0x83, 0x80], [0x87, 0x80], [0x8b, 0x80], [0x8f, 0x80],
-            // No mask; control frames too long or fragmented.
+            // No mask, and control frames that are too long or fragmented.
             [0x81, 0x00], [0x89, 0xfe], [0x88, 0xff], [0x09, 0x80], [0x08, 0x80], [0x0a, 0x80],
             // Lengths not in their shortest form, or with the highest bit set.
             [0x82, 0xfe, 0, 125], [0x82, 0xff, 0, 0, 0, 0, 0, 0, 0xff, 0xff], [0x82, 0xff, 0x80, 0, 0, 0, 0, 0, 0, 0],
-            // Nothing to continue; a message within another.
+            // A continuation without a beginning, and a message within another.
             [0x80, 0x80, 0, 0, 0, 0], [0x00, 0x80, 0, 0, 0, 0], [0x01, 0x80, 0, 0, 0, 0, 0x81, 0x80, 0, 0, 0, 0],
         ] as [[UInt8]]
     )
@@ -83,23 +83,23 @@ struct FrameTests {
         }
     }
 
-    @Test("a server's masked frame is refused by a client")
+    @Test("A client rejects a masked frame of a server")
     func maskedByServer() throws {
         var client = try openCore(.client)
         client.feed(frame(to: .server, 0x81, Self.hello))
         #expect(client.failure?.code == .protocolViolation)
     }
 
-    @Test("lengths at the borders of their forms are read and written", arguments: [0, 1, 125, 126, 127, 65535, 65536])
+    @Test("Lengths at the borders of their forms are read and written", arguments: [0, 1, 125, 126, 127, 65535, 65536])
     func borders(length: Int) throws {
         let bytes = (0..<length).map { UInt8(truncatingIfNeeded: $0 &* 7) }
         for role in [CoreRole.client, .server] {
             var sender = try openCore(role)
             _ = try sender.send(Payload(bytes))
             let written = sender.takeOutput()
-            let far: CoreRole = role == .client ? .server : .client
+            let peer: CoreRole = role == .client ? .server : .client
             for slice in [1000, .max] {
-                var receiver = try openCore(far)
+                var receiver = try openCore(peer)
                 receiver.feed(written, slice: slice)
                 #expect(receiver.messages == [Payload(bytes)])
                 #expect(receiver.input.isEmpty == true)
@@ -107,7 +107,7 @@ struct FrameTests {
         }
     }
 
-    @Test("each frame of a client has its own mask")
+    @Test("Each frame of a client has its own mask")
     func masks() throws {
         var client = try openCore(.client)
         var keys: Set<[UInt8]> = []

@@ -11,7 +11,7 @@ struct MaskingTests {
         bytes.enumerated().map { $1 ^ key[($0 + phase) % 4] }
     }
 
-    @Test("every length and alignment is masked as the byte-wise definition says")
+    @Test("Every length and alignment is masked as the byte-wise definition says")
     func allAlignments() {
         let source = (0..<256).map { UInt8(truncatingIfNeeded: $0 &* 31 &+ 7) }
         for start in 0..<16 {
@@ -34,7 +34,7 @@ struct MaskingTests {
         }
     }
 
-    @Test("masking in place twice gives the original, in whatever pieces")
+    @Test("Masking in place gives the same bytes in any pieces")
     func inPieces() {
         let original = (0..<97).map { UInt8($0) }
         for cut in 0...97 {

@@ -6,7 +6,7 @@ import TransportAPI
 
 @Suite("WebSocket messages of many parts")
 struct MessagePartsTests {
-    /// 20 parts and a bit, no two of which are alike.
+    /// A message of a little more than 20 parts, all of them different.
     private static let message = (0..<20 * MessageParts.size + 77).map { UInt8(truncatingIfNeeded: $0 &* 31 ^ $0 >> 9) }
 
     /// The message in frames as a client sends it.
@@ -20,7 +20,7 @@ struct MessagePartsTests {
         if case .progress? = event { true } else { false }
     }
 
-    @Test("they are joined part by part once the last byte is there", arguments: [nil, 100_000])
+    @Test("The parts of a message are joined one by one when the last byte has arrived", arguments: [nil, 100_000])
     func joining(fragment: Int?) throws {
         let bytes = try Self.frames(of: fragment)
         var server = try openCore(.server)
@@ -39,7 +39,7 @@ struct MessagePartsTests {
         #expect(next == nil && server.core.bufferedBytes == 0)
     }
 
-    @Test("none counts twice, however it comes", arguments: [10_000, 2_000_000])
+    @Test("No part of a message takes memory twice, however the message arrives", arguments: [10_000, 2_000_000])
     func memory(slice: Int) throws {
         let bytes = try Self.frames(of: nil)
         var server = try openCore(.server)
@@ -55,8 +55,8 @@ struct MessagePartsTests {
         #expect(messages == 1 && most <= Self.message.count + 3 * MessageParts.size)
     }
 
-    @Test("others are seen to between messages that are passed over")
-    func passedOver() throws {
+    @Test("A core yields between messages that it skips")
+    func skipped() throws {
         var server = try openCore(.server)
         server.core.close(.user, &server.context)
         let few = frame(to: .server, 0x82) + frame(to: .server, 0x02, [1]) + frame(to: .server, 0x80)
@@ -66,7 +66,7 @@ struct MessagePartsTests {
         #expect(steps == 3)
     }
 
-    @Test("a goodbye while one is joined lets go of it, and what comes behind it is read")
+    @Test("A close during the joining drops the message, and later frames are still read")
     func closing() throws {
         let bytes = try Self.frames(of: nil)
         var server = try openCore(.server)

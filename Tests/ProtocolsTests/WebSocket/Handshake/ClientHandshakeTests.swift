@@ -4,7 +4,7 @@ import TransportAPI
 
 @testable import Protocols
 
-@Suite("The client's handshake")
+@Suite("WebSocket client handshake")
 struct ClientHandshakeTests {
     static func client(_ change: (inout WebSocketConfiguration) throws -> Void = { _ in }) throws -> WebSocketHarness {
         var configuration = WebSocketConfiguration(host: "example.com", port: 9000, path: "/chat?room=1")
@@ -14,7 +14,7 @@ struct ClientHandshakeTests {
         return harness
     }
 
-    @Test("the request says everything that was configured")
+    @Test("The request contains everything that was configured")
     func request() throws {
         var client = try Self.client {
             $0.origin = "http://example.com"
@@ -31,7 +31,7 @@ struct ClientHandshakeTests {
         #expect(HandshakeKey.isValid(key))
     }
 
-    @Test("a good response opens the connection, whole and byte by byte", arguments: [1, 5, .max])
+    @Test("A valid response opens the connection, whole and byte by byte", arguments: [1, 5, .max])
     func opens(slice: Int) throws {
         var client = try Self.client { $0.subprotocols = ["a", "b"] }
         client.feed(response(key: client.core.key, with: ["Sec-WebSocket-Protocol: b", "X-Other: 1"]), slice: slice)
@@ -40,7 +40,7 @@ struct ClientHandshakeTests {
         #expect(client.core.deadline == nil)
     }
 
-    @Test("frames that come with the response are read", arguments: [1, .max])
+    @Test("Frames that come with the response are read", arguments: [1, .max])
     func pipelined(slice: Int) throws {
         var client = try Self.client()
         client.feed(response(key: client.core.key) + frame(to: .client, 0x81, text("hi")), slice: slice)
@@ -48,7 +48,7 @@ struct ClientHandshakeTests {
         #expect(client.events.count == 2)
     }
 
-    @Test("interim responses are passed over")
+    @Test("Interim responses are skipped")
     func interim() throws {
         var client = try Self.client()
         client.feed(text("HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n") + response(key: client.core.key))
@@ -56,7 +56,7 @@ struct ClientHandshakeTests {
     }
 
     @Test(
-        "a response that breaks the rules fails the handshake",
+        "An invalid response fails the handshake",
         arguments: [
             ("Upgrade", []), ("Upgrade", ["Upgrade: h2c"]), ("Upgrade", ["Upgrade: websocket", "Upgrade: websocket"]),
             ("Connection", []), ("Connection", ["Connection: close"]), (nil, ["Connection: upgrade"]),
@@ -78,7 +78,7 @@ struct ClientHandshakeTests {
     }
 
     @Test(
-        "a first line that is not HTTP/1.1's fails the handshake",
+        "A first line that is not HTTP/1.1 fails the handshake",
         arguments: [
             "HTTP/1.0 101 X", "HTTP/2.1 101 X", "HTTP/1.10 101 X", "HTTP/1.1 1x1 X", "HTTP/1.1 1011 X", "HTTP/1.1",
             "SSH-2.0-x", "HTTP/1.1  101", "\r\nHTTP/1.1 101 X",
@@ -90,14 +90,14 @@ struct ClientHandshakeTests {
         #expect(client.failure?.code == .handshakeFailed)
     }
 
-    @Test("an answer of a higher minor version is read as HTTP/1.1", arguments: ["HTTP/1.2", "HTTP/1.9"])
+    @Test("An answer of a higher minor version is read as HTTP/1.1", arguments: ["HTTP/1.2", "HTTP/1.9"])
     func minorVersion(version: String) throws {
         var client = try Self.client()
         client.feed(response("\(version) 101 Switching Protocols", key: client.core.key))
         #expect(client.isOpen == true)
     }
 
-    @Test("tokens may differ in case and come in lists")
+    @Test("Tokens may differ in case and come in lists")
     func lenient() throws {
         var client = try Self.client()
         let head = [
@@ -109,7 +109,7 @@ struct ClientHandshakeTests {
     }
 
     @Test(
-        "another status is reported as such, with what Retry-After says",
+        "Another status is reported with the value of Retry-After",
         arguments: [
             (401, .authenticationFailed), (403, .forbidden), (404, .notFound), (302, .handshakeFailed),
             (200, .handshakeFailed),
@@ -123,14 +123,14 @@ struct ClientHandshakeTests {
         #expect(client.failure?.code == code)
     }
 
-    @Test("a head beyond the limit fails the handshake")
+    @Test("A head beyond the limit fails the handshake")
     func tooLarge() throws {
         var client = try Self.client { $0.maximumHeaderBytes = 256 }
         client.feed(response(key: client.core.key, with: ["X: " + String(repeating: "y", count: 256)]), slice: 50)
         #expect(client.failure?.code == .handshakeFailed)
     }
 
-    @Test("more headers than allowed fail the handshake, and so do interim responses without an end")
+    @Test("More headers than allowed fail the handshake, and so do interim responses without an end")
     func tooMany() throws {
         var client = try Self.client { $0.maximumHeaderCount = 10 }
         client.feed(response(key: client.core.key, with: Array(repeating: "X: y", count: 7)))
@@ -143,7 +143,7 @@ struct ClientHandshakeTests {
         #expect(client.failure?.code == .handshakeFailed)
     }
 
-    @Test("a server that does not answer is given up after the timeout, and not before")
+    @Test("A handshake that the server does not answer fails after the timeout, and not before")
     func timeout() throws {
         var client = try Self.client { $0.handshakeTimeout = .seconds(3) }
         client.feed(text("HTTP/1.1 101 Swi"))
@@ -153,7 +153,7 @@ struct ClientHandshakeTests {
         #expect(client.failure?.code == .timedOut && client.failure?.phase == .handshake)
     }
 
-    @Test("the end of the input within the handshake loses the connection")
+    @Test("The end of the input within the handshake loses the connection")
     func ended() throws {
         var client = try Self.client()
         client.feed(text("HTTP/1.1 101"))
@@ -161,7 +161,7 @@ struct ClientHandshakeTests {
         #expect(client.failure?.code == .connectionLost && client.failure?.phase == .handshake)
     }
 
-    @Test("closing within the handshake says nothing and ends at once")
+    @Test("Closing within the handshake sends nothing and ends at once")
     func closing() throws {
         var client = try Self.client()
         _ = client.takeOutput()
@@ -172,7 +172,7 @@ struct ClientHandshakeTests {
         #expect(client.core.deadline == nil)
     }
 
-    @Test("nothing can be sent before the connection is open")
+    @Test("Nothing can be sent before the connection is open")
     func sendEarly() throws {
         var client = try Self.client()
         let before = client.context.output.count

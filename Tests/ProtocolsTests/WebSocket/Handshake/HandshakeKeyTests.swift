@@ -30,7 +30,7 @@ struct HandshakeKeyTests {
         #expect(String(decoding: digits, as: UTF8.self) == expected)
     }
 
-    @Test("the key of RFC 6455, section 1.3, is answered as there")
+    @Test("The key of RFC 6455, section 1.3, gets the answer that is given there")
     func acceptKey() {
         #expect(HandshakeKey.accept(for: sampleKey) == sampleAccept)
         #expect(HandshakeKey.isValid(sampleKey))
@@ -43,7 +43,7 @@ struct HandshakeKeyTests {
         #expect(!HandshakeKey.areEqual(sampleAccept, ""))
     }
 
-    @Test("generated keys are valid and differ")
+    @Test("Generated keys are valid and differ")
     func generatedKeys() {
         var random = RandomSource.seeded(3)
         let keys = (0..<50).map { _ in HandshakeKey.generate(&random) }

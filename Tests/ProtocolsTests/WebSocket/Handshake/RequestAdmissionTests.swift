@@ -4,7 +4,7 @@ import TransportAPI
 
 @testable import Protocols
 
-@Suite("A server's rules for origins and hosts")
+@Suite("Rules for origins and hosts")
 struct RequestAdmissionTests {
     /// The status with which a server answers a request with this Host and, unless empty, this Origin.
     private func status(
@@ -22,7 +22,7 @@ struct RequestAdmissionTests {
     }
 
     @Test(
-        "by default admit a page only from the host and port that the request asks for",
+        "By default, a server admits a page only from the host and port of the request",
         arguments: [
             ("", "chat.example", "101"), ("http://chat.example", "chat.example", "101"),
             ("http://chat.example", "chat.example:80", "101"), ("http://chat.example:80", "chat.example", "101"),
@@ -51,7 +51,7 @@ struct RequestAdmissionTests {
     }
 
     @Test(
-        "admit the origins that they list, and no others",
+        "A server admits the listed origins and no others",
         arguments: [
             (["https://chat.example"], "https://chat.example", "101"),
             (["https://chat.example"], "https://CHAT.example:443", "101"),
@@ -61,7 +61,7 @@ struct RequestAdmissionTests {
             (["https://chat.example"], "http://server.example", "403"), (["https://chat.example"], "null", "403"),
             (["https://chat.example"], "", "101"), (["https://chat.example", "same"], "http://server.example", "101"),
             (["null"], "null", "101"), (["null"], "http://server.example", "403"), (["any"], "null", "101"),
-            (["any"], "http://evil.example", "101"), (["any"], "what is this", "101"), ([], "null", "403"),
+            (["any"], "http://evil.example", "101"), (["any"], "not an origin", "101"), ([], "null", "403"),
             ([], "http://server.example", "403"), ([], "", "101"),
             (["capacitor://localhost"], "capacitor://localhost", "101"),
         ]
@@ -71,7 +71,7 @@ struct RequestAdmissionTests {
     }
 
     @Test(
-        "on loopback admit requests for loopback names and addresses only, whatever the origin",
+        "On loopback, a server admits only requests for loopback names and addresses, whatever the origin",
         arguments: [
             ("localhost", true), ("LOCALHOST:8080", true), ("localhost.", true), ("chat.localhost", true),
             ("127.0.0.1", true), ("127.8.9.10:80", true), ("[::1]", true), ("[::1]:80", true),
@@ -88,13 +88,13 @@ struct RequestAdmissionTests {
         #expect(try status(host: host, origin: "http://\(host)", onLoopback: true) == expected)
         #expect(try status(host: host, origin: "", onLoopback: true) { $0.allowedOrigins = ["any"] } == expected)
         #expect(try status(host: host, origin: "http://\(host)", onLoopback: false) == "101")
-        // The host of a whole URI counts in place of the header's.
+        // The host of an absolute URI replaces that of the header.
         let target = "http://\(host)/"
         #expect(try status(host: "localhost", origin: "", onLoopback: true, target: target) == expected)
     }
 
     @Test(
-        "admit the hosts that they list, and no others, on loopback and elsewhere",
+        "A server admits the listed hosts and no others, on loopback and elsewhere",
         arguments: [
             (["chat.example"], "chat.example", "101"), (["chat.example"], "CHAT.example:8080", "101"),
             (["chat.example:8080"], "chat.example:8080", "101"), (["chat.example:8080"], "chat.example", "403"),
@@ -108,7 +108,7 @@ struct RequestAdmissionTests {
         }
     }
 
-    @Test("say in the response and in the error what was seen, what is allowed and which setting changes it")
+    @Test("The response and the error name the value, the allowed values and the setting to change")
     func explained() throws {
         for (origin, host, seen) in [
             ("http://evil.example", "localhost", ["Origin", "'http://evil.example'", "'localhost'", "'origins'"]),
@@ -128,7 +128,7 @@ struct RequestAdmissionTests {
         }
     }
 
-    @Test("show of a header only what can be shown anywhere")
+    @Test("The response contains only the printable ASCII characters of a header")
     func shown() throws {
         var harness = try ServerHandshakeTests.server()
         let long = "http://\u{1b}[31m\u{e4}\u{301}\t" + String(repeating: "x", count: 5000)
@@ -138,7 +138,7 @@ struct RequestAdmissionTests {
         #expect(answer.utf8.allSatisfy { $0 < 0x7f })
     }
 
-    @Test("are refused with the setting's name if they are wrong")
+    @Test("A wrong rule is rejected by the name of its setting")
     func wrongRules() throws {
         for (origins, hosts, name) in [
             (["chat.example"], nil, "allowedOrigins"), (["https://chat.example/"], nil, "allowedOrigins"),

@@ -5,7 +5,7 @@ import TransportAPI
 
 @testable import Protocols
 
-@Suite("The server's handshake")
+@Suite("WebSocket server handshake")
 struct ServerHandshakeTests {
     static func server(_ change: (inout WebSocketConfiguration) -> Void = { _ in }) throws -> WebSocketHarness {
         var configuration = WebSocketConfiguration()
@@ -20,7 +20,7 @@ struct ServerHandshakeTests {
     }
 
     @Test(
-        "the request of RFC 6455, section 1.2, is answered as there, whole and byte by byte",
+        "The request of RFC 6455, section 1.2, gets the answer given there, whole and byte by byte",
         arguments: [1, 6, .max]
     )
     func sample(slice: Int) throws {
@@ -47,14 +47,14 @@ struct ServerHandshakeTests {
         #expect(server.core.deadline == nil)
     }
 
-    @Test("frames that come with the request are read", arguments: [1, .max])
+    @Test("Frames that come with the request are read", arguments: [1, .max])
     func pipelined(slice: Int) throws {
         var server = try Self.server()
         server.feed(request() + frame(to: .server, 0x81, text("hi")) + frame(to: .server, 0x82, [1]), slice: slice)
         #expect(server.messages == [Payload(text: "hi"), Payload([1])])
     }
 
-    @Test("the query is kept apart, and the absolute form is understood, whose host counts in place of the header's")
+    @Test("The query is separated from the path, and the host of an absolute target replaces that of the header")
     func targets() throws {
         let own = "server.example.com"
         for (target, path, query, host) in [
@@ -77,7 +77,7 @@ struct ServerHandshakeTests {
     }
 
     @Test(
-        "a target that is neither a path nor a whole URI with a host is refused",
+        "A target that is neither a path nor an absolute URI with a host is rejected",
         arguments: [
             "http://", "http:///a", "http://?a", "http://h#x", "http://h/#x", "http://h?a#x", "http:/h", "h:80", "*",
             "http://:80/", "http://ann@h/", "http://h/\u{301}", "http://h\u{301}/a", "/\u{301}", "/a\u{e9}", "/\t",
@@ -90,7 +90,7 @@ struct ServerHandshakeTests {
     }
 
     @Test(
-        "a request that breaks the rules is refused with the status that fits",
+        "An invalid request is refused with the matching status",
         arguments: [
             (400, "GET /", nil, []), (400, "GET  / HTTP/1.1", nil, []), (400, "GET a HTTP/1.1", nil, []),
             (400, "GET /#a HTTP/1.1", nil, []), (400, "GET / SIP/2", nil, []), (505, "GET / HTTP/1.0", nil, []),
@@ -128,14 +128,14 @@ struct ServerHandshakeTests {
         }
     }
 
-    @Test("a higher minor version is served as HTTP/1.1", arguments: ["HTTP/1.1", "HTTP/1.2", "HTTP/1.9"])
+    @Test("A request of a higher minor version is served as HTTP/1.1", arguments: ["HTTP/1.1", "HTTP/1.2", "HTTP/1.9"])
     func minorVersions(version: String) throws {
         var server = try Self.server()
         server.feed(request("GET /chat \(version)"))
         #expect(server.isOpen && Self.answer(&server).hasPrefix("HTTP/1.1 101 "))
     }
 
-    @Test("empty lines in front of the request are skipped, and count for the limit", arguments: [1, 3, .max])
+    @Test("Empty lines before the request are skipped, and count towards the limit", arguments: [1, 3, .max])
     func emptyLines(slice: Int) throws {
         var server = try Self.server()
         server.feed(text("\r\n\r\n") + request() + frame(to: .server, 0x81, text("hi")), slice: slice)
@@ -151,7 +151,7 @@ struct ServerHandshakeTests {
     }
 
     @Test(
-        "malformed lists of subprotocols and extensions are refused, whether or not one would be chosen",
+        "Malformed lists of subprotocols and extensions are rejected, whether or not one would be chosen",
         arguments: [
             ("Protocol", ["a b"], false), ("Protocol", [""], false), ("Protocol", [" , ,"], false),
             ("Protocol", ["a/b"], false), ("Protocol", ["a;b"], false), ("Protocol", ["\"a\""], false),
@@ -176,7 +176,7 @@ struct ServerHandshakeTests {
         #expect(Self.answer(&server).hasPrefix(isProper ? "HTTP/1.1 101 " : "HTTP/1.1 400 "))
     }
 
-    @Test("a head beyond the limits is refused with 431")
+    @Test("A head beyond the limits is refused with 431")
     func tooLarge() throws {
         var server = try Self.server { $0.maximumHeaderBytes = 300 }
         server.feed(request(with: ["X: " + String(repeating: "y", count: 300)]), slice: 100)
@@ -191,7 +191,7 @@ struct ServerHandshakeTests {
         }
     }
 
-    @Test("only the allowed paths are served")
+    @Test("Only the allowed paths are served")
     func paths() throws {
         for (line, status) in [("GET /chat?x HTTP/1.1", 101), ("GET /other HTTP/1.1", 404)] {
             var server = try Self.server { $0.allowedPaths = ["/chat"] }
@@ -200,7 +200,7 @@ struct ServerHandshakeTests {
         }
     }
 
-    @Test("the hook decides by what it reads in the request")
+    @Test("The hook decides by the contents of the request")
     func hook() throws {
         let challenge = try HTTPHeader("WWW-Authenticate", "Bearer")
         for (token, status) in [("good", 101), ("bad", 401)] {
@@ -226,7 +226,7 @@ struct ServerHandshakeTests {
         #expect(Self.answer(&odd).hasPrefix("HTTP/1.1 500 "))
     }
 
-    @Test("the client learns the status and the delay that the server refuses with")
+    @Test("The client receives the status and the delay of a refusal")
     func seenByClient() throws {
         let delay = try HTTPHeader("Retry-After", "7")
         var server = try Self.server { $0.decide = { _ in .refuse(status: 503, headers: [delay]) } }
@@ -235,7 +235,7 @@ struct ServerHandshakeTests {
         #expect(client.failure == .httpStatus(503, retryAfter: .seconds(7)))
     }
 
-    @Test("a slow request is answered with 408 after the timeout")
+    @Test("A slow request is answered with 408 after the timeout")
     func timeout() throws {
         var server = try Self.server { $0.handshakeTimeout = .seconds(2) }
         for _ in 0..<4 {
@@ -248,7 +248,7 @@ struct ServerHandshakeTests {
         #expect(Self.answer(&server).hasPrefix("HTTP/1.1 408 "))
     }
 
-    @Test("none of the server's subprotocols is chosen when none was offered")
+    @Test("A server chooses no subprotocol if none of its own is offered")
     func noSubprotocol() throws {
         var server = try Self.server { $0.subprotocols = ["a"] }
         server.feed(request(with: ["Sec-WebSocket-Protocol: b"]))

@@ -2,7 +2,7 @@ import Testing
 
 @testable import Protocols
 
-@Suite("References to URIs")
+@Suite("URI references")
 struct URIReferenceTests {
     static func resolve(_ reference: String, _ base: String = "http://a/b/c/d;p?q") throws -> String {
         let base = try #require(URIReference(base))
@@ -11,9 +11,9 @@ struct URIReferenceTests {
         return "\(target.scheme ?? ""):\(authority)\(target.path)" + (target.query.map { "?\($0)" } ?? "")
     }
 
-    // The fragments that some of them have are left out.
+    // The expected targets have no fragments.
     @Test(
-        "the examples of RFC 3986, section 5.4",
+        "The examples of RFC 3986, section 5.4, are resolved as given there",
         arguments: [
             ("g:h", "g:h"), ("g", "http://a/b/c/g"), ("./g", "http://a/b/c/g"), ("g/", "http://a/b/c/g/"),
             ("/g", "http://a/g"), ("//g", "http://g"), ("?y", "http://a/b/c/d;p?y"), ("g?y", "http://a/b/c/g?y"),
@@ -35,7 +35,7 @@ struct URIReferenceTests {
         #expect(try Self.resolve(reference) == target)
     }
 
-    @Test("schemes have no case, an empty path is merged as the root, a colon may stand in a query")
+    @Test("A scheme has no case, an empty base path is the root, and a query may contain a colon")
     func others() throws {
         #expect(try Self.resolve("WSS://B/x") == "wss://B/x")
         #expect(try Self.resolve("g", "ws://a") == "ws://a/g")
@@ -44,7 +44,7 @@ struct URIReferenceTests {
     }
 
     @Test(
-        "what is no reference is told",
+        "A text that is not a URI reference is rejected",
         arguments: [
             "a b", "a\r\nb", "a\0", "/ü", "a\\b", "<a>", "1a:b", ":a", "a_b:c", "/%", "/%4", "/%zz", "/a%%41", "\"",
             "{x}",

@@ -4,13 +4,13 @@ import TransportAPI
 
 @testable import Protocols
 
-/// What is not a datagram of the session, or comes from nobody who has one.
-@Suite("UDP, strangers")
-struct UDPStrangerTests {
+/// Datagrams that are malformed, or that belong to no session.
+@Suite("UDP: invalid datagrams")
+struct UDPInvalidDatagramTests {
     private typealias Pair = UDPSessionTests.Pair
 
     @Test(
-        "Nothing but data and ping of an unknown session is answered, so that no two peers answer each other for ever"
+        "Only data and ping of an unknown session are answered, so that two peers cannot answer each other forever"
     )
     func unknownSessions() throws {
         var server = try SimulatedServer()
@@ -23,7 +23,7 @@ struct UDPStrangerTests {
         #expect(server.receive([0x49, 0x4d, 1, 9] + rest).isEmpty)
     }
 
-    @Test("Without the connection id nobody can speak in a session or end it")
+    @Test("A peer without the connection id can neither send in a session nor end it")
     func wrongIdentifier() throws {
         var pair = try Pair()
         var wrong = pair.wireIdentifier
@@ -38,7 +38,7 @@ struct UDPStrangerTests {
         #expect(pair.server.events.count == 1 && pair.server.sessions.count == 1)
     }
 
-    @Test("Malformed datagrams with the right connection id are dropped; a server does not believe that it is gone")
+    @Test("Malformed datagrams with the right connection id are dropped, and a server ignores a gone datagram")
     func malformed() throws {
         var pair = try Pair()
         let identifier = pair.wireIdentifier
@@ -61,15 +61,15 @@ struct UDPStrangerTests {
         #expect(pair.server.events.count == 1 && pair.server.sessions.count == 1)
     }
 
-    @Test("A plain server takes no more addresses than it may")
+    @Test("A plain server accepts no more addresses than its limit")
     func plainLimit() throws {
         var server = try SimulatedServer(UDPConfiguration(isPlain: true, maximumSessions: 3))
         for address in 0..<10 as Range<UInt8> { _ = server.receive([1], from: [address]) }
         #expect(server.listener.sessionCount == 3 && server.drops.count == 7)
     }
 
-    @Test("Ended sessions are remembered in bounded number")
-    func spentBound() {
+    @Test("A bounded number of ended sessions is remembered")
+    func usedCookies() {
         var spent = UsedCookies(limit: 100)
         for attempt in 0..<10_000 as Range<UInt64> { spent.insert(attempt, now: .zero) }
         #expect((0..<10_000 as Range<UInt64>).filter { spent.contains($0) } == Array(9900..<10_000))
@@ -77,7 +77,7 @@ struct UDPStrangerTests {
         #expect(!spent.contains(9999))
     }
 
-    @Test("Mutated datagrams never trap, never end a session but by goodbye, and never draw a larger answer")
+    @Test("Mutated datagrams never trap, end a session only if they close it, and never get a larger answer")
     func fuzz() throws {
         var random = RandomSource.seeded(21)
         for round in 0..<60 as Range<UInt64> {

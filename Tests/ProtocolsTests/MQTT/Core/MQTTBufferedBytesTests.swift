@@ -3,8 +3,8 @@ import Testing
 
 @testable import Protocols
 
-@Suite("MQTT, what a server keeps of its client")
-struct MQTTHeldBytesTests {
+@Suite("MQTT: what a server buffers for its client")
+struct MQTTBufferedBytesTests {
     private func opened(
         _ hello: MQTTConnect = MQTTConnect(clientID: "b"),
         _ change: (inout MQTTServerConfiguration) -> Void
@@ -15,7 +15,7 @@ struct MQTTHeldBytesTests {
         return server
     }
 
-    @Test("who it is, and its will, count as long as a broker keeps them")
+    @Test("The identifier and the will of a client count as buffered while a broker keeps them")
     func connect() throws {
         var hello = MQTTConnect(clientID: String(repeating: "n", count: 1000))
         hello.will = MQTTWill(topic: "gone", payload: [UInt8](repeating: 1, count: 5000))
@@ -28,7 +28,7 @@ struct MQTTHeldBytesTests {
         #expect(alone.isOpen && alone.core.bufferedBytes == 0)
     }
 
-    @Test("its filters count where no broker has them")
+    @Test("The filters of a client count as buffered if no broker keeps them")
     func filters() throws {
         var server = try opened { $0.maximumSubscriptions = 2 }
         let filters = ["a", "bcd", "beyond"].map { MQTTSubscription($0) }
@@ -38,7 +38,7 @@ struct MQTTHeldBytesTests {
         #expect(server.core.bufferedBytes == 1)
     }
 
-    @Test("its last topic counts, and a broker does not keep a long one")
+    @Test("The last topic of a client counts as buffered, and a broker does not keep a long one")
     func lastTopic() throws {
         for (routes, length, kept) in [(true, 256, 256), (true, 257, 0), (true, 65_535, 0), (false, 65_535, 65_535)] {
             var server = try opened { $0.routesSignals = routes }
@@ -50,14 +50,14 @@ struct MQTTHeldBytesTests {
         }
     }
 
-    @Test("what it has not released counts")
+    @Test("Identifiers that a client has not released count as buffered")
     func unreleased() throws {
         var server = try opened { $0.routesSignals = true }
         for id in 1...100 as ClosedRange<UInt8> { server.feed([0x34, 6, 0, 1, 120, 0, id, 65]) }
         #expect(server.failure == nil && 400...2000 ~= server.core.bufferedBytes)
     }
 
-    @Test("an identifier that is too long is refused with CONNACK 2, a will that is too large with CONNACK 5")
+    @Test("An identifier that is too long is refused with CONNACK 2, and a will that is too large with CONNACK 5")
     func refused() throws {
         let change: (inout MQTTServerConfiguration) -> Void = {
             $0.maximumClientID = 30

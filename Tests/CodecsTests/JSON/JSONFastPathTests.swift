@@ -1,8 +1,9 @@
 import Codecs
 import Testing
 
-/// What the reader and the writer do by words and blocks comes to the same as byte by byte, wherever in a block it stands.
-@Suite struct JSONShortWaysTests {
+/// The fast paths of the reader and the writer, which handle words and blocks, give the same result as byte by byte, at any
+/// position in a block.
+@Suite struct JSONFastPathTests {
     private static let members = [
         (#""id""#, #""m-1""#), (#""conversation""#, #""team-lunch""#), (#""sender""#, #""Zoë""#),
         (#""sentAtMs""#, #""1767225600000""#), (#""kind""#, #""KIND_EDIT""#), (#""text""#, #""a\"b\\c\n""#),
@@ -16,7 +17,7 @@ import Testing
 
     private func chat(_ text: String) throws -> ChatMessage { try fromJSON(text, as: ChatMessage.self) }
 
-    @Test("members in any order, with white space anywhere, unknown ones between them, are the same message")
+    @Test("Members in any order, with any white space and with unknown members between, give the same message")
     func orders() throws {
         let expected = try chat(Self.document(Self.members))
         #expect(expected.sender == "Zoë" && expected.kind == .edit && expected.attributes == ["lang": "is"])
@@ -34,7 +35,7 @@ import Testing
         #expect(try chat(Self.document(Self.members.reversed())) == expected)
     }
 
-    @Test("a name is the same with any of its characters escaped, before and behind one that is not")
+    @Test("A name is the same with any of its characters escaped, before and after unescaped names")
     func escapedNames() throws {
         let expected = try chat(Self.document(Self.members))
         for index in Self.members.indices {
@@ -49,7 +50,7 @@ import Testing
         }
     }
 
-    @Test("the last of two members counts, whichever way its name was found")
+    @Test("The last of two members with the same name counts, with and without escapes")
     func repeatedNames() throws {
         for names in [["id", "id"], ["id", #"\u0069d"#], [#"\u0069d"#, "id"]] {
             for colon in [":", " : "] {
@@ -60,7 +61,7 @@ import Testing
     }
 
     @Test(
-        "what only begins like a member's name is another name, or an error",
+        "A name that only begins like a member's name is another name",
         arguments: [
             #"{"ids":"a"}"#, #"{"i":"a"}"#, #"{"Id":"a"}"#, #"{"id ":"a"}"#, #"{"id\u0000":"a"}"#, #"{"\u0049d":"a"}"#,
             #"{"conversations":"a"}"#, #"{"conversatiom":"a"}"#, #"{"konversation":"a"}"#, #"{"texT":"a"}"#,
@@ -72,7 +73,7 @@ import Testing
     }
 
     @Test(
-        "a name is nothing without its quotes and its colon",
+        "A name without its quotes or its colon is an error",
         arguments: [
             (#"{"id"x:"a"}"#, .unexpectedCharacter), (#"{"id""a"}"#, .unexpectedCharacter),
             (#"{"id"="a"}"#, .unexpectedCharacter), (#"{"id::"a"}"#, .unexpectedCharacter),
@@ -88,7 +89,7 @@ import Testing
         #expect(codecError { try chat(text) }?.code == code)
     }
 
-    @Test("each prefix of a message is called truncated, also inside a character")
+    @Test("Each prefix of a message is reported as truncated, also one that ends within a character")
     func prefixes() throws {
         let bytes = Array(Self.document(Self.members).utf8)
         for count in 0..<bytes.count {
@@ -97,7 +98,7 @@ import Testing
         }
     }
 
-    @Test("a text of any length comes back, with what must be escaped at any place of it, and nothing else is escaped")
+    @Test("A text of any length survives a round trip, and only the necessary characters are escaped")
     func lengths() throws {
         let specials: [(Character, String)] = [
             ("\"", #"\""#), ("\\", #"\\"#), ("\n", #"\n"#), ("\u{1F}", #"\u001f"#), ("\u{7F}", "\u{7F}"), ("é", "é"),
@@ -117,7 +118,7 @@ import Testing
         }
     }
 
-    @Test("digits of any number come back, and so do their neighbours with a digit more and less")
+    @Test("Integers of every length survive a round trip, and leading zeros are rejected")
     func digits() throws {
         var value: UInt64 = 1
         for length in 1...20 {

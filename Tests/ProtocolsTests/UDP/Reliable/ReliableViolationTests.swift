@@ -4,9 +4,9 @@ import TransportAPI
 
 @testable import Protocols
 
-/// A peer that knows the connection id and sends what the reliable mode does not allow.
-@Suite("UDP, reliably: lies")
-struct ReliableLiesTests {
+/// A peer that knows the connection id and violates the rules of the reliable mode.
+@Suite("UDP reliable mode: violations")
+struct ReliableViolationTests {
     private static func number(_ number: UInt64) -> [UInt8] { withUnsafeBytes(of: number.bigEndian, Array.init) }
     private static func short(_ number: UInt32) -> [UInt8] { withUnsafeBytes(of: number.bigEndian, Array.init) }
 
@@ -40,23 +40,23 @@ struct ReliableLiesTests {
         return bytes
     }
 
-    static let lies: [(String, [[UInt8]])] = [
-        ("an acknowledgement of what was never sent", [acknowledgement(90)]),
-        ("one whose first run is longer than all numbers", [acknowledgement(0, first: 1)]),
-        ("one whose runs touch", [acknowledgement(0, [(1, 0)])]),
-        ("one whose runs go below zero", [acknowledgement(0, [(2, 0)])]),
-        ("one that is cut off", [Array(acknowledgement(0).dropLast())]),
-        ("one that announces more runs than it has", [acknowledgement(0, announced: 3)]),
-        ("one with too many runs", [acknowledgement(0, announced: 255)]),
+    static let violations: [(String, [[UInt8]])] = [
+        ("an acknowledgement of a packet that was never sent", [acknowledgement(90)]),
+        ("an acknowledgement whose first run is longer than all numbers", [acknowledgement(0, first: 1)]),
+        ("an acknowledgement whose runs touch", [acknowledgement(0, [(1, 0)])]),
+        ("an acknowledgement whose runs go below zero", [acknowledgement(0, [(2, 0)])]),
+        ("an acknowledgement that is cut off", [Array(acknowledgement(0).dropLast())]),
+        ("an acknowledgement that announces more runs than it has", [acknowledgement(0, announced: 3)]),
+        ("an acknowledgement with too many runs", [acknowledgement(0, announced: 255)]),
         ("a message of four gigabytes", [fragment(0, total: .max, offset: 0, 300)]),
         ("a message above the limit", [fragment(0, total: 1 << 20 | 1, offset: 0, 300)]),
-        ("a fragment behind the end", [fragment(0, total: 1000, offset: 800, 300)]),
-        ("a fragment that begins behind the end", [fragment(0, total: 1000, offset: .max, 300)]),
+        ("a fragment beyond the end", [fragment(0, total: 1000, offset: 800, 300)]),
+        ("a fragment that begins beyond the end", [fragment(0, total: 1000, offset: .max, 300)]),
         ("an empty fragment", [fragment(0, total: 1000, offset: 0, 0)]),
         ("a tiny fragment", [fragment(0, total: 1000, offset: 0, 255)]),
         ("a fragment of an empty message", [fragment(0, total: 0, offset: 0, 0)]),
         (
-            "fragments that disagree about the size",
+            "fragments with different sizes of their message",
             [fragment(0, total: 3000, offset: 0, 300), fragment(0, total: 3001, offset: 300, 300)]
         ),
         (
@@ -64,17 +64,20 @@ struct ReliableLiesTests {
             [fragment(0, total: 3000, offset: 0, 300), whole(0, [1])]
         ),
         ("a message too far ahead", [whole(16_384, [1])]),
-        ("a message whose number is the last there is", [whole(.max, [1])]),
+        ("a message with the last possible number", [whole(.max, [1])]),
         (
-            "more than there is credit for",
+            "more bytes than the credit allows",
             (0..<3).map { fragment($0, total: 1 << 20, offset: 0, 300) }
         ),
         ("a message that is cut off", [Array(whole(0, [1, 2, 3]).dropLast())]),
         ("an unknown frame", [[9]]),
     ]
 
-    @Test("Each lie ends the session with a typed error, tells the peer, and takes no memory", arguments: lies)
-    func lie(name: String, frames: [[UInt8]]) throws {
+    @Test(
+        "Each violation ends the session with a typed error and a close datagram, and takes no memory",
+        arguments: violations
+    )
+    func violation(name: String, frames: [[UInt8]]) throws {
         var pair = try ReliablePair()
         for (number, frame) in frames.enumerated() { pair.client.feed(datagram: pair.packet(UInt8(number), frame)) }
         #expect(pair.client.failure?.code == .protocolViolation, "\(name)")
@@ -85,8 +88,8 @@ struct ReliableLiesTests {
         #expect(pair.client.messages.isEmpty)
     }
 
-    @Test("A message that was cut anew when it was sent again arrives once, as it came first")
-    func cutAnew() throws {
+    @Test("A message that is sent again in other fragments arrives once")
+    func otherFragments() throws {
         var pair = try ReliablePair()
         let frames = [
             Self.fragment(0, total: 1000, offset: 300, 400), Self.fragment(0, total: 1000, offset: 0, 400),
@@ -116,7 +119,7 @@ struct ReliableLiesTests {
         #expect(pair.client.context.counters.duplicates == 5 && pair.client.failure == nil)
     }
 
-    @Test("Mutated packets never trap, and what is held stays within the window")
+    @Test("Mutated packets never trap, and the buffered bytes stay within the window")
     func fuzz() throws {
         var random = RandomSource.seeded(5)
         for seed in 0..<200 as Range<UInt64> {

@@ -4,9 +4,9 @@ import TransportAPI
 
 @testable import Protocols
 
-/// What is no silence: answers that nobody reads, and what is still on its way out.
-@Suite("MQTT, silence that means nothing")
-struct MQTTPatienceTests {
+/// Delays that do not count as silence: answers that are not read yet, and output that is not written yet.
+@Suite("MQTT: delays that are not silence")
+struct MQTTDelayTests {
     private func publisher(keepAlive: Int) throws -> MQTTHarness {
         var client = try mqttClient {
             $0.qos = .atLeastOnce
@@ -17,7 +17,7 @@ struct MQTTPatienceTests {
         return client
     }
 
-    @Test("while nothing is read, no answer is overdue, and PINGREQ goes on")
+    @Test("While nothing is read, no answer is overdue, and PINGREQ is still sent")
     func unread() throws {
         var client = try publisher(keepAlive: 60)
         _ = try client.send(Payload([]), id: 1)
@@ -25,14 +25,14 @@ struct MQTTPatienceTests {
         client.advanceUnread(by: .seconds(600))
         #expect(client.failure == nil)
         #expect(client.takeOutput() == (1...13).flatMap { _ in [0xc0, 0] as [UInt8] })
-        // All of it is answered, and is read in the end.
+        // All packets were answered, and now the answers are read.
         client.feed([0x40, 2, 0, 1] + (1...13).flatMap { _ in [0xd0, 0] as [UInt8] })
         #expect(client.acknowledged == [1] && client.pongs == 0 && client.failure == nil)
         client.feed([0xd0, 0])
         #expect(client.failure?.code == .protocolViolation)
     }
 
-    @Test("a ping of the user is answered among those of keep alive that were not read")
+    @Test("A ping of the user is answered among unread answers to keep alive pings")
     func userPing() throws {
         var client = try publisher(keepAlive: 60)
         client.advanceUnread(by: .seconds(100))
@@ -41,12 +41,12 @@ struct MQTTPatienceTests {
         #expect(client.takeOutput().count == 2 * 5)
         client.feed((1...5).flatMap { _ in [0xd0, 0] as [UInt8] })
         #expect(client.pongs == 1 && client.failure == nil)
-        // Nothing is awaited any more.
+        // No answer is pending any more.
         client.advance(by: .seconds(44))
         #expect(client.failure == nil)
     }
 
-    @Test("who reads again and finds no answer waits no longer than otherwise")
+    @Test("A client that reads again and finds no answer waits no longer than usual")
     func readAgain() throws {
         var client = try publisher(keepAlive: 0)
         _ = try client.send(Payload([]), id: 1)
@@ -63,7 +63,7 @@ struct MQTTPatienceTests {
         #expect(client.failure?.code == .keepaliveTimeout)
     }
 
-    @Test("while what was written leaves bit by bit, no answer is overdue, and no PINGREQ stands behind it")
+    @Test("While output leaves slowly, no answer is overdue, and no PINGREQ is queued behind it")
     func slowPath() throws {
         var client = try publisher(keepAlive: 60)
         _ = try client.send(Payload([UInt8](repeating: 1, count: 1 << 20)), id: 1)
@@ -80,11 +80,11 @@ struct MQTTPatienceTests {
     }
 
     @Test(
-        "an acknowledgement may come behind much that the broker has to send, and is overdue once PINGRESP comes before it",
+        "An acknowledgement may come after many messages, and is overdue if PINGRESP comes before it",
         arguments: [0, 60],
         [true, false]
     )
-    func behindMuch(keepAlive: Int, isAcknowledged: Bool) throws {
+    func behindOtherMessages(keepAlive: Int, isAcknowledged: Bool) throws {
         var client = try publisher(keepAlive: keepAlive)
         _ = try client.send(Payload([]), id: 1)
         _ = client.takeOutput()
@@ -101,8 +101,8 @@ struct MQTTPatienceTests {
         if isAcknowledged, keepAlive == 0 { #expect(client.core.deadline == nil) }
     }
 
-    @Test("a broker that is asked for an acknowledgement and falls silent is given up")
-    func silentWhenAsked() throws {
+    @Test("A client ends the connection to a silent broker that owes an acknowledgement")
+    func missingAcknowledgement() throws {
         var client = try publisher(keepAlive: 0)
         _ = try client.send(Payload([]), id: 1)
         client.advance(by: .seconds(20))
@@ -116,7 +116,7 @@ struct MQTTPatienceTests {
         #expect(client.failure?.code == .acknowledgementTimeout)
     }
 
-    @Test("output that does not move is found by PINGREQ, as any other dead path")
+    @Test("Output that does not move is detected by PINGREQ, like any other dead path")
     func stuck() throws {
         var client = try mqttClient { $0.keepAlive = 60 }
         client.openByHand()
@@ -129,7 +129,7 @@ struct MQTTPatienceTests {
         #expect(client.failure?.code == .keepaliveTimeout)
     }
 
-    @Test("a server waits for acknowledgements as long as its client lives", arguments: [true, false])
+    @Test("A server waits for acknowledgements as long as its client is alive", arguments: [true, false])
     func slowClient(routes: Bool) throws {
         var server = try mqttServer {
             $0.routesSignals = routes
@@ -148,7 +148,7 @@ struct MQTTPatienceTests {
         #expect(server.failure?.code == .keepaliveTimeout)
     }
 
-    @Test("while a client is not read, its silence means nothing to a server")
+    @Test("While a server does not read its client, the client's silence does not count")
     func unreadClient() throws {
         var server = try mqttServer()
         server.acceptByHand(keepAlive: 10)
@@ -159,7 +159,7 @@ struct MQTTPatienceTests {
         #expect(server.failure?.code == .keepaliveTimeout)
     }
 
-    @Test("to a server, the bytes of a long PUBLISH are signs of life, those of another packet are not")
+    @Test("For a server, the bytes of a long PUBLISH are signs of life, and those of other packets are not")
     func slowPublish() throws {
         var server = try mqttServer()
         server.acceptByHand(keepAlive: 10)
@@ -182,7 +182,7 @@ struct MQTTPatienceTests {
 }
 
 extension CoreHarness where Core == MQTTCore {
-    /// Moves the clock on while nothing that comes is read.
+    /// Advances the clock while no input is read.
     fileprivate mutating func advanceUnread(by duration: Duration) {
         let end = context.now.advanced(by: duration)
         while failure == nil, let deadline = core.deadline, deadline <= end {
