@@ -47,7 +47,7 @@ let package = Package(
             ]
         ),
         .testTarget(name: "ChatTests", dependencies: ["ChatServer", "ChatClient"]),
-        // What an app has already, connected to a supervisor: logs, metrics, a user interface, Codable, SwiftProtobuf.
+        // Adapters for swift-log, swift-metrics, Observation, Codable and SwiftProtobuf.
         .target(
             name: "Adapters",
             dependencies: [

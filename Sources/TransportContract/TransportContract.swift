@@ -1,7 +1,7 @@
 import TransportAPI
 import Transports
 
-/// What every transport promises, as checks that the tests of any package can run.
+/// The promises of every transport, as checks that the tests of any package can run.
 ///
 /// ```swift
 /// @Test("keeps the contract", .timeLimit(.minutes(1)), arguments: TransportContract.checks)
@@ -89,7 +89,7 @@ public struct ContractFailure: Error, Sendable, Hashable, CustomStringConvertibl
     public var check: String
     /// The transport, with its mode.
     public var transport: String
-    /// What was wrong, in one sentence.
+    /// The mistake of the transport, in one sentence.
     public var sentence: String
 
     /// Creates a failure from its parts.

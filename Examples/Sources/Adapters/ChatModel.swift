@@ -3,7 +3,7 @@ import Observation
 import TransportAPI
 import Transports
 
-/// What a view shows: the state of the connection, and the messages. SwiftUI updates views that read its properties.
+/// The state of the connection and the messages, for a view. SwiftUI updates views that read its properties.
 @MainActor @Observable
 public final class ChatModel {
     /// A line about the connection.

@@ -38,8 +38,8 @@ struct ChatTests {
     @Test("A member with an unknown token is refused")
     func refused() async throws {
         let service = try await ChatService.start("ws://127.0.0.1:0", users: ["1234": "ann"])
-        let stranger = try member(service, "eve", "0000")
-        guard case .rejected(let error) = await stranger.say("hello") else {
+        let unknown = try member(service, "eve", "0000")
+        guard case .rejected(let error) = await unknown.say("hello") else {
             Issue.record("the message was sent")
             return
         }

@@ -8,11 +8,11 @@ import Transports
 struct SessionChannelTests {
     @Test("Submitted messages arrive in order, and messages that the codec cannot read are events")
     func submit() async throws {
-        let (notes, note) = AsyncStream.makeStream(of: SupervisorEvent.self)
+        let (events, event) = AsyncStream.makeStream(of: SupervisorEvent.self)
         let server = SessionServer { session in
             let chat = session.channel(of: ChatMessage.self)
-            let (messages, events) = (chat.messages, session.notes)
-            Task { for await event in events { note.yield(event) } }
+            let (messages, sessionEvents) = (chat.messages, session.notes)
+            Task { for await next in sessionEvents { event.yield(next) } }
             Task {
                 for await message in messages {
                     for number in 0..<100 {
@@ -34,7 +34,7 @@ struct SessionChannelTests {
         #expect(await supervisor.send(Payload(text: "no message")) == .acknowledged)
         #expect(await chat.send(ChatMessage()) == .acknowledged)
         for number in 0..<100 { #expect(await messages.next()?.sentAtMs == Int64(number)) }
-        for await event in notes {
+        for await event in events {
             guard case .undecodable(let bytes, _) = event else { continue }
             #expect(bytes == 10)
             break
