@@ -56,6 +56,7 @@ final class Broker: ConnectionHandler {
     /// Starts a broker at `endpoint`. `authenticate` decides about each client. By default, all are accepted.
     nonisolated(nonsending) static func listen(
         at endpoint: Endpoint,
+        _ readOptions: BrokerOptions.Read,
         on loop: EventLoop,
         limits: BrokerLimits = BrokerLimits(),
         tap: (@Sendable (Payload) -> Void)? = nil,
@@ -68,7 +69,7 @@ final class Broker: ConnectionHandler {
             queuedMessages: limits.queuedMessages,
             queuedBytes: limits.queuedBytes
         )
-        var options = try TransportDescriptor.brokerOptions(endpoint) {
+        var options = try readOptions(endpoint) {
             $0.sessions = kept
             if let authenticate {
                 $0.authentication = { authenticate(BrokerCredentials($0, peer: $1)).code }
@@ -84,9 +85,9 @@ final class Broker: ConnectionHandler {
         options.routing.maximumWildNodes = limits.wildFilterNodes
         let (connections, bounds, makeCore) = (options.connections, options.bounds, options.makeCore)
         let broker = LoopBound(Broker(options.routing, kept, limits, on: loop, tap), to: loop)
-        var mode = ServerMode.handle { Echo() }
-        mode.observer = observer
-        let listener = try await CoreListener.listen(at: endpoint, on: loop, mode: mode) {
+        var serving = Serving.handle { Echo() }
+        serving.observer = observer
+        let listener = try await CoreListener.listen(at: endpoint, on: loop, serving: serving) {
             (address, queue) throws(SystemError) in
             try StreamAcceptor(
                 address,

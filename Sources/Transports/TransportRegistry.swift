@@ -1,10 +1,23 @@
-// The configurations of the protocols are part of this module's interface.
+// The configurations of the protocols are part of this module's interface, and so is the event loop.
 @_exported import Protocols
 import SocketIO
 import TransportAPI
 
+@_exported import class SocketIO.EventLoop
+@_exported import enum SocketIO.Polling
+@_exported import struct SocketIO.SystemError
+
 /// A transport: how to create it from an endpoint, and how to serve it.
+///
+/// An app adds a transport by registering a descriptor with a ``TransportRegistry``. Supervisor, configuration and servers
+/// then accept its URLs. ``stream(_:defaultPort:keepaliveInterval:options:core:)`` makes the descriptor of a protocol over
+/// TCP from a ``ProtocolCore``. The library TransportContract tests what a transport promises.
 public struct TransportDescriptor: Sendable {
+    /// Creates a transport to an endpoint, with connections on a loop. Throws `.invalidConfiguration` that names the key.
+    public typealias Make = @Sendable (Endpoint, EventLoop) throws(TransportError) -> any Transport
+    /// Listens at an endpoint. If its port is 0 or missing, the system chooses one, which is in the listener's endpoint.
+    public typealias Serve = @Sendable (Endpoint, EventLoop, Serving) async throws(TransportError) -> any Listener
+
     /// Its name, which is the scheme of its URLs.
     public var name: String
     /// The port of a URL that names none; `nil` if the transport needs no port.
@@ -13,21 +26,70 @@ public struct TransportDescriptor: Sendable {
     public var isDatagram = false
     /// The silence after which a supervisor sends a keepalive, unless the URL (`keepalive-interval`) or the supervisor's
     /// configuration sets another one. The default is 60 s. Connections report it in ``Capabilities/keepaliveInterval``.
-    public internal(set) var keepaliveInterval: Duration = .seconds(60)
+    public var keepaliveInterval: Duration = .seconds(60)
     /// Whether it is one transport over another. Comparisons leave it out unless it is requested.
     package var isComposed = false
     /// The options of its URLs, besides the common ones.
     public var options: [TransportOption]
     /// Creates a transport to an endpoint, with connections on a loop. Throws `.invalidConfiguration` that names the key.
-    public var make: @Sendable (Endpoint, EventLoop) throws(TransportError) -> any Transport
+    public var make: Make
     /// Listens at an endpoint.
-    package var listen: @Sendable (Endpoint, EventLoop, ServerMode) async throws(TransportError) -> any Listener
+    public var serve: Serve
+    /// Whether ``serve`` calls ``Serving/decide`` for each handshake. Default `false`.
+    public var decidesHandshakes = false
+    /// Whether ``serve`` answers clients by the handler in ``Serving``. Otherwise the registry accepts connections and
+    /// runs the handler over them.
+    package var answersClients = false
     /// Options with which a server that routes messages returns a client's own: topics for MQTT, none for most. The argument
     /// identifies the client.
-    package var loopback: @Sendable (String) -> [Endpoint.Option] = { _ in [] }
+    public var loopback: @Sendable (String) -> [Endpoint.Option] = { _ in [] }
     /// The endpoint for connections of a supervisor with this keepalive. It is unchanged for most transports. MQTT
     /// sends its own keepalive, at the supervisor's interval.
     package var pace: @Sendable (Endpoint, KeepaliveConfiguration) -> Endpoint = { endpoint, _ in endpoint }
+    /// Reads the options of a broker at an endpoint; `nil` if the transport's usual server is not a broker. The second
+    /// argument sets what no option sets.
+    package var broker: BrokerOptions.Read?
+    /// Makes the two cores of a connection to an endpoint, to join them in memory; `nil` if that is not possible.
+    package var cores: CorePairing.Make?
+    /// Splits the framing before the payload of a message into fields; `nil` if it cannot.
+    package var annotate: (@Sendable (inout WireFieldReader) -> Void)?
+
+    /// Creates a transport from its parts.
+    ///
+    /// - Parameters:
+    ///   - name: The scheme of its URLs: lower-case letters, digits, `+`, `-` and `.`, of which the first is a letter.
+    ///   - defaultPort: The port of a URL that names none. `nil`, the default, if the transport has no ports.
+    ///   - isDatagram: Whether messages may be lost or reordered. Default `false`.
+    ///   - keepaliveInterval: The silence after which a supervisor sends a keepalive. Default 60 s.
+    ///   - options: The options of its URLs, besides ``TransportOption/common``.
+    ///   - make: Creates the transport to an endpoint. ``OptionReader`` reads the options.
+    ///   - serve: Listens at an endpoint. By default it throws `.unsupported`, for a transport without a server.
+    ///   - loopback: Options with which a server that routes messages by topic returns a client's own. None by default.
+    public init(
+        name: String,
+        defaultPort: UInt16? = nil,
+        isDatagram: Bool = false,
+        keepaliveInterval: Duration = .seconds(60),
+        options: [TransportOption] = [],
+        make: @escaping Make,
+        serve: Serve? = nil,
+        loopback: @escaping @Sendable (String) -> [Endpoint.Option] = { _ in [] }
+    ) {
+        self.name = name
+        self.defaultPort = defaultPort
+        self.isDatagram = isDatagram
+        self.keepaliveInterval = keepaliveInterval
+        self.options = options
+        self.make = make
+        self.serve = serve ?? Self.withoutServer
+        self.loopback = loopback
+    }
+    private static let withoutServer: Serve = {
+        (endpoint: Endpoint, loop: EventLoop, serving: Serving)
+            async
+            throws(TransportError) -> any Listener in
+        throw TransportError(.unsupported, .configure, "\(endpoint.scheme):// has no server")
+    }
 }
 
 /// The known transports. A new one is a core in Protocols, a folder with its descriptor, and one line here.
@@ -121,28 +183,35 @@ public struct TransportRegistry: Sendable {
     /// - Parameters:
     ///   - observer: is notified of each client that was rejected or whose connection has ended, and why. It is called on the loop.
     ///   - decide: accepts or rejects the handshakes of a `ws://` server, for example by credentials. All are accepted by default.
-    ///     `.unsupported` is thrown for another transport. It is called on the loop and must not block.
+    ///     `.unsupported` is thrown for a transport without ``TransportDescriptor/decidesHandshakes``. It is called on the
+    ///     loop and must not block.
     public nonisolated(nonsending) func listen(
         _ url: String,
         on loop: EventLoop = .shared,
         observer: ServerObserver? = nil,
         decide: (@Sendable (WebSocketRequest) -> WebSocketDecision)? = nil
     ) async throws(TransportError) -> any Listener {
-        var mode = ServerMode.accept
-        mode.decide = decide
-        mode.observer = observer
-        return try await listen(at: Endpoint(url), on: loop, mode: mode)
+        try await listen(at: Endpoint(url), on: loop, Serving(observer: observer, decide: decide))
     }
 
-    /// Listens at an endpoint, in any mode.
+    /// Listens at an endpoint, and answers clients if `serving` has a handler.
     package nonisolated(nonsending) func listen(
         at endpoint: Endpoint,
         on loop: EventLoop,
-        mode: ServerMode
+        _ serving: Serving
     ) async throws(TransportError) -> any Listener {
-        guard mode.decide == nil || endpoint.scheme == TransportDescriptor.webSocket.name else {
-            throw TransportError(.unsupported, .configure, "only ws:// has handshakes to decide about")
+        let transport = try transport(named: endpoint.scheme)
+        guard serving.decide == nil || transport.decidesHandshakes else {
+            let others = transports.filter(\.decidesHandshakes).map { ", but \($0.name):// has" }.joined()
+            let sentence = "\(endpoint.scheme):// has no handshakes to decide about\(others)"
+            throw TransportError(.unsupported, .configure, sentence)
         }
-        return try await transport(named: endpoint.scheme).listen(endpoint, loop, mode)
+        guard let makeHandler = serving.makeHandler, !transport.answersClients else {
+            return try await transport.serve(endpoint, loop, serving)
+        }
+        var accepting = serving
+        accepting.makeHandler = nil
+        let listener = try await transport.serve(endpoint, loop, accepting)
+        return await AnsweringListener.start(listener, makeHandler, on: loop)
     }
 }

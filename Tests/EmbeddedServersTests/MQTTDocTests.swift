@@ -8,7 +8,7 @@ import Transports
 
 private func subscribing(_ url: String, _ show: @escaping @Sendable (Payload) -> Void) async throws -> MQTTClient {
     let supervisor = try Supervisor(url)
-    let client = try MQTTClient(supervisor)
+    let client = MQTTClient(supervisor)
     supervisor.connect()
 
     let lunch = try await client.subscribe("rooms/lunch")

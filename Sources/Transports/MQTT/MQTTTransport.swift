@@ -20,8 +20,25 @@ extension TransportDescriptor {
             }
         )
         descriptor.routeByTopic()
+        descriptor.broker = { (endpoint, change) throws(TransportError) in
+            try brokerOptions(endpoint, isOverWebSocket: false, change)
+        }
+        descriptor.annotate = annotatePublish
         return descriptor
     }()
+
+    /// The header of PUBLISH (MQTT 3.1.1, section 3.3).
+    @Sendable
+    static func annotatePublish(_ reader: inout WireFieldReader) {
+        let qos = reader.peek() >> 1 & 3
+        reader.take(1, "PUBLISH, QoS \(qos)\(reader.peek() & 1 == 1 ? ", retained" : "")")
+        let (length, count) = reader.varint()
+        reader.take(count, "remaining length \(length)")
+        let topic = Int(reader.number(2))
+        reader.take(2, "length of the topic: \(topic)")
+        reader.take(topic, "topic '\(reader.text(topic))'")
+        if qos > 0 { reader.take(2, "packet identifier \(reader.number(2))") }
+    }
 
     /// Sets what all transports to a broker have in common.
     mutating func routeByTopic() {

@@ -31,6 +31,13 @@ extension TransportDescriptor {
         )
         descriptor.isComposed = true
         descriptor.routeByTopic()
+        descriptor.broker = { (endpoint, change) throws(TransportError) in
+            try brokerOptions(endpoint, isOverWebSocket: true, change)
+        }
+        descriptor.annotate = { reader in
+            annotateWebSocketFrame(&reader)
+            annotatePublish(&reader)
+        }
         return descriptor
     }()
 

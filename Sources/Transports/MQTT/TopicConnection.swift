@@ -1,5 +1,14 @@
 import Protocols
+import SocketIO
 import TransportAPI
+
+/// A connection that may route by topic, which ``MQTTClient`` subscribes over.
+package protocol TopicConnection: Connection {
+    /// Its driver.
+    var driver: LoopBound<ConnectionDriver> { get }
+}
+
+extension CoreConnection: TopicConnection {}
 
 extension ConnectionDriver {
     /// Lets a core that routes by topic write something.

@@ -6,10 +6,19 @@ import TransportAPI
 extension TransportDescriptor {
     /// Connections inside this process, for tests: `memory://name`. Host and port name the listener, and no name is
     /// looked up. Without a port, a client connects to the only listener of that name.
-    public static let memory = TransportDescriptor(
+    public static let memory: TransportDescriptor = {
+        var descriptor = withinProcess
+        descriptor.answersClients = true
+        descriptor.annotate = annotateFrame
+        descriptor.cores = { (endpoint) throws(TransportError) in
+            let core = try memoryCore(OptionReader(endpoint, allowed: []))
+            return { CorePairing(client: core, server: core) }
+        }
+        return descriptor
+    }()
+
+    private static let withinProcess = TransportDescriptor(
         name: "memory",
-        defaultPort: nil,
-        options: [],
         make: { (endpoint, loop) throws(TransportError) in
             let options = try OptionReader(endpoint, allowed: [])
             return MemoryTransport(
@@ -19,12 +28,12 @@ extension TransportDescriptor {
                 core: try memoryCore(options)
             )
         },
-        listen: { (endpoint, loop, mode) async throws(TransportError) in
+        serve: { (endpoint, loop, serving) async throws(TransportError) in
             let options = try OptionReader(endpoint, allowed: [])
             let (limits, core) = (try options.limits(), try memoryCore(options))
             return try await running(on: loop) { () async throws(TransportError) in
-                let queue = AcceptQueue(observer: mode.observer, on: loop)
-                let handler = mode.handler(queue)
+                let queue = AcceptQueue(observer: serving.observer, on: loop)
+                let handler = serving.handler(queue)
                 let acceptor = try MemoryAcceptor(
                     endpoint,
                     queue,
@@ -33,7 +42,7 @@ extension TransportDescriptor {
                     handler: handler,
                     core: core
                 )
-                return CoreListener(endpoint, acceptor, queue, mode, loop)
+                return CoreListener(endpoint, acceptor, queue, serving, loop)
             }
         }
     )

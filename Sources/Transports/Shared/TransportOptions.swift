@@ -65,12 +65,13 @@ extension TransportOption {
     ]
 }
 
-/// Reads the options of an endpoint in the grammar of ``SettingFormat``, and rejects unknown ones.
-package struct OptionReader {
+/// Reads the options in the query of an endpoint's URL, and rejects unknown ones. Each method throws
+/// `.invalidConfiguration` with the name of the option and the allowed values, and returns `nil` for a missing option.
+public struct OptionReader: Sendable {
     private let endpoint: Endpoint
 
     /// Checks that every option of `endpoint` is in `allowed` or common to all transports.
-    package init(_ endpoint: Endpoint, allowed: [TransportOption]) throws(TransportError) {
+    public init(_ endpoint: Endpoint, allowed: [TransportOption]) throws(TransportError) {
         self.endpoint = endpoint
         let names = (allowed + TransportOption.common).map(\.name).sorted()
         for option in endpoint.options where !names.contains(option.name) {
@@ -79,12 +80,12 @@ package struct OptionReader {
     }
 
     /// The values of an option that may be repeated.
-    package func strings(_ name: String) -> [String] {
+    public func strings(_ name: String) -> [String] {
         endpoint.options.filter { $0.name == name }.map(\.value)
     }
 
     /// The text of an option that may occur once.
-    package func string(_ name: String) throws(TransportError) -> String? {
+    public func string(_ name: String) throws(TransportError) -> String? {
         let found = strings(name)
         guard found.count <= 1 else { throw .configuration(name, "occurs \(found.count) times; once is allowed") }
         return found.first
@@ -97,32 +98,36 @@ package struct OptionReader {
     }
 
     /// A whole number.
-    package func integer(_ name: String, in range: ClosedRange<Int>) throws(TransportError) -> Int? {
+    public func integer(_ name: String, in range: ClosedRange<Int>) throws(TransportError) -> Int? {
         try value(name, .integer(range))
     }
 
     /// A number of bytes, with or without a unit.
-    package func bytes(_ name: String, in range: ClosedRange<Int>) throws(TransportError) -> Int? {
+    public func bytes(_ name: String, in range: ClosedRange<Int>) throws(TransportError) -> Int? {
         try value(name, .bytes(range))
     }
 
     /// `on` or `off`. An option without a value is on.
-    package func flag(_ name: String) throws(TransportError) -> Bool? {
+    public func flag(_ name: String) throws(TransportError) -> Bool? {
         try string(name) == "" ? true : value(name, .flag)
     }
 
     /// One of `words`.
-    package func choice(_ name: String, _ words: [String]) throws(TransportError) -> String? {
+    public func choice(_ name: String, _ words: [String]) throws(TransportError) -> String? {
         try value(name, .word(of: words))
     }
 
     /// A length of time from 1 ms to 1000 h.
-    package func duration(_ name: String) throws(TransportError) -> Duration? {
+    public func duration(_ name: String) throws(TransportError) -> Duration? {
         try value(name, .duration(.milliseconds(1) ... .seconds(3_600_000)))
     }
 
-    /// The largest message, from `max-message`.
-    package func maximumMessageSize(default size: Int, atMost limit: Int) throws(TransportError) -> Int {
+    /// The largest message in bytes, from the common option `max-message`.
+    ///
+    /// - Parameters:
+    ///   - size: The result without the option.
+    ///   - limit: The largest value of the option that is allowed.
+    public func maximumMessageSize(default size: Int, atMost limit: Int) throws(TransportError) -> Int {
         try bytes("max-message", in: 1...limit) ?? size
     }
 

@@ -3,7 +3,13 @@ import TransportAPI
 
 extension TransportDescriptor {
     /// Length-framed TCP: `tcp://host:9400`.
-    public static let tcp = TransportDescriptor.stream(
+    public static let tcp: TransportDescriptor = {
+        var descriptor = framedTCP
+        descriptor.annotate = annotateFrame
+        return descriptor
+    }()
+
+    private static let framedTCP = TransportDescriptor.stream(
         "tcp",
         defaultPort: 9400,
         // NATs must keep a TCP mapping for 2 h 4 min (RFC 5382, REQ-5), but NATs of operators keep it for 5 to 30 minutes.
@@ -23,6 +29,13 @@ extension TransportDescriptor {
             return { _ in core() }
         }
     )
+
+    /// The length before a message.
+    @Sendable
+    static func annotateFrame(_ reader: inout WireFieldReader) {
+        let word = reader.number(4)
+        reader.take(4, "\(word >> 31 == 1 ? "control frame" : "message"), length \(word & 0x7fff_ffff)")
+    }
 
     /// Client and server use the same protocol.
     private static func core(

@@ -165,7 +165,7 @@ struct OptionParser: Sendable {
             }
         }
         if !options.users.isEmpty, !options.listen.isEmpty,
-            !options.listen.contains(where: { $0.scheme.hasPrefix("mqtt") })
+            !options.listen.contains(where: { TransportRegistry.hasBroker($0.scheme) })
         {
             throw UsageError("--user is for a broker, and no --listen has the scheme mqtt or mqtt+ws")
         }
@@ -232,10 +232,11 @@ struct OptionParser: Sendable {
             }
         }
         // Idle UDP clients are not measured: they use no descriptor of the server, and the answer to a ping may be lost.
-        let hasDatagrams = options.crowd.isHostile && options.crowd.idle == 0
-        let known = CrowdOptions.transports + (hasDatagrams ? ["udp"] : [])
+        let mustIdle = !options.crowd.isHostile || options.crowd.idle > 0
+        let known = (options.crowd.isHostile ? HostileScript.transports : CrowdOptions.transports)
+            .filter { !mustIdle || CrowdOptions.transports.contains($0) }
         guard given.contains("transport") else {
-            return options.transports = options.crowd.isHostile ? known : ["ws"]
+            return options.transports = options.crowd.isHostile ? known : [TransportDescriptor.webSocket.name]
         }
         if let other = options.transports.first(where: { !known.contains($0) }) {
             let allowed = known.map(\.debugDescription).joined(separator: ", ")

@@ -231,8 +231,9 @@ struct OutageOptions: Sendable, Equatable {
 
 /// The clients of `imbench crowd`.
 struct CrowdOptions: Sendable, Equatable {
-    /// The transports whose clients can be idle.
-    static let transports = ["ws", "tcp", "mqtt", "mqtt+ws"]
+    /// The transports whose clients can be idle: those over streams with ports.
+    static let transports = TransportRegistry.standard.transports
+        .filter { !$0.isDatagram && $0.defaultPort != nil }.map(\.name)
     static let mostConnections = 1_000_000
 
     /// How many idle clients there are. Beside hostile ones the default is 0.

@@ -70,7 +70,7 @@ struct KillPeer: Sendable {
 
     private func connect() async throws(TransportError) {
         var configuration = TransportConfiguration(endpoints: [try Endpoint(url)])
-        let isSession = !url.hasPrefix("mqtt")
+        let isSession = !TransportRegistry.hasBroker(try Endpoint(url).scheme)
         configuration.supervisor.delivery.mode = isSession ? .session : .plain
         configuration.supervisor.backoff = .exponential(
             initial: .milliseconds(10),

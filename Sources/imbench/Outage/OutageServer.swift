@@ -159,9 +159,11 @@ final class RefusingServer: PollHandler {
     /// The answer of each transport that has credentials.
     static let answers: [String: [UInt8]] = [
         // RFC 9110, section 15.5.2.
-        "ws": Array("HTTP/1.1 401 Unauthorized\r\nContent-Length: 0\r\nConnection: close\r\n\r\n".utf8),
+        TransportDescriptor.webSocket.name: Array(
+            "HTTP/1.1 401 Unauthorized\r\nContent-Length: 0\r\nConnection: close\r\n\r\n".utf8
+        ),
         // MQTT 3.1.1, section 3.2: CONNACK, bad user name or password.
-        "mqtt": [0x20, 0x02, 0x00, 0x04],
+        TransportDescriptor.mqtt.name: [0x20, 0x02, 0x00, 0x04],
     ]
 
     private let socket: ListeningSocket

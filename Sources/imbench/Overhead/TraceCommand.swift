@@ -24,12 +24,13 @@ private func traced(_ message: ChatMessage, over name: String, _ codec: WireForm
     do {
         let encoded = try codec.codec().encode(message)
         let payload = Payload(encoded, kind: codec.isText ? .text : .binary)
+        let transport = try TransportRegistry.measured.transport(named: name)
         guard let wire = try WireCapture.message(payload, over: name) else {
-            traced.failure = "there is no annotator for this transport"
+            traced.failure = "skipped: the descriptor of \(name) makes no cores whose bytes could be shown"
             return traced
         }
         (traced.wire, traced.encoded, traced.text) = (wire, encoded.count, message.text.utf8.count)
-        traced.fields = WireAnnotation.fields(of: wire, over: name, codec: codec)
+        traced.fields = WireAnnotation.fields(of: wire, encoded: encoded.count, over: transport, codec: codec)
     } catch {
         traced.failure = "\(error)"
     }
@@ -42,7 +43,7 @@ enum WireCapture {
     static let transports = ["tcp", "ws", "mqtt", "udp", "memory"]
 
     static func message(_ payload: Payload, over name: String) throws -> [UInt8]? {
-        guard let pair = try CorePair.open(name == "memory" ? "tcp" : name) else { return nil }
+        guard let pair = try CorePair.maker(name)?() else { return nil }
         _ = try pair.client.core.send(payload, id: 1, &pair.client.context)
         return pair.client.context.output.bytes(at: 0, count: pair.client.context.output.count)
     }
@@ -59,12 +60,6 @@ struct TracedMessage: Sendable {
     var text = 0
     /// Why there are no bytes.
     var failure: String?
-}
-
-/// Some bytes of a captured message, and their meaning.
-struct WireField: Sendable, Hashable {
-    var range: Range<Int>
-    var meaning: String
 }
 
 /// The captured messages of `imbench trace`.

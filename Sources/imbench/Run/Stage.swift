@@ -76,6 +76,11 @@ final class Stage {
 }
 
 extension TransportRegistry {
+    /// Whether the usual server of this transport is a broker.
+    static func hasBroker(_ scheme: String) -> Bool {
+        standard.transports.contains { $0.name == scheme && $0.broker != nil }
+    }
+
     /// The transports that can be measured. Reliable UDP has its own row, because its cost and its guarantees differ from
     /// those of UDP.
     static let measured = {
@@ -91,6 +96,7 @@ extension TransportDescriptor {
         var descriptor = TransportDescriptor.udp
         let make = descriptor.make
         descriptor.name = "udp-reliable"
+        (descriptor.cores, descriptor.annotate) = (nil, nil)
         descriptor.make = { (endpoint, loop) throws(TransportError) in
             var endpoint = endpoint
             endpoint.options.append(.init(name: "reliable", value: "ordered"))

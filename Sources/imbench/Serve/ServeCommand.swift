@@ -75,7 +75,7 @@ private struct Served: Sendable {
         _ registry: TransportRegistry,
         _ log: EndingLog?
     ) async throws(TransportError) -> Served {
-        if !users.isEmpty, url.hasPrefix("mqtt") {
+        if !users.isEmpty, TransportRegistry.hasBroker(try Endpoint(url).scheme) {
             let server = try await EmbeddedServer.startBroker(url) { client in
                 users.contains { client.match(user: $0.name, password: $0.password) } ? .accept : .wrongCredentials
             } observer: {

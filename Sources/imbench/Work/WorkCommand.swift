@@ -85,9 +85,15 @@ struct HotPath: Sendable {
 
     // MARK: Cores
 
-    private static let cores = ["tcp", "ws", "mqtt", "mqtt-qos1", "udp"].map { name in
+    /// The transports whose cores are measured, each with options of its client.
+    private static let measuredCores: [(name: String, transport: TransportDescriptor, options: [Endpoint.Option])] = [
+        ("tcp", .tcp, []), ("ws", .webSocket, []), ("mqtt", .mqtt, []),
+        ("mqtt-qos1", .mqtt, [.init(name: "qos", value: "1")]), ("udp", .udp, []),
+    ]
+
+    private static let cores = measuredCores.map { name, transport, options in
         HotPath(name: name, summary: "one core encodes 128 bytes, and the other decodes them") {
-            guard let pair = try CorePair.open(name) else { throw Mistake(description: "the cores did not connect") }
+            let pair = try pairs(transport, options)()
             let payload = Payload([UInt8](repeating: 66, count: 128))
             return { times in
                 let before = pair.server.messages
@@ -102,16 +108,23 @@ struct HotPath: Sendable {
         }
     }
 
-    private static let handshakes = ["ws", "mqtt"].map { name in
-        HotPath(name: "\(name)-open", summary: "creates two cores, which open their connection") {
-            { times in
-                for _ in 0..<times {
-                    guard try CorePair.open(name) != nil else {
-                        throw Mistake(description: "the cores did not connect")
-                    }
-                }
+    private static let handshakes = [TransportDescriptor.webSocket, .mqtt].map { transport in
+        HotPath(name: "\(transport.name)-open", summary: "creates two cores, which open their connection") {
+            let makePair = try pairs(transport, [])
+            return { times in
+                for _ in 0..<times { _ = try makePair() }
             }
         }
+    }
+
+    private static func pairs(
+        _ transport: TransportDescriptor,
+        _ options: [Endpoint.Option]
+    ) throws -> () throws(TransportError) -> CorePair {
+        guard let makePair = try CorePair.maker(transport.name, options: options) else {
+            throw Mistake(description: "\(transport.name) makes no cores to measure")
+        }
+        return makePair
     }
 
     // MARK: The broker
@@ -139,15 +152,15 @@ struct HotPath: Sendable {
 }
 
 extension HotPath {
-    /// A message through all layers: the public interface, the supervisor, drivers, the loop, and the system calls. The work
-    /// of the kernel is not counted.
-    static let supervised = ["memory", "tcp", "ws", "udp"].map { scheme in
+    /// A message through all layers: the public interface, the supervisor, drivers, the loop, and the system calls. The work of
+    /// the kernel is not counted.
+    static let supervised = [TransportDescriptor.memory, .tcp, .webSocket, .udp].map { transport in
         HotPath(
-            name: "supervised-\(scheme)",
+            name: "supervised-\(transport.name)",
             summary: "a supervisor sends 128 bytes to an echo server, and back"
         ) {
             let loop = try makeLoop("work")
-            let url = scheme == "memory" ? "memory://work" : "\(scheme)://127.0.0.1:0"
+            let url = "\(transport.name)://" + (transport.defaultPort == nil ? "work" : "127.0.0.1:0")
             let supervisor = try runBlocking(on: loop) { await open(url, on: loop) }.get()
             return { times in
                 let result = runBlocking(on: loop) { await exchange(supervisor.client, times) }

@@ -34,7 +34,7 @@ struct FairnessTests {
         let listener = try await TransportRegistry.standard.listen(
             at: Endpoint("tcp://127.0.0.1:0"),
             on: loop,
-            mode: .handle { Order(received) }
+            .handle { Order(received) }
         )
         let flooding = try HostileClient(port: try #require(listener.endpoint.port))
         let quiet = try HostileClient(port: try #require(listener.endpoint.port))
@@ -67,7 +67,7 @@ struct FairnessTests {
         let listener = try await TransportRegistry.standard.listen(
             at: Endpoint("\(transport)://127.0.0.1:0"),
             on: loop,
-            mode: .handle { Order(received, clients: clients) }
+            .handle { Order(received, clients: clients) }
         )
         let port = try #require(listener.endpoint.port)
         func message(_ byte: UInt8) -> [UInt8] { transport == "ws" ? frame(0x82, [byte]) : [0, 0, 0, 1, byte] }

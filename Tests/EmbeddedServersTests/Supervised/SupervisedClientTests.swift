@@ -175,7 +175,7 @@ struct SupervisedClientTests {
         let proxy = try await FaultProxy.start(to: Endpoint("mqtt://127.0.0.1:\(broker.port)"), seed: 1)
         let proxied = try #require(proxy.endpoint.port)
         let supervisor = try Supervisor("mqtt://127.0.0.1:\(proxied)/?qos=1&\(Self.kept)")
-        let client = try MQTTClient(supervisor)
+        let client = MQTTClient(supervisor)
         var states = supervisor.states.makeAsyncIterator()
         supervisor.connect()
         var messages = try await client.subscribe("t").makeAsyncIterator()
@@ -216,7 +216,7 @@ struct SupervisedClientTests {
             isShut.withLock { $0 } ? .wrongCredentials : .accept
         }
         let supervisor = try Supervisor("mqtt://127.0.0.1:\(try #require(server.endpoint.port))")
-        let client = try MQTTClient(supervisor)
+        let client = MQTTClient(supervisor)
         supervisor.connect()
         var messages = try await client.subscribe("t").makeAsyncIterator()
         isShut.withLock { $0 = true }

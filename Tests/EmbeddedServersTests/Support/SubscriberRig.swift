@@ -29,7 +29,7 @@ final class SubscriberRig {
             """
         supervisor = try Supervisor(TransportConfiguration(json: file.utf8))
         states = supervisor.states.makeAsyncIterator()
-        client = try MQTTClient(supervisor)
+        client = MQTTClient(supervisor)
     }
 
     /// Waits for the next state that satisfies the condition.

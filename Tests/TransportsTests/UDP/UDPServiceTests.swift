@@ -34,7 +34,7 @@ struct UDPServiceTests {
         let listener = try await TransportRegistry.standard.listen(
             at: Endpoint("udp://127.0.0.1:0"),
             on: loop,
-            mode: .handle { Order(order) }
+            .handle { Order(order) }
         )
         let quiet = try RawDatagramClient(port: listener.endpoint.port)
         let flooding = try RawDatagramClient(port: listener.endpoint.port)

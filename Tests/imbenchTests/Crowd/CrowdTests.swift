@@ -30,10 +30,10 @@ struct CrowdTests {
         #expect(options.transports == ["ws", "mqtt"])
         #expect(try parse("crowd").transports == ["ws"])
         #expect(try parse("crowd").crowd.idle == 10_000)
-        #expect(try parse("crowd --hostile").transports == ["ws", "tcp", "mqtt", "mqtt+ws", "udp"])
+        #expect(try parse("crowd --hostile").transports == ["tcp", "ws", "mqtt", "mqtt+ws", "udp"])
         #expect(try parse("crowd --hostile").crowd.idle == 0)
         #expect(try parse("crowd --hostile --idle 20000").crowd.idle == 20_000)
-        #expect(try parse("crowd --hostile --idle 5").transports == ["ws", "tcp", "mqtt", "mqtt+ws"])
+        #expect(try parse("crowd --hostile --idle 5").transports == ["tcp", "ws", "mqtt", "mqtt+ws"])
         #expect(try parse("crowd --idle 5").crowd.isIdleGiven)
         #expect(try !parse("crowd").crowd.isIdleGiven)
         #expect(throws: UsageError(#"--idle is "20001"; allowed with --hostile is 1 to 20000"#)) {

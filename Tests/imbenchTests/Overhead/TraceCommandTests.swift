@@ -1,6 +1,7 @@
 import Codecs
 import Testing
 import TransportAPI
+import Transports
 
 @testable import imbench
 
@@ -8,7 +9,7 @@ import TransportAPI
 struct TraceTests {
     @Test(
         "Every byte of a message belongs to exactly one field",
-        arguments: ["tcp", "ws", "mqtt", "udp", "memory"],
+        arguments: ["tcp", "ws", "mqtt", "mqtt+ws", "udp", "memory"],
         WireFormat.allCases
     )
     func coverage(transport: String, codec: WireFormat) throws {
@@ -16,7 +17,8 @@ struct TraceTests {
             let encoded = try codec.codec().encode(EchoBench.message(size: size, seed: 3))
             let payload = Payload(encoded, kind: codec.isText ? .text : .binary)
             let wire = try #require(try WireCapture.message(payload, over: transport))
-            let fields = WireAnnotation.fields(of: wire, over: transport, codec: codec)
+            let descriptor = try TransportRegistry.measured.transport(named: transport)
+            let fields = WireAnnotation.fields(of: wire, encoded: encoded.count, over: descriptor, codec: codec)
             var end = 0
             for field in fields {
                 #expect(field.range.lowerBound == end && !field.range.isEmpty)
@@ -31,11 +33,16 @@ struct TraceTests {
     func text() throws {
         var message = EchoBench.message(size: 0, seed: 1)
         message.text = "Hello, wire!"
-        for transport in ["tcp", "ws", "mqtt", "udp"] {
-            let wire = try #require(
-                try WireCapture.message(Payload(try ProtobufCodec().encode(message)), over: transport)
+        for transport in ["tcp", "ws", "mqtt", "mqtt+ws", "udp"] {
+            let encoded = try ProtobufCodec().encode(message)
+            let wire = try #require(try WireCapture.message(Payload(encoded), over: transport))
+            let descriptor = try TransportRegistry.measured.transport(named: transport)
+            let fields = WireAnnotation.fields(
+                of: wire,
+                encoded: encoded.count,
+                over: descriptor,
+                codec: .protobuf
             )
-            let fields = WireAnnotation.fields(of: wire, over: transport, codec: .protobuf)
             #expect(fields.contains { $0.meaning == "'Hello, wire!'" })
         }
     }

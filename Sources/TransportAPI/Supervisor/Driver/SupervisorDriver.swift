@@ -305,10 +305,7 @@ final class SupervisorDriver: ConnectionDelegate {
     ///
     /// - Returns: Also whether the message has a place in the outbox, or an outcome.
     func submitAlone(_ payload: Payload) -> (MessageID, SendOutcome?, hasPlace: Bool) {
-        let (id, outcome) = submit(payload)
-        guard let outcome else { return (id, nil, outgoing.letGo(id)) }
-        if case .rejected = outcome {} else { outgoing.note(outcome, of: id, payload) }
-        return (id, outcome, true)
+        outgoing.submitAlone(submit(payload), payload)
     }
 
     private func handIn(_ id: MessageID, _ payload: Payload) {

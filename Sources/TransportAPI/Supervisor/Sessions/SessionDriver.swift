@@ -8,7 +8,7 @@ final class SessionDriver: ConnectionDelegate {
     let intake: Intake
     let states = MulticastBuffer<SessionState>(limit: 64, .dropOldest, keepsBacklog: false)
     let notes = MulticastBuffer<SupervisorEvent>(limit: 64, .dropOldest, keepsBacklog: false)
-    let outgoing = PendingSends(nil)
+    let outgoing = PendingSends(nil, returnsUndelivered: false)
     var handles: [Int: ConnectionHandle] = [:]
     /// The close of the last connection that was closed.
     private(set) var goodbye: Task<Int, Never>?

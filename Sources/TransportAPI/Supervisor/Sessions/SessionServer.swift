@@ -161,6 +161,13 @@ public final class Session: Sendable {
     /// The sequence ends with the session.
     public var notes: Subscription<SupervisorEvent> { Subscription(noted) }
 
+    /// Reports an event that the session cannot detect itself to the listeners of ``notes``.
+    package func report(_ note: SupervisorEvent) {
+        runtime.execute { [driver] in
+            if !driver.value.notes.isFinished { driver.value.notes.send(note) }
+        }
+    }
+
     /// Sends one message and waits for its outcome, as ``Supervisor/send(_:)`` does.
     public nonisolated(nonsending) func send(_ payload: Payload) async -> SendOutcome {
         let (id, outcome) = await driver.run(with: payload) { $0.submit($1) }
@@ -170,6 +177,25 @@ public final class Session: Sendable {
         } onCancel: { driver, id in
             driver.run { $0.cancel(id, at: $1, &$2) }
         }
+    }
+
+    /// Puts one message into the session's outbox and returns when it has a place there, without waiting for the client.
+    /// So a server sends to many clients in order, and a slow or absent one does not delay the others. The outcome is not
+    /// reported; ``unacknowledged()`` returns the messages that the client has not acknowledged.
+    ///
+    /// - Throws: The reason why there is no place for it.
+    @discardableResult
+    public nonisolated(nonsending) func submit(_ payload: Payload) async throws(TransportError) -> MessageID {
+        let (id, outcome, hasPlace) = await driver.run(with: payload) { driver, payload in
+            driver.outgoing.submitAlone(driver.submit(payload), payload)
+        }
+        if case .rejected(let error) = outcome { throw error }
+        if hasPlace { return id }
+        return try await driver.suspend(with: id, #isolation) {
+            $0.outgoing.wait(submitter: $1, $2)
+        } onCancel: { driver, id in
+            if driver.outgoing.isWaiting(submitter: id) { driver.run { $0.cancel(id, at: $1, &$2) } }
+        }.get()
     }
 
     /// Sends one message without waiting. Call this on the runtime.

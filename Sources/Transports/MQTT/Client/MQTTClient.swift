@@ -5,7 +5,7 @@ import TransportAPI
 
 /// Subscribes and unsubscribes, and reads the messages of each filter apart: one for each room of a chat.
 ///
-///     let client = try MQTTClient(supervisor)
+///     let client = MQTTClient(supervisor)
 ///     for try await message in try await client.subscribe("rooms/+/lunch") { … }
 ///
 /// Over a supervisor, what is subscribed to stays so, connection after connection: where the broker has begun a new
@@ -13,13 +13,13 @@ import TransportAPI
 /// Over a single connection, all ends with that. All members may be used from any task.
 public final class MQTTClient: Sendable {
     private enum Carrier: Sendable {
-        case connection(CoreConnection)
+        case connection(any TopicConnection)
         case supervisor(Supervisor)
     }
 
     private let carrier: Carrier
-    private let loop: EventLoop
-    private let subscriber: LoopBound<MQTTSubscriber>
+    private let runtime: any SupervisorRuntime
+    private let subscriber: RuntimeBound<MQTTSubscriber>
     private let answers: RuntimeBound<MulticastBuffer<MQTTGrant>>
     /// Gives out messages; waits for the end.
     private let tasks: [Task<Void, Never>]
@@ -30,12 +30,12 @@ public final class MQTTClient: Sendable {
     ///   is not read, for anybody, until half of them are taken: the broker then keeps or drops what comes.
     /// - Throws: `.unsupported` for a connection of another transport.
     public init(_ connection: any Connection, buffer: Int = 256) throws(TransportError) {
-        guard connection.capabilities.routesByTopic, let core = connection as? CoreConnection else {
+        guard connection.capabilities.routesByTopic, let core = connection as? any TopicConnection else {
             throw TransportError(.unsupported, .configure, "this transport has no topics")
         }
         let loop = core.driver.loop
         let (subscriber, answers) = Self.make(buffer, isSupervised: false, on: loop)
-        (carrier, self.loop, self.subscriber, self.answers) = (.connection(core), loop, subscriber, answers)
+        (carrier, runtime, self.subscriber, self.answers) = (.connection(core), loop, subscriber, answers)
         Self.run(on: loop) { subscriber.value.linked(core, to: nil) }
         let reading = Task(executorPreference: loop) {
             do throws(TransportError) {
@@ -55,16 +55,13 @@ public final class MQTTClient: Sendable {
     ///
     /// - Parameter buffer: how many messages a sequence holds; 256 by default. When one holds as many, the supervisor's own
     ///   buffer fills, and then the connection is not read.
-    /// - Throws: `.unsupported` if the supervisor does not live on an ``EventLoop``.
-    public init(_ supervisor: Supervisor, buffer: Int = 256) throws(TransportError) {
-        guard let loop = supervisor.runtime as? EventLoop else {
-            throw TransportError(.unsupported, .configure, "this supervisor lives on no event loop")
-        }
-        let (subscriber, answers) = Self.make(buffer, isSupervised: true, on: loop)
-        (carrier, self.loop, self.subscriber, self.answers) = (.supervisor(supervisor), loop, subscriber, answers)
+    public init(_ supervisor: Supervisor, buffer: Int = 256) {
+        let runtime = supervisor.runtime
+        let (subscriber, answers) = Self.make(buffer, isSupervised: true, on: runtime)
+        (carrier, self.runtime, self.subscriber, self.answers) = (.supervisor(supervisor), runtime, subscriber, answers)
         supervisor.onConnection { connection, endpoint in subscriber.value.linked(connection, to: endpoint) }
         let messages = supervisor.messages
-        let reading = Task(executorPreference: loop) {
+        let reading = Task(executorPreference: runtime.taskExecutor) {
             for await payload in messages { await Self.deliver(payload, subscriber) }
             guard case .closed(let reason) = await supervisor.state() else { return }
             if case .failure(let error) = reason.receiveResult {
@@ -73,7 +70,7 @@ public final class MQTTClient: Sendable {
                 subscriber.value.routes.finish()
             }
         }
-        let ending = Task(executorPreference: loop) {
+        let ending = Task(executorPreference: runtime.taskExecutor) {
             await supervisor.closed()
             if case .closed(let reason) = await supervisor.state() { subscriber.value.end(reason.asError) }
         }
@@ -82,7 +79,7 @@ public final class MQTTClient: Sendable {
 
     deinit {
         // Nobody can listen any more.
-        loop.execute { [carrier, subscriber, tasks] in
+        runtime.execute { [carrier, subscriber, tasks] in
             if case .connection(let core) = carrier { return core.driver.value.beginClose(.user) }
             for task in tasks { task.cancel() }
             subscriber.value.end(.cancelled(.open))
@@ -93,11 +90,11 @@ public final class MQTTClient: Sendable {
     private static func make(
         _ buffer: Int,
         isSupervised: Bool,
-        on loop: EventLoop
-    ) -> (LoopBound<MQTTSubscriber>, RuntimeBound<MulticastBuffer<MQTTGrant>>) {
-        let subscriber = MQTTSubscriber(limit: max(1, buffer), isSupervised: isSupervised, on: loop)
-        let answers = RuntimeBound(subscriber.grants, to: loop)
-        return (LoopBound(subscriber, to: loop), answers)
+        on runtime: any SupervisorRuntime
+    ) -> (RuntimeBound<MQTTSubscriber>, RuntimeBound<MulticastBuffer<MQTTGrant>>) {
+        let subscriber = MQTTSubscriber(limit: max(1, buffer), isSupervised: isSupervised, on: runtime)
+        let answers = RuntimeBound(subscriber.grants, to: runtime)
+        return (RuntimeBound(subscriber, to: runtime), answers)
     }
 
     // MARK: Filters
@@ -194,9 +191,9 @@ public final class MQTTClient: Sendable {
     }
 
     /// Gives out a message, as soon as there is room for the next.
-    private static func deliver(_ payload: Payload, _ subscriber: LoopBound<MQTTSubscriber>) async {
+    private static func deliver(_ payload: Payload, _ subscriber: RuntimeBound<MQTTSubscriber>) async {
         let routes = subscriber.value.routes
-        await routes.deliver(payload, LoopBound(routes, to: subscriber.loop))
+        await routes.deliver(payload, RuntimeBound(routes, to: subscriber.runtime))
     }
 
     /// Asks for a filter, or without a QoS for its end, and waits for the answer.

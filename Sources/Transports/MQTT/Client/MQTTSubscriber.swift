@@ -21,7 +21,7 @@ final class MQTTSubscriber {
 
     let routes: SubscriptionRouter
     let grants = MulticastBuffer<MQTTGrant>(limit: 1024, .dropOldest, keepsBacklog: false)
-    private let loop: EventLoop
+    private let runtime: any SupervisorRuntime
     /// Whether there is a next connection after this one.
     private let isSupervised: Bool
     private var wishes = SubscriptionReconciler()
@@ -32,10 +32,10 @@ final class MQTTSubscriber {
     private var ending: TransportError?
 
     /// - Parameter limit: how many messages a sequence holds.
-    init(limit: Int, isSupervised: Bool, on loop: EventLoop) {
-        routes = SubscriptionRouter(limit: limit, on: loop)
+    init(limit: Int, isSupervised: Bool, on runtime: any SupervisorRuntime) {
+        routes = SubscriptionRouter(limit: limit, on: runtime)
         self.isSupervised = isSupervised
-        self.loop = loop
+        self.runtime = runtime
     }
 
     // MARK: Connections
@@ -43,14 +43,14 @@ final class MQTTSubscriber {
     /// There is a connection. One that has no topics, or lives elsewhere, carries no subscriptions.
     func linked(_ connection: any Connection, to broker: Endpoint?) {
         if let driver { unlinked(driver) }
-        guard ending == nil, let connection = connection as? CoreConnection, let driver = connection.driver.here
+        guard ending == nil, let connection = connection as? any TopicConnection, let driver = connection.driver.here
         else { return }
         guard driver.phase == .open, let client = (driver.core as? any TopicCore)?.client else { return }
         self.driver = driver
         driver.onSignal = { [self] in take($0) }
         wishes.linked(to: broker, as: client.name, isPresent: client.hasSession)
-        let confined = LoopBound(self, to: loop)
-        Task(executorPreference: loop) {
+        let confined = RuntimeBound(self, to: runtime)
+        Task(executorPreference: runtime.taskExecutor) {
             _ = await connection.closed()
             confined.value.unlinked(connection.driver.value)
         }

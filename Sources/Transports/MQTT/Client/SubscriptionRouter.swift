@@ -1,6 +1,5 @@
 import Primitives
 import Protocols
-import SocketIO
 import TransportAPI
 
 /// Which messages go to whom. Lives on the loop of the connections that bring them.
@@ -21,7 +20,7 @@ final class SubscriptionRouter {
     /// How many messages of a filter may come before the answer to its SUBSCRIBE.
     private static let early = 4096
 
-    private let loop: EventLoop
+    private let runtime: any SupervisorRuntime
     private let limit: Int
     private var routes: [MQTTFilterKey: Route] = [:]
     private var room: UnsafeContinuation<Void, Never>?
@@ -29,9 +28,9 @@ final class SubscriptionRouter {
     private(set) var unclaimed: UInt64 = 0
     private var isFinished = false
 
-    init(limit: Int, on loop: EventLoop) {
+    init(limit: Int, on runtime: any SupervisorRuntime) {
         self.limit = limit
-        self.loop = loop
+        self.runtime = runtime
     }
 
     // MARK: Filters
@@ -64,7 +63,7 @@ final class SubscriptionRouter {
         if let route = routes[key] { return route }
         let broadcast = MulticastBuffer<Element>(limit: limit, .pause, keepsBacklog: false)
         if isFinished { broadcast.finish() }
-        let route = Route(broadcast: RuntimeBound(broadcast, to: loop))
+        let route = Route(broadcast: RuntimeBound(broadcast, to: runtime))
         routes[key] = route
         return route
     }
@@ -78,7 +77,7 @@ final class SubscriptionRouter {
     // MARK: Messages
 
     /// Gives a message to all whose filters match; waits while one of them has no room for another.
-    func deliver(_ payload: Payload, _ confined: LoopBound<SubscriptionRouter>) async {
+    func deliver(_ payload: Payload, _ confined: RuntimeBound<SubscriptionRouter>) async {
         let topic = payload.topic ?? ""
         let matching = routes.keys.filter { MQTTTopic.matches(filter: $0.text, topic: topic) }
         if matching.isEmpty { unclaimed += 1 }

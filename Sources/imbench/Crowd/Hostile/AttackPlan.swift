@@ -1,3 +1,5 @@
+import Transports
+
 /// The behaviour of a hostile client.
 enum HostileKind: String, Sendable, Hashable, CaseIterable {
     case slowHeaders = "slow-headers"
@@ -100,7 +102,9 @@ struct AttackPlan: Sendable {
         scripts = HostileScript.all(kind, transport)
         // Idle clients have no sessions.
         guard connections == 0 || !kind.isOfSessions && kind != .poisonedIdentity else { return nil }
-        guard !scripts.isEmpty || transport == "udp" && HostileDatagrams.knows(kind) else { return nil }
+        guard !scripts.isEmpty || transport == HostileDatagrams.transport && HostileDatagrams.knows(kind) else {
+            return nil
+        }
         // Half of the attackers exceed the limit. Other clients do not, although some connect at the same time.
         let room = max(attackers / 2, min(connections, CrowdClients.atOnce))
         limit(to: room, beside: HonestClients.count + connections)
@@ -109,13 +113,14 @@ struct AttackPlan: Sendable {
 
     /// Sets the options and the expected endings of the kind.
     private mutating func limit(to room: Int, beside others: Int) {
-        let isBroker = transport.hasPrefix("mqtt")
+        let isBroker = TransportRegistry.hasBroker(transport)
         switch kind {
         case .slowHeaders:
             expect("timedOut", "handshake-timeout=1s")
             heapEach = 32 << 10
         case .halfOpen:
-            let bound = transport == "tcp" ? "max-connections=\(others + room)" : "max-handshakes=\(room)"
+            let hasHandshake = !HostileScript.withoutHandshake.contains(transport)
+            let bound = hasHandshake ? "max-handshakes=\(room)" : "max-connections=\(others + room)"
             expect("tooManyRequests", bound)
             heapEach = 32 << 10
         case .neverReading:

@@ -1,4 +1,5 @@
 import Foundation
+import Transports
 
 /// A hostile client over UDP (Docs/reference/wire-formats.md), with its own socket.
 struct HostileDatagrams {
@@ -25,6 +26,9 @@ struct HostileDatagrams {
         (self.kind, self.number) = (kind, number)
         load = DatagramLoad(kind, number)
     }
+
+    /// The transport that it attacks.
+    static let transport = TransportDescriptor.udp.name
 
     /// Whether the kind exists over UDP.
     static func knows(_ kind: HostileKind) -> Bool {

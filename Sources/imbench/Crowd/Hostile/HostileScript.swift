@@ -30,14 +30,27 @@ struct HostileScript: Sendable {
 
     /// The scripts of a kind for a transport, between which its clients alternate; empty if the protocol has no such attack.
     static func all(_ kind: HostileKind, _ transport: String) -> [HostileScript] {
-        switch transport {
-        case "tcp": (tcp(kind) ?? session(kind, { $0 }, framed: { tcpFrame($0) })).map { [$0] } ?? []
-        case "ws":
+        byTransport[transport]?(kind) ?? []
+    }
+
+    /// The scripts of each transport over a stream. ``HostileDatagrams`` has those over UDP.
+    private static let byTransport: [String: @Sendable (HostileKind) -> [HostileScript]] = [
+        TransportDescriptor.tcp.name: { kind in
+            (tcp(kind) ?? session(kind, { $0 }, framed: { tcpFrame($0) })).map { [$0] } ?? []
+        },
+        TransportDescriptor.webSocket.name: { kind in
             (webSocket(kind) ?? session(kind, { request("") + $0 }, framed: { frame(0x82, $0) })).map { [$0] } ?? []
-        case "mqtt": mqtt(kind)
-        case "mqtt+ws": mqttOverWebSocket(kind)
-        default: []
-        }
+        },
+        TransportDescriptor.mqtt.name: mqtt,
+        TransportDescriptor.mqttWebSocket.name: mqttOverWebSocket,
+    ]
+
+    /// The transports without a handshake, in which clients could stop half-way.
+    static let withoutHandshake = [TransportDescriptor.tcp.name]
+
+    /// The transports that have hostile clients.
+    static let transports = TransportRegistry.standard.transports.map(\.name).filter { name in
+        byTransport[name] != nil || name == HostileDatagrams.transport
     }
 
     static func repeated(_ bytes: [UInt8]) -> [UInt8] {

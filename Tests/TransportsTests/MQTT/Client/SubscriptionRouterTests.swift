@@ -12,7 +12,7 @@ struct SubscriptionRouterTests {
     func early() async throws {
         let loop = try EventLoop(name: "routes")
         let messages = await Task(executorPreference: loop) {
-            let routes = LoopBound(SubscriptionRouter(limit: 1, on: loop), to: loop)
+            let routes = RuntimeBound(SubscriptionRouter(limit: 1, on: loop), to: loop)
             let messages = routes.value.listen("t")
             routes.value.ask("t")
             for number in 0..<20 as Range<UInt8> { await routes.value.deliver(Payload([number], topic: "t"), routes) }
