@@ -7,7 +7,7 @@ import TransportAPI
 
 @testable import Transports
 
-/// What a user sees of one mistake: the error, and whether the supervisor tries again.
+/// The result of one mistake for a user: the error, and whether the supervisor tries again.
 struct MistakeOutcome: Sendable {
     var error: TransportError
     var isRetried: Bool
@@ -99,7 +99,7 @@ final class AnsweringServer: Sendable {
     func stop() { listener.stop() }
 }
 
-/// What a server answers to these bytes, up to its end of the connection. Blocks.
+/// Sends these bytes to a server, and returns its answer up to its end of the connection. Blocks.
 func answer(of port: UInt16?, to bytes: [UInt8]) throws -> [UInt8] {
     let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
     defer { close(descriptor) }

@@ -26,7 +26,7 @@ package struct SupervisorStateMachine: Sendable {
     var goodEndpoint = 0
     /// Endpoints that retrying can't mend.
     var hopeless: Set<Int> = []
-    /// Endpoints whose connections opened and then ended in an error that retrying can't mend.
+    /// Endpoints whose connections opened and then ended in an error that a retry cannot fix.
     var unfit: Set<Int> = []
     /// Until when endpoints want to be left alone.
     var notBefore: [Int: Instant] = [:]
