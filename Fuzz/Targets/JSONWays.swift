@@ -76,7 +76,11 @@ private struct WithReadNames: WireMessage {
         try message.visitFields(&visitor)
     }
 
-    mutating func readFields(from reader: inout JSONReader) throws(CodecError) {
+    mutating func perform(_ visit: CodecVisit) throws(CodecError) {
+        if case .jsonReader(let reader) = visit.visitor { try readFields(from: &reader.pointee) }
+    }
+
+    private mutating func readFields(from reader: inout JSONReader) throws(CodecError) {
         var names = NameReader(reader: reader)
         // With the memory that it has taken, also if there is an error.
         defer { reader = names.reader }
@@ -165,15 +169,16 @@ private struct NameReader: FieldVisitor {
         }
     }
 
-    mutating func identifier(_ number: UInt32, _ name: StaticString, _ values: inout [String]) throws(CodecError) {
-        try read { reader throws(CodecError) in try reader.identifier(number, name, &values) }
+    mutating func identifier(_ number: UInt32, _ name: StaticString, _ value: inout String) throws(CodecError) {
+        try read { reader throws(CodecError) in try reader.identifier(number, name, &value) }
     }
 
-    var readPosition: Int { reader.readPosition }
-    var longestIdentifier: Int { reader.longestIdentifier }
+    mutating func identifier(_ number: UInt32, _ name: StaticString, _ value: inout String?) throws(CodecError) {
+        try read { reader throws(CodecError) in try reader.identifier(number, name, &value) }
+    }
 
-    mutating func check(_ name: StaticString, identifier length: Int) throws(CodecError) {
-        try reader.check(name, identifier: length)
+    mutating func identifier(_ number: UInt32, _ name: StaticString, _ values: inout [String]) throws(CodecError) {
+        try read { reader throws(CodecError) in try reader.identifier(number, name, &values) }
     }
 
     mutating func unknownFields(_ storage: inout UnknownFields) throws(CodecError) {}

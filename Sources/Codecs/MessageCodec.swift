@@ -43,7 +43,7 @@ extension MessageCodec {
     }
 }
 
-/// The protobuf wire format, proto3: ``ProtobufWriter`` and ``ProtobufReader`` say how.
+/// The protobuf wire format, proto3.
 public struct ProtobufCodec: MessageCodec, SinkCodec {
     /// What the codec accepts.
     public var limits: CodecLimits
@@ -72,7 +72,7 @@ public struct ProtobufCodec: MessageCodec, SinkCodec {
     func write<M: WireMessage>(_ message: M, to sink: inout ByteSink) throws(CodecError) {
         var writer = ProtobufWriter(sink, limits: limits)
         defer { sink = writer.sink }
-        try message.visited { message throws(CodecError) in try message.writeFields(to: &writer) }
+        try message.visited { message throws(CodecError) in try writer.visit(&message) }
     }
 
     /// Reads the message that fills `bytes`; no bytes at all are a message of defaults.
@@ -81,12 +81,12 @@ public struct ProtobufCodec: MessageCodec, SinkCodec {
         var message = M()
         guard let base = try checked(bytes) else { return message }
         var reader = ProtobufReader(base: base, count: bytes.count, limits: limits)
-        try message.readFields(from: &reader)
+        try reader.visit(&message)
         return message
     }
 }
 
-/// JSON by the proto3 mapping: ``JSONWriter`` and ``JSONReader`` say how.
+/// JSON by the proto3 mapping.
 public struct JSONCodec: MessageCodec, SinkCodec {
     /// What the codec accepts.
     public var limits: CodecLimits
@@ -116,7 +116,7 @@ public struct JSONCodec: MessageCodec, SinkCodec {
         var writer = JSONWriter(sink, limits: limits)
         defer { sink = writer.sink }
         try writer.open(UInt8(ascii: "{"))
-        try message.visited { message throws(CodecError) in try message.writeFields(to: &writer) }
+        try message.visited { message throws(CodecError) in try writer.visit(&message) }
         writer.close(UInt8(ascii: "}"))
     }
 

@@ -3,23 +3,26 @@
 /// `String` compares by canonical equivalence (Unicode, section 3.7) and normalises its text to do so, which takes a time
 /// quadratic in the length of a run of combining marks. Protocol identifiers are equal only if their bytes are, and text of
 /// a peer is hashed only as this type or within ``CodecLimits/maximumKeyLength``.
-public struct UTF8Key: Sendable, Hashable, ExpressibleByStringLiteral {
+@usableFromInline
+package struct UTF8Key: Sendable, Hashable, ExpressibleByStringLiteral {
     /// The text.
-    public var text: String
+    @usableFromInline package var text: String
 
     /// The key of `text`.
     @inlinable
-    public init(_ text: String) { self.text = text }
+    package init(_ text: String) { self.text = text }
 
     /// The key of a literal.
     @inlinable
-    public init(stringLiteral text: String) { self.text = text }
+    package init(stringLiteral text: String) { self.text = text }
 
     /// Whether both have the same bytes.
-    public static func == (left: UTF8Key, right: UTF8Key) -> Bool { left.text.hasSameUTF8(as: right.text) }
+    @usableFromInline
+    package static func == (left: UTF8Key, right: UTF8Key) -> Bool { left.text.hasSameUTF8(as: right.text) }
 
     /// Hashes the bytes.
-    public func hash(into hasher: inout Hasher) {
+    @usableFromInline
+    package func hash(into hasher: inout Hasher) {
         if text.utf8.withContiguousStorageIfAvailable({ hasher.combine(bytes: UnsafeRawBufferPointer($0)) }) != nil {
             return
         }
@@ -31,35 +34,29 @@ public struct UTF8Key: Sendable, Hashable, ExpressibleByStringLiteral {
 extension UTF8Key: WireMapKey {
     /// The empty text.
     @inlinable
-    public init() { text = "" }
+    package init() { text = "" }
     /// Whether it is empty.
     @inlinable
-    public var isDefault: Bool { text.isEmpty }
+    package var isDefault: Bool { text.isEmpty }
     /// Its length in bytes of UTF-8.
     @inlinable
-    public var utf8Length: Int { text.utf8.count }
+    package var utf8Length: Int { text.utf8.count }
     /// Length-delimited.
     @inlinable
-    public static func wireType(as encoding: IntegerEncoding) -> WireType { .lengthDelimited }
+    package static func wireType(as encoding: IntegerEncoding) -> WireType { .lengthDelimited }
     /// Writes the text.
     @inlinable
-    public func write<W: ValueWriter>(to writer: inout W, as encoding: IntegerEncoding) throws(CodecError) {
+    package func write<W: ValueWriter>(to writer: inout W, as encoding: IntegerEncoding) throws(CodecError) {
         writer.write(text)
     }
     /// Reads a text.
     @inlinable
-    public mutating func read<R: ValueReader>(from reader: inout R, as encoding: IntegerEncoding) throws(CodecError) {
+    package mutating func read<R: ValueReader>(from reader: inout R, as encoding: IntegerEncoding) throws(CodecError) {
         text = try reader.readString()
     }
     /// Whether its UTF-8 comes before that of `other`.
     @inlinable
-    public func precedes(_ other: UTF8Key) -> Bool { text.precedes(other.text) }
-    /// Writes the text as the name of a JSON member.
-    @inlinable
-    public func writeName(to writer: inout JSONWriter) { writer.write(text) }
-    /// Reads a text from the name of a JSON member.
-    @inlinable
-    public init(name reader: inout JSONReader) throws(CodecError) { text = try reader.readString() }
+    package func precedes(_ other: UTF8Key) -> Bool { text.precedes(other.text) }
 }
 
 extension String {

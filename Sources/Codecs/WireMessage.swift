@@ -29,18 +29,8 @@ public protocol WireMessage: WireValue {
     /// `weak` properties can't say so. The default is `false`.
     static var unsafeEncodesInPlace: Bool { get }
 
-    // The four below have one implementation each and are not meant to have another. They are requirements so that the
-    // module that declares a message also holds the code specialised for it: a codec called from code that is generic
-    // over messages then costs one witness call a message, not one a field.
-
-    /// Writes the fields as the inside of a JSON object. Implemented by the package.
-    mutating func writeFields(to writer: inout JSONWriter) throws(CodecError)
-    /// Writes the fields as protobuf. Implemented by the package.
-    mutating func writeFields(to writer: inout ProtobufWriter) throws(CodecError)
-    /// Reads a JSON object. Implemented by the package.
-    mutating func readFields(from reader: inout JSONReader) throws(CodecError)
-    /// Reads protobuf fields up to the end of the reader's range. Implemented by the package.
-    mutating func readFields(from reader: inout ProtobufReader) throws(CodecError)
+    /// Makes a visit by a codec of this package, specialised for this type. The package implements it.
+    mutating func perform(_ visit: CodecVisit) throws(CodecError)
 }
 
 /// What a message shows its fields to: a reader or a writer of one wire format.
@@ -105,51 +95,42 @@ public protocol FieldVisitor {
         keys: IntegerEncoding
     ) throws(CodecError)
 
-    /// A repeated field of identifiers, each no longer than ``CodecLimits/maximumKeyLength`` on reading.
+    /// An identifier without presence: text that programs use as a key. A reader refuses one that is longer than
+    /// ``CodecLimits/maximumKeyLength``. The default implementation has no limit.
+    mutating func identifier(_ number: UInt32, _ name: StaticString, _ value: inout String) throws(CodecError)
+
+    /// An identifier with presence.
+    mutating func identifier(_ number: UInt32, _ name: StaticString, _ value: inout String?) throws(CodecError)
+
+    /// A repeated field of identifiers. The limit is that of each element.
     mutating func identifier(_ number: UInt32, _ name: StaticString, _ values: inout [String]) throws(CodecError)
-
-    /// Where a reader stands, in bytes; 0, the default, of a writer.
-    var readPosition: Int { get }
-
-    /// ``CodecLimits/maximumKeyLength`` of a reader; of a writer no limit, the default.
-    var longestIdentifier: Int { get }
-
-    /// Throws if an identifier that has been read is longer than ``CodecLimits/maximumKeyLength``; does nothing on
-    /// writing, which is the default.
-    mutating func check(_ name: StaticString, identifier length: Int) throws(CodecError)
 
     /// Fields that the message does not declare. Formats that cannot keep them leave the storage alone.
     mutating func unknownFields(_ storage: inout UnknownFields) throws(CodecError)
 }
 
 extension FieldVisitor {
-    /// An identifier without presence: text that programs use as a key, no longer than ``CodecLimits/maximumKeyLength``
-    /// on reading.
+    /// An identifier without presence, with no limit on its length.
     @inlinable @inline(__always)
     public mutating func identifier(
         _ number: UInt32,
         _ name: StaticString,
         _ value: inout String
     ) throws(CodecError) {
-        let start = readPosition
         try field(number, name, &value, as: .varint)
-        // What was read is no longer than what it was read from.
-        if readPosition &- start > longestIdentifier { try check(name, identifier: value.utf8.count) }
     }
 
-    /// An identifier with presence.
+    /// An identifier with presence, with no limit on its length.
     @inlinable @inline(__always)
     public mutating func identifier(
         _ number: UInt32,
         _ name: StaticString,
         _ value: inout String?
     ) throws(CodecError) {
-        let start = readPosition
         try field(number, name, &value, as: .varint)
-        if readPosition &- start > longestIdentifier { try check(name, identifier: value?.utf8.count ?? 0) }
     }
 
-    /// A repeated field of identifiers.
+    /// A repeated field of identifiers, with no limit on their length.
     @inlinable @inline(__always)
     public mutating func identifier(
         _ number: UInt32,
@@ -158,18 +139,6 @@ extension FieldVisitor {
     ) throws(CodecError) {
         try field(number, name, &values, as: .varint)
     }
-
-    /// Zero.
-    @inlinable @inline(__always)
-    public var readPosition: Int { 0 }
-
-    /// No limit.
-    @inlinable @inline(__always)
-    public var longestIdentifier: Int { .max }
-
-    /// Does nothing.
-    @inlinable @inline(__always)
-    public mutating func check(_ name: StaticString, identifier length: Int) throws(CodecError) {}
 
     /// A field without presence; integers as varints.
     @inlinable @inline(__always)
@@ -310,17 +279,5 @@ extension WireMessage {
     @inlinable
     public mutating func read<R: ValueReader>(from reader: inout R, as encoding: IntegerEncoding) throws(CodecError) {
         try reader.read(message: &self)
-    }
-
-    /// Writes the fields as the inside of a JSON object.
-    @inlinable
-    public mutating func writeFields(to writer: inout JSONWriter) throws(CodecError) {
-        try visitFields(&writer)
-    }
-
-    /// Writes the fields as protobuf.
-    @inlinable
-    public mutating func writeFields(to writer: inout ProtobufWriter) throws(CodecError) {
-        try visitFields(&writer)
     }
 }

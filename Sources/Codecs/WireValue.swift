@@ -21,10 +21,6 @@ public protocol WireMapKey: WireValue, Hashable {
     func precedes(_ other: Self) -> Bool
     /// The length of text in bytes of UTF-8, which ``CodecLimits/maximumKeyLength`` limits; 0, the default, for other keys.
     var utf8Length: Int { get }
-    /// Writes the value as the name of a JSON member.
-    func writeName(to writer: inout JSONWriter)
-    /// Reads the value from the name of a JSON member.
-    init(name reader: inout JSONReader) throws(CodecError)
 }
 
 extension WireMapKey {
@@ -123,10 +119,6 @@ extension Bool: WireMapKey {
     }
     /// Whether the value is false and `other` true.
     public func precedes(_ other: Bool) -> Bool { !self && other }
-    /// Writes the value as the name of a JSON member.
-    public func writeName(to writer: inout JSONWriter) { writer.write(self ? "true" : "false") }
-    /// Reads the value from the name of a JSON member.
-    public init(name reader: inout JSONReader) throws(CodecError) { self = try reader.readQuotedBool() }
 }
 
 extension WireInteger {
@@ -152,16 +144,6 @@ extension WireInteger {
     /// Whether the value is less than `other`.
     @inlinable
     public func precedes(_ other: Self) -> Bool { self < other }
-    /// Writes the value as the name of a JSON member.
-    @inlinable
-    public func writeName(to writer: inout JSONWriter) {
-        writer.write(quoted: self)
-    }
-    /// Reads the value from the name of a JSON member.
-    @inlinable
-    public init(name reader: inout JSONReader) throws(CodecError) {
-        self = try reader.readQuotedInteger()
-    }
 }
 
 extension Int32: WireInteger {}
@@ -233,16 +215,6 @@ extension String: WireMapKey {
         utf8.withContiguousStorageIfAvailable { left in
             other.utf8.withContiguousStorageIfAvailable { right in Codecs.precedes(left, right) }
         }?.flatMap { $0 } ?? utf8.lexicographicallyPrecedes(other.utf8)
-    }
-    /// Writes the value as the name of a JSON member.
-    @inlinable
-    public func writeName(to writer: inout JSONWriter) {
-        writer.write(self)
-    }
-    /// Reads the value from the name of a JSON member.
-    @inlinable
-    public init(name reader: inout JSONReader) throws(CodecError) {
-        self = try reader.readString()
     }
 }
 

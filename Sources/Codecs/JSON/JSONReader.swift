@@ -16,7 +16,8 @@ import Primitives
 /// - Numbers may be strings and strings of digits may be numbers, in the type's range; `1.0` and `1e3` are integers too.
 /// - Enums come as names or numbers. A name that is not known counts as absent, so that a newer peer is understood.
 /// - Bytes come in standard or URL-safe base64, padded or not.
-public struct JSONReader: FieldVisitor {
+@usableFromInline
+package struct JSONReader: FieldVisitor {
     @usableFromInline let base: UnsafePointer<UInt8>
     @usableFromInline var position = 0
     @usableFromInline let end: Int
@@ -26,6 +27,8 @@ public struct JSONReader: FieldVisitor {
     @usableFromInline var nameCount = JSONReader.ended
     /// Whether the enum's name that was read last is not known.
     @usableFromInline var isUnknownEnum = false
+    /// Whether the key of a map is being read, in which `true` and `false` stand in quotes.
+    @usableFromInline var isReadingKey = false
     @usableFromInline var depth = 0
     @usableFromInline let maximumDepth: Int
     @usableFromInline let maximumCount: Int
@@ -60,7 +63,7 @@ public struct JSONReader: FieldVisitor {
         var reader = JSONReader(base: base, count: count, limits: limits)
         defer { reader.release() }
         reader.skipWhiteSpace()
-        try message.readFields(from: &reader)
+        try reader.visit(&message)
         reader.skipWhiteSpace()
         guard reader.position == reader.end else { throw reader.failure(.trailingBytes) }
     }
@@ -80,27 +83,27 @@ public struct JSONReader: FieldVisitor {
     }
 }
 
-extension WireMessage {
+extension JSONReader {
     /// Reads a JSON object.
     @inlinable
-    public mutating func readFields(from reader: inout JSONReader) throws(CodecError) {
-        try reader.open(UInt8(ascii: "{"))
-        try reader.firstName()
-        while reader.nameCount == JSONReader.unread {
-            let start = reader.position
-            try visitFields(&reader)
-            guard reader.position == start else { continue }
-            try reader.readName()
-            try visitFields(&reader)
-            guard reader.nameCount >= 0 else { continue }
-            if reader.turnNameToCamelCase() {
-                try visitFields(&reader)
-                guard reader.nameCount >= 0 else { continue }
+    package mutating func readFields<M: WireMessage>(of message: inout M) throws(CodecError) {
+        try open(UInt8(ascii: "{"))
+        try firstName()
+        while nameCount == Self.unread {
+            let start = position
+            try message.visitFields(&self)
+            guard position == start else { continue }
+            try readName()
+            try message.visitFields(&self)
+            guard nameCount >= 0 else { continue }
+            if turnNameToCamelCase() {
+                try message.visitFields(&self)
+                guard nameCount >= 0 else { continue }
             }
-            try reader.skipValue()
-            try reader.nextName()
+            try skipValue()
+            try nextName()
         }
-        reader.depth -= 1
+        depth -= 1
     }
 }
 
@@ -119,7 +122,7 @@ extension JSONReader {
 
     /// Takes the member if it is next.
     @inlinable @inline(__always)
-    public mutating func field<T: WireValue>(
+    package mutating func field<T: WireValue>(
         _ number: UInt32,
         _ name: StaticString,
         _ value: inout T,
@@ -141,7 +144,7 @@ extension JSONReader {
 
     /// Takes the member if it is next.
     @inlinable @inline(__always)
-    public mutating func field<T: WireValue>(
+    package mutating func field<T: WireValue>(
         _ number: UInt32,
         _ name: StaticString,
         _ value: inout T?,
@@ -164,7 +167,7 @@ extension JSONReader {
 
     /// Takes the member if it is next; an error if the oneof has one already.
     @inlinable @inline(__always)
-    public mutating func oneof<Choice, T: WireValue>(
+    package mutating func oneof<Choice, T: WireValue>(
         _ number: UInt32,
         _ name: StaticString,
         _ choice: inout Choice?,
@@ -191,7 +194,7 @@ extension JSONReader {
 
     /// Takes the member if it is next.
     @inlinable @inline(__always)
-    public mutating func field<T: WireValue>(
+    package mutating func field<T: WireValue>(
         _ number: UInt32,
         _ name: StaticString,
         _ values: inout [T],
@@ -210,7 +213,7 @@ extension JSONReader {
 
     /// Takes the member if it is next.
     @inlinable @inline(__always)
-    public mutating func field<K: WireMapKey, T: WireValue>(
+    package mutating func field<K: WireMapKey, T: WireValue>(
         _ number: UInt32,
         _ name: StaticString,
         _ values: inout [K: T],
@@ -227,23 +230,40 @@ extension JSONReader {
         try nextName()
     }
 
-    /// Where the reader stands, in bytes from the start of the input.
+    /// Takes the member if it is next, and checks its length.
     @inlinable @inline(__always)
-    public var readPosition: Int { position }
+    package mutating func identifier(
+        _ number: UInt32,
+        _ name: StaticString,
+        _ value: inout String
+    ) throws(CodecError) {
+        let start = position
+        try field(number, name, &value, as: .varint)
+        // A text is no longer than the input that it was read from.
+        if position &- start > maximumKeyLength { try check(name, identifier: value.utf8.count) }
+    }
 
-    /// The longest identifier, in bytes of UTF-8.
+    /// Takes the member if it is next, and checks its length.
     @inlinable @inline(__always)
-    public var longestIdentifier: Int { maximumKeyLength }
+    package mutating func identifier(
+        _ number: UInt32,
+        _ name: StaticString,
+        _ value: inout String?
+    ) throws(CodecError) {
+        let start = position
+        try field(number, name, &value, as: .varint)
+        if position &- start > maximumKeyLength { try check(name, identifier: value?.utf8.count ?? 0) }
+    }
 
-    /// Checks the length of an identifier that has been read.
+    /// Throws if an identifier of `length` bytes is longer than the limit.
     @inlinable
-    public func check(_ name: StaticString, identifier length: Int) throws(CodecError) {
+    func check(_ name: StaticString, identifier length: Int) throws(CodecError) {
         guard length <= maximumKeyLength else { throw failure(.keyTooLong).inside(name) }
     }
 
     /// Takes the member if it is next, and checks the length of each element.
     @inlinable
-    public mutating func identifier(
+    package mutating func identifier(
         _ number: UInt32,
         _ name: StaticString,
         _ values: inout [String]
@@ -256,7 +276,7 @@ extension JSONReader {
 
     /// Does nothing: unknown members are passed over.
     @inlinable @inline(__always)
-    public mutating func unknownFields(_ storage: inout UnknownFields) {}
+    package mutating func unknownFields(_ storage: inout UnknownFields) {}
 
     /// Counts an element of a field that has `count` already.
     @inlinable @inline(__always)
@@ -291,7 +311,7 @@ extension JSONReader {
         while hasMore {
             try countElement(besides: values.count)
             let start = position
-            let key = try K(name: &self)
+            let key: K = try readKey()
             guard key.utf8Length <= maximumKeyLength else { throw CodecError(.keyTooLong, at: start) }
             try expectColon()
             var value = T()
@@ -301,6 +321,17 @@ extension JSONReader {
             hasMore = try continues(before: UInt8(ascii: "}"))
         }
         depth -= 1
+    }
+
+    /// Reads the name of a map's entry. It is a string, whatever the type of the key is.
+    @inlinable @inline(__always)
+    mutating func readKey<K: WireMapKey>() throws(CodecError) -> K {
+        guard position < end, base[position] == UInt8(ascii: "\"") else { throw mismatch() }
+        var key = K()
+        isReadingKey = true
+        try key.read(from: &self, as: .varint)
+        isReadingKey = false
+        return key
     }
 }
 
@@ -520,13 +551,15 @@ extension JSONReader: ValueReader {
     }
 
     /// Reads `true` or `false`.
-    public mutating func readBool() throws(CodecError) -> Bool {
+    @usableFromInline
+    package mutating func readBool() throws(CodecError) -> Bool {
         guard position < end else { throw failure(.truncated) }
         switch base[position] {
         case UInt8(ascii: "t"): try expectWord("true")
         case UInt8(ascii: "f"):
             try expectWord("false")
             return false
+        case UInt8(ascii: "\"") where isReadingKey: return try readQuotedBool()
         default: throw mismatch()
         }
         return true
@@ -534,7 +567,7 @@ extension JSONReader: ValueReader {
 
     /// Reads a number, or a string that holds one.
     @inlinable
-    public mutating func readInteger<I: WireInteger>(as encoding: IntegerEncoding) throws(CodecError) -> I {
+    package mutating func readInteger<I: WireInteger>(as encoding: IntegerEncoding) throws(CodecError) -> I {
         if position < end, base[position] == UInt8(ascii: "\"") { return try readQuotedInteger() }
         guard startsNumber(at: position) else { throw mismatch() }
         return try readPlainInteger()
@@ -623,7 +656,8 @@ extension JSONReader: ValueReader {
     }
 
     /// Reads a number, or a string that holds one or names what JSON cannot write.
-    public mutating func readFloat() throws(CodecError) -> Float {
+    @usableFromInline
+    package mutating func readFloat() throws(CodecError) -> Float {
         guard try beginsQuoted() else { return try float(try readNumber()) }
         return try readQuoted { reader throws(CodecError) in
             if let special = try reader.readNonFinite() { return Float(special) }
@@ -632,7 +666,8 @@ extension JSONReader: ValueReader {
     }
 
     /// Reads a number, or a string that holds one or names what JSON cannot write.
-    public mutating func readDouble() throws(CodecError) -> Double {
+    @usableFromInline
+    package mutating func readDouble() throws(CodecError) -> Double {
         guard try beginsQuoted() else { return try double(try readNumber()) }
         return try readQuoted { reader throws(CodecError) in
             if let special = try reader.readNonFinite() { return special }
@@ -676,7 +711,8 @@ extension JSONReader: ValueReader {
     }
 
     /// Reads a string.
-    public mutating func readString() throws(CodecError) -> String {
+    @usableFromInline
+    package mutating func readString() throws(CodecError) -> String {
         if let text = readShort() { return text }
         let token = try readToken()
         guard !token.hasEscapes else { return try string(token) }
@@ -695,7 +731,8 @@ extension JSONReader: ValueReader {
     }
 
     /// Reads base64.
-    public mutating func readBytes() throws(CodecError) -> [UInt8] {
+    @usableFromInline
+    package mutating func readBytes() throws(CodecError) -> [UInt8] {
         let token = try readToken()
         // Some writers escape the slash.
         let bytes =
@@ -710,7 +747,7 @@ extension JSONReader: ValueReader {
 
     /// Reads a name or a number.
     @inlinable
-    public mutating func readEnum<E: WireEnum>() throws(CodecError) -> E {
+    package mutating func readEnum<E: WireEnum>() throws(CodecError) -> E {
         guard position < end, base[position] == UInt8(ascii: "\"") else {
             return E(rawValue: try readInteger(as: .varint))
         }
@@ -737,7 +774,7 @@ extension JSONReader: ValueReader {
 
     /// Reads an object.
     @inlinable
-    public mutating func read<M: WireMessage>(message: inout M) throws(CodecError) {
-        try message.readFields(from: &self)
+    package mutating func read<M: WireMessage>(message: inout M) throws(CodecError) {
+        try visit(&message)
     }
 }

@@ -5,7 +5,8 @@ import Primitives
 /// 64-bit integers are strings, bytes are base64 with padding, enums are names (numbers where the name is not known), NaN
 /// and the infinities are strings. There is no white space. Members come in the order of their declaration, map entries in
 /// key order: equal messages give equal bytes.
-public struct JSONWriter: FieldVisitor, ValueWriter {
+@usableFromInline
+package struct JSONWriter: FieldVisitor, ValueWriter {
     @usableFromInline var sink: ByteSink
     @usableFromInline var depth = 0
     @usableFromInline let maximumDepth: Int
@@ -47,7 +48,7 @@ public struct JSONWriter: FieldVisitor, ValueWriter {
 extension JSONWriter {
     /// Writes the member unless it has its default.
     @inlinable @inline(__always)
-    public mutating func field<T: WireValue>(
+    package mutating func field<T: WireValue>(
         _ number: UInt32,
         _ name: StaticString,
         _ value: inout T,
@@ -60,7 +61,7 @@ extension JSONWriter {
 
     /// Writes the member if it is present.
     @inlinable @inline(__always)
-    public mutating func field<T: WireValue>(
+    package mutating func field<T: WireValue>(
         _ number: UInt32,
         _ name: StaticString,
         _ value: inout T?,
@@ -73,7 +74,7 @@ extension JSONWriter {
 
     /// Writes the member that is set, also if it has its default.
     @inlinable @inline(__always)
-    public mutating func oneof<Choice, T: WireValue>(
+    package mutating func oneof<Choice, T: WireValue>(
         _ number: UInt32,
         _ name: StaticString,
         _ choice: inout Choice?,
@@ -88,7 +89,7 @@ extension JSONWriter {
 
     /// Writes an array unless it is empty.
     @inlinable
-    public mutating func field<T: WireValue>(
+    package mutating func field<T: WireValue>(
         _ number: UInt32,
         _ name: StaticString,
         _ values: inout [T],
@@ -112,7 +113,7 @@ extension JSONWriter {
 
     /// Writes an object unless it is empty.
     @inlinable
-    public mutating func field<K: WireMapKey, T: WireValue>(
+    package mutating func field<K: WireMapKey, T: WireValue>(
         _ number: UInt32,
         _ name: StaticString,
         _ values: inout [K: T],
@@ -129,7 +130,7 @@ extension JSONWriter {
                 sink.put(UInt8(ascii: ","))
             }
             isFirst = false
-            key.writeName(to: &self)
+            try write(key: key)
             sink.reserve(1)
             sink.put(UInt8(ascii: ":"))
             try value.write(to: &self, as: encoding)
@@ -137,22 +138,42 @@ extension JSONWriter {
         close(UInt8(ascii: "}"))
     }
 
+    /// Writes the name of a map's entry: a string, whatever the type of the key is.
+    @inlinable @inline(__always)
+    mutating func write<K: WireMapKey>(key: K) throws(CodecError) {
+        let start = sink.count
+        try key.write(to: &self, as: .varint)
+        if sink.base[start] != UInt8(ascii: "\"") { quote(from: start) }
+    }
+
+    /// Puts what was written from `start` on between quotes.
+    @inline(never)
+    @usableFromInline
+    mutating func quote(from start: Int) {
+        sink.reserve(2)
+        let count = sink.count - start
+        (sink.base + start + 1).update(from: sink.base + start, count: count)
+        sink.base[start] = UInt8(ascii: "\"")
+        sink.count += 1
+        sink.put(UInt8(ascii: "\""))
+    }
+
     /// Does nothing: JSON has no place for them.
     @inlinable @inline(__always)
-    public mutating func unknownFields(_ storage: inout UnknownFields) {}
+    package mutating func unknownFields(_ storage: inout UnknownFields) {}
 }
 
 extension JSONWriter {
     /// Writes `true` or `false`.
     @inlinable @inline(__always)
-    public mutating func write(_ value: Bool) {
+    package mutating func write(_ value: Bool) {
         sink.reserve(8)
         sink.put(value ? "true" : "false")
     }
 
     /// Writes a number, or a string of digits if it has 64 bits.
     @inlinable @inline(__always)
-    public mutating func write<I: WireInteger>(_ value: I, as encoding: IntegerEncoding) {
+    package mutating func write<I: WireInteger>(_ value: I, as encoding: IntegerEncoding) {
         if I.bitWidth > 32 { write(quoted: value) } else { writeDigits(value) }
     }
 
@@ -200,13 +221,13 @@ extension JSONWriter {
 
     /// Writes the shortest digits that give the same value back.
     @inlinable
-    public mutating func write(_ value: Float) {
+    package mutating func write(_ value: Float) {
         if value.isFinite { writePlain(value.description) } else { writeNonFinite(Double(value)) }
     }
 
     /// Writes the shortest digits that give the same value back.
     @inlinable
-    public mutating func write(_ value: Double) {
+    package mutating func write(_ value: Double) {
         if value.isFinite { writePlain(value.description) } else { writeNonFinite(value) }
     }
 
@@ -226,7 +247,7 @@ extension JSONWriter {
 
     /// Writes a string; only what must be is escaped (RFC 8259, section 7).
     @inlinable @inline(__always)
-    public mutating func write(_ value: String) {
+    package mutating func write(_ value: String) {
         guard value.utf8.withContiguousStorageIfAvailable({ write(utf8: $0) }) == nil else { return }
         write(foreign: value)
     }
@@ -333,7 +354,7 @@ extension JSONWriter {
 
     /// Writes base64 with padding (RFC 4648, section 4).
     @inlinable
-    public mutating func write(_ value: [UInt8]) {
+    package mutating func write(_ value: [UInt8]) {
         value.withUnsafeBufferPointer { write(base64: $0) }
     }
 
@@ -347,7 +368,7 @@ extension JSONWriter {
 
     /// Writes the name, or the number if it has none.
     @inlinable
-    public mutating func write<E: WireEnum>(enum value: E) {
+    package mutating func write<E: WireEnum>(enum value: E) {
         guard let name = value.name else { return writeDigits(value.rawValue) }
         sink.reserve(name.utf8CodeUnitCount + 2)
         sink.put(UInt8(ascii: "\""))
@@ -357,9 +378,9 @@ extension JSONWriter {
 
     /// Writes an object.
     @inlinable
-    public mutating func write<M: WireMessage>(message value: M) throws(CodecError) {
+    package mutating func write<M: WireMessage>(message value: M) throws(CodecError) {
         try open(UInt8(ascii: "{"))
-        try value.visited { value throws(CodecError) in try value.writeFields(to: &self) }
+        try value.visited { value throws(CodecError) in try visit(&value) }
         close(UInt8(ascii: "}"))
     }
 }

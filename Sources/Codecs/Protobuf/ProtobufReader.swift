@@ -7,7 +7,8 @@
 /// A field whose wire type does not fit its declaration counts as unknown. Of a field without repetition the last value
 /// counts; nested messages merge. Of a map's keys the last counts; two keys that differ in their bytes and are equal to
 /// `String` are an error.
-public struct ProtobufReader: FieldVisitor {
+@usableFromInline
+package struct ProtobufReader: FieldVisitor {
     @usableFromInline let base: UnsafePointer<UInt8>
     @usableFromInline var position = 0
     /// Where the message that is being read ends.
@@ -41,18 +42,18 @@ public struct ProtobufReader: FieldVisitor {
     func failure(_ code: CodecError.Code) -> CodecError { CodecError(code, at: position) }
 }
 
-extension WireMessage {
-    /// Reads protobuf fields up to the end of the reader's range.
+extension ProtobufReader {
+    /// Reads the fields up to the end of the message.
     @inlinable
-    public mutating func readFields(from reader: inout ProtobufReader) throws(CodecError) {
-        try reader.nextTag()
-        while reader.tag != 0 {
-            let start = reader.tagStart
-            reader.visitStart = start
-            try visitFields(&reader)
-            if reader.tagStart == start, reader.tag != 0 {
-                try reader.skipField()
-                try reader.nextTag()
+    package mutating func readFields<M: WireMessage>(of message: inout M) throws(CodecError) {
+        try nextTag()
+        while tag != 0 {
+            let start = tagStart
+            visitStart = start
+            try message.visitFields(&self)
+            if tagStart == start, tag != 0 {
+                try skipField()
+                try nextTag()
             }
         }
     }
@@ -61,7 +62,7 @@ extension WireMessage {
 extension ProtobufReader {
     /// Takes the field if it is next.
     @inlinable @inline(__always)
-    public mutating func field<T: WireValue>(
+    package mutating func field<T: WireValue>(
         _ number: UInt32,
         _ name: StaticString,
         _ value: inout T,
@@ -74,7 +75,7 @@ extension ProtobufReader {
 
     /// Takes the field if it is next.
     @inlinable @inline(__always)
-    public mutating func field<T: WireValue>(
+    package mutating func field<T: WireValue>(
         _ number: UInt32,
         _ name: StaticString,
         _ value: inout T?,
@@ -89,7 +90,7 @@ extension ProtobufReader {
 
     /// Takes the member if it is next. The last member of a oneof counts; a message that comes again is merged.
     @inlinable @inline(__always)
-    public mutating func oneof<Choice, T: WireValue>(
+    package mutating func oneof<Choice, T: WireValue>(
         _ number: UInt32,
         _ name: StaticString,
         _ choice: inout Choice?,
@@ -106,7 +107,7 @@ extension ProtobufReader {
 
     /// Takes elements of the field for as long as they are next, packed or not.
     @inlinable @inline(__always)
-    public mutating func field<T: WireValue>(
+    package mutating func field<T: WireValue>(
         _ number: UInt32,
         _ name: StaticString,
         _ values: inout [T],
@@ -124,7 +125,7 @@ extension ProtobufReader {
 
     /// Takes entries of the map for as long as they are next.
     @inlinable @inline(__always)
-    public mutating func field<K: WireMapKey, T: WireValue>(
+    package mutating func field<K: WireMapKey, T: WireValue>(
         _ number: UInt32,
         _ name: StaticString,
         _ values: inout [K: T],
@@ -141,23 +142,40 @@ extension ProtobufReader {
         } while tag == expected
     }
 
-    /// Where the reader stands, in bytes from the start of the input.
+    /// Takes the field if it is next, and checks its length.
     @inlinable @inline(__always)
-    public var readPosition: Int { position }
+    package mutating func identifier(
+        _ number: UInt32,
+        _ name: StaticString,
+        _ value: inout String
+    ) throws(CodecError) {
+        let start = position
+        try field(number, name, &value, as: .varint)
+        // A text is no longer than the input that it was read from.
+        if position &- start > maximumKeyLength { try check(name, identifier: value.utf8.count) }
+    }
 
-    /// The longest identifier, in bytes of UTF-8.
+    /// Takes the field if it is next, and checks its length.
     @inlinable @inline(__always)
-    public var longestIdentifier: Int { maximumKeyLength }
+    package mutating func identifier(
+        _ number: UInt32,
+        _ name: StaticString,
+        _ value: inout String?
+    ) throws(CodecError) {
+        let start = position
+        try field(number, name, &value, as: .varint)
+        if position &- start > maximumKeyLength { try check(name, identifier: value?.utf8.count ?? 0) }
+    }
 
-    /// Checks the length of an identifier that has been read.
+    /// Throws if an identifier of `length` bytes is longer than the limit.
     @inlinable
-    public func check(_ name: StaticString, identifier length: Int) throws(CodecError) {
+    func check(_ name: StaticString, identifier length: Int) throws(CodecError) {
         guard length <= maximumKeyLength else { throw failure(.keyTooLong).inside(name) }
     }
 
     /// Takes elements of the field for as long as they are next, and checks the length of each.
     @inlinable
-    public mutating func identifier(
+    package mutating func identifier(
         _ number: UInt32,
         _ name: StaticString,
         _ values: inout [String]
@@ -171,7 +189,7 @@ extension ProtobufReader {
 
     /// Keeps the next field if no declared field has taken it.
     @inlinable
-    public mutating func unknownFields(_ storage: inout UnknownFields) throws(CodecError) {
+    package mutating func unknownFields(_ storage: inout UnknownFields) throws(CodecError) {
         guard tag != 0, tagStart == visitStart else { return }
         let start = tagStart
         try skipField()
@@ -257,11 +275,11 @@ extension ProtobufReader {
 extension ProtobufReader: ValueReader {
     /// Reads a varint; anything but zero is true.
     @inlinable @inline(__always)
-    public mutating func readBool() throws(CodecError) -> Bool { try readVarint() != 0 }
+    package mutating func readBool() throws(CodecError) -> Bool { try readVarint() != 0 }
 
     /// Reads an integer. A varint too large for 32 bits loses its upper half, as the format has it.
     @inlinable @inline(__always)
-    public mutating func readInteger<I: WireInteger>(as encoding: IntegerEncoding) throws(CodecError) -> I {
+    package mutating func readInteger<I: WireInteger>(as encoding: IntegerEncoding) throws(CodecError) -> I {
         switch encoding {
         case .zigZag where I.isSigned:
             let folded = I.Magnitude(truncatingIfNeeded: try readVarint())
@@ -275,15 +293,15 @@ extension ProtobufReader: ValueReader {
 
     /// Reads four bytes.
     @inlinable @inline(__always)
-    public mutating func readFloat() throws(CodecError) -> Float { Float(bitPattern: try readLittleEndian()) }
+    package mutating func readFloat() throws(CodecError) -> Float { Float(bitPattern: try readLittleEndian()) }
 
     /// Reads eight bytes.
     @inlinable @inline(__always)
-    public mutating func readDouble() throws(CodecError) -> Double { Double(bitPattern: try readLittleEndian()) }
+    package mutating func readDouble() throws(CodecError) -> Double { Double(bitPattern: try readLittleEndian()) }
 
     /// Reads length and UTF-8.
     @inlinable
-    public mutating func readString() throws(CodecError) -> String {
+    package mutating func readString() throws(CodecError) -> String {
         let bytes = try readDelimited()
         guard let text = string(utf8: bytes) else {
             position -= bytes.count
@@ -294,23 +312,23 @@ extension ProtobufReader: ValueReader {
 
     /// Reads length and bytes.
     @inlinable
-    public mutating func readBytes() throws(CodecError) -> [UInt8] { Array(try readDelimited()) }
+    package mutating func readBytes() throws(CodecError) -> [UInt8] { Array(try readDelimited()) }
 
     /// Reads the number of a value.
     @inlinable @inline(__always)
-    public mutating func readEnum<E: WireEnum>() throws(CodecError) -> E {
+    package mutating func readEnum<E: WireEnum>() throws(CodecError) -> E {
         E(rawValue: Int32(truncatingIfNeeded: try readVarint()))
     }
 
     /// Reads a nested message and merges it into `message`.
     @inlinable
-    public mutating func read<M: WireMessage>(message: inout M) throws(CodecError) {
+    package mutating func read<M: WireMessage>(message: inout M) throws(CodecError) {
         let length = try readLength()
         depth += 1
         guard depth < maximumDepth else { throw failure(.tooDeep) }
         let outerEnd = end
         end = position + length
-        try message.readFields(from: &self)
+        try visit(&message)
         end = outerEnd
         depth -= 1
     }

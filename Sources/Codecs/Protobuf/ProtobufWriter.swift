@@ -4,7 +4,8 @@
 /// equal messages give equal bytes. The length in front of a nested message is written behind it: one byte is left for
 /// it, which nearly always suffices, and the message moves by a few bytes where it does not. That is one pass in place
 /// of two.
-public struct ProtobufWriter: FieldVisitor, ValueWriter {
+@usableFromInline
+package struct ProtobufWriter: FieldVisitor, ValueWriter {
     @usableFromInline var sink: ByteSink
     @usableFromInline var depth = 0
     @usableFromInline let maximumDepth: Int
@@ -83,7 +84,7 @@ public struct ProtobufWriter: FieldVisitor, ValueWriter {
 extension ProtobufWriter {
     /// Writes the field unless it has its default.
     @inlinable @inline(__always)
-    public mutating func field<T: WireValue>(
+    package mutating func field<T: WireValue>(
         _ number: UInt32,
         _ name: StaticString,
         _ value: inout T,
@@ -96,7 +97,7 @@ extension ProtobufWriter {
 
     /// Writes the field if it is present.
     @inlinable @inline(__always)
-    public mutating func field<T: WireValue>(
+    package mutating func field<T: WireValue>(
         _ number: UInt32,
         _ name: StaticString,
         _ value: inout T?,
@@ -109,7 +110,7 @@ extension ProtobufWriter {
 
     /// Writes the member that is set, also if it has its default.
     @inlinable @inline(__always)
-    public mutating func oneof<Choice, T: WireValue>(
+    package mutating func oneof<Choice, T: WireValue>(
         _ number: UInt32,
         _ name: StaticString,
         _ choice: inout Choice?,
@@ -124,7 +125,7 @@ extension ProtobufWriter {
 
     /// Writes the elements, numbers packed unless the field is declared otherwise.
     @inlinable
-    public mutating func field<T: WireValue>(
+    package mutating func field<T: WireValue>(
         _ number: UInt32,
         _ name: StaticString,
         _ values: inout [T],
@@ -148,7 +149,7 @@ extension ProtobufWriter {
 
     /// Writes the entries, each as a message with the key in field 1 and the value in field 2.
     @inlinable
-    public mutating func field<K: WireMapKey, T: WireValue>(
+    package mutating func field<K: WireMapKey, T: WireValue>(
         _ number: UInt32,
         _ name: StaticString,
         _ values: inout [K: T],
@@ -169,7 +170,7 @@ extension ProtobufWriter {
 
     /// Writes the fields that an earlier reader did not know.
     @inlinable @inline(__always)
-    public mutating func unknownFields(_ storage: inout UnknownFields) {
+    package mutating func unknownFields(_ storage: inout UnknownFields) {
         guard !storage.bytes.isEmpty else { return }
         write(raw: storage.bytes)
     }
@@ -184,14 +185,14 @@ extension ProtobufWriter {
 extension ProtobufWriter {
     /// Writes zero or one.
     @inlinable @inline(__always)
-    public mutating func write(_ value: Bool) {
+    package mutating func write(_ value: Bool) {
         sink.reserve(1)
         sink.put(value ? 1 : 0)
     }
 
     /// Writes an integer. Negative numbers as varints are sign-extended to 64 bits, as the format has it.
     @inlinable @inline(__always)
-    public mutating func write<I: WireInteger>(_ value: I, as encoding: IntegerEncoding) {
+    package mutating func write<I: WireInteger>(_ value: I, as encoding: IntegerEncoding) {
         switch encoding {
         case .zigZag where I.isSigned:
             let folded = I.Magnitude(truncatingIfNeeded: (value &<< 1) ^ (value &>> I(I.bitWidth - 1)))
@@ -206,21 +207,21 @@ extension ProtobufWriter {
 
     /// Writes four bytes.
     @inlinable @inline(__always)
-    public mutating func write(_ value: Float) {
+    package mutating func write(_ value: Float) {
         sink.reserve(4)
         sink.put(littleEndian: value.bitPattern)
     }
 
     /// Writes eight bytes.
     @inlinable @inline(__always)
-    public mutating func write(_ value: Double) {
+    package mutating func write(_ value: Double) {
         sink.reserve(8)
         sink.put(littleEndian: value.bitPattern)
     }
 
     /// Writes length and UTF-8.
     @inlinable
-    public mutating func write(_ value: String) {
+    package mutating func write(_ value: String) {
         let (start, count) = (sink.count, value.utf8.count)
         sink.reserve(10 &+ count)
         sink.put(varint: UInt64(truncatingIfNeeded: count))
@@ -243,23 +244,23 @@ extension ProtobufWriter {
 
     /// Writes length and bytes.
     @inlinable
-    public mutating func write(_ value: [UInt8]) {
+    package mutating func write(_ value: [UInt8]) {
         value.withUnsafeBufferPointer { write(delimited: $0) }
     }
 
     /// Writes the number of the value.
     @inlinable @inline(__always)
-    public mutating func write<E: WireEnum>(enum value: E) {
+    package mutating func write<E: WireEnum>(enum value: E) {
         writeVarint(UInt64(truncatingIfNeeded: value.rawValue))
     }
 
     /// Writes length and fields.
     @inlinable
-    public mutating func write<M: WireMessage>(message value: M) throws(CodecError) {
+    package mutating func write<M: WireMessage>(message value: M) throws(CodecError) {
         depth += 1
         guard depth < maximumDepth else { throw CodecError(.tooDeep, at: sink.count) }
         let start = beginDelimited()
-        try value.visited { value throws(CodecError) in try value.writeFields(to: &self) }
+        try value.visited { value throws(CodecError) in try visit(&value) }
         endDelimited(start)
         depth -= 1
     }
