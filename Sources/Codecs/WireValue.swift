@@ -29,8 +29,14 @@ extension WireMapKey {
     public var utf8Length: Int { 0 }
 }
 
-/// The integers of protobuf: 32 and 64 bits, signed and unsigned.
-public protocol WireInteger: WireMapKey, FixedWidthInteger {}
+/// The integers of protobuf: 32 and 64 bits, signed and unsigned. `Int` and `UInt` have 64 bits on the wire.
+///
+/// `Int32`, `Int64`, `UInt32`, `UInt64`, `Int` and `UInt` conform. Other types cannot be read or written as integers.
+public protocol WireInteger: WireMapKey, FixedWidthInteger {
+    /// The integer that protobuf has for the type: `Int64` for `Int`, `UInt64` for `UInt`, and the type itself for the
+    /// others.
+    associatedtype WireForm: FixedWidthInteger = Self
+}
 
 /// How protobuf writes an integer; JSON has but one way. Values that are not integers do not care.
 public enum IntegerEncoding: Sendable, Hashable, CaseIterable {
@@ -129,7 +135,7 @@ extension WireInteger {
     @inlinable
     public static func wireType(as encoding: IntegerEncoding) -> WireType {
         guard encoding == .fixed else { return .varint }
-        return bitWidth == 32 ? .fixed32 : .fixed64
+        return WireForm.bitWidth == 32 ? .fixed32 : .fixed64
     }
     /// Writes the value.
     @inlinable
@@ -150,6 +156,20 @@ extension Int32: WireInteger {}
 extension Int64: WireInteger {}
 extension UInt32: WireInteger {}
 extension UInt64: WireInteger {}
+
+/// An `int64`, `sint64` or `sfixed64`. Where `Int` has 32 bits, a greater value is an error when it is read
+/// (``CodecError/Code/numberOutOfRange``).
+extension Int: WireInteger {
+    /// An integer of 64 bits on every platform.
+    public typealias WireForm = Int64
+}
+
+/// A `uint64` or `fixed64`. Where `UInt` has 32 bits, a greater value is an error when it is read
+/// (``CodecError/Code/numberOutOfRange``).
+extension UInt: WireInteger {
+    /// An integer of 64 bits on every platform.
+    public typealias WireForm = UInt64
+}
 
 extension Float: WireValue {
     /// Whether it is plus zero.

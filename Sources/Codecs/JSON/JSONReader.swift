@@ -41,7 +41,7 @@ package struct JSONReader: FieldVisitor {
 
     /// A reader of `count` bytes at `base`, which must outlive it. Whoever makes one calls ``release()`` at the end.
     @usableFromInline
-    init(base: UnsafePointer<UInt8>, count: Int, limits: CodecLimits) {
+    package init(base: UnsafePointer<UInt8>, count: Int, limits: CodecLimits) {
         self.base = base
         end = count
         name = base

@@ -174,7 +174,7 @@ extension JSONWriter {
     /// Writes a number, or a string of digits if it has 64 bits.
     @inlinable @inline(__always)
     package mutating func write<I: WireInteger>(_ value: I, as encoding: IntegerEncoding) {
-        if I.bitWidth > 32 { write(quoted: value) } else { writeDigits(value) }
+        if I.WireForm.bitWidth > 32 { write(quoted: value) } else { writeDigits(value) }
     }
 
     @inlinable @inline(__always)

@@ -28,7 +28,7 @@ package struct ProtobufReader: FieldVisitor {
 
     /// A reader of `count` bytes at `base`, which must outlive it.
     @inlinable
-    init(base: UnsafePointer<UInt8>, count: Int, limits: CodecLimits) {
+    package init(base: UnsafePointer<UInt8>, count: Int, limits: CodecLimits) {
         self.base = base
         end = count
         maximumDepth = limits.maximumDepth
@@ -282,13 +282,21 @@ extension ProtobufReader: ValueReader {
     package mutating func readInteger<I: WireInteger>(as encoding: IntegerEncoding) throws(CodecError) -> I {
         switch encoding {
         case .zigZag where I.isSigned:
-            let folded = I.Magnitude(truncatingIfNeeded: try readVarint())
-            return I(truncatingIfNeeded: (folded &>> 1) ^ (0 &- (folded & 1)))
+            let folded = I.WireForm.Magnitude(truncatingIfNeeded: try readVarint())
+            return try narrowed(I.WireForm(truncatingIfNeeded: (folded &>> 1) ^ (0 &- (folded & 1))))
         case .varint, .zigZag:
-            return I(truncatingIfNeeded: try readVarint())
+            return try narrowed(I.WireForm(truncatingIfNeeded: try readVarint()))
         case .fixed:
-            return try readLittleEndian()
+            let value: I.WireForm = try readLittleEndian()
+            return try narrowed(value)
         }
+    }
+
+    /// The value in the type of its field. Only `Int` and `UInt` of 32 bits are narrower than what is on the wire.
+    @inlinable @inline(__always)
+    package func narrowed<W: FixedWidthInteger, I: FixedWidthInteger>(_ value: W) throws(CodecError) -> I {
+        guard let narrowed = I(exactly: value) else { throw failure(.numberOutOfRange) }
+        return narrowed
     }
 
     /// Reads four bytes.

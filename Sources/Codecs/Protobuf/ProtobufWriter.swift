@@ -193,9 +193,12 @@ extension ProtobufWriter {
     /// Writes an integer. Negative numbers as varints are sign-extended to 64 bits, as the format has it.
     @inlinable @inline(__always)
     package mutating func write<I: WireInteger>(_ value: I, as encoding: IntegerEncoding) {
+        // It is at least as wide.
+        let value = I.WireForm(truncatingIfNeeded: value)
         switch encoding {
         case .zigZag where I.isSigned:
-            let folded = I.Magnitude(truncatingIfNeeded: (value &<< 1) ^ (value &>> I(I.bitWidth - 1)))
+            let sign = value &>> I.WireForm(I.WireForm.bitWidth - 1)
+            let folded = I.WireForm.Magnitude(truncatingIfNeeded: (value &<< 1) ^ sign)
             writeVarint(UInt64(truncatingIfNeeded: folded))
         case .varint, .zigZag:
             writeVarint(UInt64(truncatingIfNeeded: value))
