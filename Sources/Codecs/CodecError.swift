@@ -6,12 +6,21 @@ public struct CodecError: Error, Sendable, Hashable {
     public var offset: Int
     /// The JSON names of the fields that lead there, joined by dots; `nil` outside any declared field.
     public var field: String?
+    /// What is wrong with the declaration of a message type: the type's name, and the numbers and names of the fields.
+    /// `nil` unless the code is ``Code/invalidSchema``.
+    public var schemaProblem: String?
 
     /// An error at `offset`.
     @usableFromInline
     init(_ code: Code, at offset: Int) {
         self.code = code
         self.offset = offset
+    }
+
+    /// An error in the declaration of a message type.
+    init(invalidSchema problem: String) {
+        self.init(.invalidSchema, at: 0)
+        schemaProblem = problem
     }
 
     /// The same error, seen from the field that contains it.
@@ -24,12 +33,14 @@ public struct CodecError: Error, Sendable, Hashable {
     }
 
     /// A sentence for people.
-    public var reason: String { code.sentence }
+    public var reason: String { schemaProblem.map { "\($0)." } ?? code.sentence }
 }
 
 extension CodecError {
     /// What can go wrong in reading or writing a message.
     public enum Code: String, Sendable, Hashable, CaseIterable {
+        // The declaration of a message type
+        case invalidSchema
         // Both formats
         case truncated, invalidUTF8, tooDeep, tooLong, tooManyElements, keyTooLong, ambiguousKey
         // Protobuf
@@ -41,6 +52,7 @@ extension CodecError {
         /// A sentence for people.
         public var sentence: String {
             switch self {
+            case .invalidSchema: "The declaration of a message type is wrong."
             case .truncated: "The input ends in the middle of a value."
             case .invalidUTF8: "The text is not valid UTF-8."
             case .tooDeep: "The message is nested deeper than the limit."

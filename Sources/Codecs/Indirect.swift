@@ -64,6 +64,10 @@ extension Indirect: WireValue {
     }
 }
 
+extension Indirect: MessageContainer {
+    static var messageType: any WireMessage.Type { Wrapped.self }
+}
+
 extension Indirect: Equatable where Wrapped: Equatable {
     /// Whether both have equal messages, or none.
     @inlinable

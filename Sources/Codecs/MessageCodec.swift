@@ -70,6 +70,7 @@ public struct ProtobufCodec: MessageCodec, SinkCodec {
 
     @inlinable @inline(__always)
     func write<M: WireMessage>(_ message: M, to sink: inout ByteSink) throws(CodecError) {
+        try SchemaCheck.require(M.self)
         var writer = ProtobufWriter(sink, limits: limits)
         defer { sink = writer.sink }
         try message.visited { message throws(CodecError) in try writer.visit(&message) }
@@ -78,6 +79,7 @@ public struct ProtobufCodec: MessageCodec, SinkCodec {
     /// Reads the message that fills `bytes`; no bytes at all are a message of defaults.
     @inlinable
     public func decode<M: WireMessage>(_ type: M.Type, from bytes: UnsafeRawBufferPointer) throws(CodecError) -> M {
+        try SchemaCheck.require(M.self)
         var message = M()
         guard let base = try checked(bytes) else { return message }
         var reader = ProtobufReader(base: base, count: bytes.count, limits: limits)
@@ -113,6 +115,7 @@ public struct JSONCodec: MessageCodec, SinkCodec {
 
     @inlinable @inline(__always)
     func write<M: WireMessage>(_ message: M, to sink: inout ByteSink) throws(CodecError) {
+        try SchemaCheck.require(M.self)
         var writer = JSONWriter(sink, limits: limits)
         defer { sink = writer.sink }
         try writer.open(UInt8(ascii: "{"))
@@ -123,6 +126,7 @@ public struct JSONCodec: MessageCodec, SinkCodec {
     /// Reads the message that `bytes` hold, with white space around it at most.
     @inlinable
     public func decode<M: WireMessage>(_ type: M.Type, from bytes: UnsafeRawBufferPointer) throws(CodecError) -> M {
+        try SchemaCheck.require(M.self)
         guard let base = try checked(bytes) else { throw CodecError(.truncated, at: 0) }
         var message = M()
         try JSONReader.read(&message, base: base, count: bytes.count, limits: limits)
