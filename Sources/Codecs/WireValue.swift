@@ -82,6 +82,8 @@ public protocol ValueWriter {
     mutating func write<E: WireEnum>(enum value: E)
     /// Writes a nested message.
     mutating func write<M: WireMessage>(message value: M) throws(CodecError)
+    /// Writes a JSON value: as it is in JSON, as a string with its text in protobuf.
+    mutating func write(json value: JSONValue) throws(CodecError)
 }
 
 /// The primitives that values read themselves with.
@@ -102,6 +104,8 @@ public protocol ValueReader {
     mutating func readEnum<E: WireEnum>() throws(CodecError) -> E
     /// Reads a nested message into `message`.
     mutating func read<M: WireMessage>(message: inout M) throws(CodecError)
+    /// Reads a JSON value: as it is in JSON, from a string with its text in protobuf.
+    mutating func readJSON() throws(CodecError) -> JSONValue
 }
 
 // The scalar types of proto3. Each only names its primitive.

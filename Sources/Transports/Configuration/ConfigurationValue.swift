@@ -6,7 +6,7 @@ import TransportAPI
 /// name the key, in a file also the line.
 package struct ConfigurationValue: Sendable {
     /// The value, and its place in the file in bytes.
-    package let node: (value: JSONNode.Value, range: Range<Int>)
+    package let node: (value: JSONValue.Kind, range: Range<Int>)
     /// The key. In a file: all keys that lead to the value, joined by dots; empty for the whole file.
     let path: String
     /// The file; `nil` for a URL or a command line.
@@ -14,8 +14,8 @@ package struct ConfigurationValue: Sendable {
     /// The transports that endpoints may name.
     let registry: TransportRegistry
 
-    private init(_ node: JSONNode, _ path: String, _ document: JSONDocument, _ registry: TransportRegistry) {
-        (self.node, self.path, self.document, self.registry) = ((node.value, node.range), path, document, registry)
+    private init(_ node: JSONValue, _ path: String, _ document: JSONDocument, _ registry: TransportRegistry) {
+        (self.node, self.path, self.document, self.registry) = ((node.kind, node.range), path, document, registry)
     }
 
     /// The root of a JSON text (RFC 8259, strictly).
@@ -45,7 +45,7 @@ package struct ConfigurationValue: Sendable {
     package var string: String? { if case .string(let text) = node.value { text } else { nil } }
 
     /// Its number, if it is one.
-    package var number: Double? { if case .number(let number) = node.value { number } else { nil } }
+    package var number: Double? { JSONValue(node.value).number }
 
     /// Its number, if it is whole: `64`, `64.0` and `6.4e1` are the same.
     package var integer: Int? {
@@ -55,7 +55,7 @@ package struct ConfigurationValue: Sendable {
     }
 
     /// Its members, if it is an object.
-    package var members: [JSONMember]? { if case .object(let members) = node.value { members } else { nil } }
+    package var members: [JSONValue.Member]? { if case .object(let members) = node.value { members } else { nil } }
 
     /// Its elements, if it is an array.
     package var elements: [ConfigurationValue]? {
@@ -69,9 +69,9 @@ package struct ConfigurationValue: Sendable {
     }
 
     /// The value of a member.
-    package func value(of member: JSONMember) -> ConfigurationValue {
+    package func value(of member: JSONValue.Member) -> ConfigurationValue {
         guard let document else { return self }
-        return ConfigurationValue(member.node, JSONDocument.path(path, member.name), document, registry)
+        return ConfigurationValue(member.value, JSONDocument.path(path, member.name), document, registry)
     }
 
     /// The value of a required member.
@@ -104,7 +104,7 @@ package struct ConfigurationValue: Sendable {
     }
 
     /// One of its members is not among `names`.
-    func unknown(_ member: JSONMember, allowed names: [String]) -> TransportError {
+    func unknown(_ member: JSONValue.Member, allowed names: [String]) -> TransportError {
         failure(JSONDocument.path(path, member.name), Self.unknown(member.name, allowed: names), at: member.offset)
     }
 
@@ -131,7 +131,7 @@ package struct ConfigurationValue: Sendable {
         switch node.value {
         case .null: "null"
         case .bool: "a truth value"
-        case .number: "a number"
+        case .integer, .number: "a number"
         case .string: "a string"
         case .array: "an array"
         case .object: "an object"

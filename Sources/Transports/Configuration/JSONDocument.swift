@@ -24,7 +24,7 @@ struct JSONDocument: Sendable {
     /// The text.
     let bytes: [UInt8]
     /// The outermost value.
-    let root: JSONNode
+    let root: JSONValue
 
     /// Reads a text of at most `maximumLength` bytes, with at most one element for each four of them.
     ///
@@ -47,7 +47,7 @@ struct JSONDocument: Sendable {
                 maximumLength: maximumLength,
                 maximumElements: maximumLength / 4
             )
-            root = try JSONNode(bytes, limits: limits)
+            root = try JSONValue(json: bytes, limits: limits)
         } catch {
             let place = Self.place(of: error.offset, in: bytes)
             throw .configuration("\(label):\(place.line):\(place.column):", Self.sentence(for: error, in: bytes))
@@ -80,10 +80,10 @@ struct JSONDocument: Sendable {
         return outer.isEmpty ? shown : "\(outer).\(shown)"
     }
 
-    private func refuseRepeatedNames(in node: JSONNode, path: String) throws(TransportError) {
-        switch node.value {
-        case .array(let nodes):
-            for (index, node) in nodes.enumerated() { try refuseRepeatedNames(in: node, path: "\(path)[\(index)]") }
+    private func refuseRepeatedNames(in value: JSONValue, path: String) throws(TransportError) {
+        switch value.kind {
+        case .array(let values):
+            for (index, value) in values.enumerated() { try refuseRepeatedNames(in: value, path: "\(path)[\(index)]") }
         case .object(let members):
             var offsets: [UTF8Key: Int] = [:]
             for member in members {
@@ -92,7 +92,7 @@ struct JSONDocument: Sendable {
                     let line = place(of: first).line
                     throw failure(at: member.offset, memberPath, "stands in line \(line) already; once is allowed")
                 }
-                try refuseRepeatedNames(in: member.node, path: memberPath)
+                try refuseRepeatedNames(in: member.value, path: memberPath)
             }
         default: return
         }

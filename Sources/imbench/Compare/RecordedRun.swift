@@ -159,8 +159,9 @@ extension RecordedRun {
             guard member.name.utf8.count <= CodecLimits().maximumKeyLength else {
                 throw object.wrong("an object whose names have at most \(CodecLimits().maximumKeyLength) bytes")
             }
-            switch member.node.value {
+            switch member.value.kind {
             case .string: texts[member.name] = try text(object.value(of: member))
+            case .integer(let number): texts[member.name] = "\(number)"
             case .number(let number): texts[member.name] = fixed(number, 3, trimmed: true)
             case .bool(let isTrue): texts[member.name] = isTrue ? "yes" : "no"
             case .null, .array, .object: continue

@@ -4,11 +4,11 @@ import Testing
 /// What RFC 8259 leaves to the parser, as Docs/codecs.md tells it. (What it does not is in ``JSONSyntaxTests``.)
 @Suite struct JSONChoicesTests {
     private func node(_ text: String) throws -> String {
-        JSONRendering.text(try JSONNode(Array(text.utf8), limits: CodecLimits()))
+        JSONRendering.text(try JSONValue(json: Array(text.utf8), limits: CodecLimits()))
     }
 
     private func refusal(_ bytes: [UInt8]) -> CodecError.Code? {
-        let node = codecError { try JSONNode(bytes, limits: CodecLimits()) }?.code
+        let node = codecError { try JSONValue(json: bytes, limits: CodecLimits()) }?.code
         // The same inside of a message, declared or not.
         for member in ["other", "double", "string"] {
             let document = Array("{\"\(member)\":".utf8) + bytes + Array("}".utf8)
@@ -19,14 +19,14 @@ import Testing
 
     @Test("section 4: names may come twice, in their order for a document, and with the last value for a message")
     func repeatedNames() throws {
-        let document = try JSONNode(Array(#"{"a":1,"\u0061":2,"a":3}"#.utf8), limits: CodecLimits())
-        guard case .object(let members) = document.value else {
+        let document = try JSONValue(json: Array(#"{"a":1,"\u0061":2,"a":3}"#.utf8), limits: CodecLimits())
+        guard case .object(let members) = document.kind else {
             Issue.record("no object")
             return
         }
         #expect(members.map(\.name) == ["a", "a", "a"])
         #expect(
-            members.map { JSONRendering.text($0.node) } == [
+            members.map { JSONRendering.text($0.value) } == [
                 "D3ff0000000000000", "D4000000000000000", "D4008000000000000",
             ]
         )

@@ -51,7 +51,7 @@ import Testing
         #expect(try fromJSON("{\"other\":\(document)}", as: AllTypes.self) == AllTypes())
         #expect(try fromJSON("{\"other\":[\(document),\(document)],\"int32\":1}", as: AllTypes.self).int32 == 1)
         #expect(try fromJSON(" {\"string\":\"a\",\"o\":{\"p\":\(document)}} ", as: AllTypes.self).string == "a")
-        _ = try JSONNode(Array(document.utf8), limits: CodecLimits())
+        _ = try JSONValue(json: Array(document.utf8), limits: CodecLimits())
     }
 
     @Test("broken JSON is refused, where it is passed over and where it is read", arguments: refused)
@@ -62,7 +62,7 @@ import Testing
             }
         }
         #expect(throws: CodecError.self) { try fromJSON(document, as: AllTypes.self) }
-        #expect(throws: CodecError.self) { try JSONNode(Array(document.utf8), limits: CodecLimits()) }
+        #expect(throws: CodecError.self) { try JSONValue(json: Array(document.utf8), limits: CodecLimits()) }
         // Nothing at all between brackets is an empty array.
         guard document.contains(where: { !$0.isWhitespace }) else { return }
         #expect(throws: CodecError.self) { try fromJSON("{\"other\":[\(document)]}", as: AllTypes.self) }

@@ -56,14 +56,14 @@ struct JSONDocumentTests {
     @Test("Names and values know their places")
     func places() throws {
         let document = try JSONDocument("{\r\n \"ä\": [true],\n\"b\": 2}".utf8, label: "x")
-        guard case .object(let members) = document.root.value else {
+        guard case .object(let members) = document.root.kind else {
             Issue.record("no object")
             return
         }
         #expect(
             members.map { document.place(of: $0.offset) } == [.init(line: 2, column: 2), .init(line: 3, column: 1)]
         )
-        #expect(document.place(of: members[0].node.range.lowerBound) == .init(line: 2, column: 7))
+        #expect(document.place(of: members[0].value.range.lowerBound) == .init(line: 2, column: 7))
     }
 
     @Test("Depth and length have bounds")
