@@ -1,8 +1,8 @@
-/// Text as a key, compared and hashed by its UTF-8. Both take a time proportional to its length.
+/// A text as a key, compared and hashed by its UTF-8. Both take a time proportional to its length.
 ///
-/// `String` compares by canonical equivalence (Unicode, section 3.7) and normalises its text to do so, which takes a time
-/// quadratic in the length of a run of combining marks. Protocol identifiers are equal only if their bytes are, and text of
-/// a peer is hashed only as this type or within ``CodecLimits/maximumKeyLength``.
+/// `String` compares by canonical equivalence (Unicode, section 3.7). It normalises its text for that, in a time that
+/// is quadratic in the length of a run of combining marks. Identifiers of a protocol are equal only if their bytes are.
+/// The text of a peer is hashed only as this type, or within ``CodecLimits/maximumKeyLength``.
 @usableFromInline
 package struct UTF8Key: Sendable, Hashable, ExpressibleByStringLiteral {
     /// The text.
@@ -30,7 +30,7 @@ package struct UTF8Key: Sendable, Hashable, ExpressibleByStringLiteral {
     }
 }
 
-/// A map with such keys holds all that come, also those that a `[String: …]` refuses as equal.
+/// A map with such keys can hold two that are equal as `String` and differ in their bytes.
 extension UTF8Key: WireMapKey {
     /// The empty text.
     @inlinable
@@ -60,7 +60,7 @@ extension UTF8Key: WireMapKey {
 }
 
 extension String {
-    /// Whether both have the same UTF-8. `==` would compare by canonical equivalence; see ``UTF8Key``.
+    /// Whether both have the same UTF-8. `==` compares by canonical equivalence; see ``UTF8Key``.
     package func hasSameUTF8(as other: String) -> Bool {
         let isSame: Bool?? = utf8.withContiguousStorageIfAvailable { left in
             other.utf8.withContiguousStorageIfAvailable { right in
@@ -76,17 +76,17 @@ extension String {
 }
 
 extension Dictionary where Key: WireMapKey, Value: WireValue {
-    /// Sets the value of a key that has been read; `false` if the map holds an equal key with other bytes.
+    /// Stores the value of a key that has been read. `false` if the map has an equal key with other bytes.
     @inlinable @inline(__always)
     mutating func set(_ value: Value, of key: Key) -> Bool {
-        // One growth in place of three for the maps of a few entries that messages have.
+        // One allocation, instead of three while the map grows to a few entries.
         if isEmpty { self = Dictionary(minimumCapacity: 4) }
         let before = count
         self[key] = value
         return count != before || holdsBytes(of: key)
     }
 
-    /// Whether the key that the map holds and that equals `key` has the same bytes.
+    /// Whether the key of the map that equals `key` has the same bytes.
     @inlinable @inline(never)
     func holdsBytes(of key: Key) -> Bool {
         guard let index = index(forKey: key) else { return false }

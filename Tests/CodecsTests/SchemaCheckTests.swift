@@ -35,7 +35,9 @@ import Testing
 
     @Test("Two fields with one number are refused with the names of both")
     func sameNumber() {
-        #expect(problem(of: SameNumber.self) == "SameNumber declares the field number 3 twice, as 'text' and as 'times'")
+        #expect(
+            problem(of: SameNumber.self) == "SameNumber declares the field number 3 twice, as 'text' and as 'times'"
+        )
         #expect(
             failure(of: SameNumber.self)?.description
                 == "SameNumber declares the field number 3 twice, as 'text' and as 'times'. (invalidSchema at byte 0)"

@@ -2,44 +2,46 @@ import Primitives
 
 /// Reads a message from JSON (RFC 8259) by the proto3 JSON mapping, strictly.
 ///
-/// Each visit goes once over the declared fields, and each of them takes the member that stands next if it is its own:
-/// members in the order of their declaration are read in one visit, and each step back costs one more. Names are compared
-/// with the input as it stands, before anything is known of it. Only when a visit has taken nothing the name is read, with
-/// its escapes, and there is another. If that takes nothing either, the member is unknown; it is passed over, and checked as
-/// strictly as what is read.
+/// A visit passes once over the declared fields. Each field takes the next member of the input if it has the field's
+/// name. Members in the order of their declaration are read in one visit. Each step back in that order needs another
+/// visit. The name of a field is compared with the input as it is. If a visit takes no member, the name is read with
+/// its escapes, and another visit compares it. If that visit takes none either, the member is unknown. It is skipped,
+/// and checked as strictly as a member that is read.
 ///
-/// - A name that comes twice: the last value counts, as a whole. So does the last value of a map's key; two keys that differ in
-///   their bytes and are equal to `String` are an error.
-/// - A oneof that is given twice, by one name or two, is an error. A member that is `null` is not given.
-/// - `null` is the default; as an element of an array or the value of a map it is an error.
-/// - `snake_case` names are taken for the lowerCamelCase ones, as the mapping asks of readers.
-/// - Numbers may be strings and strings of digits may be numbers, in the type's range; `1.0` and `1e3` are integers too.
-/// - Enums come as names or numbers. A name that is not known counts as absent, so that a newer peer is understood.
-/// - Bytes come in standard or URL-safe base64, padded or not.
+/// - If a name occurs twice, the last value counts, as a whole. The same is true for a key of a map. Two keys that
+///   differ in their bytes and are equal as `String` are an error.
+/// - A oneof that is set twice, by one name or two, is an error. A member that is `null` does not set it.
+/// - `null` is the default. As an element of an array or the value of a map it is an error, unless the type is
+///   ``JSONValue``.
+/// - A `snake_case` name is the same as the lowerCamelCase name, as the mapping requires of readers.
+/// - A number may be a string, and a string of digits a number, if the type can represent it. `1.0` and `1e3` are
+///   integers.
+/// - An enum is a name or a number. An unknown name counts as absent, for compatibility with newer peers.
+/// - Bytes are base64, standard or URL-safe, with or without padding.
 @usableFromInline
 package struct JSONReader: FieldVisitor {
     @usableFromInline let base: UnsafePointer<UInt8>
     @usableFromInline var position = 0
     @usableFromInline let end: Int
-    /// The name of the member that waits for a taker, without escapes, if it has been read.
+    /// The name of the current member, without escapes, if it has been read.
     @usableFromInline var name: UnsafePointer<UInt8>
-    /// Its length; ``unread`` if the name stands at `position`, ``ended`` at the end of the object.
+    /// The length of `name`; ``unread`` if the name begins at `position`, ``ended`` at the end of the object.
     @usableFromInline var nameCount = JSONReader.ended
-    /// Whether the enum's name that was read last is not known.
+    /// Whether the last enum that was read has an unknown name.
     @usableFromInline var isUnknownEnum = false
-    /// Whether the key of a map is being read, in which `true` and `false` stand in quotes.
+    /// Whether the key of a map is being read. `true` and `false` are in quotes there.
     @usableFromInline var isReadingKey = false
     @usableFromInline var depth = 0
     @usableFromInline let maximumDepth: Int
     @usableFromInline let maximumCount: Int
     @usableFromInline let maximumKeyLength: Int
-    /// How many elements the whole message may still have.
+    /// How many more elements the message may have.
     @usableFromInline var elementsLeft: Int
-    /// Where names are put that do not stand in the input as they are.
+    /// Memory for names that differ from their bytes in the input.
     var scratch: UnsafeMutablePointer<UInt8>?
     var scratchCapacity = 0
 
-    /// A reader of `count` bytes at `base`, which must outlive it. Whoever makes one calls ``release()`` at the end.
+    /// A reader of `count` bytes at `base`, which must outlive it. Its creator must call ``release()`` at the end.
     @usableFromInline
     package init(base: UnsafePointer<UInt8>, count: Int, limits: CodecLimits) {
         self.base = base
@@ -51,8 +53,8 @@ package struct JSONReader: FieldVisitor {
         elementsLeft = limits.maximumElements
     }
 
-    /// Reads the one message that `count` bytes at `base` hold. What is left to do at the end of a reader is done here, apart
-    /// from what makes the message, so that it is not copied on its way out.
+    /// Reads the one message in `count` bytes at `base`. The reader is released here, and not where the message is
+    /// created, so that the message is not copied when it is returned.
     @inlinable
     static func read<M: WireMessage>(
         _ message: inout M,
@@ -108,19 +110,19 @@ extension JSONReader {
 }
 
 extension JSONReader {
-    /// Whether `name` is that of the member that waits; if so, its value stands at `position`.
+    /// Whether the current member has the name `name`. If it has, its value begins at `position`.
     @inlinable @inline(__always)
     mutating func isNext(_ name: StaticString) -> Bool {
         let count = name.utf8CodeUnitCount
         guard nameCount == Self.unread else { return nameCount == count && isNamed(name) }
-        // With its quotes and the colon. What is written otherwise is left to a later visit.
+        // The name in quotes, and the colon. A name with escapes or with white space after it is left to a later visit.
         guard end &- position > count &+ 3, JSONName.stands(name, at: base + position) else { return false }
         position &+= count &+ 3
         if base[position] <= 0x20 { skipWhiteSpaceRun() }
         return true
     }
 
-    /// Takes the member if it is next.
+    /// Reads the current member if it has this name.
     @inlinable @inline(__always)
     package mutating func field<T: WireValue>(
         _ number: UInt32,
@@ -142,7 +144,7 @@ extension JSONReader {
         try nextName()
     }
 
-    /// Takes the member if it is next.
+    /// Reads the current member if it has this name.
     @inlinable @inline(__always)
     package mutating func field<T: WireValue>(
         _ number: UInt32,
@@ -165,7 +167,7 @@ extension JSONReader {
         try nextName()
     }
 
-    /// Takes the member if it is next; an error if the oneof has one already.
+    /// Reads the current member if it has this name. It is an error if the oneof is set already.
     @inlinable @inline(__always)
     package mutating func oneof<Choice, T: WireValue>(
         _ number: UInt32,
@@ -192,7 +194,7 @@ extension JSONReader {
         try nextName()
     }
 
-    /// Takes the member if it is next.
+    /// Reads the current member if it has this name.
     @inlinable @inline(__always)
     package mutating func field<T: WireValue>(
         _ number: UInt32,
@@ -211,7 +213,7 @@ extension JSONReader {
         try nextName()
     }
 
-    /// Takes the member if it is next.
+    /// Reads the current member if it has this name.
     @inlinable @inline(__always)
     package mutating func field<K: WireMapKey, T: WireValue>(
         _ number: UInt32,
@@ -230,7 +232,7 @@ extension JSONReader {
         try nextName()
     }
 
-    /// Takes the member if it is next, and checks its length.
+    /// Reads the current member if it has this name, and checks its length.
     @inlinable @inline(__always)
     package mutating func identifier(
         _ number: UInt32,
@@ -243,7 +245,7 @@ extension JSONReader {
         if position &- start > maximumKeyLength { try check(name, identifier: value.utf8.count) }
     }
 
-    /// Takes the member if it is next, and checks its length.
+    /// Reads the current member if it has this name, and checks its length.
     @inlinable @inline(__always)
     package mutating func identifier(
         _ number: UInt32,
@@ -261,7 +263,7 @@ extension JSONReader {
         guard length <= maximumKeyLength else { throw failure(.keyTooLong).inside(name) }
     }
 
-    /// Takes the member if it is next, and checks the length of each element.
+    /// Reads the current member if it has this name, and checks the length of each element.
     @inlinable
     package mutating func identifier(
         _ number: UInt32,
@@ -274,11 +276,11 @@ extension JSONReader {
         for value in values { try check(name, identifier: value.utf8.count) }
     }
 
-    /// Does nothing: unknown members are passed over.
+    /// Does nothing, because unknown members are skipped.
     @inlinable @inline(__always)
     package mutating func unknownFields(_ storage: inout UnknownFields) {}
 
-    /// Counts an element of a field that has `count` already.
+    /// Counts one more element of a field that has `count` of them.
     @inlinable @inline(__always)
     mutating func countElement(besides count: Int) throws(CodecError) {
         guard count < maximumCount, elementsLeft > 0 else { throw failure(.tooManyElements) }
@@ -323,7 +325,7 @@ extension JSONReader {
         depth -= 1
     }
 
-    /// Reads the name of a map's entry. It is a string, whatever the type of the key is.
+    /// Reads the key of a map. It is a string, whatever its type.
     @inlinable @inline(__always)
     mutating func readKey<K: WireMapKey>() throws(CodecError) -> K {
         guard position < end, base[position] == UInt8(ascii: "\"") else { throw mismatch() }
@@ -354,14 +356,14 @@ extension JSONReader {
         }
     }
 
-    /// Passes `byte`, which must stand here.
+    /// Reads `byte`, or throws if the next byte is another.
     @inlinable @inline(__always)
     mutating func expect(_ byte: UInt8) throws(CodecError) {
         guard position < end, base[position] == byte else { throw mismatch() }
         position &+= 1
     }
 
-    /// Opens an object or an array, and goes to what stands first in it.
+    /// Reads the opening bracket of an object or an array, and white space.
     @inlinable @inline(__always)
     mutating func open(_ bracket: UInt8) throws(CodecError) {
         try expect(bracket)
@@ -370,7 +372,7 @@ extension JSONReader {
         skipWhiteSpace()
     }
 
-    /// Passes `bracket` if it stands here.
+    /// Reads `bracket` if it is next.
     @inlinable @inline(__always)
     mutating func closes(_ bracket: UInt8) throws(CodecError) -> Bool {
         guard position < end, base[position] == bracket else { return false }
@@ -378,7 +380,7 @@ extension JSONReader {
         return true
     }
 
-    /// Passes a comma (true) or `bracket` (false).
+    /// Reads a comma and returns `true`, or reads `bracket` and returns `false`.
     @inlinable @inline(__always)
     mutating func continues(before bracket: UInt8) throws(CodecError) -> Bool {
         skipWhiteSpace()
@@ -399,13 +401,13 @@ extension JSONReader {
         skipWhiteSpace()
     }
 
-    /// Goes to the first member, or past the end of the object.
+    /// Moves to the first member, or reads the end of the object.
     @inlinable @inline(__always)
     mutating func firstName() throws(CodecError) {
         nameCount = try closes(UInt8(ascii: "}")) ? Self.ended : Self.unread
     }
 
-    /// Goes to the next member, or past the end of the object.
+    /// Moves to the next member, or reads the end of the object.
     @inlinable @inline(__always)
     mutating func nextName() throws(CodecError) {
         if end &- position > 1, base[position] == UInt8(ascii: ","), base[position &+ 1] > 0x20 {
@@ -416,19 +418,19 @@ extension JSONReader {
         }
     }
 
-    /// The same with white space, or without another member.
+    /// The same for the end of the object, and for input with white space.
     @usableFromInline
     mutating func nextNameOrEnd() throws(CodecError) {
         nameCount = try continues(before: UInt8(ascii: "}")) ? Self.unread : Self.ended
     }
 
-    /// Whether the name that has been read is `name`, which is as long.
+    /// Whether the name that has been read is `name`, which has the same length.
     @usableFromInline
     mutating func isNamed(_ name: StaticString) -> Bool {
         JSONName.difference(self.name, name.utf8Start, nameCount) == 0
     }
 
-    /// Reads the name of the member, and goes to its value.
+    /// Reads the name of the current member, and moves to its value.
     @usableFromInline
     mutating func readName() throws(CodecError) {
         let token = try readToken()
@@ -442,7 +444,7 @@ extension JSONReader {
         try expectColon()
     }
 
-    /// Puts a name without its escapes into the scratch memory.
+    /// Writes the name without its escapes into the scratch memory.
     private mutating func unescaped(_ bytes: UnsafeBufferPointer<UInt8>) -> UnsafePointer<UInt8> {
         let target = scratch(holding: bytes.count)
         nameCount = Self.unescape(bytes, into: target)
@@ -458,12 +460,12 @@ extension JSONReader {
         return fresh
     }
 
-    /// Turns a name like `reply_to` into `replyTo`; false if it has no underscore.
+    /// Changes a name like `reply_to` into `replyTo`. Returns `false` for a name without an underscore.
     @usableFromInline
     mutating func turnNameToCamelCase() -> Bool {
         let source = UnsafeBufferPointer(start: name, count: nameCount)
         guard source.contains(UInt8(ascii: "_")) else { return false }
-        // A name in the scratch memory has room there, and is turned in place: writing never overtakes reading.
+        // A name in the scratch memory is changed in place: the write position never passes the read position.
         let target = name == UnsafePointer(scratch) ? UnsafeMutablePointer(mutating: name) : scratch(holding: nameCount)
         var count = 0
         var isRaised = false
@@ -481,7 +483,7 @@ extension JSONReader {
         return true
     }
 
-    /// The error for a byte that is not the one expected: another type if a value begins here, else no JSON at all.
+    /// The error for an unexpected byte: `.wrongType` if a JSON value begins with it, otherwise `.unexpectedCharacter`.
     @inline(never)
     @usableFromInline
     func mismatch() -> CodecError {
@@ -494,7 +496,7 @@ extension JSONReader {
         }
     }
 
-    /// Passes `null` if it stands here.
+    /// Reads `null` if it is next.
     @inlinable @inline(__always)
     mutating func readNull() throws(CodecError) -> Bool {
         guard position < end, base[position] == UInt8(ascii: "n") else { return false }
@@ -510,7 +512,7 @@ extension JSONReader {
         }
     }
 
-    /// Passes over a value of any type, with all its checks.
+    /// Skips a value of any type, with all checks.
     @usableFromInline
     mutating func skipValue() throws(CodecError) {
         guard position < end else { throw failure(.truncated) }
@@ -565,7 +567,7 @@ extension JSONReader: ValueReader {
         return true
     }
 
-    /// Reads a number, or a string that holds one.
+    /// Reads a number, or a string with a number.
     @inlinable
     package mutating func readInteger<I: WireInteger>(as encoding: IntegerEncoding) throws(CodecError) -> I {
         if position < end, base[position] == UInt8(ascii: "\"") { return try readQuotedInteger() }
@@ -578,7 +580,7 @@ extension JSONReader: ValueReader {
         try readQuoted { reader throws(CodecError) in try reader.readPlainInteger() }
     }
 
-    /// Reads what stands between quotes by `read`, and once more without its escapes if it stops at one.
+    /// Reads the content of a string by `read`. If `read` stops at an escape, it reads a copy without escapes.
     @inlinable @inline(__always)
     mutating func readQuoted<Value>(
         _ read: (inout JSONReader) throws(CodecError) -> Value
@@ -608,7 +610,7 @@ extension JSONReader: ValueReader {
             do throws(CodecError) {
                 let value = try read(&reader)
                 try reader.expectQuoteAfterNumber()
-                // A quote that was an escape is no end.
+                // A quote that was escaped does not end the string.
                 guard reader.position == reader.end else { throw reader.failure(.invalidNumber) }
                 return value
             } catch {
@@ -617,7 +619,7 @@ extension JSONReader: ValueReader {
         }
     }
 
-    /// Reads a string: its bytes without escapes, and a quote behind them.
+    /// Reads a string. Returns its bytes without escapes, followed by a quote.
     @inline(never)
     @usableFromInline
     mutating func readUnescaped() throws(CodecError) -> [UInt8] {
@@ -655,7 +657,7 @@ extension JSONReader: ValueReader {
         position &+= 1
     }
 
-    /// Reads a number, or a string that holds one or names what JSON cannot write.
+    /// Reads a number, or a string with a number, `NaN` or an infinity.
     @usableFromInline
     package mutating func readFloat() throws(CodecError) -> Float {
         guard try beginsQuoted() else { return try float(try readNumber()) }
@@ -665,7 +667,7 @@ extension JSONReader: ValueReader {
         }
     }
 
-    /// Reads a number, or a string that holds one or names what JSON cannot write.
+    /// Reads a number, or a string with a number, `NaN` or an infinity.
     @usableFromInline
     package mutating func readDouble() throws(CodecError) -> Double {
         guard try beginsQuoted() else { return try double(try readNumber()) }
@@ -675,14 +677,14 @@ extension JSONReader: ValueReader {
         }
     }
 
-    /// Whether a string stands here; if not, it must be a number.
+    /// Whether a string is next. If not, a number must be.
     private func beginsQuoted() throws(CodecError) -> Bool {
         if position < end, base[position] == UInt8(ascii: "\"") { return true }
         guard startsNumber(at: position) else { throw mismatch() }
         return false
     }
 
-    /// Reads the name of what JSON cannot write as a number, if one begins here. The quotes are the caller's.
+    /// Reads `NaN`, `Infinity` or `-Infinity` without quotes. Returns `nil` if none of them is next.
     private mutating func readNonFinite() throws(CodecError) -> Double? {
         let (minus, first) = (UInt8(ascii: "-"), UInt8(ascii: "I"))
         let isNegative = end - position > 1 && base[position] == minus && base[position + 1] == first
@@ -720,7 +722,7 @@ extension JSONReader: ValueReader {
         return Codecs.string(wellFormed: token.bytes, isASCII: token.isASCII)
     }
 
-    /// The string of a token that has escapes, or may have some.
+    /// The string of a token, which may have escapes.
     @inline(never)
     @usableFromInline
     mutating func string(_ token: Token) throws(CodecError) -> String {
@@ -745,7 +747,7 @@ extension JSONReader: ValueReader {
         return bytes
     }
 
-    /// Reads a name or a number.
+    /// Reads the name or the number of an enum.
     @inlinable
     package mutating func readEnum<E: WireEnum>() throws(CodecError) -> E {
         guard position < end, base[position] == UInt8(ascii: "\"") else {
@@ -772,7 +774,7 @@ extension JSONReader: ValueReader {
         return text.withUTF8 { Self.number($0, of: type) }
     }
 
-    /// Reads an object.
+    /// Reads a nested message.
     @inlinable
     package mutating func read<M: WireMessage>(message: inout M) throws(CodecError) {
         try visit(&message)

@@ -101,7 +101,10 @@ extension JSONValue: CustomStringConvertible {
     /// The JSON text, or the error that prevents it.
     public var description: String {
         do throws(CodecError) {
-            return String(decoding: try json(limits: CodecLimits(maximumDepth: .max, maximumLength: .max)), as: UTF8.self)
+            return String(
+                decoding: try json(limits: CodecLimits(maximumDepth: .max, maximumLength: .max)),
+                as: UTF8.self
+            )
         } catch {
             return "\(error)"
         }

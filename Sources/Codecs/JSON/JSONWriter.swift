@@ -2,9 +2,9 @@ import Primitives
 
 /// Writes a message as JSON (RFC 8259) by the proto3 JSON mapping.
 ///
-/// 64-bit integers are strings, bytes are base64 with padding, enums are names (numbers where the name is not known), NaN
-/// and the infinities are strings. There is no white space. Members come in the order of their declaration, map entries in
-/// key order: equal messages give equal bytes.
+/// Integers of 64 bits are strings. Bytes are base64 with padding. Enums are names, or numbers if the name is unknown.
+/// NaN and the infinities are strings. There is no white space. Members come in the order of their declaration, and
+/// entries of maps in the order of their keys, so equal messages have equal bytes.
 @usableFromInline
 package struct JSONWriter: FieldVisitor, ValueWriter {
     @usableFromInline var sink: ByteSink
@@ -32,8 +32,8 @@ package struct JSONWriter: FieldVisitor, ValueWriter {
         sink.put(bracket)
     }
 
-    /// A comma, unless this is the first member: then the bracket that opened the object stands before it, which ends no
-    /// value.
+    /// Writes a comma and the name. The first member has no comma: the byte before it is the opening brace, with which
+    /// no value ends.
     @inlinable @inline(__always)
     mutating func writeName(_ name: StaticString) {
         sink.reserve(name.utf8CodeUnitCount + 4)
@@ -59,7 +59,7 @@ extension JSONWriter {
         try value.write(to: &self, as: encoding)
     }
 
-    /// Writes the member if it is present.
+    /// Writes the member unless it is `nil`.
     @inlinable @inline(__always)
     package mutating func field<T: WireValue>(
         _ number: UInt32,
@@ -72,7 +72,7 @@ extension JSONWriter {
         try value?.write(to: &self, as: encoding)
     }
 
-    /// Writes the member that is set, also if it has its default.
+    /// Writes the member if it is the one that is set.
     @inlinable @inline(__always)
     package mutating func oneof<Choice, T: WireValue>(
         _ number: UInt32,
@@ -138,7 +138,7 @@ extension JSONWriter {
         close(UInt8(ascii: "}"))
     }
 
-    /// Writes the name of a map's entry: a string, whatever the type of the key is.
+    /// Writes the key of a map. It is a string, whatever its type.
     @inlinable @inline(__always)
     mutating func write<K: WireMapKey>(key: K) throws(CodecError) {
         let start = sink.count
@@ -146,7 +146,7 @@ extension JSONWriter {
         if sink.base[start] != UInt8(ascii: "\"") { quote(from: start) }
     }
 
-    /// Puts what was written from `start` on between quotes.
+    /// Puts the output from `start` on between quotes.
     @inline(never)
     @usableFromInline
     mutating func quote(from start: Int) {
@@ -158,7 +158,7 @@ extension JSONWriter {
         sink.put(UInt8(ascii: "\""))
     }
 
-    /// Does nothing: JSON has no place for them.
+    /// Does nothing, because JSON cannot contain them.
     @inlinable @inline(__always)
     package mutating func unknownFields(_ storage: inout UnknownFields) {}
 }
@@ -171,7 +171,7 @@ extension JSONWriter {
         sink.put(value ? "true" : "false")
     }
 
-    /// Writes a number, or a string of digits if it has 64 bits.
+    /// Writes a number, or a string of digits if the integer has 64 bits.
     @inlinable @inline(__always)
     package mutating func write<I: WireInteger>(_ value: I, as encoding: IntegerEncoding) {
         if I.WireForm.bitWidth > 32 { write(quoted: value) } else { writeDigits(value) }
@@ -192,7 +192,7 @@ extension JSONWriter {
 
     @usableFromInline
     mutating func writeDigits(_ magnitude: UInt64, isNegative: Bool) {
-        // A sign, and three groups of eight.
+        // Room for a sign and three groups of eight digits.
         sink.reserve(25)
         if isNegative { sink.put(UInt8(ascii: "-")) }
         let group: UInt64 = 100_000_000
@@ -208,24 +208,24 @@ extension JSONWriter {
         sink.put(littleEndian: JSONWord.digits(last) | JSONWord.zeros)
     }
 
-    /// The digits of `value`, which has no more than eight, without leading zeros. There is room for eight.
+    /// Writes `value`, which has at most eight digits, without leading zeros. There is room for eight.
     @inline(__always)
     private mutating func putFirst(_ value: UInt64) {
         let digits = JSONWord.digits(value)
-        // The last stands even if it is zero.
+        // The last digit is written even if it is zero.
         let leading = (digits | 1 &<< 56).trailingZeroBitCount & ~7
         let end = sink.count &+ 8 &- leading / 8
         sink.put(littleEndian: (digits | JSONWord.zeros) &>> UInt64(leading))
         sink.count = end
     }
 
-    /// Writes the shortest digits that give the same value back.
+    /// Writes the shortest digits that read as the same value.
     @inlinable
     package mutating func write(_ value: Float) {
         if value.isFinite { writePlain(value.description) } else { writeNonFinite(Double(value)) }
     }
 
-    /// Writes the shortest digits that give the same value back.
+    /// Writes the shortest digits that read as the same value.
     @inlinable
     package mutating func write(_ value: Double) {
         if value.isFinite { writePlain(value.description) } else { writeNonFinite(value) }
@@ -245,14 +245,14 @@ extension JSONWriter {
         }
     }
 
-    /// Writes a string; only what must be is escaped (RFC 8259, section 7).
+    /// Writes a string. Only characters that must be escaped are (RFC 8259, section 7).
     @inlinable @inline(__always)
     package mutating func write(_ value: String) {
         guard value.utf8.withContiguousStorageIfAvailable({ write(utf8: $0) }) == nil else { return }
         write(foreign: value)
     }
 
-    /// Writes a string that is not stored as UTF-8.
+    /// Writes a string that is not stored as contiguous UTF-8.
     @inline(never)
     @usableFromInline
     mutating func write(foreign value: String) {
@@ -268,8 +268,8 @@ extension JSONWriter {
         sink.put(UInt8(ascii: "\""))
     }
 
-    /// Copies what most strings are: up to sixteen bytes, none of which needs an escape. Else it does nothing of note: what it
-    /// has copied is written over.
+    /// Copies a string of up to sixteen bytes without escapes, as most strings are. For any other string it returns
+    /// `false`, and the bytes that it has copied are overwritten later.
     @inline(__always)
     private mutating func putShort(_ source: UnsafePointer<UInt8>, _ count: Int) -> Bool {
         guard count <= 16 else { return false }
@@ -279,7 +279,7 @@ extension JSONWriter {
         target.storeBytes(of: first.littleEndian, as: UInt64.self)
         var specials = JSONWord.specials(first)
         if count > 8 {
-            // The two overlap.
+            // The two words overlap.
             let last = JSONWord.loaded(source + (count &- 8), count: 8)
             target.storeBytes(of: last.littleEndian, toByteOffset: count &- 8, as: UInt64.self)
             specials |= JSONWord.specials(last)
@@ -289,8 +289,8 @@ extension JSONWriter {
         return true
     }
 
-    /// Copies sixteen bytes at a time up to the next that needs an escape. What is copied beyond it, or beyond the end, is
-    /// written over by what follows.
+    /// Copies sixteen bytes at a time, up to the next that must be escaped. The bytes copied beyond that one, or beyond
+    /// the end, are overwritten later.
     @inline(never)
     private mutating func putLong(_ source: UnsafePointer<UInt8>, _ count: Int) {
         var index = 0
@@ -305,7 +305,7 @@ extension JSONWriter {
         }
     }
 
-    /// How many bytes stand before the first that needs an escape.
+    /// Copies bytes up to the first that must be escaped. Returns how many were valid.
     @inline(__always)
     private static func copyPlain(_ source: UnsafePointer<UInt8>, _ count: Int, to target: UnsafeMutableRawPointer)
         -> Int
@@ -331,8 +331,8 @@ extension JSONWriter {
         return count
     }
 
-    /// Writes an escape, and makes room again for the `remaining` bytes, the closing quote, and what may be
-    /// copied beyond it.
+    /// Writes an escape. Reserves room again for the `remaining` bytes, the closing quote, and the bytes that are
+    /// copied beyond the end.
     @inline(never)
     private mutating func writeEscape(_ byte: UInt8, remaining: Int) {
         sink.reserve(remaining + 15)
@@ -366,7 +366,7 @@ extension JSONWriter {
         sink.put(UInt8(ascii: "\""))
     }
 
-    /// Writes the name, or the number if it has none.
+    /// Writes the name of the value, or its number if it has no name.
     @inlinable
     package mutating func write<E: WireEnum>(enum value: E) {
         guard let name = value.name else { return writeDigits(value.rawValue) }
@@ -376,7 +376,7 @@ extension JSONWriter {
         sink.put(UInt8(ascii: "\""))
     }
 
-    /// Writes an object.
+    /// Writes a nested message.
     @inlinable
     package mutating func write<M: WireMessage>(message value: M) throws(CodecError) {
         try open(UInt8(ascii: "{"))

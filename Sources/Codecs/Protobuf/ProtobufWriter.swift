@@ -1,9 +1,9 @@
 /// Writes a message in the protobuf wire format (Protocol Buffers, "Encoding").
 ///
-/// Fields come in the order of their declaration, repeated numbers packed unless declared otherwise, maps in key order:
-/// equal messages give equal bytes. The length in front of a nested message is written behind it: one byte is left for
-/// it, which nearly always suffices, and the message moves by a few bytes where it does not. That is one pass in place
-/// of two.
+/// Fields come in the order of their declaration, and entries of maps in the order of their keys, so equal messages
+/// have equal bytes. Repeated numbers are packed unless they are declared otherwise. The length of a nested message is
+/// written after the message, so that one pass suffices. One byte is left for it, which is nearly always enough. A
+/// longer length moves the message by a few bytes.
 @usableFromInline
 package struct ProtobufWriter: FieldVisitor, ValueWriter {
     @usableFromInline var sink: ByteSink
@@ -29,16 +29,16 @@ package struct ProtobufWriter: FieldVisitor, ValueWriter {
         writeLongVarint(value)
     }
 
-    /// A varint of more than one byte, into room that has been reserved.
+    /// Writes a varint of more than one byte into reserved room.
     @inline(never)
     @usableFromInline
     mutating func writeLongVarint(_ value: UInt64) {
         guard value < 1 &<< 56 else { return sink.put(varint: value) }
-        // Seven bits to each byte: in halves, quarters and eighths of the word.
+        // Seven bits for each byte: the word is split into halves, quarters and eighths.
         var word = value & 0x0FFF_FFFF | (value & 0x00FF_FFFF_F000_0000) &<< 4
         word = word & 0x0000_3FFF_0000_3FFF | (word & 0x0FFF_C000_0FFF_C000) &<< 2
         word = word & 0x007F_007F_007F_007F | (word & 0x3F80_3F80_3F80_3F80) &<< 1
-        // Every byte but the last says that another one follows.
+        // Every byte but the last has the bit that says that another one follows.
         let last = (63 &- word.leadingZeroBitCount) & ~7
         word |= 0x8080_8080_8080_8080 & (1 &<< UInt64(truncatingIfNeeded: last) &- 1)
         UnsafeMutableRawPointer(sink.base + sink.count).storeBytes(of: word.littleEndian, as: UInt64.self)
@@ -52,7 +52,7 @@ package struct ProtobufWriter: FieldVisitor, ValueWriter {
         sink.put(bytes)
     }
 
-    /// Leaves a byte for a length; give what it returns to ``endDelimited(_:)``.
+    /// Leaves one byte for a length. Returns the argument for ``endDelimited(_:)``.
     @inlinable @inline(__always)
     mutating func beginDelimited() -> Int {
         sink.reserve(1)
@@ -60,7 +60,7 @@ package struct ProtobufWriter: FieldVisitor, ValueWriter {
         return sink.count
     }
 
-    /// Writes the length of all that came behind `start` in front of it.
+    /// Writes the length of the output since `start` in front of it.
     @inlinable @inline(__always)
     mutating func endDelimited(_ start: Int) {
         let length = sink.count &- start
@@ -95,7 +95,7 @@ extension ProtobufWriter {
         try value.write(to: &self, as: encoding)
     }
 
-    /// Writes the field if it is present.
+    /// Writes the field unless it is `nil`.
     @inlinable @inline(__always)
     package mutating func field<T: WireValue>(
         _ number: UInt32,
@@ -108,7 +108,7 @@ extension ProtobufWriter {
         try value?.write(to: &self, as: encoding)
     }
 
-    /// Writes the member that is set, also if it has its default.
+    /// Writes the member if it is the one that is set.
     @inlinable @inline(__always)
     package mutating func oneof<Choice, T: WireValue>(
         _ number: UInt32,
@@ -123,7 +123,7 @@ extension ProtobufWriter {
         try value.write(to: &self, as: encoding)
     }
 
-    /// Writes the elements, numbers packed unless the field is declared otherwise.
+    /// Writes the elements. Numbers are packed unless the field is declared otherwise.
     @inlinable
     package mutating func field<T: WireValue>(
         _ number: UInt32,
@@ -147,7 +147,7 @@ extension ProtobufWriter {
         }
     }
 
-    /// Writes the entries, each as a message with the key in field 1 and the value in field 2.
+    /// Writes the entries. Each is a message with the key in field 1 and the value in field 2.
     @inlinable
     package mutating func field<K: WireMapKey, T: WireValue>(
         _ number: UInt32,
@@ -168,7 +168,7 @@ extension ProtobufWriter {
         }
     }
 
-    /// Writes the fields that an earlier reader did not know.
+    /// Writes the fields that a reader kept.
     @inlinable @inline(__always)
     package mutating func unknownFields(_ storage: inout UnknownFields) {
         guard !storage.bytes.isEmpty else { return }
@@ -190,10 +190,10 @@ extension ProtobufWriter {
         sink.put(value ? 1 : 0)
     }
 
-    /// Writes an integer. Negative numbers as varints are sign-extended to 64 bits, as the format has it.
+    /// Writes an integer. A negative number as a varint is sign-extended to 64 bits, as the format specifies.
     @inlinable @inline(__always)
     package mutating func write<I: WireInteger>(_ value: I, as encoding: IntegerEncoding) {
-        // It is at least as wide.
+        // The form on the wire is at least as wide.
         let value = I.WireForm(truncatingIfNeeded: value)
         switch encoding {
         case .zigZag where I.isSigned:
@@ -222,13 +222,13 @@ extension ProtobufWriter {
         sink.put(littleEndian: value.bitPattern)
     }
 
-    /// Writes length and UTF-8.
+    /// Writes the length and the UTF-8.
     @inlinable
     package mutating func write(_ value: String) {
         let (start, count) = (sink.count, value.utf8.count)
         sink.reserve(10 &+ count)
         sink.put(varint: UInt64(truncatingIfNeeded: count))
-        // Nothing in the closure could release the text, so that no reference to it is counted.
+        // The closure releases nothing, so the compiler retains nothing for it.
         let target = sink.base + sink.count
         let copied: Void? = value.utf8.withContiguousStorageIfAvailable { source in
             if let start = source.baseAddress { copyBytes(start, count: count, to: target) }
@@ -238,26 +238,26 @@ extension ProtobufWriter {
         writeForeign(value)
     }
 
-    /// A string of another language, which stands in its memory otherwise.
+    /// Writes a string that is not stored as contiguous UTF-8.
     @inline(never)
     @usableFromInline
     mutating func writeForeign(_ value: String) {
         Array(value.utf8).withUnsafeBufferPointer { write(delimited: $0) }
     }
 
-    /// Writes length and bytes.
+    /// Writes the length and the bytes.
     @inlinable
     package mutating func write(_ value: [UInt8]) {
         value.withUnsafeBufferPointer { write(delimited: $0) }
     }
 
-    /// Writes the number of the value.
+    /// Writes the number of the enum.
     @inlinable @inline(__always)
     package mutating func write<E: WireEnum>(enum value: E) {
         writeVarint(UInt64(truncatingIfNeeded: value.rawValue))
     }
 
-    /// Writes length and fields.
+    /// Writes the length and the fields.
     @inlinable
     package mutating func write<M: WireMessage>(message value: M) throws(CodecError) {
         depth += 1

@@ -77,7 +77,9 @@ import Testing
         #expect(profile["isAdmin"]?.bool == false && profile["manager"]?.isNull == true)
         #expect(profile["tags"]?[0]?.string == "a" && profile["tags"]?[3] == -1 && profile["tags"]?.array?.count == 4)
         #expect(profile["address"]?["city"] == "Oslo" && profile.members?.map(\.name).first == "name")
-        #expect(profile["none"] == nil && profile[0] == nil && profile["tags"]?[4] == nil && profile["tags"]?[-1] == nil)
+        #expect(
+            profile["none"] == nil && profile[0] == nil && profile["tags"]?[4] == nil && profile["tags"]?[-1] == nil
+        )
         #expect(profile["age"]?["x"] == nil && profile.string == nil && profile.bool == nil && !profile.isNull)
         #expect(JSONValue() == nil && JSONValue.bool(true) == true && JSONValue.integer(1) == .number(1))
     }
