@@ -76,7 +76,7 @@ extension JSONReader {
         var exponent = 0
         while isDigit {
             // No input has as many digits of a fraction as this exponent would need.
-            if exponent < 1 << 40 { exponent = exponent * 10 + Int(base[position] - UInt8(ascii: "0")) }
+            if exponent < Int.max / 100 { exponent = exponent * 10 + Int(base[position] - UInt8(ascii: "0")) }
             position += 1
         }
         number.exponent += isNegative ? -exponent : exponent
