@@ -40,7 +40,24 @@ extension Supervisor {
         registry: TransportRegistry = .standard,
         on loop: EventLoop = .shared
     ) throws(TransportError) {
-        let whole = TransportConfiguration(endpoints: [try Endpoint(url)], supervisor: configuration)
+        try self.init(Endpoint(url), configuration, registry: registry, on: loop)
+    }
+
+    /// Creates a supervisor for one endpoint without starting it.
+    ///
+    /// - Parameters:
+    ///   - endpoint: The endpoint to connect to.
+    ///   - configuration: The settings; the defaults by default.
+    ///   - registry: The known transports; those of this package by default.
+    ///   - loop: The event loop of the supervisor and its connections; the shared loop by default.
+    /// - Throws: `.invalidConfiguration` if the endpoint is wrong.
+    public convenience init(
+        _ endpoint: Endpoint,
+        _ configuration: SupervisorConfiguration = SupervisorConfiguration(),
+        registry: TransportRegistry = .standard,
+        on loop: EventLoop = .shared
+    ) throws(TransportError) {
+        let whole = TransportConfiguration(endpoints: [endpoint], supervisor: configuration)
         try self.init(whole, registry: registry, on: loop)
     }
 }
