@@ -8,7 +8,7 @@ struct TextRendererTests {
     func head() throws {
         for report in try sampleReports(hostile: "hostile") {
             let text = report.text(.table, .none, width: .max)
-            let facts = report.facts.map { "\($0.name.padded(to: 10)) \($0.value)\n" }
+            let facts = report.facts.map { "\($0.name.padded(to: 10)) \($0.value)".withoutTrailingSpaces + "\n" }
             let head = (report.warnings + [report.title]).map { $0 + "\n" } + facts
             #expect(text.hasPrefix(head.joined() + "\n"), "\(report.name)")
             #expect(facts.contains { $0.hasPrefix("machine") }, "\(report.name)")

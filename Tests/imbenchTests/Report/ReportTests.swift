@@ -182,9 +182,9 @@ func sampleResults() -> RunResults {
         #expect(results.rows[0].floorP50 == 16)
         let why = "no ×floor where the floor tcp-epoll 143 is bimodal: p90 of 64.0 µs is over 2 × p50 of 16.0 µs"
         for format in [.table, .markdown, .html] as [Format] {
-            let text = results.report.text(format, .none)
+            let text = results.report.text(format, .none, width: .max)
             #expect(text.contains(why))
-            #expect(text.contains("try --awake"))
+            #expect(text.contains("Try --awake"))
         }
         let json = results.report.text(.json, .none)
         #expect(

@@ -28,7 +28,7 @@ enum BuiltProgram {
         var errorLines: [Substring] { errors.split(separator: "\n", omittingEmptySubsequences: false).dropLast() }
     }
 
-    /// Runs the command with these arguments and without input. It must write less than a pipe holds.
+    /// Runs the command with these arguments and without input. Its standard error must fit in a pipe.
     ///
     /// - Parameter isOutputClosed: whether standard output is a pipe that is not read.
     static func run(_ words: [String], isOutputClosed: Bool = false) async throws -> Outcome {
@@ -43,13 +43,15 @@ enum BuiltProgram {
             process.standardError = errors
             if isOutputClosed { try output.fileHandleForReading.close() }
             try process.run()
-            process.waitUntilExit()
             func text(_ pipe: Pipe) throws -> String {
                 String(decoding: try pipe.fileHandleForReading.readToEnd() ?? Data(), as: UTF8.self)
             }
+            let written = isOutputClosed ? "" : try text(output)
+            let messages = try text(errors)
+            process.waitUntilExit()
             return Outcome(
-                output: isOutputClosed ? "" : try text(output),
-                errors: try text(errors),
+                output: written,
+                errors: messages,
                 status: process.terminationStatus,
                 wasKilled: process.terminationReason == .uncaughtSignal
             )
