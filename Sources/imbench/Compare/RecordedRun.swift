@@ -41,11 +41,7 @@ struct RecordedRow: Sendable {
 ///
 /// - Throws: `.invalidConfiguration` with the file, the line and the allowed values, or that the file cannot be read.
 func readRun(_ path: String) throws(TransportError) -> RecordedRun {
-    guard let text = readFile(path, limit: RecordedRun.maximumLength) else {
-        let limit = RecordedRun.maximumLength >> 20
-        throw .configuration("\(path):", "there is no such file of at most \(limit) MiB to read")
-    }
-    return try RecordedRun(json: text.utf8, label: path)
+    try RecordedRun(json: readInput(path, limit: RecordedRun.maximumLength).utf8, label: path)
 }
 
 extension RecordedRun {

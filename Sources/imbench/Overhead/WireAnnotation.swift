@@ -19,7 +19,7 @@ enum WireAnnotation {
         return reader.fields
     }
 
-    /// Takes bytes off the front, and records their meaning. A masked payload is unmasked.
+    /// Takes bytes from the front, and records their meaning. A masked payload is unmasked.
     private struct Reader {
         private(set) var bytes: [UInt8]
         private(set) var position = 0
@@ -86,7 +86,7 @@ enum WireAnnotation {
         }
         guard second & 0x80 != 0 else { return }
         let key = (0..<4).map { reader.peek($0) }
-        reader.take(4, "masking key, new for each frame; on the wire all that follows is XORed with it")
+        reader.take(4, "masking key, new for each frame; all bytes after it are XORed with it on the wire")
         reader.unmask(key)
     }
 
