@@ -5,8 +5,8 @@ import SocketIO
 import TransportAPI
 import Transports
 
-/// The server of one row. It can stop and start again at its port, and it records every message that it receives. Its sessions
-/// outlive its restarts, as in a server that stores them.
+/// The server of one row. It can stop and start again at its port, and it records every message that it receives. Its
+/// sessions outlive its restarts, as in a server that stores them.
 final class OutageServer: Sendable {
     /// The source of the server's messages.
     private enum Kind {
@@ -168,7 +168,7 @@ final class RefusingServer: PollHandler {
     private let answer: [UInt8]
     private var clients: [StreamSocket] = []
 
-    /// Listens on a port that the system chooses. To be called on the loop.
+    /// Listens on a port that the system chooses. Call it on the loop.
     init(_ answer: [UInt8], on loop: EventLoop) throws(SystemError) {
         guard let address = SocketAddress(numeric: "127.0.0.1", port: 0) else {
             throw SystemError("bind", EADDRNOTAVAIL)

@@ -7,7 +7,7 @@ import TransportAPI
 @Suite("imbench trace")
 struct TraceTests {
     @Test(
-        "gives every byte of a message to exactly one field",
+        "Every byte of a message belongs to exactly one field",
         arguments: ["tcp", "ws", "mqtt", "udp", "memory"],
         WireFormat.allCases
     )
@@ -27,7 +27,7 @@ struct TraceTests {
         }
     }
 
-    @Test("knows the text again, also behind a WebSocket mask")
+    @Test("A field shows the text, also behind a WebSocket mask")
     func text() throws {
         var message = EchoBench.message(size: 0, seed: 1)
         message.text = "Hello, wire!"
