@@ -174,7 +174,7 @@ final class PendingSends {
 
     /// Lets the caller of a submitted message continue if it has a place in the outbox. Returns `false` if the caller
     /// must wait for one.
-    func letGo(_ id: MessageID) -> Bool {
+    func stopsWaiting(_ id: MessageID) -> Bool {
         messages[id]?.isSubmitted = true
         guard messages[id]?.isAccepted == true else { return false }
         messages[id]?.isOnItsOwn = true

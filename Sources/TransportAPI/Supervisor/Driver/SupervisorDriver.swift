@@ -59,7 +59,7 @@ final class SupervisorDriver: ConnectionDelegate {
     var intervals: AdaptiveInterval? { machine.adaptive?.intervals }
     var closers = Waiters<Void>()
     /// The close of the last connection that was closed. It returns the number of undelivered bytes.
-    private(set) var goodbye: Task<Int, Never>?
+    private(set) var closing: Task<Int, Never>?
     private let paths: (any PathMonitor)?
     private var pathWatch: (any Sendable)?
     private var isBeginning = false
@@ -147,7 +147,7 @@ final class SupervisorDriver: ConnectionDelegate {
                 Self.connect(confined, connection, to: endpoints[endpoint], timeout, isRefresh)
             )
         case .abandon(let connection): attempts.removeValue(forKey: connection)?.abandon(CloseReason(.keepalive))
-        case .close(let connection, let reason): goodbye = attempts.removeValue(forKey: connection)?.close(reason)
+        case .close(let connection, let reason): closing = attempts.removeValue(forKey: connection)?.close(reason)
         case .ping(let connection): attempts[connection]?.handle?.ping()
         case .state(let state): changed(to: state)
         case .note(let note): self.note(note)
@@ -305,7 +305,7 @@ final class SupervisorDriver: ConnectionDelegate {
     /// - Returns: Also whether the message has a place in the outbox, or an outcome.
     func submitAlone(_ payload: Payload) -> (MessageID, SendOutcome?, hasPlace: Bool) {
         let (id, outcome) = submit(payload)
-        guard let outcome else { return (id, nil, outgoing.letGo(id)) }
+        guard let outcome else { return (id, nil, outgoing.stopsWaiting(id)) }
         if case .rejected = outcome {} else { outgoing.note(outcome, of: id, payload) }
         return (id, outcome, true)
     }

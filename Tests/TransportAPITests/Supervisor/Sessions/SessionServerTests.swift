@@ -567,7 +567,7 @@ extension SessionServerTests {
         "ends the oldest connection that has not said hello when there are too many, first of an address that has many"
     )
     func silentConnections() throws {
-        _ = server { $0.maximumNewcomers = 64 }
+        _ = server { $0.maximumUnidentifiedConnections = 64 }
         let honest = listener.connect(from: 1)
         let silent = (0..<200).map { _ in listener.connect(from: 7) }
         runtime.settle()
