@@ -3,12 +3,12 @@ import TransportAPI
 
 private let day = Duration.seconds(86_400)
 
-/// The object `backoff`. It holds the keys of all policies, of which each policy has its own.
+/// The object `backoff`. It has the keys of all policies. Each policy uses some of them.
 struct BackoffKeys: Sendable {
     enum Policy: String, Sendable, CaseIterable {
         case exponential, fixed, immediate, schedule
 
-        /// The keys of this policy, besides `policy`.
+        /// The keys of this policy in addition to `policy`.
         var keys: [String] {
             switch self {
             case .exponential: ["initial", "maximum", "multiplier", "jitter"]
@@ -45,7 +45,7 @@ struct BackoffKeys: Sendable {
             .init("initial", growing, \.initial, "exponential: the first delay"),
             .init("maximum", growing, \.maximum, "exponential: the longest delay"),
             .init("multiplier", .number(1...10), \.multiplier, "exponential: the growth with each failure"),
-            .init("jitter", .word, \.jitter, "exponential: how much is left to chance"),
+            .init("jitter", .word, \.jitter, "exponential: the random part of each delay"),
             .init("delay", waiting.orAbsent, \.delay, "fixed: each delay; required there"),
             .init("delays", waitings.orAbsent, \.delays, "schedule: one after the other; required there"),
             .init("gives-up", .flag, \.givesUp, "schedule: whether it ends there, or repeats the last delay"),
@@ -80,7 +80,7 @@ struct BackoffKeys: Sendable {
     }
 }
 
-/// The object `keepalive`. The probe is two keys of the file.
+/// The object `keepalive`. Two keys of the file describe the probe.
 struct KeepaliveKeys: Sendable {
     var plain = KeepaliveConfiguration()
     var payload: String?
@@ -99,7 +99,7 @@ struct KeepaliveKeys: Sendable {
                 "interval",
                 interval,
                 \.plain.interval,
-                "the silence before a sign of life is asked for; automatic: as fits the transport"
+                "the silence before a probe; automatic: the transport's interval"
             ),
             .init(
                 "timeout",
@@ -111,25 +111,25 @@ struct KeepaliveKeys: Sendable {
                 "idle-only",
                 .flag,
                 \.plain.isIdleOnly,
-                "whether it is asked for only after silence, or at every interval"
+                "whether a probe is sent only after silence, or at every interval"
             ),
             .init(
                 "payload",
                 SettingFormat.text(1...4096).orAbsent,
                 \.payload,
-                "what is sent, in place of the protocol's own ping"
+                "the probe, in place of the protocol's own ping"
             ),
             .init(
                 "answer",
                 SettingFormat.text(1...4096).orAbsent,
                 \.answer,
-                "what comes back for payload and is no message"
+                "the answer to payload, which is not delivered as a message"
             ),
             .init(
                 "adaptive",
                 adaptive,
                 \.plain.adaptive,
-                "whether the longest interval that the path bears is looked for",
+                "whether the longest possible interval is searched",
                 inner: adaptiveObject.reference(defaults: AdaptiveKeepaliveConfiguration())
             ),
         ],
@@ -138,7 +138,7 @@ struct KeepaliveKeys: Sendable {
                 throw answer.failure("has no meaning without \"payload\" beside it")
             }
             if keys.plain.interval == .off, keys.plain.adaptive != nil, let adaptive = value.member("adaptive") {
-                throw adaptive.failure("looks for an interval, but \"interval\" beside it is \"off\"")
+                throw adaptive.failure("searches an interval, but \"interval\" beside it is \"off\"")
             }
         }
     )
@@ -182,7 +182,7 @@ struct KeepaliveKeys: Sendable {
                 "resolution",
                 .duration(.seconds(1) ... .seconds(3600)),
                 \.resolution,
-                "how exact the result has to be"
+                "the precision of the result"
             ),
         ],
         check: { (keys, value) throws(TransportError) in

@@ -5,7 +5,7 @@ import TransportAPI
 // Maps the operating system's errors to TransportError. Tested row by row.
 
 extension TransportError {
-    /// The error for an errno.
+    /// Creates the error for an errno.
     package init(_ error: SystemError, _ phase: Phase) {
         let code: Code =
             switch error.number {
@@ -24,7 +24,7 @@ extension TransportError {
         self.init(code, phase, error.description, detail: Int(error.number))
     }
 
-    /// The error for a connection that could not be opened.
+    /// Creates the error for a connection that could not be opened.
     package init(_ error: ConnectError) {
         switch error {
         case .nameNotFound(let sentence): self.init(.nameNotFound, .resolve, sentence)
@@ -36,7 +36,7 @@ extension TransportError {
         }
     }
 
-    /// The error for a cancelled task.
+    /// Returns the error for a cancelled task.
     static func cancelled(_ phase: Phase) -> TransportError {
         TransportError(.cancelled, phase, "the task was cancelled")
     }

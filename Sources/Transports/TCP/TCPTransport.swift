@@ -2,7 +2,7 @@ import Protocols
 import TransportAPI
 
 extension TransportDescriptor {
-    /// Length-framed TCP: `tcp://host:9400`.
+    /// The descriptor of length-framed TCP: `tcp://host:9400`.
     public static let tcp = TransportDescriptor.stream(
         "tcp",
         defaultPort: 9400,
@@ -24,7 +24,7 @@ extension TransportDescriptor {
         }
     )
 
-    /// Client and server use the same protocol.
+    /// Makes the core, which is the same for client and server.
     private static func core(
         _ endpoint: Endpoint,
         _ options: OptionReader

@@ -3,7 +3,7 @@ import SocketIO
 import TransportAPI
 
 extension TransportDescriptor {
-    /// UDP with sessions: `udp://host:9401`.
+    /// The descriptor of UDP with sessions: `udp://host:9401`.
     public static let udp = TransportDescriptor(
         name: "udp",
         defaultPort: defaultPort,
