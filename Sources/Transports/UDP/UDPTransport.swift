@@ -3,7 +3,7 @@ import SocketIO
 import TransportAPI
 
 extension TransportDescriptor {
-    /// UDP with sessions: `udp://host:9401`.
+    /// The descriptor of UDP with sessions: `udp://host:9401`.
     public static let udp: TransportDescriptor = {
         var descriptor = datagrams
         descriptor.answersClients = true
@@ -57,7 +57,7 @@ extension TransportDescriptor {
         }
     )
 
-    /// A session of a listener: the client sends a hello, returns its cookie, and is accepted.
+    /// Returns the two cores of a session. The client sends a hello, returns the listener's cookie, and is accepted.
     private static func pairing(_ configuration: UDPConfiguration) throws(TransportError) -> CorePairing {
         var random = RandomSource.system()
         var listener = try UDPListenerCore(configuration, random: &random)

@@ -167,7 +167,7 @@ extension SessionServerTests {
         _ = server()
         let connection = client(ann)
         let session = try #require(sessions.all.first)
-        let (deliveries, notes) = (session.deliveries, session.notes)
+        let (deliveries, notes) = (session.deliveries, session.events)
         runtime.settle()
         give(1...64, over: connection)
         var held: [ReceivedMessage] = try take(64, from: deliveries)
