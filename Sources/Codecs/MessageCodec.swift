@@ -85,7 +85,7 @@ public struct ProtobufCodec: MessageCodec, SinkCodec {
         try SchemaCheck.require(M.self)
         var writer = ProtobufWriter(sink, limits: limits)
         defer { sink = writer.sink }
-        try message.visited { message throws(CodecError) in try M.fieldCoding.writeProtobuf(&message, &writer) }
+        try message.visited { message throws(CodecError) in try writer.visit(&message) }
     }
 
     /// Reads the message that fills `bytes`. Empty input is a message with every field at its default.
@@ -95,7 +95,7 @@ public struct ProtobufCodec: MessageCodec, SinkCodec {
         var message = M()
         guard let base = try checked(bytes) else { return message }
         var reader = ProtobufReader(base: base, count: bytes.count, limits: limits)
-        try M.fieldCoding.readProtobuf(&message, &reader)
+        try reader.visit(&message)
         return message
     }
 }
@@ -135,7 +135,7 @@ public struct JSONCodec: MessageCodec, SinkCodec {
         var writer = JSONWriter(sink, limits: limits)
         defer { sink = writer.sink }
         try writer.open(UInt8(ascii: "{"))
-        try message.visited { message throws(CodecError) in try M.fieldCoding.writeJSON(&message, &writer) }
+        try message.visited { message throws(CodecError) in try writer.visit(&message) }
         writer.close(UInt8(ascii: "}"))
     }
 

@@ -16,35 +16,30 @@ enum SchemaCheck {
 
     // MARK: Types that have been checked
 
-    /// Correct types, each in the slot of its hash, so that a lookup is one load and takes no lock. A type whose slot
-    /// has been taken by another is looked up in `correct`.
-    private static let slots = {
-        let slots = UnsafeMutablePointer<Atomic<UInt>>.allocate(capacity: slotCount)
-        for index in 0..<slotCount { (slots + index).initialize(to: Atomic(0)) }
-        return UncheckedSlots(base: slots)
-    }()
-    private static let slotCount = 1 << slotBits
+    /// The number of slots is a power of two.
     private static let slotBits: UInt64 = 10
+    /// The address of the slots, or zero before the first type. Each slot holds a correct type with its hash, so that a
+    /// lookup takes two loads and no lock. A type whose slot is taken by another is found in `correct`.
+    private static let slots = Atomic<UInt>(0)
+    /// All correct types.
     private static let correct = Mutex<Set<ObjectIdentifier>>([])
 
-    /// The slots stay at one address for the life of the process, and each of them is atomic.
-    private struct UncheckedSlots: @unchecked Sendable {
-        let base: UnsafeMutablePointer<Atomic<UInt>>
-    }
+    private typealias Slot = UnsafePointer<Atomic<UInt>>
 
+    /// The slot of the type, if there are slots.
     @inline(__always)
-    private static func slot(of type: ObjectIdentifier) -> UnsafeMutablePointer<Atomic<UInt>> {
+    private static func slot(of type: ObjectIdentifier) -> Slot? {
         // Multiplicative hashing (Knuth, "The Art of Computer Programming", section 6.4).
         let hash = UInt64(UInt(bitPattern: type)) &* 0x9E37_79B9_7F4A_7C15
-        return slots.base + Int(truncatingIfNeeded: hash &>> (64 - slotBits))
+        return Slot(bitPattern: slots.load(ordering: .acquiring))
+            .map { $0 + Int(truncatingIfNeeded: hash &>> (64 - slotBits)) }
     }
 
     /// Whether the type is in its slot.
     @inline(never)
     @usableFromInline
     static func isKnown(_ type: ObjectIdentifier) -> Bool {
-        // A type is only compared, so that no other memory needs to be visible.
-        slot(of: type).pointee.load(ordering: .relaxed) == UInt(bitPattern: type)
+        slot(of: type)?.pointee.load(ordering: .relaxed) == UInt(bitPattern: type)
     }
 
     /// Checks the type unless it is known to be correct.
@@ -54,9 +49,19 @@ enum SchemaCheck {
         let identifier = ObjectIdentifier(type)
         if !correct.withLock({ $0.contains(identifier) }) {
             try checkDeclarations(from: type)
-            _ = correct.withLock { $0.insert(identifier) }
+            correct.withLock { correct in
+                correct.insert(identifier)
+                if slots.load(ordering: .relaxed) == 0 { allocateSlots() }
+            }
         }
-        slot(of: identifier).pointee.store(UInt(bitPattern: identifier), ordering: .relaxed)
+        slot(of: identifier)?.pointee.store(UInt(bitPattern: identifier), ordering: .relaxed)
+    }
+
+    /// Allocates the slots, which are never freed. The caller holds the lock.
+    private static func allocateSlots() {
+        let base = UnsafeMutablePointer<Atomic<UInt>>.allocate(capacity: 1 << slotBits)
+        for index in 0..<1 << slotBits { (base + Int(index)).initialize(to: Atomic(0)) }
+        slots.store(UInt(bitPattern: base), ordering: .releasing)
     }
 
     // MARK: Declarations

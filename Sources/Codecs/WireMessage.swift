@@ -35,8 +35,8 @@ public protocol WireMessage: WireValue {
     /// with a `weak` property must return `false`.
     static var unsafeEncodesInPlace: Bool { get }
 
-    /// The visits of the package's codecs, specialised for this type. The package implements it.
-    static var fieldCoding: FieldCoding<Self> { get }
+    /// Makes a visit by a codec of this package, specialised for this type. The package implements it.
+    mutating func perform(_ visit: CodecVisit) throws(CodecError)
 }
 
 /// The visitor of a message's fields: a reader or a writer of one wire format.
@@ -289,8 +289,4 @@ extension WireMessage {
     public mutating func read<R: ValueReader>(from reader: inout R, as encoding: IntegerEncoding) throws(CodecError) {
         try reader.read(message: &self)
     }
-
-    /// The visits of the package's codecs.
-    @inlinable @inline(__always)
-    public static var fieldCoding: FieldCoding<Self> { FieldCoding() }
 }

@@ -65,7 +65,7 @@ package struct JSONReader: FieldVisitor {
         var reader = JSONReader(base: base, count: count, limits: limits)
         defer { reader.release() }
         reader.skipWhiteSpace()
-        try M.fieldCoding.readJSON(&message, &reader)
+        try reader.visit(&message)
         reader.skipWhiteSpace()
         guard reader.position == reader.end else { throw reader.failure(.trailingBytes) }
     }
@@ -777,6 +777,6 @@ extension JSONReader: ValueReader {
     /// Reads a nested message.
     @inlinable
     package mutating func read<M: WireMessage>(message: inout M) throws(CodecError) {
-        try M.fieldCoding.readJSON(&message, &self)
+        try visit(&message)
     }
 }

@@ -196,6 +196,8 @@ extension JSONValue: ExpressibleByNilLiteral, ExpressibleByBooleanLiteral, Expre
         self.init(.object(elements.map { Member(name: $0, value: $1) }))
     }
 
+    /// `null`.
+    public static var null: JSONValue { JSONValue(.null) }
     /// `true` or `false`.
     public static func bool(_ value: Bool) -> JSONValue { JSONValue(.bool(value)) }
     /// An integer.

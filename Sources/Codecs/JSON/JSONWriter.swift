@@ -380,7 +380,7 @@ extension JSONWriter {
     @inlinable
     package mutating func write<M: WireMessage>(message value: M) throws(CodecError) {
         try open(UInt8(ascii: "{"))
-        try value.visited { value throws(CodecError) in try M.fieldCoding.writeJSON(&value, &self) }
+        try value.visited { value throws(CodecError) in try visit(&value) }
         close(UInt8(ascii: "}"))
     }
 }

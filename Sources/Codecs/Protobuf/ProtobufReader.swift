@@ -338,7 +338,7 @@ extension ProtobufReader: ValueReader {
         guard depth < maximumDepth else { throw failure(.tooDeep) }
         let outerEnd = end
         end = position + length
-        try M.fieldCoding.readProtobuf(&message, &self)
+        try visit(&message)
         end = outerEnd
         depth -= 1
     }

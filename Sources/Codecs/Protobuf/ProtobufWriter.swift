@@ -263,7 +263,7 @@ extension ProtobufWriter {
         depth += 1
         guard depth < maximumDepth else { throw CodecError(.tooDeep, at: sink.count) }
         let start = beginDelimited()
-        try value.visited { value throws(CodecError) in try M.fieldCoding.writeProtobuf(&value, &self) }
+        try value.visited { value throws(CodecError) in try visit(&value) }
         endDelimited(start)
         depth -= 1
     }

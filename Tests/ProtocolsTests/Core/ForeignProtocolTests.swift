@@ -24,12 +24,12 @@ struct ForeignProtocolTests {
         ([0x80, 1, 0, 9], .unknown([0x80, 1, 0, 9])), (Array("SSH-2.0-x".utf8), .unknown(Array("SSH-".utf8))),
     ]
 
-    @Test("are recognized", arguments: table)
+    @Test("First bytes of another protocol are recognized", arguments: table)
     func recognizes(bytes: [UInt8], expected: ForeignProtocol) {
         #expect(recognized(bytes) == expected)
     }
 
-    @Test("are read up to a bound, and every sentence and answer is short")
+    @Test("First bytes are read up to a bound, and every sentence and answer is short")
     func bounds() {
         let long = Array("HTTP/1.1 ".utf8) + [UInt8](repeating: 65, count: 1 << 20)
         let line = String(decoding: long.prefix(ForeignProtocol.longestPrefix), as: UTF8.self)
@@ -59,7 +59,7 @@ struct ForeignProtocolTests {
         return (harness.failure, harness.context.output.bytes(at: 0, count: harness.context.output.count) ?? [])
     }
 
-    @Test("end a connection of framed TCP with an error that names the protocol")
+    @Test("A connection of framed TCP ends in an error that names the other protocol")
     func framedTCP() throws {
         for (bytes, name) in [
             ([0x15, 3, 3, 0, 2, 2, 40], "TLS"), (Array("HTTP/1.1 400 Bad\r\n\r\n".utf8), "HTTP"),
@@ -80,19 +80,19 @@ struct ForeignProtocolTests {
         #expect(try framed(.server, [0x16, 3, 1, 0, 5, 1]).1 == [0x15, 3, 1, 0, 2, 2, 70])
     }
 
-    @Test("that are only a message too large are reported as that")
+    @Test("A first message that is too large is reported as that")
     func tooLarge() throws {
         let (error, output) = try framed(.server, [0x7f, 0xff, 0xff, 0xff, 1, 2])
         #expect(error?.code == .messageTooLarge && output.prefix(4) == [0x80, 0, 0, UInt8(output.count - 4)])
     }
 
-    @Test("are recognized only if they are the first")
+    @Test("Later bytes are not taken for another protocol")
     func later() throws {
         let (error, _) = try framed(.client, [0, 0, 0, 1, 65] + Array("HTTP/1.1 400 Bad\r\n\r\n".utf8))
         #expect(error?.code == .messageTooLarge)
     }
 
-    @Test("byte by byte lead to an error too", arguments: table.filter { $0.bytes.count > 4 })
+    @Test("First bytes that come one by one lead to an error, too", arguments: table.filter { $0.bytes.count > 4 })
     func byteByByte(bytes: [UInt8], expected: ForeignProtocol) throws {
         for role in [CoreRole.client, .server] {
             var configuration = MQTTConfiguration()
@@ -110,7 +110,7 @@ struct ForeignProtocolTests {
         }
     }
 
-    @Test("end the handshake of MQTT with an error that names the protocol, and get an answer")
+    @Test("The handshake of MQTT ends in an error that names the protocol, and the peer gets an answer")
     func mqtt() throws {
         var harness = CoreHarness(try MQTTCore(server: MQTTServerConfiguration()))
         harness.start()
@@ -133,7 +133,7 @@ struct ForeignProtocolTests {
         #expect(reader.closeReason?.code == 1003 && reader.closeReason?.text == "this port speaks MQTT: use mqtt://")
     }
 
-    @Test("end the handshake of WebSocket with an error that names the protocol")
+    @Test("The handshake of WebSocket ends in an error that names the protocol")
     func webSocket() throws {
         for (bytes, name) in [([0x15, 3, 3, 0, 2, 2, 40], "TLS"), ([0x20, 2, 0, 0], "MQTT")] as [([UInt8], String)] {
             var harness = CoreHarness(try WebSocketCore(.client, WebSocketConfiguration()))

@@ -4,7 +4,7 @@ import TransportAPI
 
 @testable import Transports
 
-@Suite("A misspelt word")
+@Suite("Misspelt words")
 struct SpellingTests {
     /// `word` without its last letter but one, or with a letter more if it is too short for that.
     private func misspelt(_ word: String) -> String {
@@ -23,7 +23,7 @@ struct SpellingTests {
     }
 
     @Test(
-        "as the name of any option of any transport gets the right one",
+        "A misspelt option of any transport gets the right name",
         arguments: TransportRegistry.standard.transports
     )
     func optionNames(transport: TransportDescriptor) throws {
@@ -35,7 +35,7 @@ struct SpellingTests {
     }
 
     @Test(
-        "as the value of an option gets the right one",
+        "A misspelt value of an option gets the right one",
         arguments: [
             ("tcp://host?framing=u6", "u16"), ("tcp://host?framing=varnit", "varint"),
             ("tcp://host?framing=u16&byte-order=litle", "little"),
@@ -49,13 +49,13 @@ struct SpellingTests {
         #expect(text.contains("did you mean \"\(word)\""), "\(text)")
     }
 
-    @Test("as a scheme gets the right one", arguments: TransportRegistry.standard.transports.map(\.name))
+    @Test("A misspelt scheme gets the right one", arguments: TransportRegistry.standard.transports.map(\.name))
     func schemes(name: String) throws {
         #expect(try sentence("\(name)x://host").contains("did you mean \""))
         #expect(try sentence("http://host").contains("ws://"))
     }
 
-    @Test("as a key of the configuration gets the right one")
+    @Test("A misspelt key of the configuration gets the right one")
     func keys() throws {
         for row in TransportConfiguration.object.reference(defaults: TransportConfiguration(endpoints: [])) {
             var path = row.path.split(separator: ".").map(String.init)
@@ -69,7 +69,7 @@ struct SpellingTests {
     }
 
     @Test(
-        "for a transport over TLS, the error names the way without",
+        "The error for a transport over TLS names the scheme without",
         arguments: [
             ("wss", "ws"), ("mqtts", "mqtt"), ("tls", "tcp"), ("mqtt+wss", "mqtt+ws"), ("https", "ws"), ("dtls", "udp"),
         ]

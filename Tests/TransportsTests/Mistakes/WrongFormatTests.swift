@@ -7,7 +7,7 @@ import TransportAPI
 
 @testable import Transports
 
-@Suite("A channel that receives another format", .timeLimit(.minutes(5)), .ownThread)
+@Suite("Channels that receive another format", .timeLimit(.minutes(5)), .ownThread)
 struct WrongFormatTests {
     private let message = ChatMessage(id: "1", conversation: "c", sender: "ann", sentAtMs: 1, text: "Soup?")
 
@@ -42,7 +42,7 @@ struct WrongFormatTests {
     }
 
     @Test(
-        "gives each undecodable message with the format that it looks like, and one line on standard error",
+        "A channel returns each undecodable message with its likely format, and writes one line to standard error",
         arguments: [
             (
                 WireFormat.protobuf, WireFormat.json,
@@ -63,20 +63,20 @@ struct WrongFormatTests {
         #expect(written.count == 1 && written.first?.contains(sentence) == true)
     }
 
-    @Test("reports each to the observer, and writes no line")
+    @Test("An observed channel reports each undecodable message to the observer, and writes no line")
     func observed() async throws {
         let lines = Locked<[String]>([])
         let recorder = Recorder()
         _ = try await exchange(.protobuf, .json, observer: recorder, lines: lines)
-        await recorder.wait { notes in
-            notes.count {
+        await recorder.wait { events in
+            events.count {
                 if case .undecodable(_, let text) = $0 { text.contains("the sender may use protobuf") } else { false }
             } == 3
         }
         #expect(lines.withLock { $0.isEmpty })
     }
 
-    @Test("reads its own format, and reports nothing", arguments: WireFormat.allCases)
+    @Test("A channel reads its own format, and reports nothing", arguments: WireFormat.allCases)
     func same(format: WireFormat) async throws {
         let lines = Locked<[String]>([])
         let results = try await exchange(format, format, observer: nil, lines: lines)
@@ -84,7 +84,7 @@ struct WrongFormatTests {
         #expect(lines.withLock { $0.isEmpty })
     }
 
-    @Test("names the hello of a client in session mode")
+    @Test("The error names the hello of a client in session mode")
     func hello() throws {
         let payload = SessionFrame.hello(SessionID(high: 1, low: 2), incarnation: 0, received: 0).payload
         let error = try #require(throws: CodecError.self) {

@@ -7,11 +7,11 @@ import TransportAPI
 @testable import Transports
 
 /// Clients without sessions at session servers, and the reverse.
-@Suite("A client in another delivery mode than its server", .timeLimit(.minutes(5)), .ownThread)
+@Suite("Clients in another delivery mode than their server", .timeLimit(.minutes(5)), .ownThread)
 struct WrongModeTests {
     private static let names = ["tcp", "ws", "udp", "memory"]
 
-    @Test("learns that the server expects sessions, and is closed")
+    @Test("A plain client learns that the server expects sessions, and is closed")
     func plainClients() async throws {
         var rows: [MistakeRow] = []
         var configuration = SessionServer.Configuration()
@@ -38,7 +38,7 @@ struct WrongModeTests {
         try checkDocumented(rows)
     }
 
-    @Test("over a framing without a close frame, it learns that by the server's frame")
+    @Test("A plain client over a framing without a close frame learns it from the server's last message")
     func plainFraming() async throws {
         let host = try await ObservedSessionHost("tcp", SessionServer.Configuration(), ServerEvents(), "?framing=u32")
         let outcome = try await MistakeOutcome.of(host.endpoint)
@@ -46,7 +46,7 @@ struct WrongModeTests {
         await host.stop()
     }
 
-    @Test("learns that the server has no sessions, and is closed, or tries a silent server again")
+    @Test("A session client learns that the server has no sessions, and tries again only a silent server")
     func sessionClients() async throws {
         var rows: [MistakeRow] = []
         for name in Self.names {
@@ -73,7 +73,7 @@ struct WrongModeTests {
         try checkDocumented(rows)
     }
 
-    @Test("tries again if the server does not even answer pings")
+    @Test("A session client tries again if the server answers no pings")
     func deadServer() async throws {
         // The kernel accepts the connection, and no program reads it.
         let raw = try RawServer(.silent)
@@ -88,7 +88,7 @@ struct WrongModeTests {
     }
 }
 
-/// What a server without sessions does with a hello.
+/// The reaction of a server without sessions to a hello.
 enum PlainBehaviour: String, CaseIterable {
     case echoes = "returns messages"
     case silent = "answers nothing"
@@ -104,7 +104,7 @@ private final class MisunderstoodServer: Sendable {
         listener = try await TransportRegistry.standard.listen(
             at: Endpoint("\(name)://127.0.0.1:0"),
             on: .shared,
-            mode: .handle { Answering(behaviour) }
+            .handle { Answering(behaviour) }
         )
     }
 

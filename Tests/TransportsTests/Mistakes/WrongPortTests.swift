@@ -8,7 +8,7 @@ import TransportAPI
 @testable import Transports
 
 /// Every transport's client at the port of every other transport's server, and at servers of TLS.
-@Suite("A client at the port of another protocol", .timeLimit(.minutes(5)), .ownThread)
+@Suite("Clients at the port of another protocol", .timeLimit(.minutes(5)), .ownThread)
 struct WrongPortTests {
     private static let names = ["tcp", "ws", "mqtt", "mqtt+ws", "udp", "memory"]
 
@@ -40,7 +40,7 @@ struct WrongPortTests {
         return endpoint
     }
 
-    /// What the error must contain, and whether the supervisor tries again.
+    /// The text that the error must contain, and whether the supervisor tries again.
     private func expected(_ client: String, _ server: String) -> (text: String, mustRetry: Bool) {
         switch (client, server) {
         case ("memory", _): ("connection refused: no listener at memory://", true)
@@ -56,7 +56,7 @@ struct WrongPortTests {
         }
     }
 
-    @Test("gets an error that names the other protocol, and tries again only if the server can change")
+    @Test("A client gets an error that names the other protocol, and tries again only if the server can change")
     func everyPair() async throws {
         var rows: [MistakeRow] = []
         for server in Self.names {
@@ -83,7 +83,7 @@ struct WrongPortTests {
 
     private static let alert: [UInt8] = [0x15, 3, 3, 0, 2, 2, 70]
 
-    @Test("recognizes TLS, HTTP and a close without a word")
+    @Test("A client recognizes TLS and HTTP, and tries again after a close without an answer")
     func foreignServers() async throws {
         var rows: [MistakeRow] = []
         let badRequest = Array("HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\nConnection: close\r\n\r\n".utf8)
@@ -113,7 +113,7 @@ struct WrongPortTests {
         try checkDocumented(rows)
     }
 
-    @Test("a client over UDP recognizes a server that returns its datagrams")
+    @Test("A client over UDP recognizes a server that returns its datagrams")
     func datagramEcho() async throws {
         let server = try await EmbeddedServer.start("udp://127.0.0.1:0?plain=on")
         var endpoint = server.endpoint
@@ -132,9 +132,12 @@ struct WrongPortTests {
 }
 
 /// Servers that take the connection and send nothing.
-@Suite("A client at the port of a server that sends nothing", .timeLimit(.minutes(5)), .ownThread)
+@Suite("Clients at the port of a server that sends nothing", .timeLimit(.minutes(5)), .ownThread)
 struct SilentPortTests {
-    @Test("gets an error that names the possible mistake, and tries again", arguments: ["ws", "mqtt", "mqtt+ws"])
+    @Test(
+        "A client gets an error that names the possible mistake, and tries again",
+        arguments: ["ws", "mqtt", "mqtt+ws"]
+    )
     func silent(name: String) async throws {
         let raw = try RawServer(.silent)
         var endpoint = try Endpoint("\(name)://127.0.0.1:\(raw.port)")
@@ -148,13 +151,16 @@ struct SilentPortTests {
 }
 
 /// Clients of other protocols, as a server's observer sees them.
-@Suite("A server with a client of another protocol", .timeLimit(.minutes(5)), .ownThread)
+@Suite("Servers with a client of another protocol", .timeLimit(.minutes(5)), .ownThread)
 struct ForeignClientTests {
     /// The record of a ClientHello, in part.
     private static let clientHello: [UInt8] =
         [0x16, 3, 1, 0, 200, 1, 0, 0, 196, 3, 3] + [UInt8](repeating: 7, count: 60)
 
-    @Test("reports a client that speaks TLS, and answers with an alert", arguments: ["tcp", "ws", "mqtt", "mqtt+ws"])
+    @Test(
+        "A server reports a client that speaks TLS, and answers with an alert",
+        arguments: ["tcp", "ws", "mqtt", "mqtt+ws"]
+    )
     func tls(name: String) async throws {
         let events = ServerEvents()
         let server = try await EmbeddedServer.start("\(name)://127.0.0.1:0", observer: events.observer)
@@ -165,7 +171,7 @@ struct ForeignClientTests {
         await server.stop()
     }
 
-    @Test("reports a client that speaks HTTP, and answers with HTTP", arguments: ["tcp", "mqtt"])
+    @Test("A server reports a client that speaks HTTP, and answers with HTTP", arguments: ["tcp", "mqtt"])
     func http(name: String) async throws {
         let events = ServerEvents()
         let server = try await EmbeddedServer.start("\(name)://127.0.0.1:0", observer: events.observer)
@@ -178,12 +184,12 @@ struct ForeignClientTests {
         await server.stop()
     }
 
-    @Test("reports a datagram that is not of its protocol")
+    @Test("A server reports a datagram that is not of its protocol")
     func datagram() async throws {
         let events = ServerEvents()
         let server = try await EmbeddedServer.start("udp://127.0.0.1:0", observer: events.observer)
-        let stranger = try DatagramStranger(port: server.endpoint.port)
-        stranger.send(Array("hello".utf8))
+        let client = try RawDatagramClient(port: server.endpoint.port)
+        client.send(Array("hello".utf8))
         let error = try #require(try await events.first().reason.error)
         #expect(error.code == .protocolViolation && error.reason.contains("plain=on"))
         await server.stop()

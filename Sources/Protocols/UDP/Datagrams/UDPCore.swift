@@ -47,7 +47,7 @@ package struct UDPCore: RoamingCore, ExplainingCore {
     var unaskedPings: [UInt64] = []
     var pongsToReport: UInt64 = 0
     /// Client: how many datagrams came during the handshake that are not of this protocol, and how the first of them began.
-    private var foreign: (count: UInt32, start: UInt32) = (0, 0)
+    private var foreignDatagrams: (count: UInt32, start: UInt32) = (0, 0)
 
     /// Creates a client's core.
     ///
@@ -324,15 +324,16 @@ extension UDPCore {
 
     private mutating func noteForeign(_ input: borrowing ByteBuffer) {
         guard role == .client else { return }
-        if foreign.count == 0 { foreign.start = input.integer(at: 0, as: UInt32.self) ?? 0 }
-        foreign.count &+= 1
+        if foreignDatagrams.count == 0 { foreignDatagrams.start = input.integer(at: 0, as: UInt32.self) ?? 0 }
+        foreignDatagrams.count &+= 1
     }
 
     package var lateHandshake: String {
-        guard foreign.count > 0 else { return "the server did not answer" }
-        let hexadecimal = String(foreign.start, radix: 16)
+        guard foreignDatagrams.count > 0 else { return "the server did not answer" }
+        let hexadecimal = String(foreignDatagrams.start, radix: 16)
         let start = String(repeating: "0", count: 8 - hexadecimal.utf8.count) + hexadecimal
-        return "the server's datagrams are of another protocol (\(foreign.count), the first begins with 0x\(start)): "
+        return
+            "the server's datagrams are of another protocol (\(foreignDatagrams.count), the first begins with 0x\(start)): "
             + "compare the port, or set plain=on for datagrams without sessions"
     }
 

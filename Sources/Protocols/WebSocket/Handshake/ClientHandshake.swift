@@ -85,8 +85,8 @@ enum ClientHandshake {
         return status
     }
 
-    /// What a server of this package says about itself when it refuses a request as malformed (400): the subprotocol that
-    /// it requires, or the protocol of the port.
+    /// The reason in a refusal with status 400: the subprotocol that the server requires, or the protocol of the port.
+    /// Servers of this package send it.
     private static func hint(_ status: Int, _ head: HTTPHead) -> String? {
         guard status == 400 else { return nil }
         if let required = head.headers.values("Sec-WebSocket-Protocol").first {

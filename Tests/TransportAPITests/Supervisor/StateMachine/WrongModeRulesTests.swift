@@ -3,7 +3,7 @@ import Testing
 
 @testable import TransportAPI
 
-@Suite("A supervisor whose server has another delivery mode")
+@Suite("Supervisors whose server has another delivery mode")
 struct WrongModeRulesTests {
     private static let pinging = Capabilities(hasNativePing: true, maximumMessageSize: 1 << 20)
 
@@ -28,7 +28,7 @@ struct WrongModeRulesTests {
         return harness
     }
 
-    @Test("gives up on a server that returns the hello, and says why")
+    @Test("A supervisor gives up on a server that returns the hello, and says why")
     func echo() throws {
         var harness = greeting()
         let hello = try #require(
@@ -42,7 +42,7 @@ struct WrongModeRulesTests {
         #expect(error.reason.contains("an echo server") && error.reason.contains("delivery mode to plain"))
     }
 
-    @Test("keeps the reason of a refusal")
+    @Test("A supervisor keeps the reason of a refusal")
     func refusal() throws {
         for refusal in [SessionFrame.Refusal.version, .full, .broken, .otherIdentity, .helloExpected] {
             var harness = greeting()
@@ -65,7 +65,7 @@ struct WrongModeRulesTests {
         harness.tell(.deadlineReached(bytesReceived: 0))
     }
 
-    @Test("gives up on a server that answers pings and no hello, after three attempts")
+    @Test("A supervisor gives up on a server that answers pings and no hello, after three attempts")
     func silence() throws {
         var configuration = SupervisorConfiguration.session
         configuration.backoff = .fixed(.seconds(60))
@@ -82,7 +82,7 @@ struct WrongModeRulesTests {
         }
     }
 
-    @Test("never gives up on a silent server that has welcomed it once")
+    @Test("A supervisor never gives up on a silent server that has welcomed it once")
     func silentSessionServer() throws {
         var configuration = SupervisorConfiguration.session
         configuration.backoff = .fixed(.seconds(60))
@@ -93,7 +93,7 @@ struct WrongModeRulesTests {
         #expect(try #require(last(harness)).isClosed == false)
     }
 
-    @Test("a server that ends the connection in place of the welcome may have no sessions, and is tried again")
+    @Test("A server that ends the connection in place of the welcome is tried again")
     func closedInstead() throws {
         var harness = greeting()
         harness.tell(.ended(harness.machine.connection, CloseReason(.peer, code: 1000)))
@@ -116,7 +116,7 @@ struct WrongModeRulesTests {
         harness.actions.count { if case .deliver = $0 { true } else { false } }
     }
 
-    @Test("gives up on a session server by its close code, or by its frame if there is no close code")
+    @Test("A plain supervisor gives up on a session server by its close code, or by its frame without a close code")
     func plainClient() throws {
         for reason in [CloseReason(peerClosed: 1003, text: "sessions"), CloseReason(.peer)] {
             var harness = plain()
@@ -129,7 +129,7 @@ struct WrongModeRulesTests {
         }
     }
 
-    @Test("another member of a plain room that sends the frame ends nothing")
+    @Test("The frame from another member of a plain room ends nothing")
     func forged() throws {
         let frame = SessionFrame.refused(.helloExpected).payload
         for (messages, reason) in [
@@ -144,7 +144,7 @@ struct WrongModeRulesTests {
         }
     }
 
-    @Test("of several endpoints only those that speak another protocol are given up")
+    @Test("Only those endpoints that speak another protocol are given up")
     func endpoints() throws {
         let foreign = CloseReason(TransportError(.handshakeFailed, .handshake, "it speaks TLS"))
         var harness = plain(endpoints: 2)
