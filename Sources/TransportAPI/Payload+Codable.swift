@@ -9,7 +9,8 @@ extension Payload: Codable {
 
     /// Decodes a payload.
     ///
-    /// - Throws: `DecodingError` if it has neither `text` nor `data` or both, if `data` is not Base64, or if `qos` is above 2.
+    /// - Throws: `DecodingError` if it has neither `text` nor `data` or both, if `data` is not Base64, or if `qos` is
+    ///   above 2.
     public init(from decoder: any Decoder) throws {
         let values = try decoder.container(keyedBy: Key.self)
         func fail(_ key: Key, _ problem: String) -> DecodingError {

@@ -9,13 +9,15 @@ import TransportAPI
 
 /// A transport: how to create it from an endpoint, and how to serve it.
 ///
-/// An app adds a transport by registering a descriptor with a ``TransportRegistry``. Supervisor, configuration and servers
-/// then accept its URLs. ``stream(_:defaultPort:keepaliveInterval:options:core:)`` makes the descriptor of a protocol over
-/// TCP from a ``ProtocolCore``. The library TransportContract tests what a transport promises.
+/// An app adds a transport by registering a descriptor with a ``TransportRegistry``. Supervisor, configuration and
+/// servers then accept its URLs. ``stream(_:defaultPort:keepaliveInterval:options:core:)`` makes the descriptor of a
+/// protocol over TCP from a ``ProtocolCore``. The library TransportContract tests what a transport promises.
 public struct TransportDescriptor: Sendable {
-    /// Creates a transport to an endpoint, with connections on a loop. Throws `.invalidConfiguration` that names the key.
+    /// Creates a transport to an endpoint, with connections on a loop. Throws `.invalidConfiguration` that names the
+    /// key.
     public typealias Make = @Sendable (Endpoint, EventLoop) throws(TransportError) -> any Transport
-    /// Listens at an endpoint. If its port is 0 or missing, the system chooses one, which is in the listener's endpoint.
+    /// Listens at an endpoint. If its port is 0 or missing, the system chooses one, which is in the listener's
+    /// endpoint.
     public typealias Serve = @Sendable (Endpoint, EventLoop, Serving) async throws(TransportError) -> any Listener
 
     /// Its name, which is the scheme of its URLs.
@@ -24,24 +26,26 @@ public struct TransportDescriptor: Sendable {
     public var defaultPort: UInt16?
     /// Whether it uses UDP, where datagrams may be lost or reordered, and not a stream.
     public var isDatagram = false
-    /// The silence after which a supervisor sends a keepalive, unless the URL (`keepalive-interval`) or the supervisor's
-    /// configuration sets another one. The default is 60 s. Connections report it in ``Capabilities/keepaliveInterval``.
+    /// The silence after which a supervisor sends a keepalive, unless the URL (`keepalive-interval`) or the
+    /// supervisor's configuration sets another one. The default is 60 s. Connections report it in
+    /// ``Capabilities/keepaliveInterval``.
     public var keepaliveInterval: Duration = .seconds(60)
     /// Whether it is one transport over another. Comparisons leave it out unless it is requested.
     package var isComposed = false
     /// The options of its URLs, besides the common ones.
     public var options: [TransportOption]
-    /// Creates a transport to an endpoint, with connections on a loop. Throws `.invalidConfiguration` that names the key.
+    /// Creates a transport to an endpoint, with connections on a loop. Throws `.invalidConfiguration` that names the
+    /// key.
     public var make: Make
     /// Listens at an endpoint.
     public var serve: Serve
     /// Whether ``serve`` calls ``Serving/decide`` for each handshake. Default `false`.
     public var decidesHandshakes = false
-    /// Whether ``serve`` answers clients with the handler in ``Serving``. Otherwise the registry accepts connections and
-    /// runs the handler over them.
+    /// Whether ``serve`` answers clients with the handler in ``Serving``. Otherwise the registry accepts connections
+    /// and runs the handler over them.
     package var answersClients = false
-    /// Options with which a server that routes messages returns a client's own: topics for MQTT, none for most. The argument
-    /// identifies the client.
+    /// Options with which a server that routes messages returns a client's own: topics for MQTT, none for most. The
+    /// argument identifies the client.
     public var loopback: @Sendable (String) -> [Endpoint.Option] = { _ in [] }
     /// The endpoint for connections of a supervisor with this keepalive. It is unchanged for most transports. MQTT
     /// sends its own keepalive, at the supervisor's interval.
@@ -180,11 +184,12 @@ public struct TransportRegistry: Sendable {
     /// Listens at a URL. Without a port, or with port 0, the system chooses one, which is in the listener's endpoint.
     ///
     /// - Parameters:
-    ///   - observer: Receives an event for each client that was rejected or whose connection has ended, with the reason.
-    ///     It is called on the loop.
-    ///   - decide: Accepts or rejects the handshakes of a `ws://` server, for example by credentials. It is called on the
-    ///     loop and must not block. By default all handshakes are accepted.
-    /// - Throws: `.unsupported` if there is a `decide` and the transport has no ``TransportDescriptor/decidesHandshakes``.
+    ///   - observer: Receives an event for each client that was rejected or whose connection has ended, with the
+    ///     reason. It is called on the loop.
+    ///   - decide: Accepts or rejects the handshakes of a `ws://` server, for example by credentials. It is called on
+    ///     the loop and must not block. By default all handshakes are accepted.
+    /// - Throws: `.unsupported` if there is a `decide` and the transport has no
+    ///   ``TransportDescriptor/decidesHandshakes``.
     public nonisolated(nonsending) func listen(
         _ url: String,
         on loop: EventLoop = .shared,

@@ -24,7 +24,8 @@ extension TransportError {
         self.init(code, phase, "\(error.call): \(error.sentence)", detail: Int(error.number))
     }
 
-    /// Creates the error for an errno of a connection to `address`. The error of a refused connection names the address.
+    /// Creates the error for an errno of a connection to `address`. The error of a refused connection names the
+    /// address.
     init(_ error: SystemError, _ phase: Phase, at address: String?, isDatagram: Bool = false) {
         self.init(error, phase)
         guard code == .refused, let address else { return }

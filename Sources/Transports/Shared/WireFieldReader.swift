@@ -8,8 +8,8 @@ package struct WireField: Sendable, Hashable {
     }
 }
 
-/// Splits a captured message into fields. It removes bytes from the front and records their meaning, and it can unmask a
-/// masked payload.
+/// Splits a captured message into fields. It removes bytes from the front and records their meaning, and it can unmask
+/// a masked payload.
 package struct WireFieldReader {
     package private(set) var bytes: [UInt8]
     package private(set) var position = 0

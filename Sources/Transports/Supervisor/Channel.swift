@@ -2,8 +2,8 @@ import Codecs
 import Protocols
 import TransportAPI
 
-/// A supervisor and a codec together: sends and receives messages of one type, over the transport and in the format that
-/// the configuration sets.
+/// A supervisor and a codec together: sends and receives messages of one type, over the transport and in the format
+/// that the configuration sets.
 ///
 /// ```swift
 /// let chat = supervisor.channel(of: ChatMessage.self)
@@ -17,8 +17,8 @@ public struct Channel<Message: WireMessage & Sendable>: Sendable {
     public let codec: ConfiguredCodec
     let report: UndecodableReport
 
-    /// Sends one message and waits for its outcome; see ``Supervisor/send(_:)``. A message that the codec refuses ends in
-    /// `.rejected(.invalidConfiguration)` with the codec's reason.
+    /// Sends one message and waits for its outcome; see ``Supervisor/send(_:)``. A message that the codec refuses ends
+    /// in `.rejected(.invalidConfiguration)` with the codec's reason.
     public nonisolated(nonsending) func send(_ message: consuming Message) async -> SendOutcome {
         switch encoded(message) {
         case .success(let payload): await supervisor.send(payload)
@@ -31,9 +31,9 @@ public struct Channel<Message: WireMessage & Sendable>: Sendable {
         try await supervisor.submit(try encoded(message).get())
     }
 
-    /// The received messages. A message that the codec cannot read is left out and reported to the supervisor's observer
-    /// (``SupervisorEvent/undecodable(bytes:_:)``). Without an observer, the first such message of each channel is
-    /// reported by one line on standard error. ``results`` contains all messages.
+    /// The received messages. A message that the codec cannot read is left out and reported to the supervisor's
+    /// observer (``SupervisorEvent/undecodable(bytes:_:)``). Without an observer, the first such message of each
+    /// channel is reported by one line on standard error. ``results`` contains all messages.
     public var messages: Messages { Messages(results: results) }
 
     /// The received messages, including those that the codec cannot read. The latter are reported as by ``messages``.

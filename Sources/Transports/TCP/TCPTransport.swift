@@ -12,7 +12,8 @@ extension TransportDescriptor {
     private static let framedTCP = TransportDescriptor.stream(
         "tcp",
         defaultPort: 9400,
-        // NATs must keep a TCP mapping for 2 h 4 min (RFC 5382, REQ-5), but NATs of operators keep it for 5 to 30 minutes.
+        // NATs must keep a TCP mapping for 2 h 4 min (RFC 5382, REQ-5), but NATs of operators keep it for 5 to 30
+        // minutes.
         keepalive: .seconds(60),
         options: [
             TransportOption(

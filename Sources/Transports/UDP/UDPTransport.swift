@@ -85,7 +85,8 @@ extension TransportDescriptor {
     }
 
     private static let defaultPort: UInt16 = 9401
-    /// NATs may forget a mapping of UDP after 2 minutes (RFC 4787, REQ-5), and some do after 30 s (RFC 9308, section 3.2).
+    /// NATs may forget a mapping of UDP after 2 minutes (RFC 4787, REQ-5), and some do after 30 s (RFC 9308, section
+    /// 3.2).
     private static let keepalive = Duration.seconds(25)
 
     private static let udpOptions = [

@@ -205,8 +205,8 @@ package enum SessionFrame: Sendable, Hashable {
 }
 
 extension TransportError {
-    /// The reason with which a session server closes the connection of a client without sessions. The detail is the close
-    /// code, and the text fits a close frame.
+    /// The reason with which a session server closes the connection of a client without sessions. The detail is the
+    /// close code, and the text fits a close frame.
     static let sessionsOnly = TransportError(
         .unsupported,
         .handshake,

@@ -83,7 +83,8 @@ final class SessionServerDriver {
             }
             let hello = ClientHello(incarnation: incarnation, received: received, attempt: attempt)
             if let session = registry.sessions[client], session.identity?.name != connection.identity?.name {
-                // The identifier of a session is a secret, but it must not be enough to read the messages of another user.
+                // The identifier of a session is a secret, but it must not be enough to read the messages of another
+                // user.
                 return turnAway(connection, .otherIdentity)
             }
             switch registry.decide(client, isMeant: { $0.isMeant(by: hello) }) {

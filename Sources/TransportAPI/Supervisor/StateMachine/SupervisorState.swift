@@ -105,7 +105,7 @@ public enum SupervisorEvent: Sendable, Hashable {
     /// window, and the buffer of the app is limited. So the app may receive nothing more until it acknowledges the
     /// message.
     case unacknowledged(UnacknowledgedMessages)
-    /// A channel has received a message of this many bytes that its codec cannot read. The sentence contains the expected
-    /// format, the format that the bytes are most likely of, and the codec's error.
+    /// A channel has received a message of this many bytes that its codec cannot read. The sentence contains the
+    /// expected format, the format that the bytes are most likely of, and the codec's error.
     case undecodable(bytes: Int, String)
 }

@@ -8,8 +8,8 @@ public struct Serving: Sendable {
     /// Receives an event for each client that was rejected or whose connection has ended. The transport calls it on the
     /// thread of the server's loop. `nil` by default.
     public var observer: ServerObserver?
-    /// Decides about each handshake, on the loop. It must not block. It is `nil` by default, and then all handshakes are
-    /// accepted. It is always `nil` for transports without ``TransportDescriptor/decidesHandshakes``.
+    /// Decides about each handshake, on the loop. It must not block. It is `nil` by default, and then all handshakes
+    /// are accepted. It is always `nil` for transports without ``TransportDescriptor/decidesHandshakes``.
     public var decide: (@Sendable (WebSocketRequest) -> WebSocketDecision)?
     /// Makes the handler that answers clients, on the loop; `nil` if ``Listener/accept()`` returns them.
     package var makeHandler: (@Sendable () -> any MessageHandler)?
@@ -23,8 +23,8 @@ public struct Serving: Sendable {
         self.decide = decide
     }
 
-    /// Returns the settings of a server whose clients are answered by a handler, on the loop. `make` creates the handler,
-    /// on the loop too.
+    /// Returns the settings of a server whose clients are answered by a handler, on the loop. `make` creates the
+    /// handler, on the loop too.
     package static func handle(_ make: @escaping @Sendable () -> any MessageHandler) -> Serving {
         var serving = Serving()
         serving.makeHandler = make
