@@ -1,4 +1,4 @@
-/// The output of a writer. It begins in memory that the caller lends, and moves to memory of its own when that is full.
+/// The output of a writer. It begins in memory of the caller, and moves to its own memory when that is full.
 ///
 /// It has no references to count, so writing a message counts none. Its creator must call ``release()`` at the end.
 /// Only ``withEncoded(_:by:_:)``, ``Swift/Array/appendMessage(_:by:)`` and ``JSONValue/json(limits:)`` create one.

@@ -1,6 +1,6 @@
 /// The reason why a message could not be read or written.
 public struct CodecError: Error, Sendable, Hashable {
-    /// What is wrong.
+    /// The kind of error.
     public var code: Code
     /// Where the error is, in bytes from the start of the input. For an error in writing, the number of bytes written
     /// so far.
@@ -8,7 +8,7 @@ public struct CodecError: Error, Sendable, Hashable {
     /// The path to the field: the JSON names of the fields from the outermost inwards, joined by dots. `nil` outside
     /// any declared field.
     public var field: String?
-    /// What is wrong with the declaration of a message type: the type's name, and the numbers and names of the fields.
+    /// The mistake in the declaration of a message type, with the type's name and the numbers and names of the fields.
     /// `nil` unless the code is ``Code/invalidSchema``.
     public var schemaProblem: String?
 
@@ -39,7 +39,7 @@ public struct CodecError: Error, Sendable, Hashable {
 }
 
 extension CodecError {
-    /// What can be wrong with a message.
+    /// The kinds of errors of a message.
     public enum Code: String, Sendable, Hashable, CaseIterable {
         /// The declaration of a message type is wrong; see ``CodecError/schemaProblem``.
         case invalidSchema

@@ -98,7 +98,7 @@ protocol MessageContainer {
 private struct SchemaVisitor: FieldVisitor {
     private var names: [UInt32: StaticString] = [:]
     private var numbers: [UTF8Key: UInt32] = [:]
-    /// What is wrong with the first field that is wrong. The subject of the sentence is the message type.
+    /// The mistake in the first field that has one. The subject of the sentence is the message type.
     private(set) var problem: String?
     private(set) var nestedTypes: [any WireMessage.Type] = []
 

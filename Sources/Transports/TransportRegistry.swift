@@ -9,45 +9,49 @@ import TransportAPI
 
 /// A transport: how to create it from an endpoint, and how to serve it.
 ///
-/// An app adds a transport by registering a descriptor with a ``TransportRegistry``. Supervisor, configuration and servers
-/// then accept its URLs. ``stream(_:defaultPort:keepaliveInterval:options:core:)`` makes the descriptor of a protocol over
-/// TCP from a ``ProtocolCore``. The library TransportContract tests what a transport promises.
+/// An app adds a transport by registering a descriptor with a ``TransportRegistry``. Supervisor, configuration and
+/// servers then accept its URLs. ``stream(_:defaultPort:keepaliveInterval:options:core:)`` makes the descriptor of a
+/// protocol over TCP from a ``ProtocolCore``. The library TransportContract tests what a transport promises.
 public struct TransportDescriptor: Sendable {
-    /// Creates a transport to an endpoint, with connections on a loop. Throws `.invalidConfiguration` that names the key.
+    /// Creates a transport to an endpoint, with connections on a loop. Throws `.invalidConfiguration` that names the
+    /// key.
     public typealias Make = @Sendable (Endpoint, EventLoop) throws(TransportError) -> any Transport
-    /// Listens at an endpoint. If its port is 0 or missing, the system chooses one, which is in the listener's endpoint.
+    /// Listens at an endpoint. If its port is 0 or missing, the system chooses one, which is in the listener's
+    /// endpoint.
     public typealias Serve = @Sendable (Endpoint, EventLoop, Serving) async throws(TransportError) -> any Listener
 
     /// Its name, which is the scheme of its URLs.
     public var name: String
-    /// The port of a URL that names none; `nil` if the transport needs no port.
+    /// The port of a URL without a port; `nil` if the transport needs no port.
     public var defaultPort: UInt16?
     /// Whether it uses UDP, where datagrams may be lost or reordered, and not a stream.
     public var isDatagram = false
-    /// The silence after which a supervisor sends a keepalive, unless the URL (`keepalive-interval`) or the supervisor's
-    /// configuration sets another one. The default is 60 s. Connections report it in ``Capabilities/keepaliveInterval``.
+    /// The silence after which a supervisor sends a keepalive, unless the URL (`keepalive-interval`) or the
+    /// supervisor's configuration sets another one. The default is 60 s. Connections report it in
+    /// ``Capabilities/keepaliveInterval``.
     public var keepaliveInterval: Duration = .seconds(60)
     /// Whether it is one transport over another. Comparisons leave it out unless it is requested.
     package var isComposed = false
     /// The options of its URLs, besides the common ones.
     public var options: [TransportOption]
-    /// Creates a transport to an endpoint, with connections on a loop. Throws `.invalidConfiguration` that names the key.
+    /// Creates a transport to an endpoint, with connections on a loop. Throws `.invalidConfiguration` that names the
+    /// key.
     public var make: Make
     /// Listens at an endpoint.
     public var serve: Serve
     /// Whether ``serve`` calls ``Serving/decide`` for each handshake. Default `false`.
     public var decidesHandshakes = false
-    /// Whether ``serve`` answers clients by the handler in ``Serving``. Otherwise the registry accepts connections and
-    /// runs the handler over them.
+    /// Whether ``serve`` answers clients with the handler in ``Serving``. Otherwise the registry accepts connections
+    /// and runs the handler over them.
     package var answersClients = false
-    /// Options with which a server that routes messages returns a client's own: topics for MQTT, none for most. The argument
-    /// identifies the client.
+    /// Options with which a server that routes messages returns a client's own: topics for MQTT, none for most. The
+    /// argument identifies the client.
     public var loopback: @Sendable (String) -> [Endpoint.Option] = { _ in [] }
     /// The endpoint for connections of a supervisor with this keepalive. It is unchanged for most transports. MQTT
     /// sends its own keepalive, at the supervisor's interval.
     package var pace: @Sendable (Endpoint, KeepaliveConfiguration) -> Endpoint = { endpoint, _ in endpoint }
     /// Reads the options of a broker at an endpoint; `nil` if the transport's usual server is not a broker. The second
-    /// argument sets what no option sets.
+    /// argument sets everything that no option sets.
     package var broker: BrokerOptions.Read?
     /// Makes the two cores of a connection to an endpoint, to join them in memory; `nil` if that is not possible.
     package var cores: CorePairing.Make?
@@ -58,7 +62,7 @@ public struct TransportDescriptor: Sendable {
     ///
     /// - Parameters:
     ///   - name: The scheme of its URLs: lower-case letters, digits, `+`, `-` and `.`, of which the first is a letter.
-    ///   - defaultPort: The port of a URL that names none. `nil`, the default, if the transport has no ports.
+    ///   - defaultPort: The port of a URL without a port. `nil`, the default, if the transport has no ports.
     ///   - isDatagram: Whether messages may be lost or reordered. Default `false`.
     ///   - keepaliveInterval: The silence after which a supervisor sends a keepalive. Default 60 s.
     ///   - options: The options of its URLs, besides ``TransportOption/common``.
@@ -84,10 +88,9 @@ public struct TransportDescriptor: Sendable {
         self.serve = serve ?? Self.withoutServer
         self.loopback = loopback
     }
+
     private static let withoutServer: Serve = {
-        (endpoint: Endpoint, loop: EventLoop, serving: Serving)
-            async
-            throws(TransportError) -> any Listener in
+        (endpoint: Endpoint, loop: EventLoop, serving: Serving) async throws(TransportError) -> any Listener in
         throw TransportError(.unsupported, .configure, "\(endpoint.scheme):// has no server")
     }
 }
@@ -107,24 +110,24 @@ public struct TransportRegistry: Sendable {
         .memory,
     ])
 
-    /// The schemes over TLS and DTLS, with the scheme of the same protocol without.
+    /// The schemes over TLS and DTLS, with the scheme of the same protocol without encryption.
     private static let overTLS = [
         "wss": "ws", "https": "ws", "mqtts": "mqtt", "ssl": "tcp", "tls": "tcp", "tcps": "tcp", "tcp+tls": "tcp",
         "mqtt+tls": "mqtt", "mqtt+ssl": "mqtt", "mqtt+wss": "mqtt+ws", "dtls": "udp", "udps": "udp",
     ]
 
-    /// A registry of exactly these transports.
+    /// Creates a registry of exactly these transports.
     public init(_ transports: [TransportDescriptor]) {
         self.transports = transports
     }
 
-    /// Adds a transport, in place of one of the same name.
+    /// Adds a transport, or replaces the transport of the same name.
     public mutating func register(_ transport: TransportDescriptor) {
         transports.removeAll { $0.name == transport.name }
         transports.append(transport)
     }
 
-    /// The transport of this name.
+    /// Returns the transport of this name.
     ///
     /// - Throws: `.invalidConfiguration` with the known names. `.unsupported` for the name of a transport over TLS.
     public func transport(named name: String) throws(TransportError) -> TransportDescriptor {
@@ -142,9 +145,9 @@ public struct TransportRegistry: Sendable {
         throw ConfigurationValue(name, key: "scheme").wrong(known.allowed, words: known.words)
     }
 
-    /// The transport to `endpoint`.
+    /// Returns a transport to `endpoint`.
     ///
-    /// - Parameter loop: the event loop of its connections; the shared loop by default.
+    /// - Parameter loop: The event loop of its connections; the shared loop by default.
     public func transport(
         for endpoint: Endpoint,
         on loop: EventLoop = .shared
@@ -155,8 +158,8 @@ public struct TransportRegistry: Sendable {
     /// Connects to a URL: `tcp://`, `ws://`, `mqtt://`, `mqtt+ws://`, `udp://`, `memory://`.
     ///
     /// - Parameters:
-    ///   - loop: the event loop of the connection; the shared loop by default.
-    ///   - timeout: how long the whole attempt may take; 10 s by default.
+    ///   - loop: The event loop of the connection; the shared loop by default.
+    ///   - timeout: How long the whole attempt may take; 10 s by default.
     public nonisolated(nonsending) func connect(
         _ url: String,
         on loop: EventLoop = .shared,
@@ -181,10 +184,12 @@ public struct TransportRegistry: Sendable {
     /// Listens at a URL. Without a port, or with port 0, the system chooses one, which is in the listener's endpoint.
     ///
     /// - Parameters:
-    ///   - observer: is notified of each client that was rejected or whose connection has ended, and why. It is called on the loop.
-    ///   - decide: accepts or rejects the handshakes of a `ws://` server, for example by credentials. All are accepted by default.
-    ///     `.unsupported` is thrown for a transport without ``TransportDescriptor/decidesHandshakes``. It is called on the
-    ///     loop and must not block.
+    ///   - observer: Receives an event for each client that was rejected or whose connection has ended, with the
+    ///     reason. It is called on the loop.
+    ///   - decide: Accepts or rejects the handshakes of a `ws://` server, for example by credentials. It is called on
+    ///     the loop and must not block. By default all handshakes are accepted.
+    /// - Throws: `.unsupported` if there is a `decide` and the transport has no
+    ///   ``TransportDescriptor/decidesHandshakes``.
     public nonisolated(nonsending) func listen(
         _ url: String,
         on loop: EventLoop = .shared,

@@ -136,7 +136,7 @@ struct WebPageTests {
         arguments: [
             ("origins=chat.example", "origins has 'chat.example'"), ("origins=", "origins has ''"),
             ("origins=same,", "origins has ''"), ("hosts=http://a", "hosts has 'http://a'"),
-            ("origin=http://a", "origin is what a client sends"),
+            ("origin=http://a", "origin is an option of clients"),
         ]
     )
     func wrongSettings(query: String, expected: String) async throws {

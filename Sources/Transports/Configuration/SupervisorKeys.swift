@@ -3,12 +3,12 @@ import TransportAPI
 
 private let day = Duration.seconds(86_400)
 
-/// The object `backoff`. It holds the keys of all policies, of which each policy has its own.
+/// The object `backoff`. It has the keys of all policies. Each policy uses some of them.
 struct BackoffKeys: Sendable {
     enum Policy: String, Sendable, CaseIterable {
         case exponential, fixed, immediate, schedule
 
-        /// The keys of this policy, besides `policy`.
+        /// The keys of this policy in addition to `policy`.
         var keys: [String] {
             switch self {
             case .exponential: ["initial", "maximum", "multiplier", "jitter"]
@@ -90,7 +90,7 @@ struct BackoffKeys: Sendable {
     }
 }
 
-/// The object `keepalive`. The probe is two keys of the file.
+/// The object `keepalive`. Two keys of the file describe the probe.
 struct KeepaliveKeys: Sendable {
     var plain = KeepaliveConfiguration()
     var payload: String?
@@ -148,7 +148,7 @@ struct KeepaliveKeys: Sendable {
                 throw answer.failure("has no meaning without \"payload\" beside it")
             }
             if keys.plain.interval == .off, keys.plain.adaptive != nil, let adaptive = value.member("adaptive") {
-                throw adaptive.failure("looks for an interval, but \"interval\" beside it is \"off\"")
+                throw adaptive.failure("searches an interval, but \"interval\" beside it is \"off\"")
             }
         }
     )

@@ -2,23 +2,23 @@ import Protocols
 import SocketIO
 import TransportAPI
 
-/// What an endpoint says about the broker that listens there.
+/// The settings of a broker from the endpoint at which it listens.
 package struct BrokerOptions {
-    /// Reads the options of an endpoint; the second argument sets what no option sets.
+    /// Reads the options of an endpoint. The second argument sets everything that no option sets.
     package typealias Read =
         @Sendable (Endpoint, (inout MQTTServerConfiguration) -> Void) throws(TransportError) -> BrokerOptions
 
-    /// Makes the broker's side of each connection, given the client's address where it is known.
+    /// Makes the broker's side of each connection, given the client's address if it is known.
     package var makeCore: @Sendable (SocketAddress?) -> any ProtocolCore
     package var connections: ConnectionLimits
     package var bounds: ServerLimits
     package var routing = BrokerCore.Limits()
-    /// How many levels a filter may have, if the endpoint says so.
+    /// The maximum number of levels of a filter, if the endpoint sets one.
     package var filterLevels: Int?
 }
 
 extension TransportDescriptor {
-    /// Reads the options of the endpoint at which a broker listens; `change` sets what no option does.
+    /// Reads the options of the endpoint at which a broker listens. `change` sets everything that no option sets.
     static func brokerOptions(
         _ endpoint: Endpoint,
         isOverWebSocket: Bool,
@@ -39,7 +39,9 @@ extension TransportDescriptor {
         return options
     }
 
-    /// - Parameter options: of the WebSocket, if there is one.
+    /// Returns the function that makes the core of each connection.
+    ///
+    /// - Parameter options: The options of the WebSocket, if there is one.
     private static func brokerCore(
         _ configuration: MQTTServerConfiguration,
         _ endpoint: Endpoint,

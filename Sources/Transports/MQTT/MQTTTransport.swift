@@ -2,7 +2,7 @@ import Protocols
 import TransportAPI
 
 extension TransportDescriptor {
-    /// MQTT 3.1.1 without TLS: `mqtt://user:password@host/?publish=a/b&subscribe=c/%23`.
+    /// The descriptor of MQTT 3.1.1 without TLS: `mqtt://user:password@host/?publish=a/b&subscribe=c/%23`.
     public static let mqtt: TransportDescriptor = {
         var descriptor = TransportDescriptor.stream(
             "mqtt",
@@ -40,10 +40,10 @@ extension TransportDescriptor {
         if qos > 0 { reader.take(2, "packet identifier \(reader.number(2))") }
     }
 
-    /// Sets what all transports to a broker have in common.
+    /// Sets the properties that all transports to a broker have in common.
     mutating func routeByTopic() {
-        // The protocol sends its own keepalive, so it gets the supervisor's interval. With an adaptive interval, or none, the
-        // protocol sends none.
+        // The protocol sends its own keepalive, so it gets the supervisor's interval. With an adaptive interval, or
+        // none, the protocol sends no keepalive.
         pace = { endpoint, keepalive in
             let names = Set(endpoint.options.map(\.name))
             var paced = endpoint
@@ -160,8 +160,8 @@ extension TransportDescriptor {
         return configuration
     }
 
-    /// The keep-alive of CONNECT, in seconds. PINGREQ after `interval` of silence arrives well before the broker ends
-    /// the connection.
+    /// Returns the keep-alive of CONNECT, in seconds. It is long enough that a PINGREQ after `interval` of silence
+    /// arrives well before the broker ends the connection.
     private static func keepAlive(for interval: Duration) -> Int {
         let seconds = (interval.wholeNanoseconds / 3).multipliedReportingOverflow(by: 4)
         guard !seconds.overflow else { return 65_535 }
@@ -200,7 +200,7 @@ extension TransportDescriptor {
         let retain = try options.flag("will-retain")
         guard let topic = try options.string("will-topic") else {
             guard message == nil, qos == nil, retain == nil else {
-                throw .configuration("will-topic", "is missing where there are other options of a will")
+                throw .configuration("will-topic", "is missing, but there are other options of a will")
             }
             return nil
         }

@@ -3,8 +3,9 @@ import SocketIO
 import TransportAPI
 
 extension TransportDescriptor {
-    /// MQTT 3.1.1 over WebSocket without TLS: `mqtt+ws://user:password@host/path?publish=a/b&subscribe=c/%23`. User and
-    /// password are MQTT's.
+    /// The descriptor of MQTT 3.1.1 over WebSocket without TLS:
+    /// `mqtt+ws://user:password@host/path?publish=a/b&subscribe=c/%23`. User and password belong to MQTT, not to the
+    /// WebSocket handshake.
     public static let mqttWebSocket: TransportDescriptor = {
         var descriptor = TransportDescriptor.stream(
             "mqtt+ws",

@@ -4,8 +4,8 @@ import SocketIO
 import TransportAPI
 
 extension TransportDescriptor {
-    /// Connections inside this process, for tests: `memory://name`. Host and port name the listener, and no name is
-    /// looked up. Without a port, a client connects to the only listener of that name.
+    /// The descriptor of connections inside this process, for tests: `memory://name`. Host and port name the listener,
+    /// and no name is resolved. Without a port, a client connects to the only listener of that name.
     public static let memory: TransportDescriptor = {
         var descriptor = withinProcess
         descriptor.answersClients = true
@@ -71,7 +71,7 @@ private enum MemoryHub {
 
     static let state = Locked(State())
 
-    /// Enters a listener; port 0 gets a free one. `nil` if the name is taken, or there is no free port.
+    /// Adds a listener. Port 0 selects a free port. Returns `nil` if the name is taken, or if there is no free port.
     static func enter(_ host: String, _ port: UInt16, _ acceptor: LoopBound<MemoryAcceptor>) -> UInt16? {
         state.withLock { state in
             var chosen = port
@@ -93,7 +93,7 @@ private enum MemoryHub {
         state.withLock { $0.listeners[Address(host: host, port: port)] = nil }
     }
 
-    /// The listeners of this name: at this port, or at any port if it is `nil`.
+    /// Returns the listeners of this name at this port, or at any port if it is `nil`.
     static func find(_ host: String, _ port: UInt16?) -> [LoopBound<MemoryAcceptor>] {
         state.withLock { state in
             guard let port else { return state.listeners.filter { $0.key.host == host }.map(\.value) }
@@ -102,7 +102,7 @@ private enum MemoryHub {
     }
 }
 
-/// The recipe for in-memory connections.
+/// The transport of in-memory connections.
 private struct MemoryTransport: Transport {
     let endpoint: Endpoint
     let loop: EventLoop

@@ -9,7 +9,7 @@ extension TransportDescriptor {
     ///   - keepalive: Its ``keepaliveInterval``.
     ///   - client: Reads an endpoint and returns a function that makes a client's core for each attempt.
     ///   - server: Does the same for the core of each accepted connection, given the client's address.
-    ///   - redirect: The endpoint to try next when the server redirects; by default redirects are not followed.
+    ///   - redirect: Returns the endpoint to try next when the server redirects. By default redirects are not followed.
     static func stream(
         _ name: String,
         defaultPort: UInt16,
@@ -70,11 +70,11 @@ extension TransportDescriptor {
     ///
     /// - Parameters:
     ///   - name: The scheme of its URLs.
-    ///   - defaultPort: The port of a URL that names none.
+    ///   - defaultPort: The port of a URL without a port.
     ///   - keepaliveInterval: The silence after which a supervisor sends a keepalive. Default 60 s.
     ///   - options: The options of its URLs that only this transport has. Default none.
     ///   - core: Makes the core of one side from an endpoint and its options. It is called once for a transport or a
-    ///     listener, and each connection starts with a copy. So the core is a value, and not a class. Throws
+    ///     listener, and each connection starts with a copy. Therefore the core must be a value and not a class. Throws
     ///     `.invalidConfiguration` that names the option.
     public static func stream(
         _ name: String,
@@ -118,7 +118,7 @@ struct StreamRecipes: Sendable {
     func make(_ endpoint: Endpoint, _ loop: EventLoop) throws(TransportError) -> StreamTransport {
         // An endpoint that was not read from a URL can contain any bytes, and the resolver would stop at a NUL.
         guard endpoint.host.utf8.allSatisfy({ $0 > 0x20 && $0 != 0x7f }) else {
-            throw .configuration("host", "holds a space or a control character")
+            throw .configuration("host", "contains a space or a control character")
         }
         let reader = try OptionReader(endpoint, allowed: options)
         return StreamTransport(

@@ -8,8 +8,8 @@ package struct WireField: Sendable, Hashable {
     }
 }
 
-/// Splits a captured message into fields: takes bytes off the front, and records their meaning. A masked payload is
-/// unmasked.
+/// Splits a captured message into fields. It removes bytes from the front and records their meaning, and it can unmask
+/// a masked payload.
 package struct WireFieldReader {
     package private(set) var bytes: [UInt8]
     package private(set) var position = 0
@@ -25,7 +25,7 @@ package struct WireFieldReader {
         position + offset < bytes.count ? bytes[position + offset] : 0
     }
 
-    /// The unsigned integer of the next `count` bytes in network byte order.
+    /// Returns the unsigned integer of the next `count` bytes in network byte order.
     package func number(_ count: Int) -> UInt64 {
         (0..<count).reduce(0) { $0 << 8 | UInt64(peek($1)) }
     }
@@ -45,7 +45,7 @@ package struct WireFieldReader {
         for index in position..<bytes.count { bytes[index] ^= key[(index - position) % 4] }
     }
 
-    /// The value and length of a varint; at most ten bytes.
+    /// Returns the value and length of a varint of at most ten bytes.
     package func varint(at offset: Int = 0) -> (value: UInt64, count: Int) {
         var value: UInt64 = 0
         for index in 0..<10 {

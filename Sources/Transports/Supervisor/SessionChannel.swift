@@ -39,7 +39,7 @@ public struct SessionChannel<Message: WireMessage & Sendable>: Sendable {
         }
     }
 
-    /// The received messages. Messages that the codec cannot read are left out, and ``Session/notes`` has an event for
+    /// The received messages. Messages that the codec cannot read are left out, and ``Session/events`` has an event for
     /// each. Like ``Session/messages``, this begins with the first message if it is called in `onSession`.
     public var messages: Messages { Messages(payloads: session.messages, channel: self) }
 

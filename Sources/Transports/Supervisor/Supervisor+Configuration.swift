@@ -3,21 +3,23 @@ import SocketIO
 import TransportAPI
 
 extension Supervisor {
-    /// A supervisor as a configuration describes it, from code or from a file. It has not been started.
+    /// Creates a supervisor from a configuration, without starting it.
     ///
     /// - Parameters:
-    ///   - registry: the transports that there are.
-    ///   - loop: where the supervisor and its connections live; the shared loop by default.
-    ///   - adjust: sets what no file can say: where credentials come from, what watches the network, who is told.
-    /// - Throws: `.invalidConfiguration` if there is no endpoint, one is wrong, or a session has servers and brokers
-    ///   among them.
+    ///   - configuration: The configuration, from code or from a file.
+    ///   - registry: The known transports.
+    ///   - loop: The event loop of the supervisor and its connections. Default: the shared loop.
+    ///   - adjust: Sets the properties that no file can contain, such as the source of credentials, the path monitor
+    ///     and the observer.
+    /// - Throws: `.invalidConfiguration` if there is no endpoint, if one is invalid, or if the endpoints of a session
+    ///   are servers and brokers.
     public convenience init(
         _ configuration: TransportConfiguration,
         registry: TransportRegistry = .standard,
         on loop: EventLoop = .shared,
         adjust: (inout Setup) -> Void = { _ in }
     ) throws(TransportError) {
-        // What is wrong with an endpoint shows now, and not at the first attempt.
+        // A wrong endpoint is reported now, and not at the first attempt.
         _ = try configuration.transports(from: registry, on: loop)
         var setup = Setup(endpoints: configuration.endpoints) { (endpoint) throws(TransportError) in
             try registry.transport(for: configuration.withHeaders(endpoint, registry), on: loop)
@@ -33,7 +35,14 @@ extension Supervisor {
         try self.init(setup, on: loop)
     }
 
-    /// A supervisor for one URL, with the defaults. It has not been started.
+    /// Creates a supervisor for one URL, without starting it.
+    ///
+    /// - Parameters:
+    ///   - url: The URL of the endpoint.
+    ///   - configuration: The settings of the supervisor.
+    ///   - registry: The known transports.
+    ///   - loop: The event loop of the supervisor and its connections. Default: the shared loop.
+    /// - Throws: `.invalidConfiguration` if the URL or one of its options is invalid.
     public convenience init(
         _ url: String,
         _ configuration: SupervisorConfiguration = SupervisorConfiguration(),

@@ -2,7 +2,7 @@ import Protocols
 import TransportAPI
 
 extension TransportDescriptor {
-    /// Length-framed TCP: `tcp://host:9400`.
+    /// The descriptor of length-framed TCP: `tcp://host:9400`.
     public static let tcp: TransportDescriptor = {
         var descriptor = framedTCP
         descriptor.annotate = annotateFrame
@@ -12,7 +12,8 @@ extension TransportDescriptor {
     private static let framedTCP = TransportDescriptor.stream(
         "tcp",
         defaultPort: 9400,
-        // NATs must keep a TCP mapping for 2 h 4 min (RFC 5382, REQ-5), but NATs of operators keep it for 5 to 30 minutes.
+        // NATs must keep a TCP mapping for 2 h 4 min (RFC 5382, REQ-5), but NATs of operators keep it for 5 to 30
+        // minutes.
         keepalive: .seconds(60),
         options: [
             TransportOption(
@@ -30,14 +31,14 @@ extension TransportDescriptor {
         }
     )
 
-    /// The length before a message.
+    /// Annotates the length before a message.
     @Sendable
     static func annotateFrame(_ reader: inout WireFieldReader) {
         let word = reader.number(4)
         reader.take(4, "\(word >> 31 == 1 ? "control frame" : "message"), length \(word & 0x7fff_ffff)")
     }
 
-    /// Client and server use the same protocol.
+    /// Makes the core. Client and server use the same protocol.
     private static func core(
         _ endpoint: Endpoint,
         _ options: OptionReader,

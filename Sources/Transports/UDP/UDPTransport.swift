@@ -3,7 +3,7 @@ import SocketIO
 import TransportAPI
 
 extension TransportDescriptor {
-    /// UDP with sessions: `udp://host:9401`.
+    /// The descriptor of UDP with sessions: `udp://host:9401`.
     public static let udp: TransportDescriptor = {
         var descriptor = datagrams
         descriptor.answersClients = true
@@ -57,7 +57,7 @@ extension TransportDescriptor {
         }
     )
 
-    /// A session of a listener: the client sends a hello, returns its cookie, and is accepted.
+    /// Returns the two cores of a session. The client sends a hello, returns the listener's cookie, and is accepted.
     private static func pairing(_ configuration: UDPConfiguration) throws(TransportError) -> CorePairing {
         var random = RandomSource.system()
         var listener = try UDPListenerCore(configuration, random: &random)
@@ -85,7 +85,8 @@ extension TransportDescriptor {
     }
 
     private static let defaultPort: UInt16 = 9401
-    /// NATs may forget a mapping of UDP after 2 minutes (RFC 4787, REQ-5), and some do after 30 s (RFC 9308, section 3.2).
+    /// NATs may forget a mapping of UDP after 2 minutes (RFC 4787, REQ-5), and some do after 30 s (RFC 9308, section
+    /// 3.2).
     private static let keepalive = Duration.seconds(25)
 
     private static let udpOptions = [

@@ -3,13 +3,14 @@ import SocketIO
 import TransportAPI
 
 extension TransportDescriptor {
-    /// WebSocket without TLS: `ws://host/path`. It compresses with zlib, if the system has it.
+    /// The descriptor of WebSocket without TLS: `ws://host/path`. Messages are compressed with zlib if the URL requests
+    /// it and the system has zlib.
     public static let webSocket = webSocket(compressor: ZLib.shared)
 
-    /// WebSocket with another compressor.
+    /// Returns the descriptor of WebSocket with another compressor.
     ///
-    /// - Parameter compressor: the compressor of `deflate=on` and `deflate=small`, created at the first use. With `nil`,
-    ///   compression is neither offered nor accepted.
+    /// - Parameter compressor: The compressor of `deflate=on` and `deflate=small`, created at the first use. With
+    ///   `nil`, compression is neither offered nor accepted.
     package static func webSocket(
         compressor: @autoclosure @escaping @Sendable () -> (any MessageCompressor)?
     ) -> TransportDescriptor {
@@ -121,7 +122,7 @@ extension TransportDescriptor {
         return try options.string("query").map { "\(path)?\($0)" } ?? path
     }
 
-    /// The configured headers, with user and password as Basic credentials (RFC 7617).
+    /// Returns the configured headers, with user and password as Basic credentials (RFC 7617).
     static func headers(_ endpoint: Endpoint, _ options: OptionReader) throws(TransportError) -> [HTTPHeader] {
         var headers: [HTTPHeader] = []
         for line in options.strings("header") {

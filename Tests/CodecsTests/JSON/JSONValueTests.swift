@@ -141,7 +141,7 @@ import Testing
         }
     }
 
-    /// The same message for a peer to whom the values are strings.
+    /// The same message for a peer that declares the values as strings.
     private struct TextNote: WireMessage, Equatable {
         var any = ""
         var optional: String?

@@ -46,8 +46,8 @@ struct ConfigurationErrorTests {
             ),
             (
                 #""keepalive": {"payload": "heart"}, "delivery": {"mode": "session"}"#,
-                #""keepalive.payload" stands beside "delivery.mode": "session"; "#
-                    + "a session asks with frames of its own"
+                #""keepalive.payload" is not allowed with "delivery.mode": "session"; "#
+                    + "a session has its own probe"
             ),
             (#""codec": null"#, #""codec" is null; allowed is "json", "protobuf""#),
             (#""connect-timeout": 10"#, #""connect-timeout" is 10; allowed is "10ms" to "1h""#),
@@ -128,7 +128,7 @@ struct ConfigurationErrorTests {
         )
         #expect(
             refusal(with: "\"keepalive\": {\"interval\": \"off\",\n\"adaptive\": true}")
-                == #"config.json:3: "keepalive.adaptive" looks for an interval, but "interval" beside it is "off""#
+                == #"config.json:3: "keepalive.adaptive" searches an interval, but "interval" beside it is "off""#
         )
         #expect(
             refusal(with: #""keepalive": {"adaptive": {"minimum": "20m"}}"#)
@@ -233,8 +233,8 @@ struct ConfigurationErrorTests {
         #expect(file(#""a b": "c""#)?.hasPrefix(#"config.json:3: "headers.a b": "#) == true)
         #expect(
             refusal("{\"endpoints\": [\"tcp://a\", \"ws://ann@b\"],\n\"headers\": {\"authorization\": \"x\"}}")
-                == #"config.json:2: "headers.authorization" stands beside an endpoint with a user, "#
-                + "who is sent in the same header"
+                == #"config.json:2: "headers.authorization" is not allowed with an endpoint that has a user, "#
+                + "because the user is sent in the same header"
         )
         let many = String(repeating: "header=a:b&", count: 90)
         #expect(
@@ -243,7 +243,7 @@ struct ConfigurationErrorTests {
         )
         #expect(
             refusal(with: #""headers": {"A": "b"}"#)
-                == #"config.json:2: "headers" are for WebSocket, which none of the endpoints is"#
+                == #"config.json:2: "headers" are for WebSocket, but no endpoint uses WebSocket"#
         )
     }
 }

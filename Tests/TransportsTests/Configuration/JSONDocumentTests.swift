@@ -10,21 +10,21 @@ struct JSONDocumentTests {
         arguments: [
             ("", "1:1: the text ends before its last value does"),
             (" \n", "2:1: the text ends before its last value does"),
-            ("{\n  \"a\": 1,\n}", "3:1: a comma stands before a closing bracket"),
-            ("[1,]", "1:4: a comma stands before a closing bracket"),
+            ("{\n  \"a\": 1,\n}", "3:1: a comma before a closing bracket is not allowed"),
+            ("[1,]", "1:4: a comma before a closing bracket is not allowed"),
             ("{\r\n// x\r\n}", "2:1: JSON has no comments"),
             ("{\r\r'a': 1}", "3:1: JSON has double quotes only"),
-            ("{a: 1}", "1:2: 'a' stands where JSON does not allow it"),
-            ("{true: 1}", "1:2: only a name in double quotes may stand here"),
-            ("{\"ä\" 1}", "1:6: '1' stands where JSON does not allow it"),
+            ("{a: 1}", "1:2: 'a' is not allowed here in JSON"),
+            ("{true: 1}", "1:2: only a name in double quotes is allowed here"),
+            ("{\"ä\" 1}", "1:6: '1' is not allowed here in JSON"),
             ("{\"a\": 01}", "1:8: A number does not follow the grammar of JSON."),
             ("[1e999]", "1:2: the number is too large"),
-            ("[NaN]", "1:2: 'N' stands where JSON does not allow it"),
-            ("{} {}", "1:4: something follows the value that is the file"),
+            ("[NaN]", "1:2: 'N' is not allowed here in JSON"),
+            ("{} {}", "1:4: there is more text after the outermost value"),
             ("[\"a\tb\"]", "1:4: A string holds a control character that is not escaped."),
             ("[\"\\x\"]", "1:3: A string holds an escape that JSON does not know."),
             ("[\"\\ud800\"]", "1:9: A string holds half of a surrogate pair."),
-            ("\u{FEFF}{}", "1:1: a byte order mark stands before the value (RFC 8259, section 8.1)"),
+            ("\u{FEFF}{}", "1:1: a byte order mark before the value is not allowed (RFC 8259, section 8.1)"),
         ]
     )
     func syntax(text: String, expected: String) {
@@ -35,11 +35,11 @@ struct JSONDocumentTests {
     func repeated() {
         #expect(
             refusal(with: "\"keepalive\": {\"timeout\": \"1s\",\n\n\"timeout\": \"2s\"}")
-                == #"config.json:4: "keepalive.timeout" stands in line 2 already; once is allowed"#
+                == #"config.json:4: "keepalive.timeout" is in line 2 already; once is allowed"#
         )
         #expect(
             refusal("[{\"a\": 1,\n\"\\u0061\": 2}]")
-                == #"config.json:2: "[0].a" stands in line 1 already; once is allowed"#
+                == #"config.json:2: "[0].a" is in line 1 already; once is allowed"#
         )
     }
 

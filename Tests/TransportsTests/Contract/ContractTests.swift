@@ -15,12 +15,13 @@ struct ContractCase: Sendable, CustomTestStringConvertible {
     var testDescription: String { "\(subject), \(caller)" }
 }
 
-/// What every registered transport promises, whatever lies below it. A new transport is tested here by being registered.
+/// Tests the guarantees of every registered transport. A transport that is registered is tested here without another
+/// change.
 @Suite("Every transport", .timeLimit(.minutes(5)), .ownThread)
 struct ContractTests {
-    /// The transports, and modes of them that promise more, by the options of their clients.
+    /// The transports, and those of their modes with further guarantees. The modes are given by client options.
     static let names = TransportRegistry.standard.transports.map(\.name) + ["udp?reliable=ordered"]
-    /// The same, and a transport by public API only, from every executor.
+    /// The same transports and one that uses only public API, each called from every executor.
     static let cases = {
         var subjects = TransportRegistry.standard.transports.map { ContractSubject($0) }
         subjects.append(ContractSubject(.udp, options: [.init(name: "reliable", value: "ordered")]))
@@ -29,24 +30,24 @@ struct ContractTests {
     }()
     var registry: TransportRegistry { .standard }
 
-    @Test("keeps each promise, wherever it is called from", arguments: cases, TransportContract.checks)
+    @Test("A transport passes each check, called from any executor", arguments: cases, TransportContract.checks)
     func contract(place: ContractCase, check: ContractCheck) async throws {
         try await place.caller.run { try await check.run(place.subject) }
     }
 
-    /// A listening URL of a transport, on a port of the system's choice.
+    /// A listening URL of a transport, on a port that the system chooses.
     static func url(_ name: String) -> String {
         "\(name.prefix { $0 != "?" })://127.0.0.1:0"
     }
 
-    /// The options of a client whose messages shall come back to it.
+    /// The options of a client whose messages return to it.
     static func loopback(_ name: String, _ client: String) throws -> [Endpoint.Option] {
         let scheme = String(name.prefix { $0 != "?" })
         let mode = try Endpoint("\(scheme)://host\(name.dropFirst(scheme.count))").options
         return try TransportRegistry.standard.transport(named: scheme).loopback(client) + mode
     }
 
-    /// Two ends of one connection: the client's, and the server's as `accept` gives it.
+    /// The two ends of one connection: the client's, and the server's from `accept`.
     struct Pair {
         let listener: any Listener
         let client: any Connection
@@ -75,7 +76,7 @@ struct ContractTests {
         Payload(Array(text.utf8))
     }
 
-    @Test("has the keepalive interval of its descriptor at both ends, unless the URL says otherwise", arguments: names)
+    @Test("Both ends have the keepalive interval of the descriptor, unless the URL sets another one", arguments: names)
     func keepaliveInterval(name: String) async throws {
         let scheme = String(name.prefix { $0 != "?" })
         let interval = try registry.transport(named: scheme).keepaliveInterval
@@ -94,7 +95,7 @@ struct ContractTests {
         #expect(throws: TransportError.self) { try registry.transport(for: endpoint) }
     }
 
-    @Test("asks for a sign of life before what lies on its paths forgets the connection")
+    @Test("The default keepalive intervals are shorter than the idle timeouts on typical paths")
     func keepaliveDefaults() throws {
         let expected = ["udp": 25, "ws": 30, "mqtt+ws": 30, "tcp": 60, "mqtt": 60]
         for (name, seconds) in expected {
@@ -102,7 +103,7 @@ struct ContractTests {
         }
     }
 
-    @Test("refuses an option that it does not have, and names those it has", arguments: names)
+    @Test("The error of an unknown option names the allowed ones", arguments: names)
     func unknownOption(name: String) async throws {
         var endpoint = try Endpoint(Self.url(name))
         endpoint.options = [.init(name: "colour", value: "red")]
@@ -111,8 +112,8 @@ struct ContractTests {
         #expect(error?.reason.contains("colour") == true && error?.reason.contains("max-message") == true)
     }
 
-    /// - Parameter jobs: how many stand in the loop's queue each time; more than one turn works off, or none.
-    @Test("serves an actor that lives on its loop without leaving the loop", arguments: names, [0, 5000])
+    /// - Parameter jobs: The number of jobs in the loop's queue each time: none, or more than one tick processes.
+    @Test("An actor on the loop of a connection is served without leaving the loop", arguments: names, [0, 5000])
     func resident(name: String, jobs: Int) async throws {
         let server = try await EmbeddedServer.start(Self.url(name), .echo)
         var endpoint = server.endpoint
@@ -135,7 +136,7 @@ struct ContractTests {
     }
 
     @Test(
-        "keeps the order of messages that wait for their acknowledgement and for room in the window",
+        "Messages that wait for their acknowledgement and for the window keep their order",
         arguments: ["mqtt", "mqtt+ws"]
     )
     func window(name: String) async throws {
@@ -145,7 +146,7 @@ struct ContractTests {
         let sending = Task {
             await withTaskGroup(of: SendOutcome.self) { group in
                 for number in 0..<count {
-                    // Tasks of one loop begin in their order.
+                    // Tasks of one loop start in their order.
                     group.addTask(executorPreference: EventLoop.shared) {
                         await pair.client.send(Self.numbered(number, 0))
                     }
@@ -160,42 +161,42 @@ struct ContractTests {
 }
 
 extension ContractTests {
-    @Test("serves an actor that lives on another loop, and never takes it away from there", arguments: names)
-    func stranger(name: String) async throws {
+    @Test("An actor on another loop is served and always stays on its own loop", arguments: names)
+    func otherLoop(name: String) async throws {
         let pair = try await Pair(name)
-        try await Stranger().exchange(pair)
+        try await OtherLoopActor().exchange(pair)
         await pair.close()
     }
 }
 
 /// An actor whose executor is another loop than the connections'.
-private actor Stranger {
-    private static let loop = try? EventLoop(name: "strange")
+private actor OtherLoopActor {
+    private static let loop = try? EventLoop(name: "im-other")
 
     nonisolated var unownedExecutor: UnownedSerialExecutor {
         (Self.loop ?? .shared).serialExecutor.asUnownedSerialExecutor()
     }
 
-    private var isAtHome: Bool { Self.loop?.isCurrent ?? false }
+    private var isOnOwnLoop: Bool { Self.loop?.isCurrent ?? false }
 
     func exchange(_ pair: ContractTests.Pair) async throws {
         for number in 0..<50 as Range<UInt8> {
-            #expect(await pair.client.send(Payload([number])).isSuccess && isAtHome)
+            #expect(await pair.client.send(Payload([number])).isSuccess && isOnOwnLoop)
             #expect(try await pair.server.receive()?.bytes == [number])
-            #expect(isAtHome)
+            #expect(isOnOwnLoop)
             #expect(await pair.client.statistics().messagesSent == UInt64(number) + 1)
-            #expect(isAtHome)
+            #expect(isOnOwnLoop)
         }
         await pair.client.close()
         #expect(try await pair.server.receive() == nil)
-        #expect(isAtHome)
+        #expect(isOnOwnLoop)
     }
 }
 
-// An actor that lives on the loop, called by a task that prefers another executor: at each of its suspensions the
-// system sends it through the queue of the loop once more, and what stands there already comes before.
+// Tests of an actor that lives on the loop and is called by a task that prefers another executor. At each suspension,
+// the actor goes through the queue of the loop again, so jobs that are already queued run first.
 extension ContractTests {
-    @Test("lets an actor on its loop wait for what comes just before that", arguments: names)
+    @Test("An actor on the loop can wait for an event that comes just before its wait", arguments: names)
     func waitBehindTheEnd(name: String) async throws {
         let pair = try await Pair(name)
         let connection = try #require(pair.client as? CoreConnection)
@@ -207,7 +208,7 @@ extension ContractTests {
         for pair in [pair, second] { await pair.close() }
     }
 
-    @Test("ends the waits of an actor on its loop whose task was cancelled before", arguments: names)
+    @Test("A wait of an actor on the loop ends if its task was cancelled before", arguments: names)
     func cancelledBefore(name: String) async throws {
         let pair = try await Pair(name)
         let connection = try #require(pair.client as? CoreConnection)
@@ -227,7 +228,7 @@ extension ContractTests {
         await pair.close()
     }
 
-    @Test("accepts for an actor on its loop what comes just before", arguments: names)
+    @Test("An `accept` of an actor on the loop ends if the listener closes just before", arguments: names)
     func acceptBehind(name: String) async throws {
         let listener = try await registry.listen(Self.url(name))
         let core = try #require(listener as? CoreListener)

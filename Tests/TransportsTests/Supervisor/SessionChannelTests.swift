@@ -11,7 +11,7 @@ struct SessionChannelTests {
         let (events, event) = AsyncStream.makeStream(of: SupervisorEvent.self)
         let server = SessionServer { session in
             let chat = session.channel(of: ChatMessage.self)
-            let (messages, sessionEvents) = (chat.messages, session.notes)
+            let (messages, sessionEvents) = (chat.messages, session.events)
             Task { for await next in sessionEvents { event.yield(next) } }
             Task {
                 for await message in messages {

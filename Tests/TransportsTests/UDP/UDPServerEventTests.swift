@@ -67,7 +67,7 @@ struct UDPServerEventTests {
         var meter = EventRateLimiter()
         let second: Int64 = 1_000_000_000
         func count(_ kind: EventRateLimiter.Kind, _ now: Int64) -> Int? {
-            meter.count(kind, EventRateLimiter.Note(client: nil, reason: .user), now: now)?.count
+            meter.count(kind, EventRateLimiter.Event(client: nil, reason: .user), now: now)?.count
         }
         #expect(count(.datagrams(.full), 0) == 1)
         for time in 1...1000 as ClosedRange<Int64> { #expect(count(.datagrams(.full), time) == nil) }
@@ -84,9 +84,9 @@ struct UDPServerEventTests {
     func meterContents() {
         var meter = EventRateLimiter()
         var built = 0
-        func event() -> EventRateLimiter.Note {
+        func event() -> EventRateLimiter.Event {
             built += 1
-            return EventRateLimiter.Note(client: nil, reason: .user)
+            return EventRateLimiter.Event(client: nil, reason: .user)
         }
         for time in 0..<10_000 as Range<Int64> { _ = meter.count(.datagrams(.unknownSession), event(), now: time) }
         #expect(built == 2)

@@ -95,7 +95,7 @@ struct RecordedRunTests {
             (report(#"[{"transport": "ws", "size": -1}]"#), #""results[0].size" is -1; allowed is 1 to 16777216"#),
             (report("[\(same), \(same)]"), #""results[1]" is a duplicate row"#),
             (report(floors: "[\(rows)]"), #""floors" has more than 4096 rows"#),
-            (row(#", "loop": "open""#), "stands in line 1 already"),
+            (row(#", "loop": "open""#), "is in line 1 already"),
             (report("[\(same.replacing("closed", with: "opn"))]"), #"did you mean "open"?"#),
             (row(#", "repeats": 5"#), #""results[0].repeats" is 5; allowed is an object"#),
             (row(#", "repeats": {"rtt_p50_us": 5}"#), #"rtt_p50_us" is 5; allowed is an array"#),

@@ -43,7 +43,7 @@ final class PendingSends {
         size: { $0.payload.bufferedBytes }
     )
     private let store: CalledOutStore?
-    /// Whether ``undelivered`` gets messages.
+    /// Whether ``undelivered`` receives messages.
     private let returnsUndelivered: Bool
     // Exclusivity is unchecked because no other code runs while these change.
     @exclusivity(unchecked) private var messages: [MessageID: Message] = [:]
@@ -56,7 +56,7 @@ final class PendingSends {
         self.returnsUndelivered = returnsUndelivered
     }
 
-    /// Lets a message end without a caller that waits for its outcome.
+    /// Records that no caller waits for the outcome of a submitted message.
     ///
     /// - Returns: The outcome if it is known already, and whether the message has a place in the outbox, or an outcome.
     func submitAlone(
@@ -64,7 +64,7 @@ final class PendingSends {
         _ payload: Payload
     ) -> (MessageID, SendOutcome?, hasPlace: Bool) {
         let (id, outcome) = submitted
-        guard let outcome else { return (id, nil, letGo(id)) }
+        guard let outcome else { return (id, nil, stopsWaiting(id)) }
         if case .rejected = outcome {} else { note(outcome, of: id, payload) }
         return (id, outcome, true)
     }
@@ -191,7 +191,7 @@ final class PendingSends {
 
     /// Lets the caller of a submitted message continue if it has a place in the outbox. Returns `false` if the caller
     /// must wait for one.
-    func letGo(_ id: MessageID) -> Bool {
+    func stopsWaiting(_ id: MessageID) -> Bool {
         messages[id]?.isSubmitted = true
         guard messages[id]?.isAccepted == true else { return false }
         messages[id]?.isOnItsOwn = true

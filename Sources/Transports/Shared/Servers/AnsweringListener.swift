@@ -3,7 +3,7 @@ import SocketIO
 import TransportAPI
 
 /// Answers the clients of a listener that only accepts them. It runs a ``MessageHandler`` over the public interface of
-/// connections, and so works with every transport.
+/// connections, and therefore works with every transport.
 final class AnsweringListener: Listener {
     let endpoint: Endpoint
     private let listener: any Listener
@@ -81,7 +81,7 @@ private final class AnsweredClients {
                 clients.value.handler.received(payload, from: confined.value)
             }
             clients.value.remove(confined.value)
-            // A transport without a close handshake of its own may wait for this.
+            // A transport without a close handshake of its own may wait for this call.
             await connection.close()
         }
     }
@@ -92,16 +92,16 @@ private final class AnsweredClients {
         handler.ended(peer)
     }
 
-    /// Closes all connections, and returns the tasks that do.
+    /// Closes all connections, and returns the tasks that close them.
     @discardableResult
     func closeAll() -> [Task<Void, Never>] {
         peers.values.map { $0.close(.user) }
     }
 }
 
-/// A client of an ``AnsweringListener``. A task sends what waits, in order. Lives on its loop.
+/// A client of an ``AnsweringListener``. A task sends the waiting messages in order. Lives on the listener's loop.
 private final class AnsweredPeer: MessagePeer {
-    /// How many bytes may wait. Each message counts 64 bytes more than its own.
+    /// The maximum number of waiting bytes. Each message counts 64 bytes more than its size.
     private static let limit = 1 << 20
 
     let number: UInt64
@@ -163,7 +163,7 @@ private final class AnsweredPeer: MessagePeer {
         return Task(executorPreference: loop) { [connection] in await connection.close(reason) }
     }
 
-    /// Discards what waits.
+    /// Discards the waiting messages.
     func end() {
         hasEnded = true
         waiting = Deque()

@@ -8,13 +8,13 @@ public struct Serving: Sendable {
     /// Receives an event for each client that was rejected or whose connection has ended. The transport calls it on the
     /// thread of the server's loop. `nil` by default.
     public var observer: ServerObserver?
-    /// Decides about each handshake, on the loop. It must not block. It is `nil` by default, and then all handshakes are
-    /// accepted. It is always `nil` for transports without ``TransportDescriptor/decidesHandshakes``.
+    /// Decides about each handshake, on the loop. It must not block. It is `nil` by default, and then all handshakes
+    /// are accepted. It is always `nil` for transports without ``TransportDescriptor/decidesHandshakes``.
     public var decide: (@Sendable (WebSocketRequest) -> WebSocketDecision)?
     /// Makes the handler that answers clients, on the loop; `nil` if ``Listener/accept()`` returns them.
     package var makeHandler: (@Sendable () -> any MessageHandler)?
 
-    /// Clients are returned by ``Listener/accept()``.
+    /// Creates the settings of a server whose clients are returned by ``Listener/accept()``.
     public init(
         observer: ServerObserver? = nil,
         decide: (@Sendable (WebSocketRequest) -> WebSocketDecision)? = nil
@@ -23,7 +23,8 @@ public struct Serving: Sendable {
         self.decide = decide
     }
 
-    /// A handler answers the clients on the loop. The closure makes it, on the loop too.
+    /// Returns the settings of a server whose clients are answered by a handler, on the loop. `make` creates the
+    /// handler, on the loop too.
     package static func handle(_ make: @escaping @Sendable () -> any MessageHandler) -> Serving {
         var serving = Serving()
         serving.makeHandler = make
@@ -104,7 +105,7 @@ package final class AcceptQueue {
             self.observer = nil
             return
         }
-        self.observer = { note in loop.callOut { observer(note) } }
+        self.observer = { event in loop.callOut { observer(event) } }
     }
 
     var isObserved: Bool { observer != nil }

@@ -100,7 +100,7 @@ final class SessionUser: @unchecked Sendable {
         let deliveries = isAcknowledging ? session.deliveries : nil
         let messages = isAcknowledging ? nil : session.messages
         isServer = true
-        let notes = session.notes
+        let notes = session.events
         _ = Task(executorPreference: loop) {
             for await _ in notes {}
             self.run.stopsWatching()

@@ -36,7 +36,7 @@ struct PendingSendsTests {
     func place() async throws {
         let listener = outgoing.undelivered.add(first: nil)
         let id = try handIn()
-        #expect(!outgoing.letGo(id))
+        #expect(!outgoing.stopsWaiting(id))
         outgoing.accepted(id)
         outgoing.finished(id, unknown)
         #expect(undelivered(listener) == [id])
@@ -48,7 +48,7 @@ struct PendingSendsTests {
     func refused() async throws {
         let listener = outgoing.undelivered.add(first: nil)
         let id = try handIn()
-        #expect(!outgoing.letGo(id))
+        #expect(!outgoing.stopsWaiting(id))
         let error = TransportError(.bufferFull, .open, "full")
         outgoing.finished(id, .rejected(error))
         let place = await withUnsafeContinuation { outgoing.wait(submitter: id, $0) }

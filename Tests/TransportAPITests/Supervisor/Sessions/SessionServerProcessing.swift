@@ -167,14 +167,14 @@ extension SessionServerTests {
         _ = server()
         let connection = client(ann)
         let session = try #require(sessions.all.first)
-        let (deliveries, notes) = (session.deliveries, session.notes)
+        let (deliveries, events) = (session.deliveries, session.events)
         runtime.settle()
         give(1...64, over: connection)
         var held: [ReceivedMessage] = try take(64, from: deliveries)
         runtime.advance(by: .seconds(45))
         held = []
         runtime.advance(by: .seconds(20))
-        let reports = try runtime.run { await notes.prefix(2).reduce(into: []) { $0.append($1) } }
+        let reports = try runtime.run { await events.prefix(2).reduce(into: []) { $0.append($1) } }
             .compactMap { if case .unacknowledged(let messages) = $0 { messages } else { nil } }
         #expect(reports.map(\.count) == [64, 64] && reports.map(\.isAbandoned) == [false, true])
         #expect(reports.map(\.oldest) == [.seconds(30), .seconds(60)])

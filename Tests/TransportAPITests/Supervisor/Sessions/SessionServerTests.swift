@@ -571,7 +571,7 @@ extension SessionServerTests {
         "At the limit, the oldest connection without a hello ends, first of an address that has many"
     )
     func silentConnections() throws {
-        _ = server { $0.maximumNewcomers = 64 }
+        _ = server { $0.maximumUnidentifiedConnections = 64 }
         let legitimate = listener.connect(from: 1)
         let silent = (0..<200).map { _ in listener.connect(from: 7) }
         runtime.settle()

@@ -29,7 +29,7 @@ struct PingTests {
         #expect(Self.refusal(driver) == .busy)
 
         for index in driver.waiting.pings.indices {
-            driver.waiting.pings[index].sentAt -= ConnectionDriver.pingPatience
+            driver.waiting.pings[index].sentAt -= ConnectionDriver.pingReplacementAge
         }
         #expect(Self.refusal(driver) == nil)
         let error = await #expect(throws: TransportError.self) { _ = try await first.value }
@@ -52,7 +52,7 @@ struct PingTests {
             connection.channel.room = 0
             for _ in 0..<16 { _ = Self.refusal(driver) }
             for index in driver.waiting.pings.indices {
-                driver.waiting.pings[index].sentAt -= ConnectionDriver.pingPatience
+                driver.waiting.pings[index].sentAt -= ConnectionDriver.pingReplacementAge
             }
             connection.write([UInt8](repeating: 7, count: driver.limits.writeBuffer))
             defer { driver.close(abort: true) }
