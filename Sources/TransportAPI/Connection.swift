@@ -14,7 +14,7 @@ public protocol Connection: AnyObject, Sendable {
 
     /// Sends one message. If the transport has acknowledgements, the call returns when the peer has acknowledged the
     /// message. Otherwise it returns when the message is in the kernel's buffer or in this connection's bounded buffer,
-    /// and waits while that buffer is full. Cancelling the task ends the wait at once. The outcome then tells whether a
+    /// and waits while that buffer is full. Cancelling the task ends the wait at once. The outcome then shows whether a
     /// part of the message can have been sent. The messages of one task are sent in order. There is no order between
     /// tasks.
     nonisolated(nonsending) func send(_ payload: Payload) async -> SendOutcome

@@ -1,4 +1,4 @@
-/// Where a transport connects to, as a URL says it (RFC 3986): `scheme://user:password@host:port/path?name=value`.
+/// The address and options of a connection, as in a URL (RFC 3986): `scheme://user:password@host:port/path?name=value`.
 ///
 /// ```swift
 /// let endpoint = try Endpoint("mqtt://ann:secret@[::1]:1883/?subscribe=chat/in&publish=chat/out")

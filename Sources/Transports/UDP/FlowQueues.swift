@@ -10,8 +10,8 @@ import TransportAPI
 /// follow in turn, one datagram each. They have every fourth place in any case. Only a session that sends more than is
 /// processed loses datagrams.
 ///
-/// This is flow queueing as in RFC 8290, section 4.1, counted in datagrams, because the cost of a datagram hardly
-/// depends on its size. There, a session that was served is queued behind the others even if it has nothing waiting, so
+/// This is flow queueing as in RFC 8290, section 4.1, counted in datagrams, because each datagram
+/// costs about the same. There, a session that was served is queued behind the others even if it has nothing waiting, so
 /// that the others are served. Here, the reserved places do that, and a session that sends one datagram now and then is
 /// always served at once.
 struct FlowQueues<Element: Sendable>: Sendable {

@@ -7,7 +7,7 @@ package struct SequenceWindow: Sendable {
         case new
         /// The number is earlier than another that has arrived, and has not arrived before.
         case late
-        /// The number has arrived already, or is too old to tell.
+        /// The number has arrived already, or is too old to be known.
         case duplicate
     }
 
