@@ -72,6 +72,10 @@ public protocol FieldVisitor {
     /// In JSON a second member is an error (``CodecError/Code/repeatedOneof``).
     ///
     /// - Parameters:
+    ///   - number: The number of the member in protobuf.
+    ///   - name: The name of the member in JSON.
+    ///   - choice: The enum, which is `nil` if no member is set.
+    ///   - encoding: How protobuf encodes an integer.
     ///   - get: returns the value of this member, or `nil` if `choice` is another member.
     ///   - set: returns the choice that is this member with the value.
     mutating func oneof<Choice, T: WireValue>(

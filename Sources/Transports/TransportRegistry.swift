@@ -11,7 +11,7 @@ import TransportAPI
 ///
 /// An app adds a transport by registering a descriptor with a ``TransportRegistry``. Supervisor, configuration and
 /// servers then accept its URLs. ``stream(_:defaultPort:keepaliveInterval:options:core:)`` makes the descriptor of a
-/// protocol over TCP from a ``ProtocolCore``. The library TransportContract tests what a transport promises.
+/// protocol over TCP from a ``/Protocols/ProtocolCore``. The library TransportContract tests what a transport promises.
 public struct TransportDescriptor: Sendable {
     /// Creates a transport to an endpoint, with connections on a loop. Throws `.invalidConfiguration` that names the
     /// key.
@@ -28,7 +28,7 @@ public struct TransportDescriptor: Sendable {
     public var isDatagram = false
     /// The silence after which a supervisor sends a keepalive, unless the URL (`keepalive-interval`) or the
     /// supervisor's configuration sets another one. The default is 60 s. Connections report it in
-    /// ``Capabilities/keepaliveInterval``.
+    /// ``/TransportAPI/Capabilities/keepaliveInterval``.
     public var keepaliveInterval: Duration = .seconds(60)
     /// Whether it is one transport over another. Comparisons leave it out unless it is requested.
     package var isComposed = false
@@ -147,7 +147,10 @@ public struct TransportRegistry: Sendable {
 
     /// Returns a transport to `endpoint`.
     ///
-    /// - Parameter loop: The event loop of its connections; the shared loop by default.
+    /// - Parameters:
+    ///   - endpoint: The endpoint, whose scheme names the transport.
+    ///   - loop: The event loop of its connections; the shared loop by default.
+    /// - Throws: `.invalidConfiguration` if the scheme is not known or an option is wrong.
     public func transport(
         for endpoint: Endpoint,
         on loop: EventLoop = .shared
@@ -158,8 +161,10 @@ public struct TransportRegistry: Sendable {
     /// Connects to a URL: `tcp://`, `ws://`, `mqtt://`, `mqtt+ws://`, `udp://`, `memory://`.
     ///
     /// - Parameters:
-    ///   - loop: The event loop of the connection; the shared loop by default.
+    ///   - url: The URL, with the options of the transport in its query.
+    ///   - loop: The event loop of the connection. It is the shared loop by default.
     ///   - timeout: How long the whole attempt may take; 10 s by default.
+    /// - Throws: The error of the attempt, or `.invalidConfiguration` if the URL is wrong.
     public nonisolated(nonsending) func connect(
         _ url: String,
         on loop: EventLoop = .shared,
@@ -171,8 +176,10 @@ public struct TransportRegistry: Sendable {
     /// Connects to an endpoint, for example one that was read from a configuration.
     ///
     /// - Parameters:
-    ///   - loop: The event loop of the connection; the shared loop by default.
+    ///   - endpoint: The endpoint, whose scheme names the transport.
+    ///   - loop: The event loop of the connection. It is the shared loop by default.
     ///   - timeout: How long the whole attempt may take; 10 s by default.
+    /// - Throws: The error of the attempt, or `.invalidConfiguration` if the endpoint is wrong.
     public nonisolated(nonsending) func connect(
         _ endpoint: Endpoint,
         on loop: EventLoop = .shared,
@@ -184,6 +191,8 @@ public struct TransportRegistry: Sendable {
     /// Listens at a URL. Without a port, or with port 0, the system chooses one, which is in the listener's endpoint.
     ///
     /// - Parameters:
+    ///   - url: The URL, with the options of the server in its query.
+    ///   - loop: The event loop of the listener and its connections; the shared loop by default.
     ///   - observer: Receives an event for each client that was rejected or whose connection has ended, with the
     ///     reason. It is called on the loop.
     ///   - decide: Accepts or rejects the handshakes of a `ws://` server, for example by credentials. It is called on

@@ -17,7 +17,7 @@ public struct Channel<Message: WireMessage & Sendable>: Sendable {
     public let codec: ConfiguredCodec
     let report: UndecodableReport
 
-    /// Sends one message and waits for its outcome; see ``Supervisor/send(_:)``. A message that the codec refuses ends
+    /// Sends one message and waits for its outcome; see ``/TransportAPI/Supervisor/send(_:)``. A message that the codec refuses ends
     /// in `.rejected(.invalidConfiguration)` with the codec's reason.
     public nonisolated(nonsending) func send(_ message: consuming Message) async -> SendOutcome {
         switch encoded(message) {
@@ -26,20 +26,20 @@ public struct Channel<Message: WireMessage & Sendable>: Sendable {
         }
     }
 
-    /// Puts one message into the outbox; see ``Supervisor/submit(_:)``.
+    /// Puts one message into the outbox; see ``/TransportAPI/Supervisor/submit(_:)``.
     public nonisolated(nonsending) func submit(_ message: consuming Message) async throws(TransportError) -> MessageID {
         try await supervisor.submit(try encoded(message).get())
     }
 
     /// The received messages. A message that the codec cannot read is left out and reported to the supervisor's
-    /// observer (``SupervisorEvent/undecodable(bytes:_:)``). Without an observer, the first such message of each
+    /// observer (``/TransportAPI/SupervisorEvent/undecodable(bytes:_:)``). Without an observer, the first such message of each
     /// channel is reported by one line on standard error. ``results`` contains all messages.
     public var messages: Messages { Messages(results: results) }
 
     /// The received messages, including those that the codec cannot read. The latter are reported as by ``messages``.
     public var results: Results { Results(payloads: supervisor.messages, channel: self) }
 
-    /// Reads a payload, such as one of ``Supervisor/undelivered``.
+    /// Reads a payload, such as one of ``/TransportAPI/Supervisor/undelivered``.
     public func decode(_ payload: Payload) throws(CodecError) -> Message {
         try codec.decode(Message.self, from: payload.bytes)
     }
@@ -120,10 +120,12 @@ public struct Channel<Message: WireMessage & Sendable>: Sendable {
 extension Supervisor {
     /// A channel for messages of one type.
     ///
-    /// - Parameter codec: The format of the messages. By default it is the format of the configuration, or JSON if the
-    ///   configuration sets none.
+    /// - Parameters:
+    ///   - type: The type of the messages.
+    ///   - codec: The format of the messages. By default it is the format of the configuration, or JSON if the
+    ///     configuration sets none.
     public func channel<Message: WireMessage>(
-        of _: Message.Type = Message.self,
+        of type: Message.Type = Message.self,
         codec: ConfiguredCodec? = nil
     ) -> Channel<Message> {
         let named = format.flatMap(WireFormat.init) ?? .json

@@ -1,7 +1,7 @@
 import Codecs
 import TransportAPI
 
-/// A session and a codec together: messages of one type from and to one client of a ``SessionServer``.
+/// A session and a codec together: messages of one type from and to one client of a ``/TransportAPI/SessionServer``.
 ///
 /// ```swift
 /// let server = SessionServer { session in
@@ -16,7 +16,7 @@ public struct SessionChannel<Message: WireMessage & Sendable>: Sendable {
     /// The format of the messages.
     public let codec: ConfiguredCodec
 
-    /// Sends one message and waits for its outcome; see ``Session/send(_:)``. A message that the codec refuses ends in
+    /// Sends one message and waits for its outcome; see ``/TransportAPI/Session/send(_:)``. A message that the codec refuses ends in
     /// `.rejected(.invalidConfiguration)` with the codec's reason.
     public nonisolated(nonsending) func send(_ message: consuming Message) async -> SendOutcome {
         switch encoded(message) {
@@ -25,7 +25,7 @@ public struct SessionChannel<Message: WireMessage & Sendable>: Sendable {
         }
     }
 
-    /// Puts one message into the outbox of the session; see ``Session/submit(_:)``.
+    /// Puts one message into the outbox of the session; see ``/TransportAPI/Session/submit(_:)``.
     @discardableResult
     public nonisolated(nonsending) func submit(_ message: consuming Message) async throws(TransportError) -> MessageID {
         try await session.submit(try encoded(message).get())
@@ -39,11 +39,11 @@ public struct SessionChannel<Message: WireMessage & Sendable>: Sendable {
         }
     }
 
-    /// The received messages. Messages that the codec cannot read are left out, and ``Session/events`` has an event for
-    /// each. Like ``Session/messages``, this begins with the first message if it is called in `onSession`.
+    /// The received messages. Messages that the codec cannot read are left out, and ``/TransportAPI/Session/events`` has an event for
+    /// each. Like ``/TransportAPI/Session/messages``, this begins with the first message if it is called in `onSession`.
     public var messages: Messages { Messages(payloads: session.messages, channel: self) }
 
-    /// Reads a payload, such as one of ``Session/unacknowledged()``.
+    /// Reads a payload, such as one of ``/TransportAPI/Session/unacknowledged()``.
     public func decode(_ payload: Payload) throws(CodecError) -> Message {
         try codec.decode(Message.self, from: payload.bytes)
     }
@@ -86,9 +86,11 @@ public struct SessionChannel<Message: WireMessage & Sendable>: Sendable {
 extension Session {
     /// A channel for messages of one type.
     ///
-    /// - Parameter codec: The format of the messages; JSON by default.
+    /// - Parameters:
+    ///   - type: The type of the messages.
+    ///   - codec: The format of the messages; JSON by default.
     public func channel<Message: WireMessage>(
-        of _: Message.Type = Message.self,
+        of type: Message.Type = Message.self,
         codec: ConfiguredCodec = WireFormat.json.codec()
     ) -> SessionChannel<Message> {
         SessionChannel(session: self, codec: codec)

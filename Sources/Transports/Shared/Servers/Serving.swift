@@ -11,10 +11,10 @@ public struct Serving: Sendable {
     /// Decides about each handshake, on the loop. It must not block. It is `nil` by default, and then all handshakes
     /// are accepted. It is always `nil` for transports without ``TransportDescriptor/decidesHandshakes``.
     public var decide: (@Sendable (WebSocketRequest) -> WebSocketDecision)?
-    /// Makes the handler that answers clients, on the loop; `nil` if ``Listener/accept()`` returns them.
+    /// Makes the handler that answers clients, on the loop; `nil` if ``/TransportAPI/Listener/accept()`` returns them.
     package var makeHandler: (@Sendable () -> any MessageHandler)?
 
-    /// Creates the settings of a server whose clients are returned by ``Listener/accept()``.
+    /// Creates the settings of a server whose clients are returned by ``/TransportAPI/Listener/accept()``.
     public init(
         observer: ServerObserver? = nil,
         decide: (@Sendable (WebSocketRequest) -> WebSocketDecision)? = nil
@@ -71,7 +71,7 @@ final class MessageHandlerAdapter: ConnectionHandler {
     }
 }
 
-/// Passes connections to ``Listener/accept()`` once they are open.
+/// Passes connections to ``/TransportAPI/Listener/accept()`` once they are open.
 final class AcceptHandler: ConnectionHandler {
     private let queue: AcceptQueue
 
