@@ -26,7 +26,7 @@ let package = Package(
         .target(name: "SocketIO", dependencies: ["CSocketIO", "Primitives"]),
         .target(name: "Transports", dependencies: ["Protocols", "TransportAPI", "Codecs", "SocketIO", "Primitives"]),
         .target(name: "EmbeddedServers", dependencies: ["Transports", "Protocols", "Primitives"]),
-        // What every transport promises, as checks that a test of any package can run.
+        // The contract of every transport, as checks that a test of any package can run.
         .target(name: "TransportContract", dependencies: ["EmbeddedServers", "Transports", "TransportAPI"]),
         // A kernel, a clock and a network of a seed, in which everything above runs unchanged.
         .target(name: "CSimulation"),
@@ -40,20 +40,20 @@ let package = Package(
             ],
             resources: [.embedInCode("Corpus/messages.tsv"), .embedInCode("Report/report.css")]
         ),
-        // All tests are one program: how many of them run at a time is said once, for all.
+        // All tests are one program. This target sets how many of them run at a time.
         .target(name: "CTestWidth", path: "Tests/CTestWidth"),
         .executableTarget(
             name: "CloseAndExit",
             dependencies: ["TransportAPI", "Transports"],
             path: "Tests/CloseAndExit"
         ),
-        // What the tests of several modules share. It sees no more of a module than the other modules do.
+        // Helpers that the tests of several modules share. They see no more of a module than the other modules do.
         .target(
             name: "TestSupport",
             dependencies: ["Protocols", "TransportAPI", "SocketIO"],
             path: "Tests/TestSupport"
         ),
-        // Tests/ has the folders of Sources/: tests are where the source is that they are of.
+        // Tests/ has the same folders as Sources/.
         .testTarget(name: "PrimitivesTests", dependencies: ["Primitives"]),
         .testTarget(name: "TransportAPITests", dependencies: ["TransportAPI", "SocketIO", "TestSupport"]),
         .testTarget(name: "CodecsTests", dependencies: ["Codecs"]),

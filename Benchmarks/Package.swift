@@ -2,7 +2,7 @@
 import PackageDescription
 
 // Compares this package with others and with what C does without any. Built by scripts/bench alone, so that the root
-// package has no dependencies. What it shares with imbench is in Sources/bench/Shared, by symbolic links.
+// package has no dependencies. The files that it shares with imbench are symbolic links in Sources/bench/Shared.
 let package = Package(
     name: "benchmarks",
     platforms: [.macOS(.v15)],

@@ -1,6 +1,6 @@
 @testable import Codecs
 
-/// What the JSON reader has a short way for is read by the long way too, and both say the same of any bytes.
+/// Checks that the JSON reader's short ways and its long way have equal results for any bytes.
 func checkJSONWays(_ bytes: [UInt8], _ limits: CodecLimits) throws {
     try checkNames(bytes, limits)
     try bytes.withUnsafeBufferPointer { buffer in
@@ -19,7 +19,7 @@ func checkJSONWays(_ bytes: [UInt8], _ limits: CodecLimits) throws {
     }
 }
 
-/// What became of reading something, and where the reader stood then.
+/// The result of a read, and the position of the reader after it.
 private struct Outcome<Value: Equatable>: Equatable {
     var value: Value?
     var error: CodecError?

@@ -151,7 +151,8 @@ struct OutageResults: Sendable {
         Table(
             labels: 2,
             columns: [
-                .text("transport", "transport"), .text("fault", "fault", "what breaks the path, or the first connect"),
+                .text("transport", "transport"),
+                .text("fault", "fault", "how the path breaks, or the first connect fails"),
                 .number("detect ms", "detect_ms", "from the fault to the loss of the connection; - if it stayed open"),
                 .number("recover ms", "recover_ms", "from the end of the fault to the next open connection"),
                 .number("sent", "sent", "messages sent"), .number("acked", "acked", "messages acknowledged"),

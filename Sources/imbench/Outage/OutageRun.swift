@@ -27,8 +27,8 @@ struct OutageRun: Sendable {
     }
 
     private func measure(_ row: inout OutageRow) async throws(TransportError) {
-        let ledger = LoopBound(OutageLedger(), to: loop)
-        let server = try await OutageServer.start(transport, timing.configuration, ledger, on: loop)
+        let record = LoopBound(OutageRecord(), to: loop)
+        let server = try await OutageServer.start(transport, timing.configuration, record, on: loop)
         let proxy = try await FaultProxy.start(to: server.endpoint, on: loop, seed: seed, registry: .measured)
         let refusing = try await refusingServer()
         let watch = OutageWatch()
@@ -67,7 +67,7 @@ struct OutageRun: Sendable {
         if case .success(let healedAt) = healed {
             let outcomes = await sender.finish(within: timing.longestRecovery)
             let times = await settled(watch)
-            let taken = await loop.perform { (ledger.value.taken, ledger.value.reordered) }
+            let taken = await loop.perform { (record.value.taken, record.value.reordered) }
             fill(&row, times, healedAt, outcomes, taken)
         }
         await supervisor.close()
@@ -100,11 +100,11 @@ struct OutageRun: Sendable {
             await wait(timing.outage)
             try await server.open()
         case .slowReader:
-            await loop.perform { server.ledger.value.beSlow(true) }
+            await loop.perform { server.record.value.beSlow(true) }
             await proxy.set(PathFaults(bytesPerSecond: 2000))
             await wait(timing.outage)
             await proxy.set(.none)
-            await loop.perform { server.ledger.value.beSlow(false) }
+            await loop.perform { server.record.value.beSlow(false) }
         case .refused:
             await wait(timing.outage)
             try await proxy.refuse(false)
@@ -209,15 +209,15 @@ struct OutageRun: Sendable {
         _ times: OutageWatch.Times,
         _ healedAt: Int64,
         _ outcomes: [Int: SendOutcome?],
-        _ ledger: (taken: [Int: Int], reordered: Int)
+        _ record: (taken: [Int: Int], reordered: Int)
     ) {
         row.sent = outcomes.count
-        row.reordered = ledger.reordered
+        row.reordered = record.reordered
         for (number, outcome) in outcomes {
             guard let outcome else { continue }
             row.outcomes[outcome.name, default: 0] += 1
             guard outcome == .acknowledged else { continue }
-            let taken = ledger.taken[number, default: 0]
+            let taken = record.taken[number, default: 0]
             if taken == 0 { row.lost += 1 }
             if taken > 1 { row.duplicated += 1 }
         }

@@ -16,7 +16,7 @@ final class OutageServer: Sendable {
     }
 
     let endpoint: Endpoint
-    let ledger: LoopBound<OutageLedger>
+    let record: LoopBound<OutageRecord>
     /// Reserves the port, also while the server is stopped.
     private let reserved: ReservedPort
     private let kind: Kind
@@ -32,7 +32,7 @@ final class OutageServer: Sendable {
     static func start(
         _ transport: TransportDescriptor,
         _ configuration: SupervisorConfiguration,
-        _ ledger: LoopBound<OutageLedger>,
+        _ record: LoopBound<OutageRecord>,
         on loop: EventLoop
     ) async throws(TransportError) -> OutageServer {
         let capabilities = try transport.make(Endpoint("\(transport.name)://127.0.0.1:1"), loop).capabilities
@@ -45,7 +45,7 @@ final class OutageServer: Sendable {
                 SessionServer(settings, on: loop) { session in
                     let messages = session.messages
                     Task(executorPreference: loop) {
-                        for await message in messages { await ledger.value.take(message) }
+                        for await message in messages { await record.value.take(message) }
                     }
                 }
             )
@@ -57,7 +57,7 @@ final class OutageServer: Sendable {
             throw TransportError(error, .connect)
         }
         let endpoint = try Endpoint("\(transport.name)://\(reserved.address)")
-        let server = OutageServer(endpoint, reserved, ledger, kind, loop)
+        let server = OutageServer(endpoint, reserved, record, kind, loop)
         try await server.open()
         return server
     }
@@ -65,13 +65,13 @@ final class OutageServer: Sendable {
     private init(
         _ endpoint: Endpoint,
         _ reserved: ReservedPort,
-        _ ledger: LoopBound<OutageLedger>,
+        _ record: LoopBound<OutageRecord>,
         _ kind: Kind,
         _ loop: EventLoop
     ) {
         self.endpoint = endpoint
         self.reserved = reserved
-        self.ledger = ledger
+        self.record = record
         self.kind = kind
         self.loop = loop
         running = LoopBound(Running(), to: loop)
@@ -88,7 +88,7 @@ final class OutageServer: Sendable {
                 do throws(TransportError) { try await server.serve(listener) } catch {}
             }
         case .broker:
-            let broker = try await EmbeddedServer.broker(endpoint, on: loop) { [ledger] in ledger.value.takeOrigin($0) }
+            let broker = try await EmbeddedServer.broker(endpoint, on: loop) { [record] in record.value.takeOrigin($0) }
             await loop.perform { [running] in running.value.broker = broker }
         }
     }
@@ -109,7 +109,7 @@ final class OutageServer: Sendable {
 }
 
 /// The messages that the server of one row has received. It belongs to the server's loop.
-final class OutageLedger {
+final class OutageRecord {
     /// How often each message arrived, by its number.
     private(set) var taken: [Int: Int] = [:]
     private(set) var reordered = 0

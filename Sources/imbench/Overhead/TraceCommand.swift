@@ -95,7 +95,7 @@ struct TraceResults: Sendable {
                 .number("offset", "offset", "place of the first byte in the message on the wire"),
                 .number("length", "length", "number of bytes"),
                 .text("bytes", "bytes", "the first bytes on the wire, in hexadecimal digits"),
-                .text("meaning", "meaning", "what they encode"),
+                .text("meaning", "meaning", "the field that they encode"),
             ],
             rows: messages.flatMap { message in
                 message.fields.map { field in

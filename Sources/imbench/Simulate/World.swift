@@ -35,7 +35,7 @@ struct World {
     var client: SupervisorStateMachine
     var clientState = ClientState.idle
     var clientDeadline: Instant?
-    var clientLedger = Ledger()
+    var clientChecker = DeliveryChecker()
     /// Events that arrived while the client does not read.
     var clientInbox: [SimulatedEvent] = []
     var isClientReading = true
@@ -66,7 +66,7 @@ struct World {
     var session: ServerSessionStateMachine?
     var sessionDeadline: Instant?
     var registry = SessionRegistry<UInt64>(capacity: 1)
-    var serverLedger = Ledger()
+    var serverChecker = DeliveryChecker()
     var serverInbox: [SimulatedEvent] = []
     var isServerReading = true
     var serverPauses = 0
@@ -223,7 +223,7 @@ struct World {
             }
         case .processed(.client, let key, let payload, _):
             log.note(now, 29, 0, key)
-            note(serverLedger.delivered(payload, epoch: 1))
+            note(serverChecker.delivered(payload, epoch: 1))
             queue.add(.acknowledges(.client, key, epoch: 1), at: now + span(100_000_000))
         case .processed(.server, let key, let payload, let epoch):
             log.note(now, 29, 1, key)
@@ -257,17 +257,17 @@ struct World {
     mutating func submit(_ side: Side, size: Int) {
         switch side {
         case .client:
-            let id = clientLedger.submit()
-            feedClient(.submit(id, Ledger.payload(id, size: size)))
+            let id = clientChecker.submit()
+            feedClient(.submit(id, DeliveryChecker.payload(id, size: size)))
             if stage == .faulty, roll(10) == 0 { queue.add(.cancel(.client, id), at: now + cancelDelay()) }
         case .server:
             guard scenario.kind == .origin || session != nil else { return }
-            let id = serverLedger.submit()
+            let id = serverChecker.submit()
             if scenario.kind == .origin {
-                feedPeer(.submit(id, Ledger.payload(id, size: size)))
+                feedPeer(.submit(id, DeliveryChecker.payload(id, size: size)))
             } else {
                 feedServer { session, now, actions in
-                    session.submit(id, Ledger.payload(id, size: size), at: now, &actions)
+                    session.submit(id, DeliveryChecker.payload(id, size: size), at: now, &actions)
                 }
             }
             if stage == .faulty, roll(10) == 0 { queue.add(.cancel(.server, id), at: now + cancelDelay()) }

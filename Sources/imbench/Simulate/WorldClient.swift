@@ -29,7 +29,7 @@ extension World {
             connect(connection, endpoint, timeout, refreshing)
         case .abandon(let connection):
             log.note(now, 2, connection)
-            letGo(connection, isAbrupt: true)
+            disconnectClient(connection, isAbrupt: true)
         case .transmit(let connection, let id, let payload):
             log.note(now, 3, connection, id?.number ?? 0)
             guard isLive(connection) else {
@@ -57,10 +57,10 @@ extension World {
         case .close(let connection, let reason):
             log.note(now, 5, connection)
             if reason.error?.code == .protocolViolation { fail(.honesty, "the client: \(reason)") }
-            letGo(connection, isAbrupt: false)
+            disconnectClient(connection, isAbrupt: false)
         case .deliver(let payload):
             log.note(now, 6, payload.bytes.count)
-            note(serverLedger.delivered(payload, epoch: 1))
+            note(serverChecker.delivered(payload, epoch: 1))
         case .deliverUnprocessed(let key, let payload):
             log.note(now, 10, payload.bytes.count, key)
             clientBusyUntil = max(clientBusyUntil, now) + span(200_000_000)
@@ -68,11 +68,11 @@ extension World {
         case .confirm: fail(.honesty, "a session confirms nothing to its connection")
         case .accepted(let id):
             log.note(now, 7, 0, id.number)
-            note(clientLedger.accepted(id))
+            note(clientChecker.accepted(id))
         case .finish(let id, let outcome):
             log.note(now, 8, outcome.code, id.number)
             let isSession = scenario.kind == .reliable || scenario.kind == .lossy
-            note(clientLedger.finished(id, outcome, checksAcknowledgement: isSession))
+            note(clientChecker.finished(id, outcome, checksAcknowledgement: isSession))
         case .state(let state): entered(state)
         case .note(.attemptFailed): failures += 1
         case .note(.connectionEnded(_, let reason)):
@@ -141,7 +141,7 @@ extension World {
     /// The time from the acceptance of a message, or from the end of its connection, to its outcome.
     static let settling: Int64 = 100_000
 
-    private mutating func letGo(_ connection: Int, isAbrupt: Bool) {
+    private mutating func disconnectClient(_ connection: Int, isAbrupt: Bool) {
         guard isLive(connection) else { return }
         let index = connection - 1
         connections[index].isClientUp = false

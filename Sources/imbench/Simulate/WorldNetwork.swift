@@ -340,7 +340,7 @@ extension World {
         session = nil
         sessionDeadline = nil
         if let client = registry.sessions.keys.first { registry.remove(client) }
-        serverLedger.forget()
+        serverChecker.forget()
     }
 
     /// Both peers must detect that packets are dropped, if they have a keepalive and read.

@@ -80,7 +80,7 @@ extension World {
         stage = .lingering
         log.write(now, "recovered")
         if scenario.lingerTime > 0 {
-            witnesses = [clientLedger.records.count, serverLedger.records.count]
+            witnesses = [clientChecker.records.count, serverChecker.records.count]
             submit(.client, size: 3)
             submit(.server, size: 3)
         }
@@ -105,8 +105,8 @@ extension World {
             )
         }
         if stage == .lingering, let first = witnesses.first, let second = witnesses.last {
-            checkWitness(clientLedger.records[first].outcome)
-            checkWitness(serverLedger.records[second].outcome)
+            checkWitness(clientChecker.records[first].outcome)
+            checkWitness(serverChecker.records[second].outcome)
         }
         stage = .closing
     }
@@ -123,9 +123,9 @@ extension World {
     mutating func close() {
         stage = .closing
         feedClient(.close(.user))
-        let id = clientLedger.submit()
-        feedClient(.submit(id, Ledger.payload(id, size: 3)))
-        guard case .rejected? = clientLedger.records[Int(id.number) - 1].outcome else {
+        let id = clientChecker.submit()
+        feedClient(.submit(id, DeliveryChecker.payload(id, size: 3)))
+        guard case .rejected? = clientChecker.records[Int(id.number) - 1].outcome else {
             return fail(.end, "a message was accepted after the end")
         }
         for event in clientInbox { queue.add(event, at: now) }
@@ -138,8 +138,8 @@ extension World {
         feedServer { session, _, actions in session.close(.user, &actions) }
         if scenario.kind == .origin { feedPeer(.close(.user)) }
         while violation == nil, let next = queue.next, next < end, step() {}
-        note(clientLedger.final(acknowledgedMustArrive: scenario.kind != .plain))
-        note(serverLedger.final(acknowledgedMustArrive: false))
+        note(clientChecker.final(acknowledgedMustArrive: scenario.kind != .plain))
+        note(serverChecker.final(acknowledgedMustArrive: false))
     }
 }
 

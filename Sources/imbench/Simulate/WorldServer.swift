@@ -35,7 +35,7 @@ extension World {
         switch action {
         case .abandon(let connection):
             log.note(now, 40, connection)
-            serverLetsGo(connection, isAbrupt: true)
+            disconnectServer(connection, isAbrupt: true)
         case .transmit(let connection, let id, let payload):
             log.note(now, 41, connection, id?.number ?? 0)
             guard connection > 0, connections[connection - 1].isServerUp else {
@@ -55,27 +55,27 @@ extension World {
         case .close(let connection, let reason):
             log.note(now, 43, connection)
             if reason.error?.code == .protocolViolation { fail(.honesty, "the server: \(reason)") }
-            serverLetsGo(connection, isAbrupt: false)
+            disconnectServer(connection, isAbrupt: false)
         case .deliver(let payload):
             log.note(now, 44, payload.bytes.count)
             if mutation == .loseDelivery, roll(20) == 0 { return }
             if scenario.serverProcesses { return processAtServer(payload, 0, epoch) }
-            note(clientLedger.delivered(payload, epoch: epoch))
+            note(clientChecker.delivered(payload, epoch: epoch))
         case .deliverUnprocessed(let key, let payload):
             log.note(now, 46, payload.bytes.count, key)
             if mutation == .loseDelivery, roll(20) == 0 { return }
             processAtServer(payload, key, epoch)
         case .confirm: fail(.honesty, "a session confirms nothing to its connection")
-        case .accepted(let id): note(serverLedger.accepted(id))
+        case .accepted(let id): note(serverChecker.accepted(id))
         case .finish(let id, let outcome):
             log.note(now, 45, outcome.code, id.number)
-            note(serverLedger.finished(id, outcome, checksAcknowledgement: scenario.kind != .plain))
+            note(serverChecker.finished(id, outcome, checksAcknowledgement: scenario.kind != .plain))
         case .connect: fail(.oneConnection, "a server does not connect")
         case .state, .note: break
         }
     }
 
-    mutating func serverLetsGo(_ connection: Int, isAbrupt: Bool) {
+    mutating func disconnectServer(_ connection: Int, isAbrupt: Bool) {
         guard connection > 0, connections[connection - 1].isServerUp else { return }
         let index = connection - 1
         connections[index].isServerUp = false
@@ -134,25 +134,25 @@ extension World {
     /// any order.
     mutating func processedAtServer(_ key: UInt64, _ payload: Payload, _ epoch: UInt64) {
         guard session?.incarnation == epoch else { return }
-        note(clientLedger.delivered(payload, epoch: epoch))
+        note(clientChecker.delivered(payload, epoch: epoch))
         if key != 0 { queue.add(.acknowledges(.server, key, epoch: epoch), at: now + span(100_000_000)) }
     }
 
     private mutating func accept(_ connection: Int, _ closes: Bool) {
         guard !connections[connection - 1].isCut else { return }
         connections[connection - 1].isServerUp = true
-        if closes { return serverLetsGo(connection, isAbrupt: false) }
+        if closes { return disconnectServer(connection, isAbrupt: false) }
         switch scenario.kind {
         case .plain:
             if session != nil {
                 let old = session?.connection ?? 0
-                serverLetsGo(old, isAbrupt: true)
+                disconnectServer(old, isAbrupt: true)
                 feedServer { session, now, actions in session.ended(old, CloseReason(.network), at: now, &actions) }
             }
             begin(connection, hello: nil)
         case .origin:
             // A broker ends the connection that its client had before (MQTT 3.1.1, section 3.1.4).
-            for old in 1..<connection { serverLetsGo(old, isAbrupt: true) }
+            for old in 1..<connection { disconnectServer(old, isAbrupt: true) }
             for message in brokerQueue { sendDown(connection, message.payload) }
         case .reliable, .lossy: break
         }
@@ -193,7 +193,7 @@ extension World {
         let hello = ClientHello(incarnation: incarnation, received: received, attempt: attempt)
         if mode == .full {
             sendDown(connection, SessionFrame.refused(.full).payload)
-            return serverLetsGo(connection, isAbrupt: false)
+            return disconnectServer(connection, isAbrupt: false)
         }
         switch registry.decide(id, isMeant: { [session] _ in session?.isMeant(by: hello) != false }) {
         case .resume: attach(connection, hello)
@@ -211,7 +211,7 @@ extension World {
     private mutating func repeatOnPurpose(_ payload: Payload) {
         guard mutation == .dropDedupe, let frame = try? SessionFrame(payload), let session else { return }
         if case .message(let sequence, let content) = frame, sequence <= session.delivery.receiver.received {
-            note(clientLedger.delivered(content, epoch: session.incarnation))
+            note(clientChecker.delivered(content, epoch: session.incarnation))
         }
     }
 }
@@ -254,11 +254,11 @@ extension World {
                 log.note(now, 60, payload.bytes.count)
                 if Self.isForged(payload) { continue }
                 if mutation == .loseDelivery, roll(20) == 0 { continue }
-                note(clientLedger.delivered(payload, epoch: 1))
-            case .accepted(let id): note(serverLedger.accepted(id))
+                note(clientChecker.delivered(payload, epoch: 1))
+            case .accepted(let id): note(serverChecker.accepted(id))
             case .finish(let id, let outcome):
                 log.note(now, 61, outcome.code, id.number)
-                note(serverLedger.finished(id, outcome, checksAcknowledgement: false))
+                note(serverChecker.finished(id, outcome, checksAcknowledgement: false))
             default: break
             }
         }

@@ -81,7 +81,7 @@ import TransportAPI
     }
 
     @Test("A new member receives all unconfirmed messages, also those in flight")
-    mutating func newcomer() {
+    mutating func newMember() {
         _ = run { ann.typed("1", atMs: 1, &$0) }
         _ = run { ann.settled(1, .acknowledged, &$0) }
         _ = run { ann.typed("2", atMs: 2, &$0) }

@@ -60,7 +60,9 @@ struct SilentServerTests {
         let port = try #require(await loop.perform { listener.value.local?.port })
         await loop.perform { listener.value.close() }
         for row in try await rows("tcp://127.0.0.1:\(port)?inbox=100", .init()) {
-            #expect(row.reason == "tcp://127.0.0.1:\(port): connection refused at 127.0.0.1:\(port): nothing listens there")
+            #expect(
+                row.reason == "tcp://127.0.0.1:\(port): connection refused at 127.0.0.1:\(port): nothing listens there"
+            )
         }
     }
 

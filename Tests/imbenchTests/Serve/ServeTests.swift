@@ -49,12 +49,12 @@ struct ServeTests {
     func lines() {
         let log = EndingLog()
         let error = TransportError(.closedByPeer, .open, "gone")
-        let note = ServerEvent(client: "a:1", wasOpen: true, reason: CloseReason(error))
-        let lines = (0..<25).compactMap { log.line(for: note, at: 5_000_000_000 + $0) }
+        let failure = ServerEvent(client: "a:1", wasOpen: true, reason: CloseReason(error))
+        let lines = (0..<25).compactMap { log.line(for: failure, at: 5_000_000_000 + $0) }
         #expect(lines == Array(repeating: "a:1 ended: open: gone (closedByPeer)", count: 10))
-        let goodbye = ServerEvent(client: "a:2", wasOpen: true, reason: CloseReason(.peer))
-        #expect(log.line(for: goodbye, at: 6_000_000_000) == nil)
-        #expect(log.line(for: note, at: 6_000_000_000) == "(15 more before) a:1 ended: open: gone (closedByPeer)")
-        #expect(log.line(for: note, at: 6_000_000_001) == "a:1 ended: open: gone (closedByPeer)")
+        let normalClose = ServerEvent(client: "a:2", wasOpen: true, reason: CloseReason(.peer))
+        #expect(log.line(for: normalClose, at: 6_000_000_000) == nil)
+        #expect(log.line(for: failure, at: 6_000_000_000) == "(15 more before) a:1 ended: open: gone (closedByPeer)")
+        #expect(log.line(for: failure, at: 6_000_000_001) == "a:1 ended: open: gone (closedByPeer)")
     }
 }

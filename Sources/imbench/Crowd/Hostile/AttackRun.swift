@@ -97,7 +97,7 @@ struct AttackRun {
         return runBlocking(on: clientLoop) {
             var phase = await measure(honest, for: hold, enough)
             phase.endings = await victim.endings(crowd)
-            if plan.kind == .sessionSquatting, phase.failure == nil { phase.failure = await newcomer(victim) }
+            if plan.kind == .sessionSquatting, phase.failure == nil { phase.failure = await connectNewClient(victim) }
             let end = Clocks.monotonic() + longestOvertime.wholeNanoseconds
             while !plan.expected.allSatisfy({ phase.endings[$0] != nil }), Clocks.monotonic() < end,
                 !Interruption.isRequested
@@ -112,10 +112,10 @@ struct AttackRun {
     }
 
     /// Connects a client while hostile ones occupy the sessions. Returns why it was rejected, or `nil`.
-    private func newcomer(_ victim: AttackedServer) async -> String? {
+    private func connectNewClient(_ victim: AttackedServer) async -> String? {
         do throws(TransportError) {
-            let newcomer = try await HonestMembers.enter(victim.endpoint, on: clientLoop)
-            await newcomer.close()
+            let member = try await HonestMembers.enter(victim.endpoint, on: clientLoop)
+            await member.close()
             return nil
         } catch {
             return "an honest new client was rejected: \(sentence(of: error))"

@@ -94,7 +94,7 @@ struct HostileClient {
     private var sent = 0
     private var isOpened = false
     /// How many loads it has begun, over all of its connections, and over the present one.
-    private var (round, turn) = (0, 0)
+    private var (round, loadNumber) = (0, 0)
     /// How often it has connected.
     private var visits = 0
     private var refusals = 0
@@ -114,7 +114,7 @@ struct HostileClient {
             return false
         }
         bytes = script.freshOpening?(number, visits) ?? script.opening
-        (sent, isOpened, turn, visits) = (0, false, 0, visits + 1)
+        (sent, isOpened, loadNumber, visits) = (0, false, 0, visits + 1)
         return true
     }
 
@@ -130,7 +130,9 @@ struct HostileClient {
         return pollfd(fd: connection?.socket ?? -1, events: events, revents: 0)
     }
 
-    private var hasLoad: Bool { script.freshLoad != nil || script.turnLoad != nil || !(learned ?? script.load).isEmpty }
+    private var hasLoad: Bool {
+        script.freshLoad != nil || script.numberedLoad != nil || !(learned ?? script.load).isEmpty
+    }
 
     /// Sends and reads once. Returns `false` once the connection has ended.
     mutating func work(_ events: Int16, _ buffer: UnsafeMutableRawBufferPointer, _ now: Int64) -> Bool {
@@ -145,8 +147,8 @@ struct HostileClient {
         }
         guard events & Int16(POLLOUT) != 0 else { return true }
         if isOpened, sent == bytes.count {
-            bytes = script.turnLoad?(turn) ?? script.freshLoad?(number, round) ?? learned ?? script.load
-            (sent, round, turn) = (0, round + 1, turn + 1)
+            bytes = script.numberedLoad?(loadNumber) ?? script.freshLoad?(number, round) ?? learned ?? script.load
+            (sent, round, loadNumber) = (0, round + 1, loadNumber + 1)
         }
         let count = bytes.isEmpty ? 0 : connection.send(bytes[sent...])
         guard count >= 0 else { return false }

@@ -13,7 +13,7 @@ struct HostileScript: Sendable {
     /// Makes a load that differs between clients and between rounds, in place of ``load``.
     var freshLoad: (@Sendable (_ client: Int, _ round: Int) -> [UInt8])?
     /// Makes a load from the number of loads since the client connected, in place of ``load``.
-    var turnLoad: (@Sendable (_ turn: Int) -> [UInt8])?
+    var numberedLoad: (@Sendable (_ number: Int) -> [UInt8])?
     /// Makes the load from received bytes, in place of ``load``; `nil` leaves it unchanged.
     var learns: (@Sendable (_ received: [UInt8]) -> [UInt8]?)?
     /// Whether a client disconnects at the server's first bytes, by the number of its earlier connections.
@@ -282,25 +282,25 @@ extension HostileScript {
         }
         switch kind {
         case .roomFlood, .zombieSessions:
-            script.turnLoad = { turn in
-                (1...notesOfLoad).flatMap { message(turn * notesOfLoad + $0, note) }
+            script.numberedLoad = { number in
+                (1...shortTextsPerLoad).flatMap { message(number * shortTextsPerLoad + $0, shortText) }
             }
             if kind == .zombieSessions { script.leaves = { $0 < zombies } }
         case .hostileText:
-            script.turnLoad = { message($0 + 1, slowText) }
+            script.numberedLoad = { message($0 + 1, slowText) }
             script.pace = 500_000_000
         case .sessionSquatting:
             script.leaves = { _ in true }
         case .sessionHoarding:
-            script.turnLoad = { message($0 + 2, hoarded) }
+            script.numberedLoad = { message($0 + 2, hoarded) }
         default: return nil
         }
         return script
     }
 
     /// A chat message of twelve bytes in protobuf, which has ten of text.
-    private static let note: [UInt8] = [0x32, 10] + Array("0123456789".utf8)
-    private static let notesOfLoad = 256
+    private static let shortText: [UInt8] = [0x32, 10] + Array("0123456789".utf8)
+    private static let shortTextsPerLoad = 256
     private static let hoarded = [UInt8](repeating: 65, count: 60_000)
 
     /// A chat message with one attribute, whose key of 8 KiB is a letter and alternating combining marks of two classes.

@@ -44,7 +44,7 @@ final class ConnectionUser: @unchecked Sendable {
     private var name: String { "\(isServer ? "server" : "client") \(number)" }
 
     func live() async {
-        if isSubscriber { run.ledger.subscribes(name) }
+        if isSubscriber { run.checker.subscribes(name) }
         let box = EnderBox()
         box.id = run.whenOver {
             await self.close(); self.run.isDone(box.id)
@@ -84,7 +84,7 @@ final class ConnectionUser: @unchecked Sendable {
         guard run.plan.carrier.isAcknowledged, run.plan.isCalm else { return }
         // If that takes too long, the schedule ends and fails. Clients that share a topic wait for each other.
         while !run.isOver, !isClosing,
-            run.ledger.lacking(ofUser: run.plan.isShared ? nil : number) != nil || run.mustWait
+            run.checker.lacking(ofUser: run.plan.isShared ? nil : number) != nil || run.mustWait
         {
             await run.world.pause(1_000_000_000)
         }
@@ -94,8 +94,8 @@ final class ConnectionUser: @unchecked Sendable {
         isClosing = true
         // Messages that arrive while it closes are dropped.
         if isServer { run.stopsWatching() }
-        run.ledger.leaves(name)
-        let operation = run.ledger.begin("\(name): close")
+        run.checker.leaves(name)
+        let operation = run.checker.begin("\(name): close")
         let before = written
         let began = closeBegan ?? run.world.now
         closeBegan = began
@@ -108,7 +108,7 @@ final class ConnectionUser: @unchecked Sendable {
         // Without an answer in time, `close` only reports that the other host has all bytes. A reset may still destroy them
         // there.
         let isAnswered = run.world.now - began < 5_000_000_000
-        run.ledger.end(operation)
+        run.checker.end(operation)
         if exits, !run.isOver { run.world.kill(process) }
         let reason = run.defect == .earlyClose ? .user : await connection.closed()
         // An open connection that reads everything receives all written messages.
@@ -117,16 +117,16 @@ final class ConnectionUser: @unchecked Sendable {
         guard [.tcp, .webSocket].contains(run.plan.carrier), server.closesAfter == nil, server.appetite != .never,
             server.appetite != .answering, run.plan.maximumBuffered == 0
         else { return }
-        run.ledger.expect(before)
+        run.checker.expect(before)
     }
 
     private func waitForEnd() async {
-        let operation = run.ledger.begin("\(name): closed")
+        let operation = run.checker.begin("\(name): closed")
         let reason = await connection.closed()
-        run.ledger.leaves(name)
+        run.checker.leaves(name)
         run.world.trace.note(32, number, 0, "\(name) ended: \(reason)")
         if !process.isDead, run.plan.isCalm, !run.isOver, let error = reason.error { check(error) }
-        run.ledger.end(operation)
+        run.checker.end(operation)
     }
 
     /// Fails if a connection ended with an error that no fault and no app explains.
@@ -141,7 +141,7 @@ final class ConnectionUser: @unchecked Sendable {
         if !isSilent, !mayLose, run.plan.carrier != .datagrams,
             [.protocolViolation, .messageTooLarge].contains(error.code)
         {
-            run.ledger.fail("\(name) ended without a fault: \(error)")
+            run.checker.fail("\(name) ended without a fault: \(error)")
         }
     }
 
@@ -158,8 +158,8 @@ final class ConnectionUser: @unchecked Sendable {
         // The send limit does not apply then.
         let size = min(run.drawSize(limit), run.defect == .oversizedDropped ? limit : .max)
         let payload = Payload(message.bytes(size))
-        run.ledger.sends(message, size: size, audience: run.plan.isShared ? nil : name)
-        let operation = run.ledger.begin("\(name): send \(message.number) of \(size) bytes")
+        run.checker.sends(message, size: size, audience: run.plan.isShared ? nil : name)
+        let operation = run.checker.begin("\(name): send \(message.number) of \(size) bytes")
         let outcome: SendOutcome
         if app.cancelled > 0, run.chance(app.cancelled) {
             let task = Task(executorPreference: app.isOnLoop ? loop : nil) { await self.connection.send(payload) }
@@ -168,13 +168,13 @@ final class ConnectionUser: @unchecked Sendable {
         } else {
             outcome = await connection.send(payload)
         }
-        run.ledger.end(operation)
+        run.checker.end(operation)
         run.world.trace.note(33, message.number, outcome.isSuccess ? 1 : 0, "\(name): \(message.number) \(outcome)")
-        process.isDead ? run.ledger.loses(message) : run.ledger.settled(message, outcome)
+        process.isDead ? run.checker.loses(message) : run.checker.settled(message, outcome)
         switch outcome {
         case .acknowledged, .written:
             if size > limit {
-                run.ledger.fail("\(name) sent \(size) bytes, more than \(limit)")
+                run.checker.fail("\(name) sent \(size) bytes, more than \(limit)")
             }
             written.append(message)
             if isServer { run.accepts(size) }
@@ -190,20 +190,20 @@ final class ConnectionUser: @unchecked Sendable {
         guard app.appetite != .never else { return }
         var count = 0
         while true {
-            let operation = run.ledger.begin("\(name): receive")
+            let operation = run.checker.begin("\(name): receive")
             let payload: Payload?
             do {
                 payload = try await connection.receive()
             } catch {
                 payload = nil
             }
-            run.ledger.end(operation)
+            run.checker.end(operation)
             guard let payload else { return }
             if isServer { run.takes(payload.bytes.count) }
             if run.defect == .oversizedDropped, payload.bytes.count > limit { continue }
             count += 1
             if !process.isDead {
-                run.ledger.arrives(
+                run.checker.arrives(
                     payload.bytes,
                     at: name,
                     isOrdered: run.plan.carrier.isOrdered,
@@ -229,7 +229,7 @@ final class ConnectionUser: @unchecked Sendable {
 
     private func pingAll() async {
         for _ in 0..<app.pings where !isClosing {
-            let operation = run.ledger.begin("\(name): ping")
+            let operation = run.checker.begin("\(name): ping")
             if run.plan.carrier == .datagrams {
                 // The ping or the answer may be lost, and neither is repeated.
                 let ping = Task(executorPreference: app.isOnLoop ? loop : nil) { _ = try? await self.connection.ping() }
@@ -238,7 +238,7 @@ final class ConnectionUser: @unchecked Sendable {
             } else {
                 do { _ = try await connection.ping() } catch {}
             }
-            run.ledger.end(operation)
+            run.checker.end(operation)
             await run.world.pause(Int64(run.draw(0...100_000_000)))
         }
     }

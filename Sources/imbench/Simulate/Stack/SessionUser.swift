@@ -41,9 +41,9 @@ final class SessionUser: @unchecked Sendable {
             await self.takeAll(deliveries, messages) { await supervisor.send($0) }
         }
         let ended = Task(executorPreference: preference) {
-            let operation = self.run.ledger.begin("\(self.name): closed")
+            let operation = self.run.checker.begin("\(self.name): closed")
             await supervisor.closed()
-            self.run.ledger.end(operation)
+            self.run.checker.end(operation)
         }
         supervisor.connect()
         if run.plan.style == .room { await enterRoom(supervisor) }
@@ -61,18 +61,18 @@ final class SessionUser: @unchecked Sendable {
         for await state in supervisor.states {
             if case .open = state { break }
         }
-        if !isClosing { run.ledger.subscribes(name) }
-        for _ in 0..<60 where run.plan.isCalm && !run.isOver && run.ledger.members < run.plan.clients {
+        if !isClosing { run.checker.subscribes(name) }
+        for _ in 0..<60 where run.plan.isCalm && !run.isOver && run.checker.members < run.plan.clients {
             await run.world.pause(1_000_000_000)
         }
     }
 
     private func close(_ supervisor: Supervisor) async {
         isClosing = true
-        run.ledger.leaves(name)
-        let operation = run.ledger.begin("\(name): close")
+        run.checker.leaves(name)
+        let operation = run.checker.begin("\(name): close")
         await supervisor.close()
-        run.ledger.end(operation)
+        run.checker.end(operation)
     }
 
     /// Whether the app acknowledges what it has processed. The defect acknowledges before.
@@ -83,7 +83,7 @@ final class SessionUser: @unchecked Sendable {
     private func waitForArrivals() async {
         if run.plan.style == .room { return await waitForMembers() }
         guard run.plan.style == .kept, run.plan.acknowledges, app.closesAfter == nil else { return }
-        while !run.isOver, !run.wasServerKilled, !process.isDead, run.ledger.owed(to: client) != nil {
+        while !run.isOver, !run.wasServerKilled, !process.isDead, run.checker.owed(to: client) != nil {
             await run.world.pause(1_000_000_000)
         }
     }
@@ -92,7 +92,7 @@ final class SessionUser: @unchecked Sendable {
     /// that waits too long fails.
     private func waitForMembers() async {
         guard run.plan.isCalm, app.closesAfter == nil else { return }
-        while !run.isOver, run.ledger.lackingInRoom() != nil { await run.world.pause(1_000_000_000) }
+        while !run.isOver, run.checker.lackingInRoom() != nil { await run.world.pause(1_000_000_000) }
     }
 
     /// Uses a session at the server, which the session server ends. Call it in the handler of the session.
@@ -100,9 +100,9 @@ final class SessionUser: @unchecked Sendable {
         let deliveries = isAcknowledging ? session.deliveries : nil
         let messages = isAcknowledging ? nil : session.messages
         isServer = true
-        let notes = session.events
+        let events = session.events
         _ = Task(executorPreference: loop) {
-            for await _ in notes {}
+            for await _ in events {}
             self.run.stopsWatching()
         }
         _ = Task(executorPreference: loop) {
@@ -148,26 +148,26 @@ final class SessionUser: @unchecked Sendable {
     private func send(_ message: StackMessage, _ send: @escaping @Sendable (Payload) async -> SendOutcome) async {
         let size = run.drawSize(run.plan.maximumMessage)
         let payload = Payload(message.bytes(size))
-        run.ledger.sends(message, size: size, from: name)
-        let operation = run.ledger.begin("\(name): send \(message.number) of \(size) bytes")
+        run.checker.sends(message, size: size, from: name)
+        let operation = run.checker.begin("\(name): send \(message.number) of \(size) bytes")
         let task = Task(executorPreference: app.isOnLoop ? loop : nil) { await send(payload) }
         if app.cancelled > 0, run.chance(app.cancelled) {
             run.world.after(Int64(run.draw(0...2_000_000))) { task.cancel() }
         }
         let outcome = await task.value
-        run.ledger.end(operation)
+        run.checker.end(operation)
         run.world.trace.note(34, message.number, outcome.isSuccess ? 1 : 0, "\(name): \(message.number) \(outcome)")
-        process.isDead ? run.ledger.loses(message) : run.ledger.settled(message, outcome)
+        process.isDead ? run.checker.loses(message) : run.checker.settled(message, outcome)
         if !process.isDead, outcome == .acknowledged {
             if run.plan.style == .session {
-                run.ledger.acknowledges(message)
+                run.checker.acknowledges(message)
                 if !isServer { run.acknowledges(size) }
             }
-            if run.plan.style == .kept { run.ledger.owes(message, to: client) }
+            if run.plan.style == .kept { run.checker.owes(message, to: client) }
         }
         let mustComplete = run.plan.style == .kept && !run.wasServerKilled && !process.isDead && !isClosing
         if mustComplete, case .unknown(let error) = outcome, error.code != .cancelled {
-            run.ledger.fail(
+            run.checker.fail(
                 "\(name): message \(message.number), which the session keeps, has no known outcome: \(error)"
             )
         }
@@ -180,7 +180,7 @@ final class SessionUser: @unchecked Sendable {
             // A room reports missed messages to its members.
             if let notice = ChatMessage.read(payload)?.message, notice.kind == .system {
                 let words = notice.text.split(separator: " ")
-                return run.ledger.misses(
+                return run.checker.misses(
                     words.compactMap { Int($0) }.reduce(0, +),
                     at: name,
                     isCalm: run.plan.isCalm
@@ -193,7 +193,7 @@ final class SessionUser: @unchecked Sendable {
             // QoS 2 of the app.
             let comesOnce = run.plan.style != .kept || run.plan.carrier == .mqtt2 && !run.plan.acknowledges
             let isOnce = !run.wasKilled && comesOnce
-            run.ledger.arrives(payload.bytes, at: name, isOrdered: isOnce, isOnce: isOnce)
+            run.checker.arrives(payload.bytes, at: name, isOrdered: isOnce, isOnce: isOnce)
         }
         switch app.appetite {
         case .atOnce, .never: break
@@ -203,6 +203,6 @@ final class SessionUser: @unchecked Sendable {
             answers += 1
             await self.send(StackMessage(user: number, sender: 0, number: answers, isAnswer: true), send)
         }
-        if !process.isDead { run.ledger.processes(payload.bytes) }
+        if !process.isDead { run.checker.processes(payload.bytes) }
     }
 }

@@ -86,7 +86,7 @@ final class StackIntruder: @unchecked Sendable {
                 await hangUp.value
             }
             if messages.count > Self.maximumInFlight {
-                run.ledger.fail(
+                run.checker.fail(
                     "the room has \(messages.count) messages in flight to a member that acknowledges none, above \(Self.maximumInFlight)"
                 )
             }
@@ -108,7 +108,7 @@ final class StackIntruder: @unchecked Sendable {
         }
         for _ in 0..<30 where isEnded.id == 0 && !run.isOver { await run.world.pause(1_000_000_000) }
         if isEnded.id == 0, !run.isOver, run.plan.isCalm, process.bytesTaken > 3 * Self.maximumEarlyBytes {
-            run.ledger.fail(
+            run.checker.fail(
                 "the server buffers about \(process.bytesTaken) bytes of a session whose first message has not arrived"
             )
         }

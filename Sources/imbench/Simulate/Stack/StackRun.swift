@@ -19,7 +19,7 @@ final class StackRun: @unchecked Sendable {
     let world: SimulatedWorld
     let plan: StackPlan
     let defect: StackDefect?
-    let ledger = StackLedger()
+    let checker = StackChecker()
     let registry = TransportRegistry.standard
     private(set) var server: SimulatedProcess
     private(set) var serverLoop: EventLoop
@@ -88,7 +88,7 @@ final class StackRun: @unchecked Sendable {
         print?(run.plan.summary)
         run.live()
         return Outcome(
-            violation: run.ledger.violation,
+            violation: run.checker.violation,
             digest: run.world.trace.digest,
             steps: run.world.steps,
             plan: run.plan
@@ -103,7 +103,7 @@ final class StackRun: @unchecked Sendable {
     private func live() {
         startServer()
         guard runs(60, { !self.endpoint.isEmpty }), !endpoint.isEmpty else {
-            return ledger.fail("the server did not start")
+            return checker.fail("the server did not start")
         }
         for (at, fault) in plan.faults { world.after(at) { [unowned self] in happen(fault) } }
         let start = world.now
@@ -113,20 +113,20 @@ final class StackRun: @unchecked Sendable {
         var isDone = false
         var ended = -1
         // Some operation must end in each period, however slow the path is.
-        while !isDone, ledger.violation == nil, ended != ledger.ended, world.now < start + 3_600 * Self.second {
-            ended = ledger.ended
+        while !isDone, checker.violation == nil, ended != checker.ended, world.now < start + 3_600 * Self.second {
+            ended = checker.ended
             isDone = runs(120) { self.living == 0 && !self.intrusion }
         }
         if !isDone { checkArrivals() }
-        if !isDone, mustProgress, ended == ledger.ended { stuck("did not end by itself") }
+        if !isDone, mustProgress, ended == checker.ended { stuck("did not end by itself") }
         // Servers first process the bytes that have arrived.
         if isDone, plan.style == .plain, serving > 0 { isDone = runs(120) { self.serving == 0 } }
-        if !isDone { ledger.expectNothing() }
+        if !isDone { checker.expectNothing() }
         heal()
         isOver = true
         for (_, ender) in enders.sorted(by: { $0.key < $1.key }) { spawnEnding(ender.end) }
         if !runs(600, { self.living == 0 && self.enders.isEmpty }) { stuck("did not end after close") }
-        guard ledger.violation == nil else { return }
+        guard checker.violation == nil else { return }
         finish()
     }
 
@@ -134,17 +134,17 @@ final class StackRun: @unchecked Sendable {
     private func checkArrivals() {
         switch plan.style {
         case .plain where plan.isCalm:
-            guard let lacking = ledger.lacking() else { return }
-            ledger.fail("the broker has acknowledged messages that do not arrive: \(lacking)")
+            guard let lacking = checker.lacking() else { return }
+            checker.fail("the broker has acknowledged messages that do not arrive: \(lacking)")
         case .room where plan.isCalm && plan.client.closesAfter == nil:
-            guard let lacking = ledger.lackingInRoom() else { return }
-            ledger.fail("in the room \(lacking)")
+            guard let lacking = checker.lackingInRoom() else { return }
+            checker.fail("in the room \(lacking)")
         // A broker may drop messages for slow subscribers.
         case .kept
-        where plan.acknowledges && plan.client.closesAfter == nil && !wasServerKilled && ledger.bytesSent < 500_000:
+        where plan.acknowledges && plan.client.closesAfter == nil && !wasServerKilled && checker.bytesSent < 500_000:
             for number in clients.indices {
-                guard let message = ledger.owed(to: "client\(number)") else { continue }
-                ledger.fail("the broker has acknowledged \(message), and client\(number) has not processed it")
+                guard let message = checker.owed(to: "client\(number)") else { continue }
+                checker.fail("the broker has acknowledged \(message), and client\(number) has not processed it")
             }
         default: break
         }
@@ -175,12 +175,12 @@ final class StackRun: @unchecked Sendable {
             checkMemory()
             checkSum()
             if serverLoop.isInEndlessTick || clients.contains(where: { $0.loop.isInEndlessTick }) {
-                ledger.fail("an iteration does not end")
+                checker.fail("an iteration does not end")
             }
-            return condition() || ledger.violation != nil
+            return condition() || checker.violation != nil
         }
         if stop == .stepsOver {
-            ledger.fail("\(Self.stepLimit) steps did not suffice: \(ledger.pending.values.sorted().prefix(3))")
+            checker.fail("\(Self.stepLimit) steps did not suffice: \(checker.pending.values.sorted().prefix(3))")
         }
         return stop == .met
     }
@@ -190,11 +190,11 @@ final class StackRun: @unchecked Sendable {
         guard watchesMemory, served == 1, serving == 1, !wasKilled, plan.bound.received > 0 else { return }
         let received = server.bytesReceived - taken
         if received > plan.bound.received {
-            ledger.fail("the server buffers \(received) received bytes, above \(plan.bound.received)")
+            checker.fail("the server buffers \(received) received bytes, above \(plan.bound.received)")
         }
         let unsent = accepted - server.bytesSent
         if unsent > plan.bound.unsent {
-            ledger.fail("the server buffers \(unsent) unsent bytes, above \(plan.bound.unsent)")
+            checker.fail("the server buffers \(unsent) unsent bytes, above \(plan.bound.unsent)")
         }
     }
 
@@ -206,39 +206,39 @@ final class StackRun: @unchecked Sendable {
             ? acknowledged - taken : max(0, server.bytesReceived - taken) + max(0, accepted - server.bytesSent)
         // The rest is two blocks of one read call, and for each client a message in transit to the app.
         let most = plan.maximumBuffered + 131_072 + plan.clients * (plan.maximumMessage + 14)
-        if kept > most { ledger.fail("the server buffers \(kept) bytes for all its clients, above \(most)") }
+        if kept > most { checker.fail("the server buffers \(kept) bytes for all its clients, above \(most)") }
     }
 
     private func stuck(_ text: String) {
-        ledger.fail("\(text): \(ledger.pending.sorted { $0.key < $1.key }.map(\.value).prefix(5))")
+        checker.fail("\(text): \(checker.pending.sorted { $0.key < $1.key }.map(\.value).prefix(5))")
     }
 
     private func finish() {
         let stop = world.run(until: world.now + 7_200 * Self.second, steps: world.steps + Self.stepLimit)
-        if stop != .idle { ledger.fail("timers or work are left after close: \(stop)") }
-        if !ledger.pending.isEmpty { stuck("is pending") }
+        if stop != .idle { checker.fail("timers or work are left after close: \(stop)") }
+        if !checker.pending.isEmpty { stuck("is pending") }
         if world.kernel.openDescriptors > 0 {
-            ledger.fail("\(world.kernel.openDescriptors) descriptors are left after close")
+            checker.fail("\(world.kernel.openDescriptors) descriptors are left after close")
         }
-        if world.mostCalls > 1_000_000 { ledger.fail("one step made \(world.mostCalls) system calls") }
-        for message in ledger.expected
-        where ledger.arrived[message] == nil && !wasKilled && !wasReset {
-            ledger.fail(
+        if world.mostCalls > 1_000_000 { checker.fail("one step made \(world.mostCalls) system calls") }
+        for message in checker.expected
+        where checker.arrived[message] == nil && !wasKilled && !wasReset {
+            checker.fail(
                 "\(message) was written, its connection was closed with nothing undelivered, and it did not arrive"
             )
         }
         // A server over its limit ends a session, and drops its messages.
         let mayForget = plan.maximumBuffered > 0
-        for message in ledger.acknowledged where ledger.arrived[message] == nil && !wasKilled && !mayForget {
-            ledger.fail("\(message) was acknowledged in a session, and its app did not receive it")
+        for message in checker.acknowledged where checker.arrived[message] == nil && !wasKilled && !mayForget {
+            checker.fail("\(message) was acknowledged in a session, and its app did not receive it")
         }
         if plan.acknowledges {
-            for message in ledger.acknowledged where !ledger.processed.contains(message) {
-                ledger.fail("\(message) was acknowledged in a session, and its app had not processed it")
+            for message in checker.acknowledged where !checker.processed.contains(message) {
+                checker.fail("\(message) was acknowledged in a session, and its app had not processed it")
             }
         }
-        for (message, record) in ledger.sent where record.outcome == nil && !record.isLost {
-            ledger.fail("\(message) has no outcome")
+        for (message, record) in checker.sent where record.outcome == nil && !record.isLost {
+            checker.fail("\(message) has no outcome")
         }
     }
 
@@ -428,7 +428,7 @@ final class StackRun: @unchecked Sendable {
                         // The server starts again, as under a service manager.
                         await self.world.pause(100_000_000)
                     } catch {
-                        if !process.isDead { self.ledger.fail("the server: \(error)") }
+                        if !process.isDead { self.checker.fail("the server: \(error)") }
                         return
                     }
                 }
@@ -571,13 +571,13 @@ final class StackRun: @unchecked Sendable {
                 await SessionUser(self, plan.client, on: loop, process, "client\(number)").live(supervisor)
             }
         } catch {
-            ledger.fail("client \(number): \(error)")
+            checker.fail("client \(number): \(error)")
         }
     }
 
     private func connect(_ url: String, on loop: EventLoop) async -> (any Connection)? {
         for _ in 0..<3 where !isOver {
-            let operation = ledger.begin("connect to \(url)")
+            let operation = checker.begin("connect to \(url)")
             let attempt = Task(executorPreference: loop) { () -> (any Connection)? in
                 do throws(TransportError) {
                     return try await self.registry.connect(url, on: loop)
@@ -586,14 +586,14 @@ final class StackRun: @unchecked Sendable {
                     // A server over its limit may end a client whose connection is not open yet.
                     let mayBeEnded = self.plan.path.loss > 0 || self.plan.maximumBuffered > 0
                     if self.plan.isCalm, !mayBeEnded, !self.isOver, error.code != .cancelled {
-                        self.ledger.fail("connecting failed: \(error)")
+                        self.checker.fail("connecting failed: \(error)")
                     }
                     return nil
                 }
             }
             if plan.client.cancelled > 0, chance(20) { world.after(Int64(draw(0...1_000_000))) { attempt.cancel() } }
             let connection = await attempt.value
-            ledger.end(operation)
+            checker.end(operation)
             if let connection { return connection }
             await world.pause(Int64(draw(1_000_000...1_000_000_000)))
         }

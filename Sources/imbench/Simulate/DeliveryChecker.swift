@@ -61,7 +61,7 @@ enum Rule: Int, Sendable, CaseIterable {
 }
 
 /// The fate of each message of one peer.
-struct Ledger {
+struct DeliveryChecker {
     struct Record {
         var isAccepted = false
         var outcome: SendOutcome?

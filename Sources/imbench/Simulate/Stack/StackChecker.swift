@@ -40,7 +40,7 @@ struct StackMessage: Hashable {
 }
 
 /// The messages of one schedule, their outcomes and their arrivals. Only one thread uses it.
-final class StackLedger {
+final class StackChecker {
     struct Sent {
         var size: Int
         var outcome: SendOutcome?
