@@ -58,14 +58,10 @@ package struct SupervisorStateMachine: Sendable {
     /// How often the session's client has been started.
     let launch: UInt16
     var helloRetry: Instant?
-    /// While the hello is not answered: when the connection is to be pinged, and whether the peer has answered that. A
-    /// peer that answers pings and no hello has no sessions.
+    /// While the hello is not answered: when the connection is to be pinged, and whether the peer has answered that. The
+    /// error then contains more about the server.
     var greetingPing: Instant?
     var isAliveWithoutWelcome = false
-    /// How many attempts in a row have ended without a welcome by such a peer.
-    var unansweredHellos = 0
-    /// After so many, a server that has never welcomed this client has no sessions. Before, it may be overloaded.
-    static let mostUnansweredHellos = 3
     /// In plain style: whether the only message of the connection was a session server's refusal.
     var wasRefusedAsPlain = false
     /// In plain style: whether the connection has brought another message.
@@ -230,12 +226,7 @@ package struct SupervisorStateMachine: Sendable {
             attemptFailed(.timedOut(.connect), at: now, using: &random, &actions)
         case .greeting(let deadline) where deadline <= now:
             actions.append(.abandon(connection: connection))
-            unansweredHellos = isAliveWithoutWelcome && incarnation == 0 ? unansweredHellos + 1 : 0
-            let error = TransportError.noWelcome(
-                isAlive: isAliveWithoutWelcome,
-                isFinal: unansweredHellos >= Self.mostUnansweredHellos
-            )
-            attemptFailed(error, at: now, using: &random, &actions)
+            attemptFailed(.noWelcome(isAlive: isAliveWithoutWelcome), at: now, using: &random, &actions)
         case .greeting:
             if let greetingPing, greetingPing <= now {
                 self.greetingPing = nil
@@ -263,16 +254,12 @@ extension TransportError {
         return TransportError(.timedOut, phase, sentence)
     }
 
-    /// The server has not answered the hello.
+    /// The server has not answered the hello. A retry may help, because an overloaded session server does not either.
     ///
-    /// - Parameters:
-    ///   - isAlive: whether it has answered a ping meanwhile.
-    ///   - isFinal: whether a retry cannot help.
-    static func noWelcome(isAlive: Bool, isFinal: Bool) -> TransportError {
+    /// - Parameter isAlive: whether it has answered a ping meanwhile.
+    static func noWelcome(isAlive: Bool) -> TransportError {
         let sentence = "the server does not answer the session hello\(isAlive ? ", but answers pings" : "")"
-        return isFinal
-            ? TransportError(.handshakeFailed, .handshake, "\(sentence): \(withoutSessions)")
-            : TransportError(.timedOut, .handshake, "\(sentence): \(maybeWithoutSessions)")
+        return TransportError(.timedOut, .handshake, "\(sentence): \(maybeWithoutSessions)")
     }
 
     static let withoutSessions = "it has no sessions; set the delivery mode to plain, or use a session server"
@@ -706,7 +693,6 @@ extension SupervisorStateMachine {
         _ actions: inout [SupervisorAction]
     ) throws(TransportError) {
         guard case .greeting = phase else { return }
-        unansweredHellos = 0
         let isResumed = incarnation == self.incarnation
         if isResumed {
             try delivery.acknowledge(through: received, at: now, &actions)
